@@ -1,0 +1,66 @@
+# Every target sets up what it needs first (scripts/setup.sh: packages, build/venv); a second call skips that.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+preset   ?= release
+build    := build/$(preset)
+command  := build/release/bin/flockstep
+python   := build/venv/bin/python
+# What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
+mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
+sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
+
+.PHONY: help setup build demo test test-cpp test-python bench format lint asan tsan minimal clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+
+setup: ## install packages and make build/venv; done by every other target
+	@scripts/setup.sh
+
+build: setup ## configure and compile build/release
+	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
+	@cmake --build --preset $(preset)
+
+demo: build ## compare the algorithms on a small problem, 8 workers on this machine
+	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
+	$(command) compare --task linear --workers 8 --straggler 2x5ms --seeds 3 --out $$out
+
+test: test-cpp test-python ## run all tests: ctest, then pytest
+
+test-cpp: build
+	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j 2
+
+test-python: build
+	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q
+
+bench: build ## measure the targets of docs/benchmarks.md on this machine
+	@$(command) bench kernels --workers 8,16,32
+	@if $(command) engines --json | grep -q '"thread_level"'; then \
+	  for workers in 2 4; do $(mpirun) -n $$workers $(command) bench mean; done; fi
+
+format: setup ## rewrite the sources as .clang-format and ruff say
+	@clang-format -i $(sources)
+	@$(python) -m ruff format --quiet .
+
+lint: setup ## check format, layers and Python style
+	@clang-format --dry-run --Werror $(sources)
+	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
+	@$(python) scripts/check_layers.py
+
+asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory preset=asan build
+	@ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/scripts/lsan.supp:print_suppressions=0 \
+	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+
+tsan: ## all C++ tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory preset=tsan build
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:halt_on_error=1 \
+	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
+
+minimal: ## build and test without MPI, SimGrid and torch
+	@$(MAKE) --no-print-directory preset=minimal build
+	@ctest --test-dir build/minimal --output-on-failure --no-tests=error -j 2
+
+clean: ## remove what was built, but not build/venv
+	@rm -rf build/release build/debug build/asan build/tsan build/minimal

@@ -1,0 +1,16 @@
+# `cmake --install` and `find_package(flockstep)`.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flockstep ${CMAKE_BINARY_DIR}/include/flockstep
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT flockstepTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+
+configure_package_config_file(cmake/flockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/flockstepConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/flockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/flockstepConfig.cmake ${CMAKE_BINARY_DIR}/flockstepConfigVersion.cmake
+              cmake/FindHighway.cmake cmake/FindSimGrid.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)

@@ -1,0 +1,41 @@
+# The three large dependencies. Each option is ON when its package is found; asking for one that is missing is an error.
+set(flockstep_summary "")
+
+macro(flockstep_option name purpose found version package)
+  if(${found})
+    option(${name} "${purpose}" ON)
+  else()
+    option(${name} "${purpose}" OFF)
+  endif()
+  if(${name} AND NOT ${found})
+    message(FATAL_ERROR "${name} is ON, but ${package} was not found: install it, or configure with -D${name}=OFF.")
+  elseif(${name})
+    string(APPEND flockstep_summary "\n  ${name} ON   ${purpose} (${package} ${version})")
+  elseif(${found})
+    string(APPEND flockstep_summary "\n  ${name} OFF  ${purpose} (as asked; ${package} ${version} is here)")
+  else()
+    string(APPEND flockstep_summary "\n  ${name} OFF  ${purpose} (${package} was not found)")
+  endif()
+endmacro()
+
+function(flockstep_print_summary)
+  message(STATUS "flockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}${flockstep_summary}")
+endfunction()
+
+find_package(MPI QUIET COMPONENTS CXX)
+flockstep_option(FLOCKSTEP_MPI "the mpi engine" MPI_CXX_FOUND "${MPI_CXX_VERSION}" "libopenmpi-dev")
+
+find_package(SimGrid QUIET)
+flockstep_option(FLOCKSTEP_SIM "the sim engine" SimGrid_FOUND "${SimGrid_VERSION}" "libsimgrid-dev")
+
+# Torch comes inside a Python package. Looked for where it is cheap to look: CMAKE_PREFIX_PATH, an active virtual
+# environment, then the one that scripts/setup.sh made.
+if(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
+  file(GLOB flockstep_torch_prefixes
+       "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/torch/share/cmake"
+       "${CMAKE_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch/share/cmake")
+  find_package(Torch QUIET HINTS ${flockstep_torch_prefixes})
+else()
+  set(Torch_FOUND FALSE)
+endif()
+flockstep_option(FLOCKSTEP_TORCH "libtorch oracles for the tests" Torch_FOUND "${Torch_VERSION}" "torch")

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Brings a machine to the point where `make build` works: Debian packages, then a Python environment in build/venv.
+# Idempotent: it skips what is there and takes well under a second when nothing is missing.
+#
+#   scripts/setup.sh            everything
+#   scripts/setup.sh --no-python  Debian packages only
+#
+# FLOCKSTEP_TORCH=OFF leaves torch out of build/venv. Torch that is already there (an active virtual environment, or a
+# TorchConfig.cmake on CMAKE_PREFIX_PATH) is used instead of a second copy.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly torch_version=2.13.0
+readonly venv=build/venv
+# Name of the package, then what it is for.
+readonly packages=(
+  "g++"                  "the compiler"
+  "cmake"                "the build"
+  "ninja-build"          "the build"
+  "ccache"               "fast rebuilds"
+  "libfmt-dev"           "text formatting"
+  "libspdlog-dev"        "logging"
+  "libcli11-dev"         "command line"
+  "nlohmann-json3-dev"   "JSON"
+  "libhwy-dev"           "portable SIMD"
+  "libgtest-dev"         "tests"
+  "libbenchmark-dev"     "benchmarks"
+  "libopenmpi-dev"       "the mpi engine"
+  "openmpi-bin"          "mpirun"
+  "libsimgrid-dev"       "the sim engine"
+  "libboost-dev"         "headers that SimGrid's own headers need"
+  "clang-format"         "make format"
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+install_packages() {
+  local wanted=() missing=() i
+  for ((i = 0; i < ${#packages[@]}; i += 2)); do wanted+=("${packages[i]}"); done
+  python_can_make_environments || wanted+=("python3-venv")
+
+  command -v dpkg-query >/dev/null ||
+    fail "this is not a Debian system; install the equivalents of these packages and run cmake yourself: ${wanted[*]}"
+  local installed
+  # dpkg-query fails when it knows one of the names not at all; what it prints is right all the same.
+  installed=" $( (dpkg-query -W -f '${db:Status-Abbrev}${binary:Package} ' "${wanted[@]}" 2>/dev/null || true) | sed 's/:[a-z0-9]*//g') "
+  for package in "${wanted[@]}"; do
+    [[ $installed == *"ii $package "* ]] || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || fail "missing packages, and no right to install them; run: sudo apt-get install ${missing[*]}"
+    as_root=(sudo -n)
+  fi
+  say "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+python_can_make_environments() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
+
+# True where a torch other than build/venv's own is at hand.
+torch_is_elsewhere() {
+  if [ -n "${VIRTUAL_ENV:-}" ] && [ "$VIRTUAL_ENV" != "$PWD/$venv" ] && [ -x "$VIRTUAL_ENV/bin/python" ]; then
+    compgen -G "$VIRTUAL_ENV/lib/python3*/site-packages/torch/share/cmake/Torch/TorchConfig.cmake" >/dev/null && return 0
+  fi
+  local prefix
+  local IFS=':;'
+  for prefix in ${CMAKE_PREFIX_PATH:-}; do
+    [ -f "$prefix/Torch/TorchConfig.cmake" ] || [ -f "$prefix/share/cmake/Torch/TorchConfig.cmake" ] && return 0
+  done
+  return 1
+}
+
+make_environment() {
+  local requirements=scripts/requirements.txt torch_wanted="torch==$torch_version"
+  if [ "${FLOCKSTEP_TORCH:-ON}" = OFF ]; then
+    torch_wanted=""
+  elif torch_is_elsewhere; then
+    torch_wanted=""
+    [ -f $venv/installed ] || say "using the torch that is already here"
+  fi
+
+  # `installed` says what the environment holds; a change of the wish list makes it stale, and pip adds the rest.
+  local wish
+  wish="$(cat $requirements)"$'\n'"$torch_wanted"
+  [ -f $venv/installed ] && [ "$(cat $venv/installed)" = "$wish" ] && return
+
+  python_can_make_environments || fail "python3 cannot make virtual environments; install python3-venv"
+  [ -x $venv/bin/python ] || { say "making $venv"; python3 -m venv $venv; }
+  say "installing into $venv: $(grep -v '^#' $requirements | tr '\n' ' ')$torch_wanted"
+  $venv/bin/python -m pip install --quiet --disable-pip-version-check -r $requirements ${torch_wanted:+"$torch_wanted"}
+  printf '%s\n' "$wish" >$venv/installed
+}
+
+install_packages
+[ "${1:-}" = --no-python ] || make_environment

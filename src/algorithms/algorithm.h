@@ -1,0 +1,45 @@
+// An algorithm is a pair of hooks around the local optimizer, on one worker:
+//
+//   backward -> [bucket_ready, finish_gradient] -> local optimizer -> [after_update]
+//
+// It sees flat spans and an engine, and nothing of models, optimizers or torch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/archive.h"
+#include "base/settings.h"
+#include "runtime/context.h"
+#include "runtime/layout.h"
+
+namespace flockstep::algorithms {
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+
+  // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
+  virtual void bucket_ready(std::size_t /*bucket*/, std::span<float> /*gradient*/) {}
+  virtual void finish_gradient(std::span<float> /*gradient*/) {}
+
+  // Model hook: `step` counts the local updates before this one.
+  virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
+
+  // Whether all workers hold the same model after every step, to the last bit.
+  virtual bool replicas_are_equal() const = 0;
+  // A blocking average that makes all replicas equal: at the end of a run. Nothing where they always are.
+  virtual void consolidate(std::span<float> /*model*/) {}
+
+  // What a resumed run needs beyond the model.
+  virtual void save(base::Archive& /*archive*/) const {}
+  virtual void restore(const base::Archive& /*archive*/) {}
+};
+
+struct AlgorithmInputs {
+  runtime::Context& context;
+  const runtime::Layout& layout;
+  const base::Settings& settings;
+};
+
+}  // namespace flockstep::algorithms

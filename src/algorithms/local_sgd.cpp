@@ -1,0 +1,61 @@
+// `local_sgd(H)`: H local steps, then a global model average. H = 1 averages models every step.
+#include "algorithms/local_sgd.h"
+
+#include <array>
+#include <limits>
+
+#include "math/coefficients.h"
+#include "runtime/one_pass.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr std::array<base::OptionSpec, 1> kOptions{{
+    {"period", "8", "local steps between two averages of the models (H)"},
+}};
+
+class LocalSgd final : public Algorithm {
+ public:
+  explicit LocalSgd(const AlgorithmInputs& inputs)
+      : options_(local_sgd_options(inputs.settings)),
+        one_pass_(inputs.context, inputs.layout, "received model shards"),
+        coefficients_(math::mean_coefficients(inputs.context.size())) {}
+
+  void after_update(std::int64_t step, std::span<float> model) override {
+    if ((step + 1) % options_.period == 0) one_pass_.run(model, coefficients_);
+  }
+  bool replicas_are_equal() const override { return options_.period == 1; }
+  void consolidate(std::span<float> model) override { one_pass_.run(model, coefficients_); }
+
+ private:
+  LocalSgdOptions options_;
+  runtime::OnePass one_pass_;
+  std::vector<float> coefficients_;
+};
+
+}  // namespace
+
+LocalSgdOptions local_sgd_options(const base::Settings& settings) {
+  const base::SettingsReader reader("local_sgd", kOptions, settings);
+  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
+}
+
+AlgorithmRow local_sgd_row() {
+  return {
+      .name = "local_sgd",
+      .family = Family::model,
+      .description = "take H local steps, then average the models of all workers",
+      .bytes_text = "8 D (P-1)/(P H)",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {
+            return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
+          },
+      .options = kOptions,
+      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
+        return std::make_unique<LocalSgd>(inputs);
+      },
+      .check = [](const base::Settings& settings) { local_sgd_options(settings); },
+  };
+}
+
+}  // namespace flockstep::algorithms

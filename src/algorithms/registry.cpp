@@ -1,0 +1,22 @@
+#include "algorithms/registry.h"
+
+#include <array>
+
+#include "algorithms/local_sgd.h"
+#include "algorithms/mean.h"
+#include "base/names.h"
+
+namespace flockstep::algorithms {
+
+std::string_view to_string(Family family) { return family == Family::gradient ? "gradient" : "model"; }
+
+std::span<const AlgorithmRow> algorithms() {
+  static const std::array<AlgorithmRow, 2> rows{mean_row(), local_sgd_row()};
+  return rows;
+}
+
+const AlgorithmRow& find_algorithm(std::string_view name) {
+  return base::find_by_name(algorithms(), name, "algorithm");
+}
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,27 @@
+// The algorithms there are: one row each, one file each.
+#pragma once
+
+#include <memory>
+
+#include "algorithms/algorithm.h"
+
+namespace flockstep::algorithms {
+
+enum class Family { gradient, model };  // which hook does the work
+std::string_view to_string(Family family);
+
+struct AlgorithmRow {
+  std::string_view name;
+  Family family;
+  std::string_view description;
+  std::string_view bytes_text;  // sent per worker and step, with D parameters and P workers
+  double (*bytes_per_step)(int workers, double parameters, const base::Settings& settings);
+  std::span<const base::OptionSpec> options;
+  std::unique_ptr<Algorithm> (*make)(const AlgorithmInputs& inputs);
+  void (*check)(const base::Settings& settings);  // throws Error{bad_input} without an engine at hand
+};
+
+std::span<const AlgorithmRow> algorithms();
+const AlgorithmRow& find_algorithm(std::string_view name);
+
+}  // namespace flockstep::algorithms

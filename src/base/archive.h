@@ -1,0 +1,55 @@
+// Named blocks of bytes with a checksum: the body of a checkpoint. Reading refuses anything truncated or changed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/files.h"
+
+namespace flockstep::base {
+
+class Archive {
+ public:
+  template <typename T>
+  void put(const std::string& name, std::span<T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto bytes = std::as_bytes(values);
+    blocks_[name].assign(bytes.begin(), bytes.end());
+  }
+  template <typename T>
+  void put_value(const std::string& name, const T& value) {
+    put(name, std::span<const T>(&value, 1));
+  }
+
+  // Copies the block `name` into `values`; throws Error{bad_file} unless it is there and of exactly that size.
+  template <typename T>
+  void get(const std::string& name, std::span<T> values) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    copy_block(name, std::as_writable_bytes(values));
+  }
+  template <typename T>
+  T get_value(const std::string& name) const {
+    T value;
+    get(name, std::span<T>(&value, 1));
+    return value;
+  }
+
+  void put_text(const std::string& name, const std::string& text) { put(name, std::span(text)); }
+  std::string get_text(const std::string& name) const;
+
+  void write(const std::filesystem::path& path) const;
+  static Archive read(const std::filesystem::path& path);
+
+ private:
+  const std::vector<std::byte>& block(const std::string& name) const;
+  void copy_block(const std::string& name, std::span<std::byte> target) const;
+
+  std::map<std::string, std::vector<std::byte>> blocks_;
+  std::string path_ = "an archive in memory";  // for sentences
+};
+
+}  // namespace flockstep::base

@@ -1,0 +1,78 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "flockstep/error.h"
+
+namespace flockstep::base {
+namespace {
+
+[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
+  throw Error(ErrorCode::bad_file, fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(errno)));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+  bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+void make_directory(const std::filesystem::path& path) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (code)
+    throw Error(ErrorCode::bad_file, fmt::format("cannot make the folder {}: {}", path.string(), code.message()));
+}
+
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  const std::filesystem::path beside = path.string() + ".part";
+  Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.get() < 0) fail("write", beside);
+  for (std::size_t written = 0; written < bytes.size();) {
+    const ::ssize_t now = ::write(file.get(), bytes.data() + written, bytes.size() - written);
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) fail("write", beside);
+    written += static_cast<std::size_t>(now);
+  }
+  if (::fsync(file.get()) != 0 || !file.close()) fail("write", beside);
+  if (std::rename(beside.c_str(), path.c_str()) != 0) fail("write", path);
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, std::as_bytes(std::span(text)));
+}
+
+std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+  const std::string text = read_text(path);
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("read", path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) fail("read", path);
+  return text;
+}
+
+}  // namespace flockstep::base

@@ -1,0 +1,23 @@
+// Files that are either whole or not there. Every failure is an Error{bad_file} that names the path.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flockstep::base {
+
+void make_directory(const std::filesystem::path& path);
+
+// Writes beside the target, flushes to the disk, then renames: a reader never sees half of it, nor does a crash leave
+// it.
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_atomically(const std::filesystem::path& path, std::string_view text);
+
+std::vector<std::byte> read_bytes(const std::filesystem::path& path);
+std::string read_text(const std::filesystem::path& path);
+
+}  // namespace flockstep::base

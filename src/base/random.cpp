@@ -1,0 +1,91 @@
+#include "base/random.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace flockstep::base {
+namespace {
+
+constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+constexpr double kLn2 = 0.69314718055994530942;
+
+// log for x > 0 from basic operations only: libm's last bit differs between platforms, and a straggler schedule must
+// not.
+double portable_log(double x) {
+  int exponent = 0;
+  double mantissa = std::frexp(x, &exponent);  // in [0.5, 1)
+  if (mantissa < 0.70710678118654752440) mantissa *= 2, --exponent;
+  const double z = (mantissa - 1) / (mantissa + 1), z2 = z * z;  // |z| < 0.172
+  double series = 0;
+  for (int k = 23; k >= 1; k -= 2) series = series * z2 + 1.0 / k;
+  return 2 * z * series + exponent * kLn2;
+}
+
+double portable_exp(double x) {
+  const double k = std::floor(x / kLn2 + 0.5), r = x - k * kLn2;  // |r| < 0.35
+  double series = 1;
+  for (int n = 16; n >= 1; --n) series = 1 + series * r / n;
+  return std::ldexp(series, static_cast<int>(k));
+}
+
+}  // namespace
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{kMultiplier0} * counter[0], p1 = std::uint64_t{kMultiplier1} * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
+    key[0] += kWeyl0;
+    key[1] += kWeyl1;
+  }
+  return counter;
+}
+
+std::uint32_t Random::bits() {
+  if (left_ == 0) {
+    block_ = philox(counter_, key_);
+    ++counter_[0];
+    left_ = block_.size();
+  }
+  return block_[block_.size() - left_--];
+}
+
+double Random::uniform() {
+  const std::uint64_t high = bits(), low = bits();
+  return static_cast<double>((high << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
+std::uint32_t Random::below(std::uint32_t bound) {
+  check(bound > 0, "a positive bound");
+  const std::uint32_t rejected = (0U - bound) % bound;  // 2^32 mod bound: values below it would be drawn too often
+  std::uint32_t drawn = bits();
+  while (drawn < rejected) drawn = bits();
+  return drawn % bound;
+}
+
+double Random::normal() {
+  while (true) {  // Marsaglia's polar method: needs log and sqrt only
+    const double u = 2 * uniform() - 1, v = 2 * uniform() - 1, s = u * u + v * v;
+    if (s > 0 && s < 1) return u * std::sqrt(-2 * portable_log(s) / s);
+  }
+}
+
+double Random::lognormal_mean_one(double sigma) { return portable_exp(sigma * normal() - sigma * sigma / 2); }
+
+void Random::fill_uniform(std::span<float> out, float low, float high) {
+  const float scale = (high - low) * 0x1p-24f;
+  left_ = 0;
+  std::size_t i = 0;
+  for (; i + 4 <= out.size(); i += 4, ++counter_[0]) {
+    const auto block = philox(counter_, key_);
+    for (std::size_t j = 0; j < 4; ++j) out[i + j] = low + scale * static_cast<float>(block[j] >> 8);
+  }
+  if (i == out.size()) return;
+  const auto block = philox(counter_, key_);
+  ++counter_[0];
+  for (std::size_t j = 0; i < out.size(); ++i, ++j) out[i] = low + scale * static_cast<float>(block[j] >> 8);
+}
+
+}  // namespace flockstep::base

@@ -1,0 +1,208 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "algorithms/registry.h"
+#include "base/names.h"
+#include "cli/launcher.h"
+#include "engines/registry.h"
+#include "tasks/registry.h"
+
+namespace flockstep::cli {
+namespace {
+
+constexpr double kSimComputeMs = 100;  // a step on `sim` has to take some time
+
+struct LogName {
+  std::string_view name;
+  base::LogLevel level;
+};
+constexpr std::array<LogName, 4> kLogNames{{{"quiet", base::LogLevel::quiet},
+                                            {"warning", base::LogLevel::warning},
+                                            {"info", base::LogLevel::info},
+                                            {"debug", base::LogLevel::debug}}};
+
+void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std::span<const base::OptionSpec> options) {
+  for (const base::OptionSpec& option : options) {
+    const std::string name = fmt::format("{}.{}", owner, option.name);
+    command
+        .add_option_function<std::string>(
+            "--" + name, [&flags, name](const std::string& value) { flags.dotted[name] = value; },
+            fmt::format("{} [{}]", option.help, option.default_value))
+        ->group(fmt::format("Options of {}", owner))
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+}  // namespace
+
+void add_run_flags(CLI::App& command, RunFlags& flags) {
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")->capture_default_str();
+  command
+      .add_option("--engine", flags.engine,
+                  "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
+      ->capture_default_str();
+  command.add_option("--workers", flags.workers, "number of workers [4; under mpirun, its processes]")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--steps", flags.steps, "updates [the task's default]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command.add_option("--batch", flags.batch, "samples per step over all workers [the task's default]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--seed", flags.seed, "of data, model and stragglers")->capture_default_str();
+  command.add_option("--evaluate-every", flags.evaluate_every, "steps between evaluations [a twentieth of the run]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--compute-ms", flags.compute_ms, "pretend that a step computes for so long [0; on sim 100]")
+      ->check(CLI::Range(0.0, 1e7));
+  command.add_option("--straggler", flags.straggler, "so many random workers late each step, such as 2x320ms");
+  command.add_option("--straggler-fixed", flags.straggler_fixed,
+                     "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
+  command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
+  command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
+      ->capture_default_str();
+  command.add_option("--deadline", flags.deadline_s, "seconds that a single wait for a peer may last")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  command.add_flag("--deterministic", flags.deterministic,
+                   "threads only: one worker at a time in an order drawn from the seed");
+  command.add_option("--latency-us", flags.sim.latency_us, "sim: latency of a link")
+      ->check(CLI::Range(0.0, 1e7))
+      ->capture_default_str();
+  command.add_option("--bandwidth-gbps", flags.sim.bandwidth_gbps, "sim: bandwidth of a link, Gbit/s")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
+      ->check(CLI::Range(1e-6, 1e9))
+      ->capture_default_str();
+  command.add_option("--out", flags.out, "folder for metrics, trace and results");
+  command.add_option("--log", flags.log, "quiet, warning, info or debug, to standard error")->capture_default_str();
+  command.add_flag("--json", flags.json, "print the result as JSON");
+  command.add_option("--config", flags.config, "TOML file with any of these options, such as steps = 100");
+  for (const auto& row : tasks::tasks()) add_dotted(command, flags, row.name, row.options);
+  for (const auto& row : algorithms::algorithms()) add_dotted(command, flags, row.name, row.options);
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    if (comma > begin) parts.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return parts;
+}
+
+std::string resolve_engine(const std::string& engine) {
+  if (engine != "auto") return engine;
+  return launched() ? "mpi" : "threads";
+}
+
+base::Settings settings_of(const RunFlags& flags, std::string_view name) {
+  base::Settings settings;
+  const std::string prefix = fmt::format("{}.", name);
+  for (const auto& [key, value] : flags.dotted)
+    if (key.starts_with(prefix)) settings[key.substr(prefix.size())] = value;
+  return settings;
+}
+
+tasks::RunRequest request_of(const RunFlags& flags) {
+  tasks::RunRequest request;
+  request.engine = resolve_engine(flags.engine);
+  engines::find_backend(request.engine);
+  const bool is_mpi = request.engine == "mpi";
+  request.launch.workers = flags.workers > 0 ? flags.workers : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
+  request.launch.seed = flags.seed;
+  request.launch.deterministic = flags.deterministic;
+  request.launch.sim = flags.sim;
+
+  train::TrainOptions& train = request.train;
+  train.task = flags.task;
+  train.task_settings = settings_of(flags, flags.task);
+  train.seed = flags.seed;
+  train.steps = flags.steps;
+  train.batch = flags.batch;
+  train.evaluate_every = flags.evaluate_every;
+  train.checkpoint_every = flags.checkpoint_every;
+  train.bucket_kib = flags.bucket_kib;
+  train.patience = base::Duration(flags.deadline_s);
+  train.out = flags.out;
+  train.resume = flags.resume;
+  train.log_level = base::find_by_name(std::span<const LogName>(kLogNames), flags.log, "log level").level;
+  const double compute_ms = flags.compute_ms >= 0 ? flags.compute_ms : request.engine == "sim" ? kSimComputeMs : 0;
+  train.pace.compute = base::Duration(compute_ms / 1000);
+  if (!flags.straggler.empty()) train::parse_straggler(flags.straggler, train.pace);
+  if (!flags.straggler_fixed.empty()) train::parse_fixed_stragglers(flags.straggler_fixed, train.pace);
+  if (!flags.jitter.empty()) train::parse_jitter(flags.jitter, train.pace);
+  return request;
+}
+
+std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
+  const train::TrainOptions& train = request.train;
+  std::vector<std::string> arguments{"train"};
+  const auto add = [&](std::string_view name, const auto& value) {
+    arguments.push_back(fmt::format("--{}={}", name, value));
+  };
+  add("engine", request.engine);
+  add("workers", request.launch.workers);
+  add("task", train.task);
+  add("algorithm", train.algorithm);
+  add("seed", train.seed);
+  if (train.steps > 0) add("steps", train.steps);
+  if (train.batch > 0) add("batch", train.batch);
+  if (train.evaluate_every > 0) add("evaluate-every", train.evaluate_every);
+  add("bucket-kib", train.bucket_kib);
+  add("deadline", train.patience.count());
+  add("compute-ms", train.pace.compute.count() * 1000);
+  if (train.pace.random_stragglers > 0)
+    add("straggler", fmt::format("{}x{}s", train.pace.random_stragglers, train.pace.random_delay.count()));
+  if (!train.pace.fixed.empty()) {
+    std::vector<std::string> fixed;
+    for (const auto& straggler : train.pace.fixed)
+      fixed.push_back(fmt::format("{}:{}s", straggler.worker, straggler.delay.count()));
+    add("straggler-fixed", fmt::format("{}", fmt::join(fixed, ",")));
+  }
+  if (train.pace.jitter_sigma > 0) add("jitter", fmt::format("lognormal:{}", train.pace.jitter_sigma));
+  add("latency-us", request.launch.sim.latency_us);
+  add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+  add("bytes-scale", request.launch.sim.bytes_scale);
+  for (const auto& [name, value] : train.task_settings) add(fmt::format("{}.{}", train.task, name), value);
+  for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);
+  if (!train.out.empty()) add("out", train.out.string());
+  arguments.push_back("--json");
+  return arguments;
+}
+
+std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
+  std::string path;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with("--config=")) path = arguments[i].substr(9);
+    if (arguments[i] == "--config" && i + 1 < arguments.size()) path = arguments[i + 1];
+  }
+  if (path.empty()) return arguments;
+  std::ifstream file(path);
+  if (!file) throw Error(ErrorCode::bad_input, fmt::format("cannot read the config file {}", path));
+
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(file);
+  } catch (const CLI::Error& error) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} is not TOML that can be read: {}", path, error.what()));
+  }
+  std::vector<std::string> given;
+  for (const CLI::ConfigItem& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // marks where a section begins and ends
+    auto parents = item.parents;
+    if (!parents.empty() && parents[0] == arguments[0]) parents.erase(parents.begin());  // [train], [compare]
+    parents.push_back(item.name);
+    given.push_back(fmt::format("--{}={}", fmt::join(parents, "."), fmt::join(item.inputs, ",")));
+  }
+  arguments.insert(arguments.begin() + 1, given.begin(), given.end());
+  return arguments;
+}
+
+}  // namespace flockstep::cli

@@ -1,0 +1,48 @@
+// Flags into requests. Every sentence about a wrong call comes from here or from the layer that owns the value.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compare/compare.h"
+
+namespace flockstep::cli {
+
+// The flags that `train` and `compare` share, as given. Empty or zero: not given.
+struct RunFlags {
+  std::string task = "linear";
+  std::string engine = "auto";
+  int workers = 0;
+  std::uint64_t seed = 1;
+  std::int64_t steps = 0, batch = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
+  double deadline_s = 60, compute_ms = -1;
+  std::string straggler, straggler_fixed, jitter, out, log = "quiet";
+  bool deterministic = false, resume = false, json = false;
+  engines::SimOptions sim;
+  std::string config;
+  // Options of algorithms and tasks: "local_sgd.period" -> "4".
+  std::map<std::string, std::string> dotted;
+};
+
+void add_run_flags(CLI::App& command, RunFlags& flags);
+// Splits "mean,local_sgd".
+std::vector<std::string> split_list(const std::string& text);
+
+// The engine "auto" stands for: mpi under a launcher, threads otherwise.
+std::string resolve_engine(const std::string& engine);
+
+// Without algorithm: that is for the caller to set.
+tasks::RunRequest request_of(const RunFlags& flags);
+// Options given as --NAME.OPTION.
+base::Settings settings_of(const RunFlags& flags, std::string_view name);
+
+// The arguments of `train` that make the same run in a process of its own.
+std::vector<std::string> arguments_of(const tasks::RunRequest& request);
+
+// Puts the options of the TOML file behind --config, if there is one, in front of those on the command line, which win.
+// Throws Error{bad_input}.
+std::vector<std::string> with_config_file(std::vector<std::string> arguments);
+
+}  // namespace flockstep::cli

@@ -1,0 +1,91 @@
+#include "cli/child.h"
+
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+
+extern char** environ;
+
+namespace flockstep::cli {
+namespace {
+
+// Both ends of a pipe; closed when they go.
+struct Pipe {
+  Pipe() {
+    if (::pipe(ends.data()) != 0)
+      throw Error(ErrorCode::unavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  ~Pipe() {
+    close_end(0);
+    close_end(1);
+  }
+  void close_end(std::size_t end) {
+    if (ends[end] >= 0) ::close(ends[end]);
+    ends[end] = -1;
+  }
+  std::array<int, 2> ends{-1, -1};
+};
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const ::ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count > 0) text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (count == 0 || (count < 0 && errno != EINTR)) return text;
+  }
+}
+
+// Runs this executable with standard output captured; standard error, with its progress bar and sentences, stays ours.
+std::pair<int, std::string> run_self(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"flockstep"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  Pipe pipe;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addclose(&actions, pipe.ends[0]);
+  posix_spawn_file_actions_addclose(&actions, pipe.ends[1]);
+  pid_t child = -1;
+  const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (code != 0)
+    throw Error(ErrorCode::unavailable, fmt::format("cannot start a process of my own: {}", std::strerror(code)));
+  pipe.close_end(1);
+  std::string output = read_all(pipe.ends[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), std::move(output)};
+}
+
+}  // namespace
+
+tasks::RunOutcome run_in_child(const tasks::RunRequest& request) {
+  const auto [code, output] = run_self(arguments_of(request));
+  // The child has said on standard error what was wrong.
+  if (code == 2) throw Error(ErrorCode::bad_input, "");
+  if (code != 0)
+    throw Error(ErrorCode::peer_lost, fmt::format("the run of {} ended with code {}", request.train.algorithm, code),
+                request.engine);
+  const auto json = nlohmann::json::parse(output);
+  tasks::RunOutcome outcome;
+  outcome.options = request.train;
+  outcome.workers = json.at("workers");
+  outcome.summary = train::summary_from_json(json);
+  return outcome;
+}
+
+}  // namespace flockstep::cli

@@ -1,0 +1,16 @@
+// The subcommands. Each adds itself to the command line and sets what to do when it is chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace flockstep::cli {
+
+using Action = std::function<int()>;  // returns the exit code
+
+void add_train(CLI::App& app, Action& chosen);
+void add_compare(CLI::App& app, Action& chosen);
+void add_bench(CLI::App& app, Action& chosen);
+void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
+
+}  // namespace flockstep::cli

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/registry.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "engines/mpi/backend.h"
+#include "engines/registry.h"
+#include "flockstep/version.h"
+#include "kernels/kernels.h"
+#include "tasks/registry.h"
+
+namespace flockstep::cli {
+namespace {
+
+nlohmann::json options_json(std::span<const base::OptionSpec> options) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const auto& option : options)
+    json.push_back({{"name", option.name}, {"default", option.default_value}, {"help", option.help}});
+  return json;
+}
+
+int list_algorithms(bool as_json) {
+  nlohmann::json json = nlohmann::json::array();
+  Table table({"name", "family", "bytes sent per worker and step", "what it does"});
+  table.left();
+  for (const auto& row : algorithms::algorithms()) {
+    table.add({std::string(row.name), std::string(to_string(row.family)), std::string(row.bytes_text),
+               std::string(row.description)});
+    json.push_back({{"name", row.name},
+                    {"family", to_string(row.family)},
+                    {"bytes_per_step", row.bytes_text},
+                    {"description", row.description},
+                    {"options", options_json(row.options)}});
+  }
+  if (as_json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}\nD is the number of parameters, P of workers, H the period.\n", table.text());
+  return 0;
+}
+
+int list_tasks(bool as_json) {
+  nlohmann::json json = nlohmann::json::array();
+  Table table({"name", "metric", "what it is"});
+  table.left();
+  for (const auto& row : tasks::tasks()) {
+    table.add({std::string(row.name), std::string(row.metric), std::string(row.description)});
+    json.push_back({{"name", row.name},
+                    {"metric", row.metric},
+                    {"description", row.description},
+                    {"default_steps", row.default_steps},
+                    {"default_batch_per_worker", row.default_batch_per_worker},
+                    {"options", options_json(row.options)}});
+  }
+  fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());
+  return 0;
+}
+
+int list_engines(bool as_json) {
+  nlohmann::json json{{"version", kVersion}, {"simd", kernels::simd_target()}, {"engines", nlohmann::json::array()}};
+  Table table({"name", "here", "version, or how to get it", "what it is"});
+  table.left();
+  for (const auto& backend : engines::backends()) {
+    const engines::Availability here = backend.availability();
+    std::string detail = here.available ? here.version : here.reason;
+    nlohmann::json entry{{"name", backend.name}, {"available", here.available}, {"description", backend.description}};
+    entry[here.available ? "version" : "reason"] = detail;
+    if (backend.name == "mpi" && here.available) {
+      entry["thread_level"] = engines::mpi::thread_level();
+      detail += ", " + engines::mpi::thread_level();
+    }
+    json["engines"].push_back(entry);
+    table.add({std::string(backend.name), here.available ? "yes" : "no", detail, std::string(backend.description)});
+  }
+  if (as_json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}\nflockstep {}, kernels for {}\n", table.text(), kVersion, kernels::simd_target());
+  return 0;
+}
+
+void add(CLI::App& app, Action& chosen, const std::string& name, const std::string& help, int (*list)(bool)) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  const auto as_json = std::make_shared<bool>(false);
+  command.add_flag("--json", *as_json, "print as JSON");
+  command.callback([as_json, list, &chosen] { chosen = [as_json, list] { return list(*as_json); }; });
+}
+
+}  // namespace
+
+void add_listings(CLI::App& app, Action& chosen) {
+  add(app, chosen, "algorithms", "list the algorithms", list_algorithms);
+  add(app, chosen, "tasks", "list the tasks", list_tasks);
+  add(app, chosen, "engines", "list the engines, and which of them work here", list_engines);
+}
+
+}  // namespace flockstep::cli

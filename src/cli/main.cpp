@@ -1,0 +1,116 @@
+// The command: `flockstep train`, `compare`, `bench`, `algorithms`, `tasks`, `engines`.
+// Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/launcher.h"
+#include "cli/signals.h"
+#include "engines/mpi/backend.h"
+#include "flockstep/version.h"
+
+namespace flockstep::cli {
+namespace {
+
+constexpr int kFailedRun = 1, kWrongCall = 2;
+
+void complain(const std::string& sentence) {
+  if (!sentence.empty() && speaks()) fmt::print(stderr, "flockstep: {}\n", sentence);
+}
+
+// What CLI11 found wrong, with a suggestion where a flag is merely misspelt.
+std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
+  const auto extras = command.remaining();
+  if (extras.empty()) return fmt::format("{} (see `flockstep {} --help`)", error.what(), command.get_name());
+  const std::string wrong = extras[0].substr(0, extras[0].find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames()[0]);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string_view nearest = base::nearest_name(wrong, known);
+  const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+  return fmt::format("{} does not take {}{} (see `flockstep {} --help`)", command.get_name(), wrong, hint,
+                     command.get_name());
+}
+
+// Errors that every process of a run finds alike are said once; others by whoever has them.
+void complain_of(const Error& error) {
+  const bool alike = error.code() == ErrorCode::bad_input || error.code() == ErrorCode::mismatch ||
+                     error.code() == ErrorCode::unavailable;
+  if (alike)
+    complain(error.what());
+  else
+    fmt::print(stderr, "flockstep: {}\n", error.what());
+}
+
+// What to return with after a complaint. Under a launcher the first process to leave ends the others, so all stay long
+// enough for each to say what it has to.
+int leave(int code) {
+  if (launched()) {
+    end_silently_on_sigterm();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  return code;
+}
+
+int run(std::vector<std::string> arguments) {
+  CLI::App app("Data-parallel deep learning without lockstep.", "flockstep");
+  app.set_version_flag("--version", std::string("flockstep ") + kVersion);
+  app.require_subcommand(1);
+  app.fallthrough(false);
+  Action chosen;
+  add_train(app, chosen);
+  add_compare(app, chosen);
+  add_bench(app, chosen);
+  add_listings(app, chosen);
+
+  if (arguments.empty()) {
+    fmt::print("{}", app.help());
+    return kWrongCall;
+  }
+  CLI::App* command = nullptr;
+  if (!arguments[0].starts_with("-")) {
+    std::vector<std::string> names;
+    for (CLI::App* each : app.get_subcommands([](CLI::App*) { return true; })) {
+      names.push_back(each->get_name());
+      if (names.back() == arguments[0]) command = each;
+    }
+    if (!command) {
+      const std::vector<std::string_view> known(names.begin(), names.end());
+      complain(base::unknown_name_sentence("command", arguments[0], known));
+      return leave(kWrongCall);
+    }
+  }
+  try {
+    arguments = with_config_file(std::move(arguments));
+    std::ranges::reverse(arguments);  // as CLI11 wants them
+    app.parse(arguments);
+    return chosen();
+  } catch (const CLI::Success& success) {  // --help, --version
+    return speaks() ? app.exit(success) : 0;
+  } catch (const CLI::Error& error) {
+    complain(command ? sentence_of(*command, error) : error.what());
+    return leave(kWrongCall);
+  } catch (const Error& error) {
+    complain_of(error);
+    if (error.code() == ErrorCode::bad_input) return leave(kWrongCall);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "flockstep: {}\n", error.what());
+  }
+  leave(kFailedRun);
+  engines::mpi::abort_all(kFailedRun);  // peers may be waiting for this process
+  return kFailedRun;
+}
+
+}  // namespace
+}  // namespace flockstep::cli
+
+int main(int argc, char** argv) {
+  flockstep::cli::install_signal_handlers();
+  return flockstep::cli::run({argv + 1, argv + argc});
+}

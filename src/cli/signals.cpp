@@ -1,0 +1,81 @@
+#include "cli/signals.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <string_view>
+
+#include "base/hash.h"
+#include "runtime/gather.h"
+
+namespace flockstep::cli {
+namespace {
+
+// A handler can reach nothing but globals, and only what is lock-free is safe in it.
+std::atomic<bool> g_interrupted{false};
+std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled before the count is
+std::atomic<int> g_lower_rank_count{0};
+
+constexpr int kTerminated = 128 + SIGTERM;
+
+void on_interrupt(int) {
+  if (g_interrupted.exchange(true)) {
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+}
+
+void on_terminate(int) {
+  for (int i = 0; i < g_lower_rank_count.load(); ++i)
+    if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(kTerminated);
+  constexpr std::string_view sentence =
+      "flockstep: ended by SIGTERM: a worker was lost or the job was cancelled; --resume continues from the last "
+      "checkpoint\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, sentence.data(), sentence.size());
+  // Others look for this process to know whether to speak: stay long enough for them to see it.
+  const timespec while_others_look{0, 300'000'000};
+  nanosleep(&while_others_look, nullptr);
+  _exit(kTerminated);
+}
+
+void on_terminate_silently(int) { _exit(kTerminated); }
+
+void install(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  install(SIGINT, on_interrupt);
+  install(SIGTERM, on_terminate);
+}
+
+void end_silently_on_sigterm() { install(SIGTERM, on_terminate_silently); }
+
+bool interrupted() { return g_interrupted.load(); }
+
+void learn_peers(runtime::Context& context) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const std::string_view name(host);
+  const double host_hash = static_cast<double>(base::hash_of(std::span(name)) >> 11);  // exact in a double
+  const std::array<double, 2> mine{host_hash, static_cast<double>(getpid())};
+  const auto all = runtime::gather_doubles(context, mine);
+  int count = 0;
+  for (int rank = 0; rank < context.rank() && static_cast<std::size_t>(count) < g_lower_ranks.size(); ++rank) {
+    const double* theirs = all.data() + 2 * rank;
+    if (theirs[0] == mine[0] && theirs[1] != mine[1])
+      g_lower_ranks[static_cast<std::size_t>(count++)] = static_cast<pid_t>(theirs[1]);
+  }
+  g_lower_rank_count = count;
+}
+
+}  // namespace flockstep::cli

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/launcher.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "cli/table.h"
+
+namespace flockstep::cli {
+namespace {
+
+void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& outcome) {
+  const train::Summary& summary = outcome.summary;
+  fmt::print("{} on {}, {} workers on {}, seed {}\n", outcome.options.algorithm, outcome.options.task, outcome.workers,
+             request.engine, outcome.options.seed);
+  Table table({"measure", "value"});
+  table.left();
+  table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
+  table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
+  table.add({"train loss", fmt::format("{:.6g}", summary.train_loss)});
+  table.add({"time in steps", fmt::format("{:.3g} s", summary.time_s)});
+  table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
+  table.add({"waiting", fmt::format("{:.1f}% of the time", 100 * summary.wait_share)});
+  table.add({"sent", fmt::format("{:.4g} kB per worker and step", summary.bytes_sent_per_step / 1000)});
+  if (summary.skipped_steps > 0)
+    table.add({"skipped updates", fmt::format("{} (non-finite gradient)", summary.skipped_steps)});
+  table.add({"model", fmt::format("{} ({})", summary.model_hash,
+                                  summary.replicas_equal ? "the same on every worker" : "differs between workers")});
+  fmt::print("{}", table.text());
+  if (!outcome.options.out.empty()) fmt::print("written to {}\n", outcome.options.out.string());
+}
+
+int run_train(const RunFlags& flags, const std::string& algorithm) {
+  tasks::RunRequest request = request_of(flags);
+  request.train.algorithm = algorithm;
+  request.train.algorithm_settings = settings_of(flags, algorithm);
+  request.on_start = learn_peers;
+  warn_when_bound_to_one_core();
+
+  Progress progress;
+  progress.begin(algorithm);
+  const train::Observer observer{[&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); },
+                                 interrupted};
+  const tasks::RunOutcome outcome = tasks::run(request, observer);
+  progress.clear();
+  if (outcome.rank != 0) return 0;
+  if (flags.json)
+    fmt::print("{}\n", tasks::describe(request, outcome).dump(2));
+  else
+    print_summary(request, outcome);
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& chosen) {
+  CLI::App& command = *app.add_subcommand("train", "train once with one algorithm");
+  const auto flags = std::make_shared<RunFlags>();
+  const auto algorithm = std::make_shared<std::string>("mean");
+  add_run_flags(command, *flags);
+  command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
+      ->capture_default_str();
+  command.add_option("--checkpoint-every", flags->checkpoint_every, "steps between checkpoints in --out [never]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
+  command.callback(
+      [flags, algorithm, &chosen] { chosen = [flags, algorithm] { return run_train(*flags, *algorithm); }; });
+}
+
+}  // namespace flockstep::cli

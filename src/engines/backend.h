@@ -1,0 +1,36 @@
+// What a backend offers before any worker exists: whether it is here, and how to start a run on it.
+// src/engines/registry.h lists the backends; each lives in a folder of its own under the same file names.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "engines/engine.h"
+
+namespace flockstep::engines {
+
+struct Availability {
+  bool available = false;
+  std::string version;  // of the library behind it, when available
+  std::string reason;   // how to get it, when not
+};
+
+struct SimOptions {
+  double latency_us = 10;      // of one link; a message crosses two
+  double bandwidth_gbps = 10;  // of one worker's link, each way
+  double bytes_scale = 1;  // how many times larger the network believes data to be; control messages stay as they are
+  double memory_gbytes_s = 10;  // speed at which charged bytes pass
+};
+
+struct LaunchOptions {
+  int workers = 1;             // threads and sim start this many; mpi checks it against the world, 0 takes the world's
+  std::uint64_t seed = 1;      // of the order in deterministic mode
+  bool deterministic = false;  // one worker or agent at a time, on a logical clock (threads; sim always is)
+  SimOptions sim;
+};
+
+// Runs once per worker of this process. What it throws ends the run.
+using WorkerMain = std::function<void(Engine&)>;
+
+}  // namespace flockstep::engines

@@ -1,0 +1,41 @@
+// Wakes the threads of one worker when something that they may wait for has changed. For engines with real threads.
+//
+// Usage: read count(), test the condition, and only then sleep until the count moves on: a ring between the test and
+// the sleep is never lost.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace flockstep::engines {
+
+class Bell {
+ public:
+  void ring() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++count_;
+    }
+    changed_.notify_all();
+  }
+
+  std::uint64_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+  // Returns once the count differs from `seen`, or at `until`.
+  void wait_past(std::uint64_t seen, std::chrono::steady_clock::time_point until) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, until, [&] { return count_ != seen; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace flockstep::engines

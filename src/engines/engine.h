@@ -1,0 +1,79 @@
+// The contract between everything above and a machine that moves bytes and owns time. One object per worker.
+//
+// Not here: sums (src/engines/all_reduce.h builds the only one), buckets, retries. Collectives are issued by the worker
+// itself, in the same order everywhere; messages, control messages, signals and waits may also be used by its agents.
+// Operations start when they are made; the bytes they were given belong to the engine until done() has returned true.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+#include "base/memory.h"
+#include "base/time.h"
+#include "flockstep/error.h"
+namespace flockstep::engines {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+using Tag = std::int32_t;  // 0 .. kMaximalTag
+inline constexpr Tag kMaximalTag = 1 << 20;
+inline constexpr std::size_t kControlBytes = 1024;  // the longest control message
+
+struct Operation {  // dropped before it is done, it is withdrawn where the engine can, else the engine breaks
+  virtual ~Operation() = default;
+  virtual bool done() = 0;
+};
+using Pending = std::unique_ptr<Operation>;
+
+struct Control {
+  int peer;
+  std::vector<std::byte> payload;
+};
+
+struct Signal {  // raised by one side, taken by the other; raising twice before a take counts once
+  virtual ~Signal() = default;
+  virtual void raise() = 0;
+  virtual bool take() = 0;
+};
+
+struct Agent {  // the destructor waits for the agent's function to return: ask it to, first
+  virtual ~Agent() = default;
+  virtual bool done() = 0;
+};
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string_view name() const = 0;
+  virtual bool may_be_called_from_a_hook() const = 0;  // while a backward pass is on the stack
+  virtual base::Memory& memory() = 0;
+  virtual std::uint64_t bytes_sent() const = 0;  // to other workers, control messages left out
+
+  // Block i goes to, or comes from, worker i. An empty receive block of one's own skips that copy.
+  virtual Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) = 0;
+  virtual Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) = 0;
+  virtual Pending broadcast(Bytes data, int root) = 0;
+  virtual Pending barrier() = 0;
+
+  virtual Pending send(int peer, Tag tag, ConstBytes data) = 0;
+  virtual Pending receive(int peer, Tag tag, Bytes data) = 0;
+  virtual void send_control(int peer, ConstBytes payload) = 0;  // never blocks; to oneself too
+  virtual std::optional<Control> take_control() = 0;            // from any peer; never blocks
+
+  virtual base::Time now() const = 0;
+  virtual void sleep(base::Duration duration) = 0;
+  virtual void charge(double bytes_touched) = 0;  // virtual time for a kernel's sweep; nothing on real engines
+  virtual std::unique_ptr<Signal> make_signal() = 0;
+  virtual std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) = 0;
+  // The one way to block: until ready() is true, or false once the deadline has passed. Throws if the engine is broken.
+  virtual bool wait_until(const std::function<bool()>& ready, base::Time deadline) = 0;
+  [[noreturn]] virtual void fail(const Error& error) = 0;  // breaks the engine, here and where it can for its peers
+};
+
+}  // namespace flockstep::engines

@@ -1,0 +1,387 @@
+#include "engines/mpi/engine.h"
+
+#include <algorithm>
+#include <climits>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace flockstep::engines::mpi {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int: longer blocks travel in pieces
+// On the communicator of control messages. A failure carries its code in the first byte, then its sentence.
+constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2;
+constexpr base::Duration kFarewell = 1h;  // between the ends of the first worker and the last
+// Waits of one thread that are no further apart than this are one wait to its back-off: an agent that looks up from its
+// wait every few milliseconds, and finds nothing, is idle all the same.
+constexpr base::Duration kSameVigil = 10ms;
+
+}  // namespace
+
+// The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
+class MpiEngine::Exchange final : public Operation {
+ public:
+  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine) { pieces_.reserve(pieces); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // MPI cannot take back a send, nor reliably a receive: what is left keeps its bytes, for ever.
+  ~Exchange() override {
+    try {
+      if (done()) return;
+    } catch (const Error&) {  // recorded
+    }
+    engine_.record(Error(
+        ErrorCode::deadline,
+        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank()), "mpi"));
+  }
+
+  bool done() override {
+    while (!pieces_.empty()) {
+      int complete = 0;
+      MPI_Status status;
+      const int return_code = MPI_Test(&pieces_.back().request, &complete, &status);
+      const Piece piece = pieces_.back();
+      if (return_code != MPI_SUCCESS || complete) pieces_.pop_back();
+      engine_.require(return_code, "a transfer");
+      if (!complete) return false;
+      if (!piece.is_send) require_length(piece, status);
+    }
+    return true;
+  }
+
+  void post_receive(MPI_Comm communicator, int peer, Tag tag, Bytes bytes) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    engine_.require(
+        MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
+        "posting a receive");
+    pieces_.push_back({request, peer, false, static_cast<int>(bytes.size())});
+  }
+
+  void post_send(MPI_Comm communicator, int peer, Tag tag, ConstBytes bytes) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    engine_.require(
+        MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
+        "posting a send");
+    pieces_.push_back({request, peer, true, static_cast<int>(bytes.size())});
+  }
+
+ private:
+  struct Piece {
+    MPI_Request request;
+    int peer;
+    bool is_send;
+    int length;
+  };
+
+  // MPI reports blocks that are too long; one that is too short would leave old numbers behind it.
+  void require_length(const Piece& piece, const MPI_Status& status) {
+    int length = 0;
+    engine_.require(MPI_Get_count(&status, MPI_BYTE, &length), "reading a length");
+    if (length == piece.length) return;
+    engine_.fail(
+        Error(ErrorCode::mismatch,
+              fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
+                          engine_.rank(), piece.length, piece.peer, length),
+              "mpi"));
+  }
+
+  MpiEngine& engine_;
+  std::vector<Piece> pieces_;  // those not known to be done
+};
+
+class MpiEngine::RealAgent final : public Agent {
+ public:
+  RealAgent(MpiEngine& engine, const std::string& name, std::function<void()> body)
+      : thread_([this, &engine, name, body = std::move(body)] {
+          engine.run_agent(name, body);
+          done_.store(true, std::memory_order_release);
+          engine.bell_.ring();
+        }) {}
+  bool done() override { return done_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> done_ = false;
+  std::jthread thread_;  // last: it is joined before anything that it uses goes
+};
+
+namespace {
+
+class BellSignal final : public Signal {
+ public:
+  explicit BellSignal(Bell& bell) : bell_(bell) {}
+  void raise() override {
+    raised_.store(true, std::memory_order_release);
+    bell_.ring();
+  }
+  bool take() override { return raised_.exchange(false, std::memory_order_acq_rel); }
+
+ private:
+  Bell& bell_;
+  std::atomic<bool> raised_ = false;
+};
+
+std::size_t pieces_of(std::size_t bytes) {
+  return bytes == 0 ? 1 : (bytes + kPieceBytes - 1) / kPieceBytes;  // an empty block is a message too
+}
+
+template <typename Span, typename Post>
+void in_pieces(Span bytes, const Post& post) {
+  for (std::size_t left = pieces_of(bytes.size()); left > 0; --left) {
+    const std::size_t length = std::min(bytes.size(), kPieceBytes);
+    post(bytes.first(length));
+    bytes = bytes.subspan(length);
+  }
+}
+
+}  // namespace
+
+MpiEngine::MpiEngine() {
+  checked(MPI_Comm_rank(collectives_.get(), &rank_), "reading the rank");
+  checked(MPI_Comm_size(collectives_.get(), &size_), "reading the size");
+}
+
+Pending MpiEngine::start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers) {
+  require_usable();
+  std::size_t pieces = 0;
+  for (const auto& transfer : transfers) pieces += pieces_of(transfer.send.size() + transfer.receive.size());
+  auto exchange = std::make_unique<Exchange>(*this, pieces);
+  // Receives first: a block that finds its place waiting is not buffered on the way.
+  for (const auto& transfer : transfers)
+    if (!transfer.is_send)
+      in_pieces(transfer.receive,
+                [&](Bytes piece) { exchange->post_receive(communicator, transfer.peer, tag, piece); });
+  for (const auto& transfer : transfers) {
+    if (!transfer.is_send) continue;
+    in_pieces(transfer.send, [&](ConstBytes piece) { exchange->post_send(communicator, transfer.peer, tag, piece); });
+    if (transfer.peer != rank_) bytes_sent_.fetch_add(transfer.send.size(), std::memory_order_relaxed);
+  }
+  return exchange;
+}
+
+// The tag is the collective's number: workers that issue different collectives then wait in vain, until the deadline,
+// instead of taking each other's bytes for what they are not.
+Pending MpiEngine::start_collective(std::span<const Transfer> transfers) {
+  return start(collectives_.get(), static_cast<Tag>(collective_count_++ % kMaximalTag), transfers);
+}
+
+Pending MpiEngine::send(int peer, Tag tag, ConstBytes data) {
+  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  const Transfer transfer{peer, true, data, {}};
+  return start(messages_.get(), tag, {&transfer, 1});
+}
+
+Pending MpiEngine::receive(int peer, Tag tag, Bytes data) {
+  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  const Transfer transfer{peer, false, {}, data};
+  return start(messages_.get(), tag, {&transfer, 1});
+}
+
+void MpiEngine::send_control(int peer, ConstBytes payload) {
+  base::check(peer >= 0 && peer < size_ && payload.size() <= kControlBytes, "a peer and a control message in bounds");
+  require_usable();
+  reap_control_sends();
+  require(post_control(peer, kControlTag, payload), "sending a control message");
+  if (peer == rank_) bell_.ring();
+}
+
+// Our own copy stays until MPI has read it, which for so short a message is at once or nearly. Returns MPI's code
+// instead of failing: a failure is told to the peers this way, and the lock would be taken twice.
+int MpiEngine::post_control(int peer, int tag, ConstBytes payload) {
+  ControlSend sent;
+  if (!payload.empty()) sent.payload = memory_.allocate<std::byte>(payload.size(), "control messages");
+  std::ranges::copy(payload, sent.payload.data());
+  const std::lock_guard lock(control_mutex_);
+  const int return_code = MPI_Isend(sent.payload.data(), static_cast<int>(payload.size()), MPI_BYTE, peer, tag,
+                                    controls_.get(), &sent.request);
+  if (return_code == MPI_SUCCESS) control_sends_.push_back(std::move(sent));
+  return return_code;
+}
+
+// Drops the copies that MPI has read, oldest first. True when none is left.
+bool MpiEngine::reap_control_sends() {
+  int return_code = MPI_SUCCESS, complete = 1;
+  {
+    const std::lock_guard lock(control_mutex_);
+    while (!control_sends_.empty() && return_code == MPI_SUCCESS && complete) {
+      return_code = MPI_Test(&control_sends_.front().request, &complete, MPI_STATUS_IGNORE);
+      if (return_code == MPI_SUCCESS && complete) control_sends_.pop_front();
+    }
+  }
+  require(return_code, "sending a control message");
+  return complete;
+}
+
+std::optional<Control> MpiEngine::take_control() {
+  require_usable();
+  std::vector<std::byte> payload;
+  const auto status = probe_control(kControlTag, payload);
+  if (!status) return std::nullopt;
+  return Control{status->MPI_SOURCE, std::move(payload)};
+}
+
+// The matched probe makes this safe beside other threads that take. The receive does not block: so short a message
+// arrives whole.
+std::optional<MPI_Status> MpiEngine::probe_control(int tag, std::vector<std::byte>& payload) {
+  int found = 0, length = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  require(MPI_Improbe(MPI_ANY_SOURCE, tag, controls_.get(), &found, &message, &status), "probing for control messages");
+  if (!found) return std::nullopt;
+  require(MPI_Get_count(&status, MPI_BYTE, &length), "reading a length");
+  payload.resize(static_cast<std::size_t>(length));
+  require(MPI_Mrecv(payload.data(), length, MPI_BYTE, &message, MPI_STATUS_IGNORE), "receiving a control message");
+  return status;
+}
+
+base::Time MpiEngine::now() const { return base::Time(std::chrono::steady_clock::now() - origin_); }
+
+std::unique_ptr<Signal> MpiEngine::make_signal() { return std::make_unique<BellSignal>(bell_); }
+
+std::unique_ptr<Agent> MpiEngine::spawn(const std::string& name, std::function<void()> body) {
+  require_usable();
+  return std::make_unique<RealAgent>(*this, name, std::move(body));
+}
+
+void MpiEngine::run_agent(const std::string& name, const std::function<void()>& body) noexcept {
+  try {
+    body();
+  } catch (const Error& error) {
+    record(error);
+  } catch (const std::exception& error) {
+    record(Error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, error.what()),
+                 "mpi"));
+  }
+  const std::lock_guard lock(vigils_mutex_);
+  vigils_.erase(std::this_thread::get_id());
+}
+
+MpiEngine::Vigil& MpiEngine::vigil() {
+  const std::lock_guard lock(vigils_mutex_);
+  return vigils_[std::this_thread::get_id()];
+}
+
+bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
+  const BackOff& back_off = std::this_thread::get_id() == worker_thread_ ? kWorkerBackOff : kAgentBackOff;
+  Vigil& vigil = this->vigil();
+  if (now() - vigil.ended > kSameVigil) vigil.since = now();
+  while (true) {
+    const std::uint64_t rings = bell_.count();
+    require_usable();
+    if (ready()) {
+      vigil.ended = base::Time::min();
+      return true;
+    }
+    const base::Time time = now();
+    if (time >= deadline) {
+      vigil.ended = time;
+      return false;
+    }
+    if (rings != vigil.rings) vigil.since = time;
+    vigil.rings = rings;
+    const base::Duration nap = std::min(back_off.nap(time - vigil.since), deadline - time);
+    if (nap <= 0s) {
+      std::this_thread::yield();
+    } else {
+      if (std::vector<std::byte> reason; probe_control(kFailureTag, reason)) fail_with_peer(reason);
+      bell_.wait_past(rings,
+                      origin_ + std::chrono::duration_cast<std::chrono::nanoseconds>((time + nap).time_since_epoch()));
+    }
+  }
+}
+
+void MpiEngine::fail(const Error& error) {
+  record(error);
+  require_usable();
+  __builtin_unreachable();
+}
+
+bool MpiEngine::record_only(const Error& error) noexcept {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    is_first = !failure_;
+    // Not a copy: copies of an exception share their text, and this one is read by many threads.
+    if (is_first) failure_.emplace(error.code(), error.what(), error.engine());
+  }
+  memory_.keep_for_ever();
+  broken_.store(true, std::memory_order_release);
+  bell_.ring();
+  return is_first;
+}
+
+void MpiEngine::record(const Error& error) noexcept {
+  if (!record_only(error)) return;
+  const std::string_view sentence = error.what();
+  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
+  std::ranges::transform(sentence.substr(0, kControlBytes - 1), std::back_inserter(payload),
+                         [](char letter) { return static_cast<std::byte>(letter); });
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_ && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
+      return;  // MPI itself is lost: the peers will find out at their deadlines
+}
+
+// A peer's failure is passed on as it is. Nobody tells others of it: the peer has told everybody.
+void MpiEngine::fail_with_peer(const std::vector<std::byte>& payload) {
+  const auto code = static_cast<ErrorCode>(payload.at(0));
+  std::string sentence;
+  for (const std::byte letter : std::span(payload).subspan(1)) sentence += static_cast<char>(letter);
+  record_only(Error(code, sentence, "mpi"));
+  require_usable();
+  __builtin_unreachable();
+}
+
+void MpiEngine::abandon(const std::exception& error) noexcept {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  record(Error(own ? own->code() : ErrorCode::peer_lost, error.what(), "mpi"));
+}
+
+void MpiEngine::require_usable() const {
+  if (!broken()) [[likely]]
+    return;
+  const std::lock_guard lock(failure_mutex_);
+  throw Error(failure_->code(), failure_->what(), failure_->engine());
+}
+
+void MpiEngine::require(int return_code, std::string_view what) {
+  if (return_code != MPI_SUCCESS) [[unlikely]]
+    fail(error_of(return_code, fmt::format("worker {}: {}", rank_, what)));
+}
+
+// Every worker says farewell to every other after its last control message, and takes what comes until it has heard all
+// farewells. Without that a late message could reach a communicator that is freed already, and MPI hands out the number
+// of a freed one to the next run.
+void MpiEngine::close() {
+  for (int peer = 0; peer < size_; ++peer) require(post_control(peer, kFarewellTag, {}), "saying farewell");
+  int missing = size_;
+  std::vector<std::byte> late;
+  const bool heard_all = wait_until(
+      [&] {
+        while (const auto status = probe_control(MPI_ANY_TAG, late)) {
+          if (status->MPI_TAG == kFailureTag) fail_with_peer(late);
+          if (status->MPI_TAG == kFarewellTag) --missing;
+        }
+        return reap_control_sends() && missing == 0;
+      },
+      now() + kFarewell);
+  if (!heard_all)
+    fail(Error(ErrorCode::deadline,
+               fmt::format("worker {}: {} of {} workers have not ended an hour after this one", rank_, missing, size_),
+               "mpi"));
+  collectives_.free();
+  messages_.free();
+  controls_.free();
+}
+
+void MpiEngine::plain_all_reduce(std::span<float> values) {
+  require_usable();
+  base::check(values.size() <= INT_MAX, "no more numbers than MPI can count");
+  require(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+                        collectives_.get()),
+          "MPI_Allreduce");
+}
+
+}  // namespace flockstep::engines::mpi

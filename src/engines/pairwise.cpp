@@ -1,0 +1,54 @@
+#include "engines/pairwise.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace flockstep::engines {
+namespace {
+
+void copy_own(ConstBytes from, Bytes to) {
+  if (to.empty() || from.data() == to.data()) return;
+  base::check(from.size() == to.size(), "an own block of the same size on both sides");
+  std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
+  const int self = rank(), count = size();
+  base::check(send.size() == static_cast<std::size_t>(count) && receive.size() == send.size(), "a block per worker");
+  copy_own(send[static_cast<std::size_t>(self)], receive[static_cast<std::size_t>(self)]);
+  std::vector<Transfer> transfers;
+  transfers.reserve(2 * send.size());
+  for (int distance = 1; distance < count; ++distance) {
+    const int from = (self + count - distance) % count, to = (self + distance) % count;
+    transfers.push_back({from, false, {}, receive[static_cast<std::size_t>(from)]});
+    transfers.push_back({to, true, send[static_cast<std::size_t>(to)], {}});
+  }
+  return start_collective(transfers);
+}
+
+Pending PairwiseEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
+  const std::vector<ConstBytes> send(static_cast<std::size_t>(size()), mine);
+  return all_to_all(send, receive);
+}
+
+Pending PairwiseEngine::broadcast(Bytes data, int root) {
+  std::vector<Transfer> transfers;
+  if (rank() != root) {
+    transfers.push_back({root, false, {}, data});
+  } else {
+    for (int distance = 1; distance < size(); ++distance)
+      transfers.push_back({(root + distance) % size(), true, data, {}});
+  }
+  return start_collective(transfers);
+}
+
+Pending PairwiseEngine::barrier() {
+  const std::vector<ConstBytes> send(static_cast<std::size_t>(size()));
+  const std::vector<Bytes> receive(send.size());
+  return all_to_all(send, receive);
+}
+
+}  // namespace flockstep::engines

@@ -1,0 +1,31 @@
+// Collectives as direct sends and receives, for engines whose machine offers nothing better: every block goes straight
+// from its owner to its reader, each worker starting with its next neighbour so that no link is asked first by all.
+#pragma once
+
+#include "engines/engine.h"
+
+namespace flockstep::engines {
+
+// One end of one message. Exactly one of the spans is used.
+struct Transfer {
+  int peer;
+  bool is_send;
+  ConstBytes send;
+  Bytes receive;
+};
+
+class PairwiseEngine : public Engine {
+ public:
+  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) final;
+  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) final;
+  Pending broadcast(Bytes data, int root) final;
+  Pending barrier() final;
+  bool may_be_called_from_a_hook() const override { return true; }
+
+ protected:
+  // Starts all transfers of one collective. Collectives match by the order in which they are issued. A worker's
+  // transfers to itself never get here.
+  virtual Pending start_collective(std::span<const Transfer> transfers) = 0;
+};
+
+}  // namespace flockstep::engines

@@ -1,0 +1,27 @@
+#include "engines/registry.h"
+
+#include <array>
+
+#include "base/names.h"
+#include "engines/mpi/backend.h"
+#include "engines/self/backend.h"
+#include "engines/sim/backend.h"
+#include "engines/threads/backend.h"
+
+namespace flockstep::engines {
+namespace {
+
+constexpr std::array<Backend, 4> kBackends{{
+    {"self", "one worker", self::availability, self::run, nullptr},
+    {"threads", "workers as threads of this process", threads::availability, threads::run, nullptr},
+    {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run, mpi::plain_all_reduce},
+    {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run, nullptr},
+}};
+
+}  // namespace
+
+std::span<const Backend> backends() { return kBackends; }
+
+const Backend& find_backend(std::string_view name) { return base::find_by_name(backends(), name, "engine"); }
+
+}  // namespace flockstep::engines

@@ -1,0 +1,134 @@
+#include "engines/sim/collective.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engines/sim/world.h"
+
+namespace flockstep::engines::sim {
+namespace {
+
+std::string_view name_of(Collective::Kind kind) {
+  switch (kind) {
+    case Collective::Kind::all_to_all: return "an all-to-all";
+    case Collective::Kind::all_gather: return "an all-gather";
+    case Collective::Kind::broadcast: return "a broadcast";
+    case Collective::Kind::barrier: return "a barrier";
+  }
+  return "";
+}
+
+}  // namespace
+
+Collective::Collective(World& world, std::uint64_t sequence)
+    : world_(world), sequence_(sequence), parts_(static_cast<std::size_t>(world.size())) {}
+
+bool Collective::joined_by_all() const { return joined_.size() == static_cast<std::size_t>(world_.size()); }
+
+void Collective::join(int rank, Part part) {
+  check_kind(rank, part);
+  joined_.push_back(rank);
+  const auto& mine = parts_[static_cast<std::size_t>(rank)] = std::move(part);
+  if (joined_by_all()) copy();  // before any switch: afterwards the world may be broken, and memory given back
+  if (kind_ != Kind::broadcast) {
+    start_flows(rank, static_cast<double>(mine.bytes_for_all), &mine.send);
+  } else if (rank == root_ || scattered_) {
+    start_half_of_broadcast(rank);
+  }
+  if (joined_by_all()) parts_ = {};
+  advance();
+}
+
+void Collective::leave(int rank) {
+  if (done_) return;
+  world_.fail(
+      Error(ErrorCode::peer_lost,
+            fmt::format("worker {} dropped collective operation {} before it was done", rank, sequence_), "sim"),
+      rank);
+}
+
+void Collective::check_kind(int rank, const Part& part) {
+  if (joined_.empty()) {
+    kind_ = part.kind;
+    root_ = part.root;
+    length_ = part.bytes_for_all;
+  } else if (part.kind != kind_) {
+    mismatch(
+        fmt::format("worker {} issued {} where worker {} issued {} (collective operation {}); issue the same "
+                    "operations in the same order on every worker",
+                    rank, name_of(part.kind), joined_.front(), name_of(kind_), sequence_));
+  } else if (part.root != root_) {
+    mismatch(fmt::format("worker {} broadcasts from {} where worker {} broadcasts from {} (collective operation {})",
+                         rank, part.root, joined_.front(), root_, sequence_));
+  }
+}
+
+void Collective::copy() {
+  if (kind_ == Kind::barrier) return;
+  for (std::size_t to = 0; to < parts_.size(); ++to) {
+    for (std::size_t from = 0; from < parts_.size(); ++from) {
+      if (from == to) continue;
+      const auto source = parts_[from].send[to];
+      const auto target = parts_[to].receive[from];
+      if (source.size() != target.size())
+        mismatch(
+            fmt::format("worker {} sends {} bytes to worker {}, which expects {} (collective operation {}); pass "
+                        "blocks of the same size on both sides",
+                        from, source.size(), to, target.size(), sequence_));
+      if (!source.empty()) std::memcpy(target.data(), source.data(), source.size());
+    }
+  }
+}
+
+void Collective::start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks) {
+  const int size = world_.size(), others = size - 1;
+  std::vector<Flow> flows;
+  if (others <= kExactPeers) {
+    for (int distance = 1; distance <= others; ++distance) {
+      const int to = (rank + distance) % size;
+      const bool known = blocks && blocks->count() > 0;
+      const double share = known ? static_cast<double>((*blocks)[static_cast<std::size_t>(to)].size()) : bytes / others;
+      flows.push_back({rank, to, world_.simulated_bytes(share)});
+    }
+  } else {
+    const double share = world_.simulated_bytes(bytes / kFlows, static_cast<double>(others) / kFlows);
+    const auto turn = static_cast<int>(sequence_ % static_cast<std::uint64_t>(others));
+    for (int flow = 0; flow < kFlows; ++flow) {
+      const int distance = 1 + (turn + flow * others / kFlows) % others;
+      flows.push_back({rank, (rank + distance) % size, share});
+    }
+  }
+  flows_under_way_ += static_cast<int>(flows.size());
+  world_.simulator().start(flows, [self = shared_from_this()] {
+    --self->flows_under_way_;
+    self->advance();
+  });
+}
+
+void Collective::start_half_of_broadcast(int rank) {
+  start_flows(rank, static_cast<double>(length_) * (world_.size() - 1) / world_.size(), nullptr);
+}
+
+void Collective::advance() {
+  if (flows_under_way_ > 0 || done_ || world_.broken()) return;
+  if (kind_ == Kind::broadcast && !scattered_) {
+    if (std::find(joined_.begin(), joined_.end(), root_) == joined_.end()) return;
+    scattered_ = true;  // before the switches below: who joins meanwhile starts its own half
+    for (const int rank : std::vector(joined_)) start_half_of_broadcast(rank);
+    if (flows_under_way_ > 0) return;
+  }
+  if (!joined_by_all()) return;
+  done_ = true;
+  Simulator::at_once([this] {
+    for (int rank = 0; rank < world_.size(); ++rank) world_.bell(rank).ring();
+  });
+}
+
+void Collective::mismatch(const std::string& sentence) {
+  world_.fail(Error(ErrorCode::mismatch, sentence, "sim"), -1);
+  world_.throw_error();
+}
+
+}  // namespace flockstep::engines::sim

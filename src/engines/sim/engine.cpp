@@ -1,0 +1,290 @@
+#include "engines/sim/engine.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace flockstep::engines::sim {
+namespace {
+
+void copy_own(ConstBytes from, Bytes to) {
+  if (to.empty() || from.data() == to.data()) return;
+  base::check(from.size() == to.size(), "an own block of the same size on both sides");
+  std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+class SimEngine::SendOperation final : public Operation {
+ public:
+  explicit SendOperation(std::shared_ptr<Message> message) : message_(std::move(message)) {}
+  bool done() override { return message_->arrived; }
+
+ private:
+  std::shared_ptr<Message> message_;
+};
+
+class SimEngine::ReceiveOperation final : public Operation {
+ public:
+  explicit ReceiveOperation(std::shared_ptr<Receiver> receiver) : receiver_(std::move(receiver)) {}
+  ~ReceiveOperation() override { receiver_->withdrawn = true; }
+  bool done() override { return receiver_->done; }
+
+ private:
+  std::shared_ptr<Receiver> receiver_;
+};
+
+class SimEngine::CollectiveOperation final : public Operation {
+ public:
+  CollectiveOperation(std::shared_ptr<Collective> collective, int rank)
+      : collective_(std::move(collective)), rank_(rank) {}
+  ~CollectiveOperation() override { collective_->leave(rank_); }
+  bool done() override { return collective_->done(); }
+
+ private:
+  std::shared_ptr<Collective> collective_;
+  int rank_;
+};
+
+class SimEngine::FlagSignal final : public Signal {
+ public:
+  explicit FlagSignal(Bell& bell) : bell_(bell) {}
+  void raise() override {
+    raised_ = true;
+    bell_.ring();
+  }
+  bool take() override { return std::exchange(raised_, false); }
+
+ private:
+  Bell& bell_;
+  bool raised_ = false;
+};
+
+class SimEngine::ActorAgent final : public Agent {
+ public:
+  ActorAgent(Bell& bell, std::shared_ptr<bool> returned) : bell_(bell), returned_(std::move(returned)) {}
+  ~ActorAgent() override {
+    while (!*returned_) bell_.wait(kForever_s);
+  }
+  bool done() override { return *returned_; }
+
+ private:
+  Bell& bell_;
+  std::shared_ptr<bool> returned_;
+};
+
+SimEngine::SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank)
+    : world_(world), peers_(peers), rank_(rank) {}
+
+SimEngine::~SimEngine() = default;
+
+Pending SimEngine::join(Collective::Part part) {
+  world_.throw_if_broken();
+  auto collective = world_.collective(next_collective_++);
+  collective->join(rank_, std::move(part));
+  return std::make_unique<CollectiveOperation>(std::move(collective), rank_);
+}
+
+Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
+  const auto self = static_cast<std::size_t>(rank_), count = static_cast<std::size_t>(size());
+  base::check(send.size() == count && receive.size() == count, "a block per worker");
+  copy_own(send[self], receive[self]);
+  Collective::Part part;
+  part.kind = Collective::Kind::all_to_all;
+  part.send = Blocks(send);
+  part.receive = Blocks(receive);
+  for (std::size_t peer = 0; peer < count; ++peer)
+    if (peer != self) part.bytes_for_all += send[peer].size();
+  bytes_sent_ += part.bytes_for_all;
+  return join(std::move(part));
+}
+
+Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
+  const auto count = static_cast<std::size_t>(size());
+  base::check(receive.size() == count, "a block per worker");
+  copy_own(mine, receive[static_cast<std::size_t>(rank_)]);
+  Collective::Part part;
+  part.kind = Collective::Kind::all_gather;
+  part.send.add(mine, count);
+  part.receive = Blocks(receive);
+  part.bytes_for_all = (count - 1) * mine.size();
+  bytes_sent_ += part.bytes_for_all;
+  return join(std::move(part));
+}
+
+Pending SimEngine::broadcast(Bytes data, int root) {
+  const auto count = static_cast<std::size_t>(size());
+  base::check(root >= 0 && root < size(), "a root among the workers");
+  Collective::Part part;
+  part.kind = Collective::Kind::broadcast;
+  part.root = root;
+  part.bytes_for_all = data.size();
+  part.send.add(rank_ == root ? data : Bytes(), count);
+  part.receive.add(Bytes(), static_cast<std::size_t>(root));
+  part.receive.add(rank_ == root ? Bytes() : data);
+  part.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
+  if (rank_ == root) bytes_sent_ += (count - 1) * data.size();
+  return join(std::move(part));
+}
+
+Pending SimEngine::barrier() { return join({}); }
+
+template <typename Arrived>
+void SimEngine::carry(int peer, const std::shared_ptr<Message>& message, double simulated_bytes, Arrived arrived) {
+  auto end = [this, &receiver = *peers_[static_cast<std::size_t>(peer)], message, arrived] {
+    if (world_.broken()) return;
+    message->arrived = true;
+    arrived(receiver);
+  };
+  if (peer == rank_) return Simulator::at_once(end);
+  const Flow flow{rank_, peer, simulated_bytes};
+  world_.simulator().start({&flow, 1}, end);
+}
+
+void SimEngine::check_address(int peer, Tag tag) const {
+  base::check(peer >= 0 && peer < size(), "a peer among the workers");
+  base::check(tag >= 0 && tag <= kMaximalTag, "a tag in 0 .. kMaximalTag");
+}
+
+Pending SimEngine::send(int peer, Tag tag, ConstBytes data) {
+  world_.throw_if_broken();
+  check_address(peer, tag);
+  auto message = std::make_shared<Message>(Message{{data.begin(), data.end()}});
+  if (peer != rank_) bytes_sent_ += data.size();
+  peers_[static_cast<std::size_t>(peer)]->channels_[{rank_, tag}].messages.push_back(message);
+  carry(peer, message, world_.simulated_bytes(static_cast<double>(data.size())), [this, tag](SimEngine& receiver) {
+    receiver.match(rank_, tag);
+    bell().ring();  // the send is done too
+  });
+  return std::make_unique<SendOperation>(std::move(message));
+}
+
+Pending SimEngine::receive(int peer, Tag tag, Bytes data) {
+  world_.throw_if_broken();
+  check_address(peer, tag);
+  auto receiver = std::make_shared<Receiver>(Receiver{data});
+  channels_[{peer, tag}].receivers.push_back(receiver);
+  match(peer, tag);
+  world_.throw_if_broken();
+  return std::make_unique<ReceiveOperation>(std::move(receiver));
+}
+
+void SimEngine::match(int peer, Tag tag) {
+  auto& [messages, receivers] = channels_[{peer, tag}];
+  bool delivered = false;
+  while (!receivers.empty()) {
+    if (!receivers.front()->withdrawn) {
+      if (messages.empty() || !messages.front()->arrived) break;
+      const auto& message = *messages.front();
+      auto& receiver = *receivers.front();
+      if (message.payload.size() != receiver.target.size())
+        return world_.fail(Error(ErrorCode::mismatch,
+                                 fmt::format("worker {} sent {} bytes with tag {} to worker {}, which expects {}; both "
+                                             "sides have to agree on the size",
+                                             peer, message.payload.size(), tag, rank_, receiver.target.size()),
+                                 "sim"),
+                           -1);
+      if (!message.payload.empty()) std::memcpy(receiver.target.data(), message.payload.data(), message.payload.size());
+      receiver.done = delivered = true;
+      messages.pop_front();
+    }
+    receivers.pop_front();
+  }
+  if (messages.empty() && receivers.empty()) channels_.erase({peer, tag});
+  if (delivered) bell().ring();
+}
+
+void SimEngine::send_control(int peer, ConstBytes payload) {
+  world_.throw_if_broken();
+  check_address(peer, 0);
+  base::check(payload.size() <= kControlBytes, "a control message of at most kControlBytes");
+  auto message = std::make_shared<Message>(Message{{payload.begin(), payload.end()}});
+  peers_[static_cast<std::size_t>(peer)]->controls_on_their_way_[rank_].push_back(message);
+  carry(peer, message, world_.simulated_control_bytes(payload.size()),
+        [this](SimEngine& receiver) { receiver.deliver_controls_of(rank_); });
+}
+
+void SimEngine::deliver_controls_of(int peer) {
+  auto& messages = controls_on_their_way_[peer];
+  while (!messages.empty() && messages.front()->arrived) {
+    controls_.push_back({peer, std::move(messages.front()->payload)});
+    messages.pop_front();
+  }
+  if (messages.empty()) controls_on_their_way_.erase(peer);
+  bell().ring();
+}
+
+std::optional<Control> SimEngine::take_control() {
+  world_.throw_if_broken();
+  if (controls_.empty()) return std::nullopt;
+  std::optional<Control> taken(std::move(controls_.front()));
+  controls_.pop_front();
+  return taken;
+}
+
+void SimEngine::sleep(base::Duration duration) {
+  world_.throw_if_broken();
+  if (duration.count() <= 0) return;
+  Simulator::sleep(duration.count());
+  world_.throw_if_broken();
+}
+
+void SimEngine::charge(double bytes_touched) {
+  const auto& options = world_.options();
+  sleep(base::Duration(bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9)));
+}
+
+std::unique_ptr<Signal> SimEngine::make_signal() {
+  world_.throw_if_broken();
+  return std::make_unique<FlagSignal>(bell());
+}
+
+std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<void()> body) {
+  world_.throw_if_broken();
+  auto returned = std::make_shared<bool>(false);
+  world_.simulator().spawn(rank_, name, [this, returned, body = std::move(body)] {
+    try {
+      body();
+    } catch (const Error& error) {
+      world_.fail(error, -1);
+    } catch (const std::exception& error) {
+      world_.fail(
+          Error(ErrorCode::peer_lost, fmt::format("an agent of worker {} stopped: {}", rank_, error.what()), "sim"),
+          -1);
+    } catch (...) {
+      world_.fail(Error(ErrorCode::peer_lost, fmt::format("an agent of worker {} stopped", rank_), "sim"), -1);
+    }
+    *returned = true;
+    bell().ring();
+  });
+  return std::make_unique<ActorAgent>(bell(), std::move(returned));
+}
+
+bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
+  for (;;) {
+    world_.throw_if_broken();
+    if (ready()) return true;
+    const double left_s = (deadline - now()).count();
+    if (left_s <= 0) return false;
+    if (bell().wait(left_s)) continue;
+    if (left_s < kForever_s) {
+      // The sum of the clock's steps may be a rounding error short of the deadline, which nobody should see.
+      if (now() < deadline) Simulator::sleep(kTick_s);
+      world_.throw_if_broken();
+      return ready();
+    }
+    world_.throw_if_broken();
+    fail(Error(ErrorCode::deadline,
+               fmt::format("worker {} waited for something that never happens in this simulation", rank_), "sim"));
+  }
+}
+
+void SimEngine::fail(const Error& error) {
+  world_.fail(error, rank_);
+  world_.throw_error();
+}
+
+}  // namespace flockstep::engines::sim

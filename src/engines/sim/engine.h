@@ -1,0 +1,93 @@
+// One simulated worker: its messages, its control messages, and the contract over the world it lives in.
+//
+// Messages are eager: the payload is copied and its flow starts at the send, whether or not the receiver waits.
+// Matching is by peer and tag, in the order of sending: a short message that overtakes a long one of the same peer and
+// tag waits for it, one with another tag or from another peer does not. Control messages keep the order of their pair
+// in the same way, and are never behind data.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engines/engine.h"
+#include "engines/sim/world.h"
+
+namespace flockstep::engines::sim {
+
+class SimEngine final : public Engine {
+ public:
+  // `peers` are the engines of all workers by rank; it is read only once all have been added.
+  SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank);
+  ~SimEngine() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return world_.size(); }
+  std::string_view name() const override { return "sim"; }
+  // Any call may let other workers run, in the middle of this one's backward pass.
+  bool may_be_called_from_a_hook() const override { return false; }
+  base::Memory& memory() override { return memory_; }
+  std::uint64_t bytes_sent() const override { return bytes_sent_; }
+
+  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) override;
+  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) override;
+  Pending broadcast(Bytes data, int root) override;
+  Pending barrier() override;
+
+  Pending send(int peer, Tag tag, ConstBytes data) override;
+  Pending receive(int peer, Tag tag, Bytes data) override;
+  void send_control(int peer, ConstBytes payload) override;
+  std::optional<Control> take_control() override;
+
+  base::Time now() const override { return base::Time(base::Duration(Simulator::now())); }
+  void sleep(base::Duration duration) override;
+  void charge(double bytes_touched) override;
+  std::unique_ptr<Signal> make_signal() override;
+  std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
+  bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
+  [[noreturn]] void fail(const Error& error) override;
+
+ private:
+  struct Message {  // on its way, or not yet taken
+    std::vector<std::byte> payload;
+    bool arrived = false;
+  };
+  struct Receiver {  // waits for a message
+    Bytes target;
+    bool done = false, withdrawn = false;
+  };
+  struct Channel {  // of one peer and tag, both in the order in which they were made
+    std::deque<std::shared_ptr<Message>> messages;
+    std::deque<std::shared_ptr<Receiver>> receivers;
+  };
+  class SendOperation;
+  class ReceiveOperation;
+  class CollectiveOperation;
+  class FlagSignal;
+  class ActorAgent;
+
+  Pending join(Collective::Part part);
+  // Starts a message's flow; `arrived` is called with it at the end, unless the world is broken by then.
+  template <typename Arrived>
+  void carry(int peer, const std::shared_ptr<Message>& message, double simulated_bytes, Arrived arrived);
+  void check_address(int peer, Tag tag) const;
+  void match(int peer, Tag tag);
+  void deliver_controls_of(int peer);
+  Bell& bell() { return world_.bell(rank_); }
+
+  World& world_;
+  const std::vector<std::unique_ptr<SimEngine>>& peers_;
+  const int rank_;
+  base::Memory memory_;
+  std::uint64_t bytes_sent_ = 0;
+  std::uint64_t next_collective_ = 0;
+  // Both hold only what is in use: with thousands of workers there are millions of pairs.
+  std::map<std::pair<int, Tag>, Channel> channels_;                            // by peer and tag
+  std::map<int, std::deque<std::shared_ptr<Message>>> controls_on_their_way_;  // by peer, in order of sending
+  std::deque<Control> controls_;                                               // in order of arrival
+};
+
+}  // namespace flockstep::engines::sim

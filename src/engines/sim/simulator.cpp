@@ -1,0 +1,199 @@
+#include "engines/sim/simulator.h"
+
+// SimGrid's reference counts use a fence that ThreadSanitizer does not understand, and g++ says so where they are used.
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
+#include <cxxabi.h>
+#include <fmt/core.h>
+#include <simgrid/version.h>
+#include <simgrid/s4u.hpp>
+#include <simgrid/simix.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+
+namespace flockstep::engines::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+// The C++ runtime keeps its list of exceptions being handled per thread, and actors share a thread: one that blocks in
+// a catch block or in a destructor during unwinding would find another's exceptions on its return. So each actor takes
+// its list with it. The layout is that of the Itanium C++ ABI, 2.2.2.
+class ExceptionsKept {
+ public:
+  ExceptionsKept() : globals_(reinterpret_cast<Globals*>(abi::__cxa_get_globals())), kept_(*globals_) {
+    *globals_ = {};
+  }
+  ~ExceptionsKept() { *reinterpret_cast<Globals*>(abi::__cxa_get_globals()) = kept_; }
+  ExceptionsKept(const ExceptionsKept&) = delete;
+  ExceptionsKept& operator=(const ExceptionsKept&) = delete;
+
+ private:
+  struct Globals {
+    void* caught;
+    unsigned int uncaught;
+  };
+  Globals* globals_;
+  Globals kept_;
+};
+
+// SimGrid takes over Ctrl-C and crashes to print the state of its actors; both are the application's.
+class SignalsKept {
+ public:
+  SignalsKept() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &kept_[i]);
+  }
+  ~SignalsKept() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &kept_[i], nullptr);
+  }
+  SignalsKept(const SignalsKept&) = delete;
+  SignalsKept& operator=(const SignalsKept&) = delete;
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, kSignals.size()> kept_;
+};
+
+// Sanitizers follow threads, not stacks that are switched by hand. One actor runs at a time either way.
+constexpr bool needs_threads() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+  return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+  return false;
+#endif
+}
+
+const s4u::Engine* make_engine() {
+  if (s4u::Engine::has_instance())
+    throw Error(
+        ErrorCode::unavailable,
+        "this process has already had a simulation, and SimGrid's clock never restarts; start a process per run",
+        "sim");
+  const SignalsKept signals;
+  std::vector<std::string> arguments{
+      "flockstep",
+      "--log=root.thresh:critical",
+      "--cfg=contexts/stack-size:8192",  // KiB; only what is touched takes memory, and libtorch runs on these
+      needs_threads() ? "--cfg=contexts/factory:thread" : "--cfg=contexts/factory:raw",
+      "--cfg=debug/clean-atexit:no",  // an exit from inside an actor would destroy the stack it stands on
+      "--cfg=network/model:CM02",
+      "--cfg=network/TCP-gamma:0",
+      "--cfg=network/weight-S:0",
+      "--cfg=network/bandwidth-factor:1",
+      "--cfg=network/latency-factor:1",
+      "--cfg=network/crosstraffic:no",
+  };
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(arguments.size());
+  return s4u::Engine::get_instance(&count, pointers.data());  // lives as long as the process, and says so to the next
+}
+
+}  // namespace
+
+struct Simulator::Flights {
+  struct Flight {
+    s4u::CommPtr comm;
+    std::function<void()> arrived;
+  };
+  std::unordered_map<const s4u::Activity*, Flight> under_way;  // looked up only, so its order has no influence
+  s4u::CommPtr ended;                                          // SimGrid still uses it after the callback
+
+  void end(const s4u::Activity& activity) {
+    auto found = under_way.extract(&activity);
+    if (found.empty()) return;
+    ended = std::move(found.mapped().comm);
+    found.mapped().arrived();
+  }
+};
+
+Simulator::Simulator(int hosts, const SimOptions& options)
+    : engine_(make_engine()), flights_(std::make_shared<Flights>()) {
+  auto* zone = s4u::create_star_zone("network");
+  for (int i = 0; i < hosts; ++i) {
+    const auto name = std::to_string(i);
+    auto* host = zone->create_host(name, 1.0);  // computing is charged as time, so the speed is never used
+    auto* link = zone->create_split_duplex_link("link" + name, options.bandwidth_gbps * 1e9 / 8);
+    link->set_latency(options.latency_us * 1e-6);
+    zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{link, s4u::LinkInRoute::Direction::UP}}, true);
+    hosts_.push_back(host);
+  }
+  zone->seal();
+  // SimGrid reports the end of a flow that no actor waits for only where its own context started it, as start() does.
+  s4u::Activity::on_completion_cb([weak = std::weak_ptr(flights_)](const s4u::Activity& activity) {
+    if (const auto flights = weak.lock()) flights->end(activity);
+  });
+}
+
+Simulator::~Simulator() = default;
+
+std::string Simulator::version() {
+  int major = 0, minor = 0, patch = 0;
+  sg_version_get(&major, &minor, &patch);
+  return fmt::format("SimGrid {}.{}", major, minor);
+}
+
+double Simulator::now() { return s4u::Engine::get_clock(); }
+
+void Simulator::start(std::span<const Flow> flows, const std::function<void()>& arrived) {
+  if (flows.empty()) return;
+  at_once([&] {
+    for (const auto& flow : flows) {
+      const auto bytes = static_cast<std::uint64_t>(std::llround(std::max(flow.bytes, 1.0)));
+      auto comm = s4u::Comm::sendto_async(hosts_[static_cast<std::size_t>(flow.from)],
+                                          hosts_[static_cast<std::size_t>(flow.to)], bytes);
+      const auto* key = comm.get();
+      flights_->under_way.emplace(key, Flights::Flight{std::move(comm), arrived});
+    }
+  });
+}
+
+void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
+  const ExceptionsKept exceptions;
+  s4u::Actor::create(name, hosts_[static_cast<std::size_t>(host)], std::move(body));
+}
+
+void Simulator::run() { engine_->run(); }
+
+void Simulator::sleep(double seconds) {
+  const ExceptionsKept exceptions;
+  s4u::this_actor::sleep_for(std::max(seconds, kTick_s));
+}
+
+void Simulator::at_once(const std::function<void()>& work) {
+  const ExceptionsKept exceptions;
+  simgrid::kernel::actor::simcall_answered([&work] { work(); });
+}
+
+Bell::Bell() = default;
+Bell::~Bell() = default;
+
+bool Bell::wait(double seconds) {
+  const ExceptionsKept exceptions;
+  // A fresh semaphore each time: a ring that meets the timeout cannot be left over for a later wait.
+  const auto semaphore = s4u::Semaphore::create(0);
+  waiting_.push_back(semaphore);
+  const bool timed_out = semaphore->acquire_timeout(std::clamp(seconds, kTick_s, kForever_s));
+  if (timed_out) std::erase(waiting_, semaphore);
+  return !timed_out;
+}
+
+void Bell::ring() {
+  if (waiting_.empty()) return;
+  Simulator::at_once([woken = std::exchange(waiting_, {})] {
+    for (const auto& semaphore : woken) semaphore->release();
+  });
+}
+
+}  // namespace flockstep::engines::sim

@@ -1,0 +1,78 @@
+// The machine that the simulated workers share: hosts around one switch, a clock, actors, and a way to block. The only
+// place that knows SimGrid.
+//
+// The network is a star: each host has a full-duplex link of its own to a switch that is never the bottleneck, so a
+// message of n bytes alone on the network takes twice the latency plus n over the bandwidth, and messages that meet on
+// a link share it fairly (max-min). SimGrid's models of TCP (window, slow start, 3% of headers, acknowledgements that
+// disturb the way back) are all switched off: what a run costs can then be computed by hand.
+//
+// Not here: payloads, matching, errors. A flow is a number of bytes that calls back when the last of them is there.
+//
+// Everything runs on one thread at a time. Actors switch only inside the calls marked "may switch".
+#pragma once
+
+#include <simgrid/forward.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/backend.h"
+
+namespace flockstep::engines::sim {
+
+struct Flow {
+  int from;
+  int to;        // another host: what stays at home needs no network
+  double bytes;  // as the network believes
+};
+
+// SimGrid takes two events closer than this for simultaneous.
+inline constexpr double kTick_s = 1e-9;
+// A wait that nothing ends for this long, about thirty years, is for ever.
+inline constexpr double kForever_s = 1e9;
+
+class Simulator {
+ public:
+  // Throws Error{unavailable} where this process has had a simulation: SimGrid's clock never restarts.
+  Simulator(int hosts, const SimOptions& options);
+  ~Simulator();
+
+  static std::string version();
+  static double now();  // seconds
+  // Starts all flows at once; `arrived` is called at the end of each. Callbacks run in SimGrid's own context: they may
+  // start flows and ring bells, but neither block nor throw. May switch.
+  void start(std::span<const Flow> flows, const std::function<void()>& arrived);
+  // An actor that starts at the present time; `body` must not throw. May switch.
+  void spawn(int host, const std::string& name, std::function<void()> body);
+  void run();  // until every actor has returned and every flow has arrived
+
+  static void sleep(double seconds);  // of the calling actor; at least a tick. May switch.
+  // Runs `work` between two steps of all actors, so that what it does costs one switch in all. May switch.
+  static void at_once(const std::function<void()>& work);
+
+ private:
+  struct Flights;
+  const simgrid::s4u::Engine* engine_;
+  std::vector<simgrid::s4u::Host*> hosts_;
+  std::shared_ptr<Flights> flights_;  // shared with SimGrid's list of callbacks, from which nothing is ever removed
+};
+
+// Where the actors of one worker wait for something to happen to it.
+class Bell {
+ public:
+  Bell();
+  ~Bell();
+
+  // False when `seconds` (at least a tick) have passed without a ring. May switch.
+  bool wait(double seconds);
+  // Wakes all who wait now; rings for nobody otherwise. May switch.
+  void ring();
+
+ private:
+  std::vector<simgrid::s4u::SemaphorePtr> waiting_;  // one per waiting actor, in order of arrival
+};
+
+}  // namespace flockstep::engines::sim

@@ -1,0 +1,58 @@
+// What the workers of one simulation share: the simulator, the collectives under way, and whether it is all over.
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engines/sim/collective.h"
+#include "engines/sim/simulator.h"
+
+namespace flockstep::engines::sim {
+
+class World {
+ public:
+  World(int workers, const SimOptions& options);
+
+  int size() const { return static_cast<int>(bells_.size()); }
+  const SimOptions& options() const { return options_; }
+  Simulator& simulator() { return simulator_; }
+  Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
+  // How large the network believes a message of this many real bytes to be, or `count` messages with as many together.
+  double simulated_bytes(double bytes, double count = 1) const;
+  // Control messages are not scaled: they do not grow with the model.
+  double simulated_control_bytes(std::size_t bytes) const;
+
+  // The collective that every worker issues as its number `sequence`; made by whoever comes first.
+  std::shared_ptr<Collective> collective(std::uint64_t sequence);
+
+  // Breaks the world for everybody, or does nothing where it is broken already. `rank` is who caused it, -1 nobody in
+  // particular. From then on nothing is delivered, so memory given to the engine is free again. May switch.
+  void fail(const Error& error, int rank);
+  bool broken() const { return error_.has_value(); }
+  void throw_if_broken() {
+    if (broken()) throw_error();
+  }
+  [[noreturn]] void throw_error();
+
+  // To be called while worker `rank` handles what ended it.
+  void worker_threw(int rank);
+  // What the run has to end with: what the culprit threw, else the first thing thrown, else an error that no worker has
+  // seen. Null when all is well, or when the workers caught what happened and returned.
+  std::exception_ptr outcome() const;
+
+ private:
+  SimOptions options_;
+  Simulator simulator_;
+  std::vector<Bell> bells_;
+  std::deque<std::shared_ptr<Collective>> collectives_;  // number first_collective_ and on
+  std::uint64_t first_collective_ = 0;
+  std::optional<Error> error_;
+  int culprit_ = -1;
+  bool error_seen_ = false;
+  std::exception_ptr thrown_by_culprit_, thrown_first_;
+};
+
+}  // namespace flockstep::engines::sim

@@ -1,0 +1,140 @@
+#include "engines/threads/engine.h"
+
+#include <fmt/core.h>
+
+#include <thread>
+
+#include "base/check.h"
+
+namespace flockstep::engines::threads {
+namespace {
+
+class ThreadsOperation final : public Operation {
+ public:
+  ThreadsOperation(World& world, std::shared_ptr<Progress> progress) : world_(world), progress_(std::move(progress)) {}
+  ~ThreadsOperation() override {
+    if (!done()) world_.withdraw(progress_);
+  }
+  // The copy that brings this to zero still holds `copying` for a moment, but touches none of the bytes any more.
+  bool done() override { return progress_->remaining.load(std::memory_order_acquire) == 0; }
+
+ private:
+  World& world_;
+  std::shared_ptr<Progress> progress_;
+};
+
+class ThreadsSignal final : public Signal {
+ public:
+  ThreadsSignal(World& world, int rank) : world_(world), rank_(rank) {}
+  void raise() override {
+    raised_.store(true, std::memory_order_release);
+    world_.bell(rank_).ring();
+  }
+  bool take() override { return raised_.exchange(false, std::memory_order_acq_rel); }
+
+ private:
+  World& world_;
+  const int rank_;
+  std::atomic<bool> raised_{false};
+};
+
+class ThreadsAgent final : public Agent {
+ public:
+  ThreadsAgent(World& world, int rank, const std::string& name, std::function<void()> body)
+      : world_(world), rank_(rank), id_(world.scheduler().announce()), thread_([this, name, body = std::move(body)] {
+          world_.scheduler().enter(id_);
+          try {
+            body();
+          } catch (const std::exception& error) {
+            world_.fail(Error(ErrorCode::peer_lost,
+                              fmt::format("agent {} of worker {} failed: {}", name, rank_, error.what()),
+                              world_.name()));
+          }
+          done_.store(true, std::memory_order_release);
+          world_.bell(rank_).ring();
+          world_.scheduler().leave();
+        }) {}
+
+  ~ThreadsAgent() override {
+    // In deterministic mode the agent needs its turns to come to an end, so joining alone would hang.
+    while (!world_.scheduler().wait_until(
+        world_.bell(rank_), [this] { return done(); }, world_.scheduler().now() + base::Duration(1))) {
+    }
+    thread_.join();
+  }
+  bool done() override { return done_.load(std::memory_order_acquire); }
+
+ private:
+  World& world_;
+  const int rank_;
+  const int id_;
+  std::atomic<bool> done_{false};
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+Pending ThreadsEngine::start(Meeting::Kind kind, std::uint64_t tag, std::span<const Transfer> transfers) {
+  world_.throw_if_broken();
+  auto progress = std::make_shared<Progress>(rank_);
+  progress->remaining.store(static_cast<int>(transfers.size()), std::memory_order_relaxed);
+  auto operation = std::make_unique<ThreadsOperation>(world_, progress);
+  for (const Transfer& transfer : transfers) {
+    const int from = transfer.is_send ? rank_ : transfer.peer, to = transfer.is_send ? transfer.peer : rank_;
+    if (transfer.is_send && to != rank_) bytes_sent_.fetch_add(transfer.send.size(), std::memory_order_relaxed);
+    world_.post({kind, from, to, tag}, transfer, progress);
+  }
+  world_.scheduler().step();
+  return operation;
+}
+
+Pending ThreadsEngine::start_collective(std::span<const Transfer> transfers) {
+  return start(Meeting::Kind::collective, collectives_++, transfers);
+}
+
+Pending ThreadsEngine::send(int peer, Tag tag, ConstBytes data) {
+  base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a known peer and a tag in range");
+  const Transfer transfer{peer, true, data, {}};
+  return start(Meeting::Kind::message, static_cast<std::uint64_t>(tag), {&transfer, 1});
+}
+
+Pending ThreadsEngine::receive(int peer, Tag tag, Bytes data) {
+  base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a known peer and a tag in range");
+  const Transfer transfer{peer, false, {}, data};
+  return start(Meeting::Kind::message, static_cast<std::uint64_t>(tag), {&transfer, 1});
+}
+
+void ThreadsEngine::send_control(int peer, ConstBytes payload) {
+  base::check(peer >= 0 && peer < size() && payload.size() <= kControlBytes,
+              "a known peer and a short control message");
+  world_.throw_if_broken();
+  world_.send_control(peer, {rank_, {payload.begin(), payload.end()}});
+  world_.scheduler().step();
+}
+
+void ThreadsEngine::sleep(base::Duration duration) {
+  wait_until([] { return false; }, now() + duration);
+}
+
+std::unique_ptr<Signal> ThreadsEngine::make_signal() { return std::make_unique<ThreadsSignal>(world_, rank_); }
+
+std::unique_ptr<Agent> ThreadsEngine::spawn(const std::string& name, std::function<void()> body) {
+  return std::make_unique<ThreadsAgent>(world_, rank_, name, std::move(body));
+}
+
+bool ThreadsEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
+  world_.throw_if_broken();
+  bool met = false;  // ready() may have side effects, so what it said counts even if the world breaks meanwhile
+  const auto met_or_broken = [&] { return (met = ready()) || world_.broken(); };
+  world_.scheduler().wait_until(world_.bell(rank_), met_or_broken, deadline);
+  if (!met) world_.throw_if_broken();
+  return met;
+}
+
+void ThreadsEngine::fail(const Error& error) {
+  world_.fail(error);
+  world_.throw_if_broken();
+  throw error;
+}
+
+}  // namespace flockstep::engines::threads

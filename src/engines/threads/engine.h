@@ -1,0 +1,44 @@
+// The embedded engine: one worker among P threads of this process.
+#pragma once
+
+#include "engines/threads/world.h"
+
+namespace flockstep::engines::threads {
+
+class ThreadsEngine final : public PairwiseEngine {
+ public:
+  ThreadsEngine(World& world, int rank) : world_(world), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return world_.size(); }
+  std::string_view name() const override { return world_.name(); }
+  base::Memory& memory() override { return memory_; }
+  std::uint64_t bytes_sent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
+
+  Pending send(int peer, Tag tag, ConstBytes data) override;
+  Pending receive(int peer, Tag tag, Bytes data) override;
+  void send_control(int peer, ConstBytes payload) override;
+  std::optional<Control> take_control() override { return world_.take_control(rank_); }
+
+  base::Time now() const override { return world_.scheduler().now(); }
+  void sleep(base::Duration duration) override;
+  void charge(double) override {}
+  std::unique_ptr<Signal> make_signal() override;
+  std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
+  bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
+  [[noreturn]] void fail(const Error& error) override;
+
+ protected:
+  Pending start_collective(std::span<const Transfer> transfers) override;
+
+ private:
+  Pending start(Meeting::Kind kind, std::uint64_t tag, std::span<const Transfer> transfers);
+
+  World& world_;
+  const int rank_;
+  base::Memory memory_;
+  std::atomic<std::uint64_t> bytes_sent_{0};
+  std::uint64_t collectives_ = 0;  // only the worker itself issues them
+};
+
+}  // namespace flockstep::engines::threads

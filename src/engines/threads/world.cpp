@@ -1,0 +1,100 @@
+#include "engines/threads/world.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <thread>
+
+namespace flockstep::engines::threads {
+
+World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
+    : name_(std::move(name)),
+      scheduler_(std::move(scheduler)),
+      bells_(static_cast<std::size_t>(size)),
+      control_(static_cast<std::size_t>(size)) {}
+
+void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
+  const Posted mine{transfer, progress};
+  std::optional<Posted> other;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& waiting = posted_[meeting];
+    if (waiting.empty() || waiting.front().transfer.is_send == transfer.is_send) {
+      waiting.push_back(mine);
+      return;
+    }
+    other = waiting.front();
+    waiting.pop_front();
+    if (waiting.empty()) posted_.erase(meeting);
+    ++other->progress->copying;  // under the mutex: withdraw() must see the end either posted or being copied
+    ++mine.progress->copying;
+  }
+  copy(mine, *other);
+}
+
+void World::copy(const Posted& a, const Posted& b) {
+  const Posted& sender = a.transfer.is_send ? a : b;
+  const Posted& receiver = a.transfer.is_send ? b : a;
+  const ConstBytes from = sender.transfer.send;
+  const Bytes to = receiver.transfer.receive;
+  const bool fits = from.size() == to.size();
+  if (fits && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  for (const Posted* end : {&sender, &receiver}) {
+    if (fits) end->progress->remaining.fetch_sub(1, std::memory_order_release);
+    end->progress->copying.fetch_sub(1, std::memory_order_release);
+    bell(end->progress->rank).ring();
+  }
+  if (!fits) {
+    fail(Error(
+        ErrorCode::mismatch,
+        fmt::format(
+            "worker {} sent {} bytes to worker {}, which expected {}: all workers must pass buffers of the same sizes",
+            sender.progress->rank, from.size(), receiver.progress->rank, to.size()),
+        name_));
+  }
+}
+
+void World::withdraw(const std::shared_ptr<Progress>& progress) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto entry = posted_.begin(); entry != posted_.end();) {
+      std::erase_if(entry->second, [&](const Posted& posted) { return posted.progress == progress; });
+      entry = entry->second.empty() ? posted_.erase(entry) : std::next(entry);
+    }
+  }
+  while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+}
+
+void World::send_control(int to, Control control) {
+  {
+    const std::lock_guard lock(mutex_);
+    control_[static_cast<std::size_t>(to)].push_back(std::move(control));
+  }
+  bell(to).ring();
+}
+
+std::optional<Control> World::take_control(int rank) {
+  const std::lock_guard lock(mutex_);
+  auto& queue = control_[static_cast<std::size_t>(rank)];
+  if (queue.empty()) return std::nullopt;
+  Control first = std::move(queue.front());
+  queue.pop_front();
+  return first;
+}
+
+void World::fail(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    broken_.store(true, std::memory_order_release);
+  }
+  for (auto& bell : bells_) bell.ring();
+}
+
+void World::throw_if_broken() const {
+  if (!broken()) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(*error_);
+}
+
+}  // namespace flockstep::engines::threads

@@ -1,0 +1,73 @@
+// What the workers of one process share: a table where the two ends of a message meet, control queues, bells, and the
+// error that ended it all. Lock order: none; the world's mutex is never held while another is taken.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "engines/pairwise.h"
+#include "engines/threads/scheduler.h"
+
+namespace flockstep::engines::threads {
+
+// The transfers of one operation that have not been copied yet. Owned by the operation and by the ends it posted.
+struct Progress {
+  explicit Progress(int owner) : rank(owner) {}
+  const int rank;
+  std::atomic<int> remaining{0};
+  std::atomic<int> copying{0};  // copies under way: the bytes may not be freed
+};
+
+// Messages meet when all of this is equal; several under one key match in the order of posting.
+struct Meeting {
+  enum class Kind { collective, message } kind;
+  int from, to;
+  std::uint64_t tag;
+  auto operator<=>(const Meeting&) const = default;
+};
+
+class World {
+ public:
+  World(int size, std::string name, std::unique_ptr<Scheduler> scheduler);
+
+  int size() const { return static_cast<int>(bells_.size()); }
+  const std::string& name() const { return name_; }
+  Scheduler& scheduler() { return *scheduler_; }
+  Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
+
+  // Posts one end. Whoever comes second copies, in the caller's thread, so nobody has to wait for a peer to wait.
+  void post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress);
+  // Takes back what has not been matched, and waits for copies under way.
+  void withdraw(const std::shared_ptr<Progress>& progress);
+
+  void send_control(int to, Control control);
+  std::optional<Control> take_control(int rank);
+
+  // The first error stays; everybody waiting is woken to see it.
+  void fail(const Error& error);
+  bool broken() const { return broken_.load(std::memory_order_acquire); }
+  void throw_if_broken() const;
+
+ private:
+  struct Posted {
+    Transfer transfer;
+    std::shared_ptr<Progress> progress;
+  };
+
+  void copy(const Posted& a, const Posted& b);
+
+  std::string name_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::deque<Bell> bells_;
+  mutable std::mutex mutex_;
+  std::map<Meeting, std::deque<Posted>> posted_;
+  std::vector<std::deque<Control>> control_;
+  std::optional<Error> error_;
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace flockstep::engines::threads

@@ -1,0 +1,30 @@
+// Waiting for operations, and the typed views that go with it. Free functions: the contract has one primitive.
+#pragma once
+
+#include "engines/engine.h"
+
+namespace flockstep::engines {
+
+template <typename T>
+Bytes bytes_of(std::span<T> values) {
+  return std::as_writable_bytes(values);
+}
+template <typename T>
+ConstBytes const_bytes_of(std::span<T> values) {
+  return std::as_bytes(values);
+}
+
+// Waits until the operation is done; a deadline that passes breaks the engine and throws Error{deadline}.
+// `what` completes the sentence "... did not finish in time".
+void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what);
+
+// All of them, in order; each is released as it finishes.
+void wait_all(Engine& engine, std::span<Pending> operations, base::Time deadline, std::string_view what);
+
+// A control message from any peer, or nothing once the deadline has passed (the engine stays usable).
+std::optional<Control> wait_for_control(Engine& engine, base::Time deadline);
+
+// True when the signal was raised and is now taken, false once the deadline has passed (the engine stays usable).
+bool wait_for_signal(Engine& engine, Signal& signal, base::Time deadline);
+
+}  // namespace flockstep::engines

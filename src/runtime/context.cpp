@@ -1,0 +1,20 @@
+#include "runtime/context.h"
+
+namespace flockstep::runtime {
+
+Context::Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity, base::LogLevel log_level)
+    : engine_(engine),
+      patience_(patience),
+      trace_(trace_capacity),
+      log_(base::make_log(engine.name(), engine.rank(), log_level)) {}
+
+void Context::wait(engines::Operation& operation, std::string_view name, base::Time issued) {
+  const base::Time begin = engine_.now();
+  engines::wait(engine_, operation, begin + patience_, name);
+  const base::Time end = engine_.now();
+  waited_ += end - begin;
+  trace_.record(base::Track::wait, name, begin, end);
+  trace_.record(base::Track::transfer, name, issued, end);
+}
+
+}  // namespace flockstep::runtime

@@ -1,0 +1,42 @@
+// What everything above the engines holds of one worker: its engine, how long it may wait, and where the time went.
+#pragma once
+
+#include <memory>
+
+#include "base/log.h"
+#include "base/trace.h"
+#include "engines/wait.h"
+
+namespace flockstep::runtime {
+
+class Context {
+ public:
+  // `patience` is the deadline of every single wait for a peer. `trace_capacity` 0 records nothing.
+  Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity = 0,
+          base::LogLevel log_level = base::LogLevel::quiet);
+
+  engines::Engine& engine() { return engine_; }
+  int rank() const { return engine_.rank(); }
+  int size() const { return engine_.size(); }
+  base::Time deadline() const { return engine_.now() + patience_; }
+  base::Trace& trace() { return trace_; }
+  spdlog::logger& log() { return *log_; }
+
+  // Waits for an operation issued at `issued`; counts the time blocked, and traces both it and the transfer.
+  // `name` is a string literal, such as "all_to_all".
+  void wait(engines::Operation& operation, std::string_view name, base::Time issued);
+  // The same for one issued just now.
+  void wait(const engines::Pending& operation, std::string_view name) { wait(*operation, name, engine_.now()); }
+
+  // Time spent blocked in the engine since the start.
+  base::Duration waited() const { return waited_; }
+
+ private:
+  engines::Engine& engine_;
+  base::Duration patience_;
+  base::Trace trace_;
+  base::Log log_;
+  base::Duration waited_{0};
+};
+
+}  // namespace flockstep::runtime

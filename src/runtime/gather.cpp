@@ -1,0 +1,85 @@
+#include "runtime/gather.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace flockstep::runtime {
+namespace {
+
+constexpr engines::Tag kGatherTag = engines::kMaximalTag;
+
+template <typename T>
+std::vector<T> gather(Context& context, std::span<const T> mine) {
+  const auto size = static_cast<std::size_t>(context.size());
+  std::vector<T> all(mine.size() * size);
+  std::vector<engines::Bytes> receive;
+  for (std::size_t rank = 0; rank < size; ++rank)
+    receive.push_back(engines::bytes_of(std::span(all).subspan(rank * mine.size(), mine.size())));
+  context.wait(context.engine().all_gather(std::as_bytes(mine), receive), "gather");
+  return all;
+}
+
+// The texts of all workers, everywhere; only asked for when something is already known to be wrong.
+std::vector<std::string> gather_texts(Context& context, const std::string& mine) {
+  const std::uint64_t length = mine.size();
+  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  std::vector<std::string> texts;
+  std::vector<engines::Bytes> receive;
+  for (const auto each : lengths) texts.emplace_back(each, '\0');
+  for (auto& text : texts) receive.push_back(std::as_writable_bytes(std::span(text)));
+  context.wait(context.engine().all_gather(std::as_bytes(std::span(mine)), receive), "gather");
+  return texts;
+}
+
+}  // namespace
+
+std::vector<double> gather_doubles(Context& context, std::span<const double> mine) {
+  return gather<double>(context, mine);
+}
+
+std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine) {
+  const std::uint64_t length = mine.size();
+  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  if (context.rank() != 0) {
+    context.wait(context.engine().send(0, kGatherTag, mine), "gather");
+    return {};
+  }
+  std::vector<std::vector<std::byte>> all;
+  all.emplace_back(mine.begin(), mine.end());
+  for (int rank = 1; rank < context.size(); ++rank) {
+    all.emplace_back(lengths[static_cast<std::size_t>(rank)]);
+    context.wait(context.engine().receive(rank, kGatherTag, all.back()), "gather");
+  }
+  return all;
+}
+
+void check_agreement(Context& context, const std::map<std::string, std::string>& values) {
+  const std::string mine = nlohmann::json(values).dump();
+  const std::uint64_t hash = base::hash_of(std::span<const char>(mine));
+  const auto hashes = gather<std::uint64_t>(context, {&hash, 1});
+  if (std::ranges::count(hashes, hash) == context.size()) return;
+
+  const auto texts = gather_texts(context, mine);
+  const auto reference = nlohmann::json::parse(texts[0]);
+  for (const auto& [name, value] : reference.items()) {
+    std::vector<std::size_t> differing;
+    for (std::size_t rank = 1; rank < texts.size(); ++rank)
+      if (nlohmann::json::parse(texts[rank]).value(name, std::string()) != value) differing.push_back(rank);
+    if (differing.empty()) continue;
+    const auto theirs = nlohmann::json::parse(texts[differing[0]]).value(name, std::string("none"));
+    throw Error(ErrorCode::mismatch,
+                fmt::format("worker{} {} ha{} {} {} where worker 0 has {}: all workers must be started alike",
+                            differing.size() > 1 ? "s" : "", fmt::join(differing, ", "),
+                            differing.size() > 1 ? "ve" : "s", name, theirs, value.get<std::string>()),
+                std::string(context.engine().name()));
+  }
+  base::check(false, "workers that pass the same names");
+}
+
+}  // namespace flockstep::runtime

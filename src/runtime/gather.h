@@ -1,0 +1,22 @@
+// Small, occasional exchanges around a run: statistics, texts, and the check that all workers mean the same run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+
+namespace flockstep::runtime {
+
+// The `mine` of every worker, in rank order, on every worker. Equal lengths everywhere.
+std::vector<double> gather_doubles(Context& context, std::span<const double> mine);
+
+// The `mine` of every worker, of any length, on rank 0; empty elsewhere.
+std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine);
+
+// Throws Error{mismatch}, everywhere alike, when a value differs between workers; the sentence names the value and the
+// ranks, such as "worker 2 has parameters 999 where worker 0 has 1000: all workers must be started alike".
+void check_agreement(Context& context, const std::map<std::string, std::string>& values);
+
+}  // namespace flockstep::runtime

@@ -1,0 +1,39 @@
+#include "tasks/registry.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "algorithms/registry.h"
+#include "base/names.h"
+#include "tasks/linear.h"
+
+namespace flockstep::tasks {
+
+std::span<const TaskRow> tasks() {
+  static const std::array<TaskRow, 1> rows{linear_row()};
+  return rows;
+}
+
+const TaskRow& find_task(std::string_view name) { return base::find_by_name(tasks(), name, "task"); }
+
+train::TrainOptions complete(train::TrainOptions options, int workers) {
+  const TaskRow& task = find_task(options.task);
+  task.check(options.task_settings);
+  algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
+  train::Pace(options.pace, options.seed, 0, workers);
+
+  if (options.steps == 0) options.steps = task.default_steps;
+  if (options.batch == 0) options.batch = task.default_batch_per_worker * workers;
+  if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
+  if (options.batch % workers != 0)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("a batch of {} cannot be split evenly over {} workers: use a multiple of {}", options.batch,
+                            workers, workers));
+  if (options.out.empty() && (options.resume || options.checkpoint_every > 0))
+    throw Error(ErrorCode::bad_input, "--resume and --checkpoint-every need the folder of the run: add --out DIR");
+  return options;
+}
+
+}  // namespace flockstep::tasks

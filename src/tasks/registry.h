@@ -1,0 +1,34 @@
+// The workloads there are, and the defaults that make each learn.
+#pragma once
+
+#include "base/settings.h"
+#include "train/options.h"
+#include "train/task.h"
+
+namespace flockstep::tasks {
+
+struct TaskInputs {
+  const base::Settings& settings;
+  std::uint64_t seed;
+  std::int64_t batch;  // over all workers
+  int rank, workers;
+};
+
+struct TaskRow {
+  std::string_view name;
+  std::string_view description;
+  std::string_view metric;
+  std::int64_t default_steps;
+  std::int64_t default_batch_per_worker;
+  std::span<const base::OptionSpec> options;
+  std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
+  void (*check)(const base::Settings& settings);  // throws Error{bad_input}
+};
+
+std::span<const TaskRow> tasks();
+const TaskRow& find_task(std::string_view name);
+
+// Fills in the task's defaults, checks names, settings and sizes for this many workers; throws Error{bad_input}.
+train::TrainOptions complete(train::TrainOptions options, int workers);
+
+}  // namespace flockstep::tasks

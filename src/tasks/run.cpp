@@ -1,0 +1,62 @@
+#include "tasks/run.h"
+
+#include <fmt/core.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engines/registry.h"
+#include "tasks/registry.h"
+
+namespace flockstep::tasks {
+namespace {
+
+void refuse_to_overwrite(const train::TrainOptions& options) {
+  if (!options.out.empty() && !options.resume && std::filesystem::exists(options.out / "metrics.jsonl"))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} already holds a run: --resume continues it, another --out starts a new one",
+                            options.out.string()));
+}
+
+}  // namespace
+
+RunOutcome run(const RunRequest& request, const train::Observer& observer) {
+  const engines::Backend& backend = engines::find_backend(request.engine);
+  refuse_to_overwrite(request.train);
+
+  // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
+  std::mutex mutex;
+  std::optional<RunOutcome> outcome;
+  std::optional<Error> refused;
+  backend.run(request.launch, [&](engines::Engine& engine) {
+    train::TrainOptions options;
+    try {
+      options = complete(request.train, engine.size());
+    } catch (const Error& error) {  // every worker finds the same, so all can simply leave
+      const std::lock_guard lock(mutex);
+      refused = error;
+      return;
+    }
+    runtime::Context context(engine, options.patience);
+    request.on_start(context);
+    const auto make_task = [&](int rank, int workers) {
+      return find_task(options.task).make({options.task_settings, options.seed, options.batch, rank, workers});
+    };
+    RunOutcome mine{train::train(engine, options, make_task, observer), options, engine.size(), engine.rank()};
+    const std::lock_guard lock(mutex);
+    if (!outcome || mine.rank < outcome->rank) outcome = std::move(mine);
+  });
+  if (refused) throw Error(*refused);
+  return *outcome;
+}
+
+nlohmann::json describe(const RunRequest& request, const RunOutcome& outcome) {
+  nlohmann::json described = train::identity_of(outcome.options, outcome.workers);
+  described["engine"] = request.engine;
+  described["requested_steps"] = outcome.options.steps;
+  described.update(train::to_json(outcome.summary));
+  return described;
+}
+
+}  // namespace flockstep::tasks

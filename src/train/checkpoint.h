@@ -1,0 +1,33 @@
+// The state of a whole run on disk, one file per worker, and a pointer to the last complete set.
+//
+//   OUT/checkpoint/step-40/worker-0.bin ...   written first, each atomically and with a checksum
+//   OUT/checkpoint/latest                     then this, so a killed run always finds a whole set
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/archive.h"
+#include "runtime/context.h"
+
+namespace flockstep::train {
+
+class Checkpoints {
+ public:
+  Checkpoints(runtime::Context& context, const std::filesystem::path& out)
+      : context_(context), folder_(out / "checkpoint") {}
+
+  // Collective: returns once the set of `step` is complete and is the latest; older ones are then removed.
+  void write(std::int64_t step, const base::Archive& archive);
+
+  // This worker's part of the latest complete set, or nothing when there is none. Throws Error{bad_file} if damaged.
+  std::optional<base::Archive> read_latest();
+
+ private:
+  std::filesystem::path file_of(std::int64_t step) const;
+
+  runtime::Context& context_;
+  std::filesystem::path folder_;
+};
+
+}  // namespace flockstep::train

@@ -1,0 +1,323 @@
+#include "train/loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "engines/all_reduce.h"
+#include "kernels/kernels.h"
+#include "math/coefficients.h"
+#include "runtime/gather.h"
+#include "runtime/one_pass.h"
+#include "runtime/ready_buckets.h"
+#include "train/checkpoint.h"
+#include "train/metrics_file.h"
+#include "train/trace_file.h"
+
+namespace flockstep::train {
+namespace {
+
+using base::Duration;
+using base::Time;
+
+constexpr double kForwardShare = 1.0 / 3;  // of slept compute; the rest is backward, bucket by bucket
+
+// What one worker remembers of one step until the next flush. Travels as doubles.
+struct StepRecord {
+  double loss, seconds, waited_s;
+};
+constexpr std::size_t kRecordDoubles = sizeof(StepRecord) / sizeof(double);
+
+// Enough for a few hundred steps per worker, bounded over all of them.
+std::size_t trace_capacity(const TrainOptions& options, int workers) {
+  if (options.out.empty()) return 0;
+  return std::max<std::size_t>(500, 200000 / static_cast<std::size_t>(workers));
+}
+
+class Loop {
+ public:
+  Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task, const Observer& observer);
+  Summary run();
+
+ private:
+  void resume_or_begin();
+  bool take_step(std::int64_t step);  // false when a guard skipped the update
+  double compute_gradient(std::int64_t step);
+  bool evaluate();  // true when somebody asked to stop
+  bool flush();     // gathers the records since the last time; true when somebody asked to stop
+  void write_step_lines(std::span<const double> gathered, std::size_t per_worker);
+  void checkpoint();
+  Summary finish(bool interrupted);
+  bool writes() const { return metrics_ != nullptr; }
+
+  const TrainOptions& options_;
+  const Observer& observer_;
+  runtime::Context context_;
+  std::unique_ptr<Task> task_;
+  runtime::Layout layout_;
+  std::unique_ptr<algorithms::Algorithm> algorithm_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Pace pace_;
+  base::Buffer<float> model_, gradient_, averaged_;
+  runtime::ReadyBuckets ready_;
+  std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas differ
+  std::unique_ptr<MetricsFile> metrics_;         // rank 0 only
+
+  std::int64_t step_ = 0;  // steps done
+  std::vector<StepRecord> records_;
+  // Totals over the whole run, a resumed one included.
+  struct Totals {
+    double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0;
+  } totals_;
+  Summary summary_;
+};
+
+Loop::Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task, const Observer& observer)
+    : options_(options),
+      observer_(observer),
+      context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
+      task_(make_task(engine.rank(), engine.size())),
+      layout_(task_->parameters(), static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float)),
+      pace_(options.pace, options.seed, engine.rank(), engine.size()),
+      ready_(layout_) {
+  runtime::check_agreement(context_, {{"parameters", std::to_string(task_->parameters())},
+                                      {"steps", std::to_string(options.steps)},
+                                      {"evaluate-every", std::to_string(options.evaluate_every)},
+                                      {"checkpoint-every", std::to_string(options.checkpoint_every)},
+                                      {"options", identity_of(options, engine.size()).dump()}});
+  algorithm_ = algorithms::find_algorithm(options.algorithm).make({context_, layout_, options.algorithm_settings});
+  optimizer_ = task_->make_optimizer();
+  model_ = engine.memory().allocate<float>(layout_.size(), "model");
+  gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
+  if (!algorithm_->replicas_are_equal()) {
+    averaged_ = engine.memory().allocate<float>(layout_.size(), "averaged model for evaluation");
+    averaging_ = std::make_unique<runtime::OnePass>(context_, layout_, "received shards for evaluation");
+  }
+}
+
+void Loop::resume_or_begin() {
+  std::uint64_t keep = 0;
+  std::optional<base::Archive> archive;
+  if (options_.resume) archive = Checkpoints(context_, options_.out).read_latest();
+  if (archive) {
+    const std::string identity = identity_of(options_, context_.size()).dump();
+    const auto saved = archive->get_text("identity");
+    if (saved != identity)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} holds a different run ({}), so this one ({}) cannot continue it",
+                              options_.out.string(), saved, identity));
+    step_ = archive->get_value<std::int64_t>("step");
+    totals_ = archive->get_value<Totals>("totals");
+    keep = archive->get_value<std::uint64_t>("metrics bytes");
+    archive->get("model", model_.span());
+    algorithm_->restore(*archive);
+    optimizer_->restore(*archive);
+    context_.log().info("resumed after step {}", step_);
+  } else {
+    task_->initialise(model_.span());
+  }
+  if (!options_.out.empty() && context_.rank() == 0) {
+    base::make_directory(options_.out);
+    metrics_ = std::make_unique<MetricsFile>(options_.out / "metrics.jsonl", keep);
+  }
+}
+
+double Loop::compute_gradient(std::int64_t step) {
+  engines::Engine& engine = context_.engine();
+  const Duration compute = pace_.compute(step);
+  const auto pretend = [&](Duration duration) {
+    if (duration.count() > 0) engine.sleep(duration);
+  };
+  pretend(compute * kForwardShare + pace_.delay(step));
+
+  const auto deliver = [&](std::size_t bucket) {
+    const double share =
+        layout_.size() == 0 ? 0
+                            : static_cast<double>(layout_.buckets()[bucket].size) / static_cast<double>(layout_.size());
+    pretend(compute * ((1 - kForwardShare) * share));
+    algorithm_->bucket_ready(bucket, gradient_.span());
+  };
+  // An engine that may not be called while backward is on the stack gets the same buckets in the same order afterwards.
+  const bool at_once = engine.may_be_called_from_a_hook();
+  std::vector<std::size_t> recorded;
+  ready_.begin();
+  const Time begin = engine.now();
+  const double loss = task_->gradient(step, model_.span(), gradient_.span(), [&](std::size_t first, std::size_t size) {
+    for (const std::size_t bucket : ready_.add(first, size)) at_once ? deliver(bucket) : recorded.push_back(bucket);
+  });
+  for (const std::size_t bucket : recorded) deliver(bucket);
+  base::check(ready_.all_ready(), "a task that reports its whole gradient");
+  pretend(pace_.jitter_of_measured(step, engine.now() - begin));
+  return loss;
+}
+
+bool Loop::take_step(std::int64_t step) {
+  engines::Engine& engine = context_.engine();
+  const Time begin = engine.now();
+  const Duration waited_before = context_.waited();
+  const std::uint64_t sent_before = engine.bytes_sent();
+
+  const double loss = compute_gradient(step);
+  context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
+  algorithm_->finish_gradient(gradient_.span());
+
+  const Time update_begin = engine.now();
+  const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
+  if (finite) optimizer_->update(model_.span(), gradient_.span());
+  context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
+  algorithm_->after_update(step, model_.span());
+
+  const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
+  records_.push_back({loss, seconds, waited});
+  totals_.seconds += seconds;
+  totals_.waited_s += waited;
+  totals_.samples += static_cast<double>(task_->samples_per_step());
+  totals_.bytes_sent += static_cast<double>(engine.bytes_sent() - sent_before);
+  totals_.skipped += finite ? 0 : 1;
+  return finite;
+}
+
+void Loop::write_step_lines(std::span<const double> gathered, std::size_t per_worker) {
+  const std::size_t header = per_worker - records_.size() * kRecordDoubles,
+                    workers = static_cast<std::size_t>(context_.size());
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    StepRecord mean{};
+    double longest = 0;
+    for (std::size_t worker = 0; worker < workers; ++worker) {
+      StepRecord record;
+      std::memcpy(&record, gathered.data() + worker * per_worker + header + i * kRecordDoubles, sizeof record);
+      mean.loss += record.loss / static_cast<double>(workers);
+      mean.seconds += record.seconds / static_cast<double>(workers);
+      mean.waited_s += record.waited_s / static_cast<double>(workers);
+      longest = std::max(longest, record.seconds - record.waited_s);
+    }
+    summary_.train_loss = mean.loss;
+    if (!writes()) continue;
+    metrics_->append({{"kind", "step"},
+                      {"step", step_ - static_cast<std::int64_t>(records_.size() - i) + 1},
+                      {"loss", mean.loss},
+                      {"seconds", mean.seconds},
+                      {"wait_s", mean.waited_s},
+                      {"slowest_compute_s", longest}});
+  }
+}
+
+bool Loop::flush() {
+  std::vector<double> mine{observer_.stop_requested() ? 1.0 : 0.0,
+                           totals_.seconds,
+                           totals_.waited_s,
+                           totals_.samples,
+                           totals_.bytes_sent,
+                           totals_.skipped};
+  const std::size_t header = mine.size();
+  mine.resize(header + records_.size() * kRecordDoubles);
+  std::memcpy(mine.data() + header, records_.data(), records_.size() * sizeof(StepRecord));
+  const auto all = runtime::gather_doubles(context_, mine);
+
+  const std::size_t workers = static_cast<std::size_t>(context_.size());
+  bool stop = false;
+  summary_.time_s = summary_.samples_per_s = summary_.wait_share = summary_.bytes_sent_per_step = 0;
+  double skipped = 0;
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    const double* theirs = all.data() + worker * mine.size();
+    const double seconds = theirs[1], share = 1.0 / static_cast<double>(workers);
+    stop = stop || theirs[0] > 0;
+    summary_.time_s += share * seconds;
+    if (seconds > 0) summary_.wait_share += share * theirs[2] / seconds;
+    if (seconds > 0) summary_.samples_per_s += theirs[3] / seconds;
+    if (step_ > 0) summary_.bytes_sent_per_step += share * theirs[4] / static_cast<double>(step_);
+    skipped += theirs[5];
+  }
+  summary_.skipped_steps = static_cast<std::int64_t>(skipped);
+  write_step_lines(all, mine.size());
+  records_.clear();
+  return stop;
+}
+
+bool Loop::evaluate() {
+  const bool stop = flush();
+  std::span<float> model = model_.span();
+  if (averaging_) {
+    std::ranges::copy(model, averaged_.data());
+    model = averaged_.span();
+    averaging_->run(model, math::mean_coefficients(context_.size()));
+  }
+  auto sums = task_->evaluate(model);
+  engines::all_reduce(context_.engine(), sums, context_.deadline());
+  summary_.quality = task_->quality(sums);
+  if (writes()) {
+    metrics_->append({{"kind", "evaluation"},
+                      {"step", step_},
+                      {"time_s", summary_.time_s},
+                      {"metric", task_->metric().name},
+                      {"quality", summary_.quality},
+                      {"samples_per_s", summary_.samples_per_s},
+                      {"wait_share", summary_.wait_share},
+                      {"bytes_sent_per_step", summary_.bytes_sent_per_step},
+                      {"guards", {{"skipped_steps", summary_.skipped_steps}}}});
+    metrics_->flush();
+  }
+  return stop;
+}
+
+void Loop::checkpoint() {
+  flush();
+  base::Archive archive;
+  archive.put_text("identity", identity_of(options_, context_.size()).dump());
+  archive.put_value("step", step_);
+  archive.put_value("totals", totals_);
+  archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
+  archive.put("model", model_.span());
+  algorithm_->save(archive);
+  optimizer_->save(archive);
+  Checkpoints(context_, options_.out).write(step_, archive);
+  context_.log().info("checkpoint after step {}", step_);
+}
+
+Summary Loop::run() {
+  resume_or_begin();
+  bool stop = evaluate();
+  while (step_ < options_.steps && !stop) {
+    if (!take_step(step_)) context_.log().warn("step {}: non-finite gradient, update skipped", step_);
+    ++step_;
+    if (context_.rank() == 0) observer_.progress(step_, options_.steps);
+    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) stop = evaluate();
+    if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) checkpoint();
+  }
+  return finish(step_ < options_.steps);
+}
+
+Summary Loop::finish(bool interrupted) {
+  algorithm_->consolidate(model_.span());
+  const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
+  const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
+  const auto all = runtime::gather_doubles(context_, halves);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    summary_.replicas_equal = summary_.replicas_equal && all[i] == all[i % 2];
+  summary_.model_hash =
+      fmt::format("{:08x}{:08x}", static_cast<std::uint32_t>(all[0]), static_cast<std::uint32_t>(all[1]));
+  summary_.steps = step_;
+  summary_.interrupted = interrupted;
+  summary_.metric = task_->metric().name;
+  summary_.lower_is_better = task_->metric().lower_is_better;
+  summary_.memory = context_.engine().memory().held();
+  if (!options_.out.empty()) {
+    write_trace(context_, options_.out / "trace.json");
+    if (context_.rank() == 0) base::write_atomically(options_.out / "summary.json", to_json(summary_).dump(2) + "\n");
+  }
+  context_.wait(context_.engine().barrier(), "end");
+  return summary_;
+}
+
+}  // namespace
+
+Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
+              const Observer& observer) {
+  return Loop(engine, options, make_task, observer).run();
+}
+
+}  // namespace flockstep::train

@@ -1,0 +1,49 @@
+// The training loop of one worker: gradient, gradient hook, local update, model hook, over flat spans.
+//
+// It times the steps and nothing else: evaluations, checkpoints and the writing of metrics stand outside the clock.
+#pragma once
+
+#include <functional>
+
+#include "algorithms/registry.h"
+#include "runtime/context.h"
+#include "train/options.h"
+#include "train/task.h"
+
+namespace flockstep::train {
+
+// What a run came to. Filled alike on every worker, but for what only rank 0 can know (marked).
+struct Summary {
+  std::int64_t steps = 0;
+  bool interrupted = false;
+  std::string metric;
+  bool lower_is_better = true;
+  double quality = 0;
+  double train_loss = 0;                      // mean over the workers, last step
+  double time_s = 0;                          // spent in steps, mean over the workers
+  double samples_per_s = 0;                   // of all workers together
+  double wait_share = 0;                      // of the time in steps, blocked in the engine; mean over the workers
+  double bytes_sent_per_step = 0;             // mean over the workers
+  std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
+  std::string model_hash;                     // of rank 0's final model
+  bool replicas_equal = true;                 // all workers ended on the same bits
+  std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
+};
+
+nlohmann::json to_json(const Summary& summary);
+Summary summary_from_json(const nlohmann::json& json);
+
+// What the outside may want to see or say while a run goes on.
+struct Observer {
+  std::function<void(std::int64_t step, std::int64_t steps)> progress = [](auto, auto) {};  // rank 0, after every step
+  std::function<bool()> stop_requested = [] { return false; };  // asked on every worker when it evaluates
+};
+
+using MakeTask = std::function<std::unique_ptr<Task>(int rank, int workers)>;
+
+// Runs to the end on this worker, or to the next evaluation after a request to stop. Collective.
+// `options.steps` and the like must be set: defaults are the task registry's business.
+Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
+              const Observer& observer);
+
+}  // namespace flockstep::train

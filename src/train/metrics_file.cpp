@@ -1,0 +1,29 @@
+#include "train/metrics_file.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "flockstep/error.h"
+
+namespace flockstep::train {
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::uint64_t keep) : path_(path) {
+  std::error_code code;
+  if (keep > 0 && std::filesystem::file_size(path, code) < keep)
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{} is shorter than its checkpoint says: start again in another folder", path.string()));
+  if (keep > 0) std::filesystem::resize_file(path, keep, code);
+  file_.open(path, keep > 0 ? std::ios::app : std::ios::trunc);
+  if (code || !file_) throw Error(ErrorCode::bad_file, fmt::format("cannot write {}", path.string()));
+}
+
+void MetricsFile::append(const nlohmann::json& line) { file_ << line.dump() << '\n'; }
+
+std::uint64_t MetricsFile::flush() {
+  file_.flush();
+  if (!file_) throw Error(ErrorCode::bad_file, fmt::format("cannot write {}: is the disk full?", path_.string()));
+  return static_cast<std::uint64_t>(file_.tellp());
+}
+
+}  // namespace flockstep::train

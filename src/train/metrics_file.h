@@ -1,0 +1,25 @@
+// metrics.jsonl: one JSON object per line, appended as a run goes on. Written by one worker only.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json_fwd.hpp>
+
+namespace flockstep::train {
+
+class MetricsFile {
+ public:
+  // Opens for appending after `keep` bytes; what stands behind them belongs to steps that will be done again.
+  MetricsFile(const std::filesystem::path& path, std::uint64_t keep);
+
+  void append(const nlohmann::json& line);
+  // Makes sure of what was appended and tells how long the file is now.
+  std::uint64_t flush();
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace flockstep::train

@@ -1,0 +1,37 @@
+// Everything that defines one training run, but for the engine it runs on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "train/pace.h"
+
+namespace flockstep::train {
+
+struct TrainOptions {
+  std::string task = "linear";
+  base::Settings task_settings{};
+  std::string algorithm = "mean";
+  base::Settings algorithm_settings{};
+  std::uint64_t seed = 1;
+  std::int64_t steps = 0;           // 0: the task's default
+  std::int64_t batch = 0;           // over all workers; 0: the task's default per worker
+  std::int64_t evaluate_every = 0;  // 0: twenty times per run
+  std::int64_t bucket_kib = 4096;
+  base::Duration patience{60};  // deadline of every single wait for a peer
+  PaceOptions pace{};
+
+  std::filesystem::path out{};        // empty: nothing is written
+  std::int64_t checkpoint_every = 0;  // 0: never
+  bool resume = false;
+  base::LogLevel log_level = base::LogLevel::quiet;
+};
+
+// What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
+nlohmann::json identity_of(const TrainOptions& options, int workers);
+
+}  // namespace flockstep::train

@@ -1,0 +1,97 @@
+#include "train/pace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+#include "base/settings.h"
+#include "flockstep/error.h"
+
+namespace flockstep::train {
+namespace {
+
+constexpr std::int64_t kMostWorkers = 1'000'000;
+
+// Splits "a<separator>b"; throws with the form that is expected.
+std::pair<std::string_view, std::string_view> split(std::string_view flag, std::string_view text, char separator,
+                                                    std::string_view form) {
+  const auto at = text.find(separator);
+  if (at == std::string_view::npos)
+    throw Error(ErrorCode::bad_input, fmt::format("{} takes the form {}, not '{}'", flag, form, text));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+}  // namespace
+
+void parse_straggler(std::string_view text, PaceOptions& options) {
+  const auto [count, delay] = split("--straggler", text, 'x', "2x320ms");
+  options.random_stragglers = static_cast<int>(base::parse_integer("the count in --straggler", count, 0, kMostWorkers));
+  options.random_delay = base::parse_duration("--straggler", delay);
+}
+
+void parse_fixed_stragglers(std::string_view text, PaceOptions& options) {
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const auto [worker, delay] = split("--straggler-fixed", text.substr(0, comma), ':', "3:50ms");
+    options.fixed.push_back(
+        {static_cast<int>(base::parse_integer("the worker in --straggler-fixed", worker, 0, kMostWorkers)),
+         base::parse_duration("--straggler-fixed", delay)});
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  }
+}
+
+void parse_jitter(std::string_view text, PaceOptions& options) {
+  const auto [distribution, sigma] = split("--jitter", text, ':', "lognormal:0.3");
+  if (distribution != "lognormal")
+    throw Error(ErrorCode::bad_input, fmt::format("--jitter knows the distribution lognormal, not '{}'", distribution));
+  options.jitter_sigma = base::parse_real("the sigma in --jitter", sigma, 0, 5);
+}
+
+Pace::Pace(PaceOptions options, std::uint64_t seed, int rank, int workers)
+    : options_(std::move(options)), seed_(seed), rank_(rank), workers_(workers) {
+  if (options_.random_stragglers > workers)
+    throw Error(ErrorCode::bad_input, fmt::format("--straggler asks for {} slow workers of {}: ask for 0 to {}",
+                                                  options_.random_stragglers, workers, workers));
+  for (const FixedStraggler& straggler : options_.fixed)
+    if (straggler.worker >= workers)
+      throw Error(ErrorCode::bad_input, fmt::format("--straggler-fixed names worker {}, but workers are 0 to {}",
+                                                    straggler.worker, workers - 1));
+}
+
+double Pace::jitter(std::int64_t step) const {
+  if (options_.jitter_sigma == 0) return 1;
+  return base::Random(seed_, base::Purpose::jitter, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(step))
+      .lognormal_mean_one(options_.jitter_sigma);
+}
+
+base::Duration Pace::compute(std::int64_t step) const { return options_.compute * jitter(step); }
+
+base::Duration Pace::jitter_of_measured(std::int64_t step, base::Duration measured) const {
+  if (options_.compute.count() > 0) return base::Duration(0);
+  return measured * std::max(0.0, jitter(step) - 1);
+}
+
+// Every worker draws the same set: the first `random_stragglers` places of a shuffle.
+bool Pace::is_random_straggler(std::int64_t step) const {
+  if (options_.random_stragglers == 0) return false;
+  base::Random random(seed_, base::Purpose::straggler_choice, 0, static_cast<std::uint32_t>(step));
+  std::vector<int> order(static_cast<std::size_t>(workers_));
+  std::iota(order.begin(), order.end(), 0);
+  for (int place = 0; place < options_.random_stragglers; ++place) {
+    const auto from = static_cast<std::size_t>(place);
+    std::swap(order[from], order[from + random.below(static_cast<std::uint32_t>(workers_ - place))]);
+    if (order[from] == rank_) return true;
+  }
+  return false;
+}
+
+base::Duration Pace::delay(std::int64_t step) const {
+  base::Duration sum = is_random_straggler(step) ? options_.random_delay : base::Duration(0);
+  for (const FixedStraggler& straggler : options_.fixed)
+    if (straggler.worker == rank_) sum += straggler.delay;
+  return sum;
+}
+
+}  // namespace flockstep::train

@@ -1,0 +1,53 @@
+// What the training loop needs of a workload, on one worker. Implementations live in src/tasks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/archive.h"
+
+namespace flockstep::train {
+
+// The local optimizer: turns a gradient into an update of the model.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual void update(std::span<float> model, std::span<const float> gradient) = 0;
+  virtual void save(base::Archive& /*archive*/) const {}
+  virtual void restore(const base::Archive& /*archive*/) {}
+};
+
+struct Metric {
+  std::string_view name;
+  bool lower_is_better;
+};
+
+class Task {
+ public:
+  // Says that a range of the gradient is final.
+  using RangeReady = std::function<void(std::size_t begin, std::size_t size)>;
+
+  virtual ~Task() = default;
+  virtual std::size_t parameters() const = 0;
+  virtual std::int64_t samples_per_step() const = 0;  // on this worker
+  virtual Metric metric() const = 0;
+
+  // The same model on every worker.
+  virtual void initialise(std::span<float> model) = 0;
+  // Fills `gradient` for this worker's batch of `step`, reporting ranges in the same order everywhere; returns the
+  // loss.
+  virtual double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                          const RangeReady& ready) = 0;
+  virtual std::unique_ptr<Optimizer> make_optimizer() = 0;
+
+  // This worker's share of an evaluation, as sums that are added over all workers ...
+  virtual std::vector<double> evaluate(std::span<const float> model) = 0;
+  // ... and what they come to.
+  virtual double quality(std::span<const double> sums) const = 0;
+};
+
+}  // namespace flockstep::train

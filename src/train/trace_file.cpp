@@ -1,0 +1,49 @@
+#include "train/trace_file.h"
+
+#include <fmt/core.h>
+
+#include "base/files.h"
+#include "runtime/gather.h"
+
+namespace flockstep::train {
+namespace {
+
+constexpr base::Track kTracks[] = {base::Track::compute, base::Track::wait, base::Track::transfer};
+
+// One worker's events, each followed by a comma and a newline. Text, because that is what travels and what is written.
+std::string events_of(int rank, const base::Trace& trace) {
+  std::string out = fmt::format(
+      "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"worker {0}\"}}}},\n", rank);
+  for (const base::Track track : kTracks)
+    out +=
+        fmt::format("{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":\"{}\"}}}},\n",
+                    rank, static_cast<int>(track), to_string(track));
+  for (const base::Span& span : trace.spans()) {
+    const double begin_us = span.begin.time_since_epoch().count() * 1e6;
+    out += fmt::format("{{\"ph\":\"X\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}},\n",
+                       trace.names()[span.name], rank, static_cast<int>(span.track), begin_us,
+                       (span.end - span.begin).count() * 1e6);
+  }
+  if (trace.dropped() > 0) {
+    const double last_us = trace.spans().empty() ? 0 : trace.spans().back().end.time_since_epoch().count() * 1e6;
+    out += fmt::format(
+        "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{} later spans left out\",\"pid\":{},\"tid\":0,\"ts\":{:.3f}}},\n",
+        trace.dropped(), rank, last_us);
+  }
+  return out;
+}
+
+}  // namespace
+
+void write_trace(runtime::Context& context, const std::filesystem::path& path) {
+  const std::string mine = events_of(context.rank(), context.trace());
+  const auto all = runtime::gather_at_root(context, std::as_bytes(std::span(mine)));
+  if (context.rank() != 0) return;
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  for (const auto& events : all) text.append(reinterpret_cast<const char*>(events.data()), events.size());
+  text.resize(text.size() - 2);  // the last comma and newline
+  text += "\n]}\n";
+  base::write_atomically(path, text);
+}
+
+}  // namespace flockstep::train

@@ -1,0 +1,13 @@
+// trace.json in Chrome's trace format, which Perfetto opens: a process per worker, a track per kind of span.
+#pragma once
+
+#include <filesystem>
+
+#include "runtime/context.h"
+
+namespace flockstep::train {
+
+// Collective: gathers the traces of all workers and writes them on rank 0.
+void write_trace(runtime::Context& context, const std::filesystem::path& path);
+
+}  // namespace flockstep::train

@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include "algorithms/local_sgd.h"
+#include "algorithms/registry.h"
+#include "support/on_threads.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+// Worker i starts from i, and each "update" adds i + 1 to every number.
+struct Trainee {
+  Trainee(runtime::Context& context, std::string_view name, const base::Settings& settings)
+      : layout(30, 8), algorithm(find_algorithm(name).make({context, layout, settings})), rank(context.rank()) {
+    model.assign(30, static_cast<float>(rank));
+  }
+  void step() {
+    std::vector<float> gradient(30, static_cast<float>(rank + 1));
+    for (std::size_t bucket = 0; bucket < layout.buckets().size(); ++bucket) algorithm->bucket_ready(bucket, gradient);
+    algorithm->finish_gradient(gradient);
+    for (std::size_t i = 0; i < model.size(); ++i) model[i] += gradient[i];
+    algorithm->after_update(steps++, model);
+  }
+  runtime::Layout layout;
+  std::unique_ptr<Algorithm> algorithm;
+  int rank;
+  std::vector<float> model;
+  std::int64_t steps = 0;
+};
+
+TEST(Mean, everyWorkerAddsTheMeanGradient) {
+  test::on_threads(4, [](runtime::Context& context) {
+    Trainee trainee(context, "mean", {});
+    for (int step = 0; step < 3; ++step) trainee.step();
+    EXPECT_EQ(trainee.model, std::vector<float>(30, static_cast<float>(context.rank()) + 3 * 2.5f));
+  });
+}
+
+TEST(LocalSgd, modelsStayApartForAPeriodAndMeetAtItsEnd) {
+  test::on_threads(4, [](runtime::Context& context) {
+    const base::Settings settings{{"period", "3"}};
+    Trainee trainee(context, "local_sgd", settings);
+    const auto local = [&](int steps) { return static_cast<float>(context.rank() + steps * (context.rank() + 1)); };
+    trainee.step();
+    trainee.step();
+    EXPECT_EQ(trainee.model, std::vector<float>(30, local(2)));
+    trainee.step();
+    EXPECT_EQ(trainee.model, std::vector<float>(30, 1.5f + 3 * 2.5f));
+    trainee.step();
+    EXPECT_NE(trainee.model[0], 1.5f + 4 * 2.5f);
+    trainee.algorithm->consolidate(trainee.model);
+    EXPECT_EQ(trainee.model, std::vector<float>(30, 1.5f + 4 * 2.5f));
+  });
+}
+
+TEST(Algorithms, everyOneRunsAloneAndLeavesALoneWorkerToItsOwnSteps) {
+  for (const auto& row : algorithms())
+    test::on_threads(1, [&](runtime::Context& context) {
+      Trainee trainee(context, row.name, {});
+      for (int step = 0; step < 20; ++step) trainee.step();
+      trainee.algorithm->consolidate(trainee.model);
+      EXPECT_EQ(trainee.model, std::vector<float>(30, 20.0f)) << row.name;
+    });
+}
+
+TEST(Algorithms, sendTheBytesThatTheirRowStates) {
+  for (const auto& row : algorithms())
+    for (const int workers : {1, 2, 3, 5})
+      test::on_threads(workers, [&](runtime::Context& context) {
+        Trainee trainee(context, row.name, {});
+        constexpr int kSteps = 16;  // a multiple of the default period
+        for (int step = 0; step < kSteps; ++step) trainee.step();
+        // Workers own shards of different sizes, so the statement holds for their mean.
+        double mine = static_cast<double>(context.engine().bytes_sent()) / kSteps;
+        std::vector<double> sum{mine};
+        std::vector<double> all(static_cast<std::size_t>(workers));
+        std::vector<engines::Bytes> receive;
+        for (auto& each : all) receive.push_back(engines::bytes_of(std::span(&each, 1)));
+        context.wait(context.engine().all_gather(engines::const_bytes_of(std::span(&mine, 1)), receive), "gather");
+        double mean = 0;
+        for (const double each : all) mean += each / workers;
+        EXPECT_NEAR(mean, row.bytes_per_step(workers, 30, {}), 1e-9) << row.name << " with " << workers;
+      });
+}
+
+TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
+  const auto sentence_of = [](const auto& action) -> std::string {
+    try {
+      action();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
+            "unknown algorithm 'maen' (did you mean mean?); there are mean, local_sgd");
+  EXPECT_EQ(sentence_of([] {
+              find_algorithm("local_sgd").check({{"period", "0"}});
+            }),
+            "--local_sgd.period takes a whole number at least 1, not '0'");
+  EXPECT_NE(sentence_of([] { find_algorithm("mean").check({{"beta", "1"}}); }), "");
+}
+
+}  // namespace
+}  // namespace flockstep::algorithms

@@ -1,0 +1,44 @@
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "flockstep/error.h"
+
+namespace flockstep::base {
+namespace {
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override { make_directory(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("flockstep_files_test_" + std::to_string(::getpid()));
+};
+
+TEST_F(Files, whatIsWrittenIsReadBackAndNothingElseStays) {
+  const std::string text("a\0b\n", 4);
+  write_atomically(folder_ / "file", text);
+  write_atomically(folder_ / "file", text);
+  EXPECT_EQ(read_text(folder_ / "file"), text);
+  EXPECT_EQ(read_bytes(folder_ / "file").size(), 4u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(Files, everyFailureNamesThePath) {
+  for (const auto& action : {+[](const std::filesystem::path& path) { read_text(path); },
+                             +[](const std::filesystem::path& path) { write_atomically(path, std::string_view("x")); },
+                             +[](const std::filesystem::path& path) { make_directory(path / "deeper"); }}) {
+    write_atomically(folder_ / "plain", std::string_view("a file, not a folder"));
+    try {
+      action(folder_ / "plain" / "nowhere");
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_file);
+      EXPECT_NE(std::string(error.what()).find("plain/nowhere"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::base

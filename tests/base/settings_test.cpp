@@ -1,0 +1,43 @@
+#include "base/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "flockstep/error.h"
+
+namespace flockstep::base {
+namespace {
+
+constexpr std::array<OptionSpec, 2> kSpecs{{{"period", "8", "steps between averages"}, {"beta", "0.9", "memory"}}};
+
+std::string sentence_of(const Settings& settings) {
+  try {
+    const SettingsReader reader("local_sgd", kSpecs, settings);
+    reader.integer("period", 1, 1000);
+    reader.real("beta", 0, 1);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    return error.what();
+  }
+  return "fine";
+}
+
+TEST(Settings, defaultsApplyWhereNothingIsGiven) {
+  const Settings settings{{"beta", "0.5"}};
+  const SettingsReader reader("local_sgd", kSpecs, settings);
+  EXPECT_EQ(reader.integer("period", 1, 1000), 8);
+  EXPECT_EQ(reader.real("beta", 0, 1), 0.5);
+}
+
+TEST(Settings, impossibleValuesNameTheOptionAndTheRange) {
+  EXPECT_EQ(sentence_of({}), "fine");
+  EXPECT_EQ(sentence_of({{"period", "0"}}), "--local_sgd.period takes a whole number from 1 to 1000, not '0'");
+  EXPECT_EQ(sentence_of({{"period", "8x"}}), "--local_sgd.period takes a whole number from 1 to 1000, not '8x'");
+  EXPECT_EQ(sentence_of({{"beta", "nan"}}), "--local_sgd.beta takes a number from 0 to 1, not 'nan'");
+  EXPECT_EQ(sentence_of({{"priod", "3"}}),
+            "unknown option of local_sgd 'priod' (did you mean period?); there are period, beta");
+}
+
+}  // namespace
+}  // namespace flockstep::base

@@ -1,0 +1,43 @@
+"""`flockstep algorithms`, `tasks`, `engines`, `--version`, `--help`."""
+
+import pytest
+from conftest import run, run_json
+
+
+def test_every_listing_is_a_table_and_json():
+    for command, first in [("algorithms", "mean"), ("tasks", "linear"), ("engines", "self")]:
+        table = run(command)
+        assert table.returncode == 0
+        assert first in table.stdout
+        assert "mean" in run(command, "--json").stdout or command != "algorithms"
+
+
+def test_algorithms_tell_family_bytes_and_options():
+    rows = {row["name"]: row for row in run_json("algorithms")}
+    assert rows["mean"]["family"] == "gradient"
+    assert rows["local_sgd"]["family"] == "model"
+    assert rows["mean"]["bytes_per_step"] == "8 D (P-1)/P"
+    assert [option["name"] for option in rows["local_sgd"]["options"]] == ["period"]
+
+
+def test_engines_say_what_is_here_or_how_to_get_it():
+    listed = run_json("engines")
+    assert listed["simd"]
+    by_name = {engine["name"]: engine for engine in listed["engines"]}
+    assert list(by_name) == ["self", "threads", "mpi", "sim"]
+    for engine in by_name.values():
+        assert engine["version"] if engine["available"] else "build with" in engine["reason"]
+    if by_name["mpi"]["available"]:
+        assert by_name["mpi"]["thread_level"] == "MPI_THREAD_MULTIPLE"
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["compare"], ["bench"], ["algorithms"], ["tasks"], ["engines"]])
+def test_help_is_everywhere(command):
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "--help" in done.stdout
+    assert done.stderr == ""
+
+
+def test_version():
+    assert run("--version").stdout.startswith("flockstep 0.")

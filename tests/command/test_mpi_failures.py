@@ -1,0 +1,98 @@
+"""What happens to a run over MPI when something goes wrong: watched from outside, since the launcher has its say."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, COMMAND, MPIRUN, run
+
+FAILURES = [
+    "aMessageNobodySendsBreaksTheEngineAtTheDeadline",
+    "aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline",
+    "blocksOfDifferentSizesAreAMismatch",
+    "anAgentThatThrowsEndsItsWorkersWait",
+    "anOperationDroppedBeforeItsTimeLeavesNothingDangling",
+    "aWorkerThatThrowsEndsTheRunWithItsOwnMessage",
+]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("name", FAILURES)
+def test_conformance_after_a_failure(needs, name, workers):
+    needs("mpi")
+    suite = [BUILD / "bin" / "conformance_test", "--engine", "mpi", "--workers", str(workers)]
+    done = subprocess.run(
+        [*MPIRUN, "-n", str(workers), *suite, f"--gtest_filter=ConformanceFailure.{name}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.count("conformance: this process passed") == workers, done.stdout + done.stderr
+
+
+def processes_by_rank(launcher):
+    """The processes that mpirun has started, by rank."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if not entry.name.isdigit() or f"\nPPid:\t{launcher}\n" not in (entry / "status").read_text():
+                continue
+            for variable in (entry / "environ").read_bytes().split(b"\0"):
+                if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    found[int(variable.split(b"=")[1])] = int(entry.name)
+        except OSError:  # gone meanwhile
+            continue
+    return found
+
+
+def is_running(process):
+    """Whether it still does something: one that only waits for its parent to read its exit code does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, victim):
+    needs("mpi")
+    out = tmp_path / "run"
+    command = [COMMAND, "train", "--steps", "100000", "--linear.dimension", "100000", "--batch", "3", "--out", out]
+    launcher = subprocess.Popen(
+        [*MPIRUN, "-n", "3", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not ((out / "metrics.jsonl").exists() and len(processes_by_rank(launcher.pid)) == 3):
+        assert time.monotonic() < deadline
+        assert launcher.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.5)  # well into the collectives
+    workers = processes_by_rank(launcher.pid)
+    begin = time.monotonic()
+    os.kill(workers[victim], signal.SIGKILL)
+    _, stderr = launcher.communicate(timeout=30)
+    assert time.monotonic() - begin < 5
+    assert launcher.returncode != 0
+    assert stderr.count("flockstep: ended by SIGTERM") == 1, stderr
+    assert not any(is_running(process) for process in workers.values())
+
+
+def test_a_deadline_ends_all_processes_with_a_sentence(needs):
+    needs("mpi")
+    done = run("train", "--straggler-fixed", "1:5s", "--deadline", "0.3", "--steps", "3", workers=2, timeout=30)
+    assert done.returncode == 1
+    assert "did not finish in time" in done.stderr
+
+
+def test_being_bound_to_one_core_is_pointed_out(needs):
+    needs("mpi")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("only one core here")
+    core = min(os.sched_getaffinity(0))
+    bound = ["taskset", "-c", str(core), COMMAND, "train", "--steps", "2"]
+    done = subprocess.run(bound, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stderr.count("--bind-to none") == 1

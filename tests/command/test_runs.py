@@ -1,0 +1,171 @@
+"""Run folders, checkpoints, configuration files, interruption."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+from conftest import COMMAND, run, run_json
+
+
+def lines_of(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_folder_holds_metrics_trace_and_summary(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--workers", 3, "--steps", 20, "--evaluate-every", 5, "--out", out)
+    lines = lines_of(out)
+    assert [line["step"] for line in lines if line["kind"] == "step"] == list(range(1, 21))
+    assert [line["step"] for line in lines if line["kind"] == "evaluation"] == [0, 5, 10, 15, 20]
+    trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in trace} == {0, 1, 2}
+    assert {event["name"] for event in trace if event["ph"] == "X"} >= {
+        "gradient",
+        "update",
+        "all_to_all",
+        "all_gather",
+    }
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["quality"] == lines[-1]["quality"]
+
+
+def test_a_run_folder_is_never_overwritten(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--steps", 5, "--out", out)
+    before = (out / "metrics.jsonl").read_bytes()
+    done = run("train", "--steps", 6, "--out", out)
+    assert done.returncode == 2
+    assert "already holds a run" in done.stderr
+    assert (out / "metrics.jsonl").read_bytes() == before
+
+
+def killed_and_resumed(tmp_path, *arguments):
+    """Kills a slow run after its second checkpoint, resumes it without the delay, and returns both results."""
+    out = tmp_path / "run"
+    plain = ["train", "--steps", "60", *map(str, arguments)]
+    kept = ["--out", str(out), "--checkpoint-every", "10"]
+    process = subprocess.Popen([COMMAND, *plain, *kept, "--compute-ms", "10"], stdout=subprocess.DEVNULL)
+    latest = out / "checkpoint" / "latest"
+    deadline = time.monotonic() + 60
+    while not (latest.exists() and int(latest.read_text()) >= 20):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "summary.json").exists()
+    resumed = run_json(*plain, *kept, "--resume")
+    assert [line["step"] for line in lines_of(out) if line["kind"] == "step"] == list(range(1, 61))
+    return resumed, run_json(*plain)
+
+
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
+    resumed, whole = killed_and_resumed(tmp_path, "--workers", 3, "--algorithm", "local_sgd", "--deterministic")
+    assert resumed["model_hash"] == whole["model_hash"]
+    assert resumed["quality"] == whole["quality"]
+
+
+def test_a_killed_run_of_mean_resumes_on_free_threads_too(tmp_path):
+    resumed, whole = killed_and_resumed(tmp_path, "--workers", 3)
+    assert resumed["model_hash"] == whole["model_hash"]
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
+    file = out / "checkpoint" / "step-10" / "worker-2.bin"
+    file.write_bytes(file.read_bytes()[:-100])
+    before = (out / "metrics.jsonl").read_bytes()
+    done = run("train", "--steps", 20, "--checkpoint-every", 5, "--out", out, "--resume")
+    assert done.returncode == 1
+    assert "worker-2.bin" in done.stderr
+    assert "checksum" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert (out / "metrics.jsonl").read_bytes() == before
+
+
+def test_resuming_another_run_is_refused(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
+    done = run("train", "--steps", 20, "--out", out, "--resume", "--seed", 2)
+    assert done.returncode == 2
+    assert "holds a different run" in done.stderr
+
+
+def test_a_config_file_gives_options_and_the_command_line_wins(tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text('algorithm = "local_sgd"\nsteps = 12\nworkers = 3\nseed = 9\n\n[local_sgd]\nperiod = 4\n')
+    result = run_json("train", "--config", config, "--seed", 5)
+    assert (result["algorithm"], result["steps"], result["workers"], result["seed"]) == ("local_sgd", 12, 3, 5)
+    assert result["algorithm_settings"] == {"period": "4"}
+    config.write_text("stpes = 12\n")
+    done = run("train", "--config", config)
+    assert done.returncode == 2
+    assert "did you mean --steps?" in done.stderr
+
+
+def test_compare_writes_a_folder_per_run_and_a_table(tmp_path):
+    out = tmp_path / "comparison"
+    done = run("compare", "--workers", 3, "--steps", 10, "--seeds", 2, "--out", out)
+    assert done.returncode == 0
+    assert "±" in done.stdout
+    assert "ended with the best loss" in done.stdout
+    saved = json.loads((out / "compare.json").read_text())
+    assert [row["algorithm"] for row in saved["rows"]] == ["mean", "local_sgd"]
+    assert sorted(path.name for path in (out / "runs").iterdir()) == [
+        *["local_sgd-seed-1", "local_sgd-seed-2", "mean-seed-1", "mean-seed-2"],
+    ]
+
+
+def test_compare_under_mpirun(needs):
+    needs("mpi")
+    result = run_json("compare", "--steps", 20, "--algorithms", "mean,local_sgd", workers=2)
+    assert result["workers"] == 2
+    assert len(result["rows"]) == 2
+
+
+def test_piped_output_has_no_progress_bar():
+    done = run("train", "--steps", 200)
+    assert done.stderr == ""
+
+
+def test_a_terminal_gets_a_progress_bar():
+    terminal, inside = pty.openpty()
+    process = subprocess.Popen([COMMAND, "train", "--steps", "50"], stderr=inside, stdout=subprocess.DEVNULL)
+    os.close(inside)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+    assert process.wait() == 0
+    assert b"50/50 steps" in shown
+
+
+def test_ctrl_c_ends_cleanly_with_what_was_measured(tmp_path):
+    out = tmp_path / "comparison"
+    process = subprocess.Popen(
+        [COMMAND, "compare", "--compute-ms", "5", "--evaluate-every", "5", "--steps", "5000", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size > 2000):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 0, stderr
+    assert "mean" in stdout
+    assert "Interrupted" in stdout
+    assert json.loads((out / "compare.json").read_text())["interrupted"]

@@ -1,0 +1,79 @@
+"""A wrong call gets one sentence on standard error that says what to change, exit code 2, and nothing else."""
+
+import pytest
+from conftest import run
+
+WRONG = [
+    (["trian"], "unknown command 'trian' (did you mean train?)"),
+    (["train", "--algorithm", "maen"], "unknown algorithm 'maen' (did you mean mean?); there are mean, local_sgd"),
+    (["train", "--task", "liner"], "unknown task 'liner' (did you mean linear?)"),
+    (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
+    (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
+    (["train", "--steps", "0"], "--steps"),
+    (["train", "--steps", "many"], "--steps"),
+    (["train", "--workers", "-1"], "--workers"),
+    (["train", "--batch", "10"], "a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4"),
+    (["train", "--engine", "self", "--workers", "2"], "the self engine has one worker, not 2"),
+    (["train", "--straggler", "5x1ms"], "--straggler asks for 5 slow workers of 4: ask for 0 to 4"),
+    (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms, not 'fast'"),
+    (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
+    (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
+    (["train", "--linear.dimension", "0"], "--linear.dimension takes a whole number from 1 to"),
+    (["train", "--algorithm", "local_sgd", "--local_sgd.period", "0"], "--local_sgd.period takes a whole number"),
+    (["train", "--resume"], "add --out DIR"),
+    (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
+    (["train", "--config", "/nowhere.toml"], "cannot read the config file /nowhere.toml"),
+    (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
+    (["compare", "--algorithms", ","], "nothing to compare"),
+    (["compare", "--seeds", "0"], "--seeds"),
+    (["bench", "kernel"], "unknown benchmark 'kernel' (did you mean kernels?)"),
+    (["bench", "mean", "--engine", "threads"], "no all-reduce of its own to compare with"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), WRONG, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_one_sentence_and_exit_code_2(arguments, sentence):
+    done = run(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert done.stderr.startswith("flockstep: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_no_arguments_show_the_help():
+    done = run()
+    assert done.returncode == 2
+    assert "train" in done.stdout
+
+
+def test_under_mpirun_the_sentence_comes_once(needs):
+    needs("mpi")
+    for arguments, sentence in [
+        (["train", "--algorithm", "maen"], "did you mean mean?"),
+        (["train", "--batch", "10"], "cannot be split evenly over 3 workers"),
+        (["train", "--workers", "5"], "mpirun"),
+        (["train", "--deterministic"], "deterministic mode needs the threads or the sim engine"),
+    ]:
+        done = run(*arguments, workers=3)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.count("flockstep: ") == 1
+        assert sentence in done.stderr
+
+
+def test_a_wrong_call_on_sim_comes_from_its_child_once(needs):
+    needs("sim")
+    done = run("compare", "--engine", "sim", "--batch", "10")
+    assert done.returncode == 2
+    assert done.stderr == "flockstep: a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4\n"
+
+
+def test_an_unwritable_folder_fails_the_run(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    done = run("train", "--steps", "5", "--out", blocked / "run")
+    assert done.returncode == 1
+    assert str(blocked) in done.stderr
+    assert done.stderr.count("\n") == 1

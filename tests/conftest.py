@@ -1,0 +1,53 @@
+"""What the tests of the built command share. FLOCKSTEP_BUILD names the build folder (default build/release)."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("FLOCKSTEP_BUILD", "build/release")
+COMMAND = BUILD / "bin" / "flockstep"
+# What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+
+
+def run(*arguments, workers=0, timeout=120, **keywords):
+    """Runs the command, under mpirun when `workers` is given, and returns the completed process."""
+    launcher = [*MPIRUN, "-n", str(workers)] if workers else []
+    return subprocess.run(
+        [*launcher, COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        **keywords,
+    )
+
+
+def run_json(*arguments, **keywords):
+    """The result that the command prints with --json; fails the test if the command does."""
+    done = run(*arguments, "--json", **keywords)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def engines():
+    """The engines that this build can run."""
+    listed = run_json("engines")["engines"]
+    return {engine["name"] for engine in listed if engine["available"]}
+
+
+@pytest.fixture
+def needs(engines):
+    """needs("mpi") skips the test where that engine is not built."""
+
+    def check(*names):
+        for name in names:
+            if name not in engines:
+                pytest.skip(f"{name} is not built")
+
+    return check

@@ -1,0 +1,65 @@
+// What the conformance suite needs to run one body on every worker of whichever engine the command line names:
+//   conformance_test --engine threads --workers 3
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "engines/registry.h"
+#include "engines/wait.h"
+
+namespace flockstep::engines::conformance {
+
+struct Subject {
+  std::string engine = "threads";
+  int workers = 1;
+  bool deterministic = false;
+};
+
+// Set once by main(), before any test.
+Subject& subject();
+
+// Runs `body` on every worker (under mpi: on this process's) and returns when all are done. Rethrows.
+void on_every_worker(const WorkerMain& body);
+
+// Long enough never to pass in a test that works, short enough to end one that hangs.
+inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(20); }
+
+inline void finish(Engine& engine, Operation& operation) {
+  wait(engine, operation, in_good_time(engine), "a test's operation");
+}
+inline void finish(Engine& engine, const Pending& operation) { finish(engine, *operation); }
+
+// The number that worker `from` sends to worker `to` at `position`, in the `round`th exchange.
+inline std::uint32_t content(int round, int from, int to, std::size_t position) {
+  std::uint32_t mixed =
+      static_cast<std::uint32_t>(round) * 0x9E3779B9u + static_cast<std::uint32_t>(from) * 0x85EBCA6Bu;
+  mixed = (mixed ^ (mixed >> 15)) + static_cast<std::uint32_t>(to) * 0xC2B2AE35u + static_cast<std::uint32_t>(position);
+  return mixed * 0x27D4EB2Fu;
+}
+
+using Words = std::vector<std::uint32_t>;
+
+inline Words words(int round, int from, int to, std::size_t size) {
+  Words filled(size);
+  for (std::size_t i = 0; i < size; ++i) filled[i] = content(round, from, to, i);
+  return filled;
+}
+
+inline Bytes bytes(Words& values) { return bytes_of(std::span(values)); }
+inline ConstBytes bytes(const Words& values) { return const_bytes_of(std::span(values)); }
+
+// One all-to-all whose blocks all differ in size and content, checked against the formula on arrival.
+class Exchange {
+ public:
+  Exchange(Engine& engine, int round, std::size_t base_size);
+  void finish_and_check(Engine& engine);
+
+ private:
+  std::size_t block_size(int from, int to) const;
+  int round_;
+  std::size_t base_size_;
+  std::vector<Words> send_, receive_;
+  Pending operation_;  // last: dropped before the blocks it uses
+};
+
+}  // namespace flockstep::engines::conformance

@@ -1,0 +1,431 @@
+// One suite for every engine and size: what the contract in src/engines/engine.h promises, each against a serial
+// oracle. None of these tests knows which engine it runs on.
+#include "conformance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engines/all_reduce.h"
+
+namespace flockstep::engines::conformance {
+namespace {
+
+using base::Duration;
+
+constexpr std::size_t kSizes[] = {0, 1, 3, 64, 1000, 65537};
+
+TEST(Conformance, everyWorkerHasARankOfItsOwn) {
+  on_every_worker([](Engine& engine) {
+    ASSERT_EQ(engine.name(), subject().engine);
+    ASSERT_EQ(engine.size(), subject().workers);
+    const Words mine{static_cast<std::uint32_t>(engine.rank())};
+    std::vector<Words> ranks(static_cast<std::size_t>(engine.size()), Words(1));
+    std::vector<Bytes> receive;
+    for (auto& rank : ranks) receive.push_back(bytes(rank));
+    finish(engine, engine.all_gather(bytes(mine), receive));
+    for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(ranks[i][0], i);
+  });
+}
+
+TEST(Conformance, allToAllMovesEveryBlockToItsReader) {
+  on_every_worker([](Engine& engine) {
+    int round = 0;
+    for (const std::size_t size : kSizes) Exchange(engine, round++, size).finish_and_check(engine);
+  });
+}
+
+TEST(Conformance, allToAllSkipsAnOwnBlockThatIsEmptyAtTheReceiver) {
+  on_every_worker([](Engine& engine) {
+    const Words block = words(1, engine.rank(), 0, 10);
+    const std::vector<ConstBytes> send(static_cast<std::size_t>(engine.size()), bytes(block));
+    std::vector<Words> blocks(send.size(), Words(10));
+    std::vector<Bytes> receive;
+    for (auto& each : blocks) receive.push_back(bytes(each));
+    receive[static_cast<std::size_t>(engine.rank())] = {};
+    finish(engine, engine.all_to_all(send, receive));
+    for (int peer = 0; peer < engine.size(); ++peer)
+      EXPECT_EQ(blocks[static_cast<std::size_t>(peer)], peer == engine.rank() ? Words(10) : words(1, peer, 0, 10));
+  });
+}
+
+TEST(Conformance, allGatherWorksInPlaceWithBlocksOfDifferentSizes) {
+  on_every_worker([](Engine& engine) {
+    for (const std::size_t size : kSizes) {
+      std::vector<Words> blocks;
+      std::vector<Bytes> receive;
+      for (int peer = 0; peer < engine.size(); ++peer) blocks.emplace_back(size + static_cast<std::size_t>(peer % 3));
+      for (auto& block : blocks) receive.push_back(bytes(block));
+      auto& own = blocks[static_cast<std::size_t>(engine.rank())];
+      own = words(2, engine.rank(), 0, own.size());
+      receive[static_cast<std::size_t>(engine.rank())] = bytes(own);
+      finish(engine, engine.all_gather(bytes(std::as_const(own)), receive));
+      for (int peer = 0; peer < engine.size(); ++peer) {
+        const auto& block = blocks[static_cast<std::size_t>(peer)];
+        EXPECT_EQ(block, words(2, peer, 0, block.size()));
+      }
+    }
+  });
+}
+
+TEST(Conformance, broadcastReachesEverybodyFromEveryRoot) {
+  on_every_worker([](Engine& engine) {
+    for (const std::size_t size : kSizes)
+      for (int root = 0; root < engine.size(); ++root) {
+        Words data = engine.rank() == root ? words(3, root, root, size) : Words(size);
+        finish(engine, engine.broadcast(bytes(data), root));
+        EXPECT_EQ(data, words(3, root, root, size));
+      }
+  });
+}
+
+TEST(Conformance, nobodyLeavesABarrierBeforeTheLastHasEntered) {
+  on_every_worker([](Engine& engine) {
+    finish(engine, engine.barrier());
+    const auto begin = engine.now();
+    const Duration late(0.06);
+    if (engine.rank() == engine.size() - 1) engine.sleep(late);
+    finish(engine, engine.barrier());
+    EXPECT_GE(engine.now() - begin, late / 2);
+  });
+}
+
+TEST(Conformance, allReduceAddsInRankOrderToTheLastBit) {
+  on_every_worker([](Engine& engine) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{36}, std::size_t{1001}}) {
+      // Magnitudes so far apart that any other order rounds differently.
+      const auto value = [](int rank, std::size_t i) {
+        return (rank % 2 ? -1.0 : 1.0) * std::ldexp(1.0 + 0.37 * rank, (static_cast<int>(i) * 13 + rank * 29) % 90);
+      };
+      std::vector<double> values, expected;
+      for (std::size_t i = 0; i < size; ++i) {
+        values.push_back(value(engine.rank(), i));
+        double sum = 0;
+        for (int rank = 0; rank < engine.size(); ++rank) sum += value(rank, i);
+        expected.push_back(engine.size() == 1 ? value(0, i) : sum);
+      }
+      all_reduce(engine, values, in_good_time(engine));
+      EXPECT_EQ(values, expected);
+    }
+  });
+}
+
+TEST(Conformance, manyOperationsInFlightFinishInAnyOrderOfWaiting) {
+  on_every_worker([](Engine& engine) {
+    constexpr int kRounds = 30;
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    std::vector<Words> messages(kRounds);
+    std::vector<Pending> transfers;
+    const int next = (engine.rank() + 1) % engine.size(),
+              previous = (engine.rank() + engine.size() - 1) % engine.size();
+    std::vector<Words> sent;
+    for (int round = 0; round < kRounds; ++round) sent.push_back(words(round, engine.rank(), next, 500));
+    for (int round = 0; round < kRounds; ++round) {
+      exchanges.push_back(std::make_unique<Exchange>(engine, round, static_cast<std::size_t>(1 + round * 97)));
+      messages[static_cast<std::size_t>(round)].resize(500);
+      transfers.push_back(engine.receive(previous, round, bytes(messages[static_cast<std::size_t>(round)])));
+      transfers.push_back(engine.send(next, round, bytes(std::as_const(sent[static_cast<std::size_t>(round)]))));
+    }
+    if (engine.rank() % 2) std::reverse(exchanges.begin(), exchanges.end());
+    for (auto& exchange : exchanges) exchange->finish_and_check(engine);
+    wait_all(engine, transfers, in_good_time(engine), "messages beside collectives");
+    for (int round = 0; round < kRounds; ++round)
+      EXPECT_EQ(messages[static_cast<std::size_t>(round)], words(round, previous, engine.rank(), 500));
+  });
+}
+
+TEST(Conformance, messagesMatchByTagWhateverTheOrder) {
+  on_every_worker([](Engine& engine) {
+    constexpr int kMessages = 8;
+    const auto length = [](int tag) { return static_cast<std::size_t>(tag % 2 ? 40000 : 3); };
+    std::vector<Words> sent, received;
+    std::vector<Pending> pending;
+    for (int tag = 0; tag < kMessages; ++tag)
+      for (int peer = 0; peer < engine.size(); ++peer) sent.push_back(words(tag, engine.rank(), peer, length(tag)));
+    for (int tag = 0; tag < kMessages; ++tag)
+      for (int peer = 0; peer < engine.size(); ++peer)
+        pending.push_back(
+            engine.send(peer, tag, bytes(std::as_const(sent[static_cast<std::size_t>(tag * engine.size() + peer)]))));
+    for (int tag = kMessages - 1; tag >= 0; --tag)
+      for (int peer = engine.size() - 1; peer >= 0; --peer) {
+        Words data(length(tag));
+        finish(engine, engine.receive(peer, tag, bytes(data)));
+        EXPECT_EQ(data, words(tag, peer, engine.rank(), length(tag)));
+      }
+    wait_all(engine, pending, in_good_time(engine), "sends");
+  });
+}
+
+TEST(Conformance, messagesOfOneTagKeepTheirOrder) {
+  on_every_worker([](Engine& engine) {
+    constexpr int kMessages = 20;
+    const int next = (engine.rank() + 1) % engine.size(),
+              previous = (engine.rank() + engine.size() - 1) % engine.size();
+    std::vector<Words> sent, received(kMessages);
+    std::vector<Pending> pending;
+    for (int i = 0; i < kMessages; ++i) sent.push_back(words(i, engine.rank(), next, 1000));
+    for (int i = 0; i < kMessages; ++i)
+      pending.push_back(engine.send(next, kMaximalTag, bytes(std::as_const(sent[static_cast<std::size_t>(i)]))));
+    for (auto& data : received) {
+      data.resize(1000);
+      pending.push_back(engine.receive(previous, kMaximalTag, bytes(data)));
+    }
+    wait_all(engine, pending, in_good_time(engine), "messages of one tag");
+    for (int i = 0; i < kMessages; ++i)
+      EXPECT_EQ(received[static_cast<std::size_t>(i)], words(i, previous, engine.rank(), 1000));
+  });
+}
+
+TEST(Conformance, controlMessagesComeFromAnybodyOnceAndInOrder) {
+  on_every_worker([](Engine& engine) {
+    constexpr int kMessages = 25;
+    const auto length = [](int i) {
+      return i == 0 ? 1 : i == 1 ? kControlBytes / 4 : static_cast<std::size_t>(1 + i % 7);
+    };
+    for (int i = 0; i < kMessages; ++i)
+      for (int peer = 0; peer < engine.size(); ++peer)
+        engine.send_control(peer, bytes(words(i, engine.rank(), peer, length(i))));
+    std::vector<int> next(static_cast<std::size_t>(engine.size()), 0);
+    for (int received = 0; received < kMessages * engine.size(); ++received) {
+      const auto control = wait_for_control(engine, in_good_time(engine));
+      ASSERT_TRUE(control.has_value());
+      int& i = next[static_cast<std::size_t>(control->peer)];
+      const Words expected = words(i, control->peer, engine.rank(), length(i));
+      ASSERT_TRUE(std::ranges::equal(control->payload, bytes(expected)));
+      ++i;
+    }
+    EXPECT_FALSE(engine.take_control().has_value());
+    finish(engine, engine.barrier());
+  });
+}
+
+TEST(Conformance, anEmptyControlMessageArrives) {
+  on_every_worker([](Engine& engine) {
+    engine.send_control((engine.rank() + 1) % engine.size(), {});
+    const auto control = wait_for_control(engine, in_good_time(engine));
+    ASSERT_TRUE(control.has_value());
+    EXPECT_EQ(control->peer, (engine.rank() + engine.size() - 1) % engine.size());
+    EXPECT_TRUE(control->payload.empty());
+  });
+}
+
+TEST(Conformance, aControlWaitThatTimesOutLeavesTheEngineUsable) {
+  on_every_worker([](Engine& engine) {
+    finish(engine, engine.barrier());
+    const auto begin = engine.now();
+    EXPECT_FALSE(wait_for_control(engine, begin + Duration(0.03)).has_value());
+    EXPECT_GE(engine.now() - begin, Duration(0.03));
+    Exchange(engine, 9, 100).finish_and_check(engine);
+  });
+}
+
+TEST(Conformance, aSignalIsTakenOnceAndAWaitForItMayTimeOut) {
+  on_every_worker([](Engine& engine) {
+    const auto signal = engine.make_signal();
+    EXPECT_FALSE(signal->take());
+    signal->raise();
+    signal->raise();
+    EXPECT_TRUE(wait_for_signal(engine, *signal, in_good_time(engine)));
+    EXPECT_FALSE(wait_for_signal(engine, *signal, engine.now() + Duration(0.02)));
+    Exchange(engine, 9, 100).finish_and_check(engine);
+  });
+}
+
+TEST(Conformance, anAgentWakesItsWorkerAndTheOtherWayRound) {
+  on_every_worker([](Engine& engine) {
+    const auto there = engine.make_signal(), back = engine.make_signal();
+    int rounds = 0;
+    {
+      const auto agent = engine.spawn("echo", [&] {
+        for (int i = 0; i < 50; ++i) {
+          if (!wait_for_signal(engine, *there, in_good_time(engine))) return;
+          ++rounds;
+          back->raise();
+        }
+      });
+      for (int i = 0; i < 50; ++i) {
+        there->raise();
+        ASSERT_TRUE(wait_for_signal(engine, *back, in_good_time(engine)));
+      }
+      EXPECT_TRUE(engine.wait_until([&] { return agent->done(); }, in_good_time(engine)));
+    }
+    EXPECT_EQ(rounds, 50);
+  });
+}
+
+TEST(Conformance, agentsTalkWhileTheirWorkersRunCollectives) {
+  on_every_worker([](Engine& engine) {
+    const int next = (engine.rank() + 1) % engine.size(),
+              previous = (engine.rank() + engine.size() - 1) % engine.size();
+    const auto agent = engine.spawn("ring", [&] {
+      for (int i = 0; i < 20; ++i) {
+        const Words sent = words(100 + i, engine.rank(), next, 2000);
+        Words received(2000);
+        std::vector<Pending> pending;
+        pending.push_back(engine.receive(previous, i, bytes(received)));
+        pending.push_back(engine.send(next, i, bytes(sent)));
+        engine.send_control(next, bytes(Words{static_cast<std::uint32_t>(i)}));
+        const auto control = wait_for_control(engine, in_good_time(engine));
+        ASSERT_TRUE(control.has_value());
+        EXPECT_EQ(control->peer, previous);
+        wait_all(engine, pending, in_good_time(engine), "the agents' ring");
+        EXPECT_EQ(received, words(100 + i, previous, engine.rank(), 2000));
+      }
+    });
+    for (int round = 0; round < 20; ++round) Exchange(engine, round, 3000).finish_and_check(engine);
+    EXPECT_TRUE(engine.wait_until([&] { return agent->done(); }, in_good_time(engine)));
+  });
+}
+
+TEST(Conformance, sleepingTakesItsTimeAndTheClockNeverGoesBack) {
+  on_every_worker([](Engine& engine) {
+    const auto begin = engine.now();
+    engine.charge(1e6);
+    const auto charged = engine.now();
+    EXPECT_GE(charged, begin);
+    engine.sleep(Duration(0.02));
+    EXPECT_GE(engine.now() - charged, Duration(0.0199));
+    engine.sleep(Duration(0));
+    EXPECT_GE(engine.now(), charged);
+  });
+}
+
+TEST(Conformance, bytesSentCountsWhatOthersReceive) {
+  on_every_worker([](Engine& engine) {
+    const auto before = engine.bytes_sent();
+    const Words data(100);
+    std::vector<Words> blocks(static_cast<std::size_t>(engine.size()), Words(100));
+    std::vector<Bytes> receive;
+    for (auto& block : blocks) receive.push_back(bytes(block));
+    finish(engine, engine.all_gather(bytes(data), receive));
+    engine.send_control(engine.rank(), bytes(data));
+    EXPECT_EQ(engine.bytes_sent() - before, 400u * static_cast<unsigned>(engine.size() - 1));
+    EXPECT_TRUE(wait_for_control(engine, in_good_time(engine)).has_value());
+  });
+}
+
+TEST(Conformance, aDoneOperationStaysDone) {
+  on_every_worker([](Engine& engine) {
+    const auto barrier = engine.barrier();
+    finish(engine, barrier);
+    EXPECT_TRUE(barrier->done());
+    EXPECT_TRUE(barrier->done());
+  });
+}
+
+// The tests below end with a broken engine, so each has a process of its own.
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::bad_input, "nothing was thrown");
+}
+
+TEST(ConformanceFailure, aMessageNobodySendsBreaksTheEngineAtTheDeadline) {
+  try {
+    on_every_worker([](Engine& engine) {
+      Words data(10);
+      const auto begin = engine.now();
+      const Error first = error_of([&] {
+        const Pending pending = engine.receive((engine.rank() + 1) % engine.size(), 7, bytes(data));
+        wait(engine, *pending, begin + Duration(0.3), "a message that nobody sends");
+      });
+      EXPECT_EQ(first.code(), ErrorCode::deadline);
+      EXPECT_EQ(first.engine(), subject().engine);
+      EXPECT_LT(engine.now() - begin, Duration(5));
+      EXPECT_STREQ(error_of([&] { (void)engine.barrier(); }).what(), first.what());
+      EXPECT_STREQ(error_of([&] { engine.wait_until([] { return false; }, engine.now() + Duration(1)); }).what(),
+                   first.what());
+    });
+  } catch (const Error&) {  // where a worker that broke the engine cannot end its run normally
+  }
+}
+
+TEST(ConformanceFailure, aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline) {
+  if (subject().workers == 1) GTEST_SKIP() << "one worker is always complete";
+  try {
+    on_every_worker([](Engine& engine) {
+      if (engine.rank() == 0) return engine.sleep(Duration(1));
+      const Error error = error_of([&] {
+        const Pending pending = engine.barrier();
+        wait(engine, *pending, engine.now() + Duration(0.3), "a barrier");
+      });
+      EXPECT_EQ(error.code(), ErrorCode::deadline);
+    });
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::deadline);
+  }
+}
+
+TEST(ConformanceFailure, blocksOfDifferentSizesAreAMismatch) {
+  if (subject().workers == 1) GTEST_SKIP() << "one worker cannot disagree";
+  try {
+    on_every_worker([](Engine& engine) {
+      const Words long_block(20), short_block(10);
+      const std::vector<ConstBytes> send(static_cast<std::size_t>(engine.size()),
+                                         bytes(engine.rank() == 0 ? long_block : short_block));
+      std::vector<Words> blocks(send.size(), Words(10));
+      blocks[static_cast<std::size_t>(engine.rank())].resize(engine.rank() == 0 ? 20 : 10);
+      std::vector<Bytes> receive;
+      for (auto& block : blocks) receive.push_back(bytes(block));
+      if (engine.rank() == 0) {  // its own exchange may or may not fail, depending on the engine
+        try {
+          finish(engine, engine.all_to_all(send, receive));
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::mismatch);
+        }
+        return;
+      }
+      EXPECT_EQ(error_of([&] { finish(engine, engine.all_to_all(send, receive)); }).code(), ErrorCode::mismatch);
+    });
+  } catch (const Error&) {
+  }
+}
+
+TEST(ConformanceFailure, anAgentThatThrowsEndsItsWorkersWait) {
+  try {
+    on_every_worker([](Engine& engine) {
+      if (engine.rank() != 0) return;
+      const auto agent = engine.spawn("thrower", [] { throw std::runtime_error("the agent's own words"); });
+      const Error error = error_of([&] { engine.wait_until([] { return false; }, in_good_time(engine)); });
+      EXPECT_NE(std::string(error.what()).find("the agent's own words"), std::string::npos);
+    });
+  } catch (const Error&) {
+  }
+}
+
+TEST(ConformanceFailure, anOperationDroppedBeforeItsTimeLeavesNothingDangling) {
+  try {
+    on_every_worker([](Engine& engine) {
+      const int next = (engine.rank() + 1) % engine.size();
+      {
+        auto data = engine.memory().allocate<std::uint32_t>(1000, "dropped");
+        const Pending dropped = engine.receive(next, 1, bytes_of(data.span()));
+      }
+      const auto data = engine.memory().allocate<std::uint32_t>(1000, "sent");
+      const Pending late = engine.send((engine.rank() + engine.size() - 1) % engine.size(), 1, bytes_of(data.span()));
+      engine.wait_until([&] { return late->done(); }, engine.now() + Duration(0.1));
+    });
+  } catch (const Error&) {  // an engine that cannot withdraw says so
+  }
+}
+
+TEST(ConformanceFailure, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {
+  try {
+    on_every_worker([](Engine& engine) {
+      if (engine.rank() == engine.size() - 1) throw std::runtime_error("the worker's own words");
+      if (subject().engine == "mpi") return;  // the other processes hear of it from the launcher
+      finish(engine, engine.barrier());
+    });
+    EXPECT_EQ(subject().engine, "mpi") << "the run ended as if nothing had happened";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the worker's own words");
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::engines::conformance

@@ -1,0 +1,51 @@
+#include "runtime/gather.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "support/on_threads.h"
+
+namespace flockstep::runtime {
+namespace {
+
+TEST(Gather, doublesOfAllWorkersComeInRankOrder) {
+  test::on_threads(3, [](Context& context) {
+    const std::vector<double> mine{static_cast<double>(context.rank()), 0.5};
+    EXPECT_EQ(gather_doubles(context, mine), (std::vector<double>{0, 0.5, 1, 0.5, 2, 0.5}));
+  });
+}
+
+TEST(Gather, bytesOfDifferentLengthsReachTheRootOnly) {
+  test::on_threads(3, [](Context& context) {
+    const std::vector<std::byte> mine(static_cast<std::size_t>(context.rank() * 5), std::byte{7});
+    const auto all = gather_at_root(context, mine);
+    ASSERT_EQ(all.size(), context.rank() == 0 ? 3u : 0u);
+    if (context.rank() != 0) return;
+    for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(all[rank], std::vector<std::byte>(rank * 5, std::byte{7}));
+  });
+}
+
+TEST(Agreement, passesWhenAllSayTheSame) {
+  test::on_threads(4, [](Context& context) { check_agreement(context, {{"parameters", "1000"}, {"seed", "1"}}); });
+}
+
+TEST(Agreement, namesTheValueAndEveryRankThatDiffersOnEveryWorker) {
+  std::atomic<int> informed{0};
+  test::on_threads(5, [&](Context& context) {
+    const bool odd_one = context.rank() == 2 || context.rank() == 4;
+    try {
+      check_agreement(context, {{"parameters", odd_one ? "999" : "1000"}, {"seed", "1"}});
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_STREQ(error.what(),
+                   "workers 2, 4 have parameters 999 where worker 0 has 1000: all workers must be started alike");
+      ++informed;
+    }
+  });
+  EXPECT_EQ(informed, 5);
+}
+
+}  // namespace
+}  // namespace flockstep::runtime

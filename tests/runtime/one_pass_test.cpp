@@ -1,0 +1,95 @@
+#include "runtime/one_pass.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "support/on_threads.h"
+
+namespace flockstep::runtime {
+namespace {
+
+std::vector<float> input_of(int rank, std::size_t size) {
+  std::vector<float> values(size);
+  base::Random(3, base::Purpose::test, static_cast<std::uint32_t>(rank)).fill_uniform(values, -1, 1);
+  return values;
+}
+
+// Any number of workers and any length: not divisible, shorter than the number of workers, empty; several buckets.
+class OnePassAtAnySize : public testing::TestWithParam<std::tuple<int, std::size_t>> {};
+
+TEST_P(OnePassAtAnySize, givesTheWeightedSumOfADoublePrecisionOracleAndTheSameBitsEverywhere) {
+  const auto [workers, size] = GetParam();
+  std::vector<float> coefficients;
+  for (int i = 0; i < workers; ++i) coefficients.push_back(0.25f * static_cast<float>(i - 1));
+  std::mutex mutex;
+  std::vector<std::uint64_t> hashes;
+  test::on_threads(workers, [&](Context& context) {
+    const Layout layout(size, 40);
+    OnePass one_pass(context, layout, "test");
+    for (int repetition = 0; repetition < 3; ++repetition) {  // the same object serves step after step
+      auto values = input_of(context.rank(), size);
+      // Buckets may come in any order, as long as it is the same everywhere.
+      for (std::size_t bucket = layout.buckets().size(); bucket-- > 0;) one_pass.start(bucket, values);
+      one_pass.finish(values, coefficients);
+      for (std::size_t i = 0; i < size; ++i) {
+        double sum = 0, magnitude = 0;
+        for (int rank = 0; rank < workers; ++rank) {
+          const double term =
+              static_cast<double>(coefficients[static_cast<std::size_t>(rank)]) * input_of(rank, size)[i];
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        ASSERT_NEAR(values[i], sum, magnitude * workers * 6e-8) << "at " << i;
+      }
+      const std::lock_guard lock(mutex);
+      hashes.push_back(base::hash_of(std::span<const float>(values)));
+    }
+  });
+  for (const auto hash : hashes) EXPECT_EQ(hash, hashes[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(, OnePassAtAnySize,
+                         testing::Combine(testing::Values(1, 2, 3, 5, 8), testing::Values(0, 1, 2, 7, 40, 41, 333)));
+
+TEST(OnePass, sendsWhatOneBandwidthOptimalAllReduceWould) {
+  for (const int workers : {1, 2, 3, 4, 7}) {
+    constexpr std::size_t kSize = 8400;  // divisible by all of them: the formula is then exact
+    test::on_threads(workers, [&](Context& context) {
+      const Layout layout(kSize, kSize);
+      OnePass one_pass(context, layout, "test");
+      std::vector<float> values(kSize);
+      const std::vector<float> coefficients(static_cast<std::size_t>(workers), 1.0f);
+      one_pass.run(values, coefficients);
+      EXPECT_EQ(context.engine().bytes_sent(),
+                8 * kSize * static_cast<std::size_t>(workers - 1) / static_cast<std::size_t>(workers));
+    });
+  }
+}
+
+TEST(OnePass, holdsLessThanOneExtraSpan) {
+  test::on_threads(4, [](Context& context) {
+    const Layout layout(1000, 300);
+    OnePass one_pass(context, layout, "test");
+    EXPECT_LE(context.engine().memory().held_bytes(), 1000 * sizeof(float));
+    EXPECT_GE(context.engine().memory().held_bytes(), 700 * sizeof(float));
+  });
+}
+
+TEST(OnePass, aNonFiniteInputOnOneWorkerReachesEverybodyUnlessItsCoefficientIsZero) {
+  for (const bool excluded : {false, true}) {
+    test::on_threads(3, [&](Context& context) {
+      const Layout layout(10, 10);
+      OnePass one_pass(context, layout, "test");
+      std::vector<float> values(10, context.rank() == 1 ? std::nanf("") : 2.0f);
+      one_pass.run(values, std::vector<float>{0.5f, excluded ? 0.0f : 0.5f, 0.5f});
+      for (const float value : values) EXPECT_EQ(std::isnan(value), !excluded);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::runtime

@@ -1,0 +1,197 @@
+#include "train/loop.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "engines/threads/backend.h"
+
+namespace flockstep::train {
+namespace {
+
+constexpr std::size_t kParameters = 1003;
+constexpr float kRate = 0.1f;
+
+// Worker i pulls every weight towards i: the mean gradient pulls towards the mean, in closed form.
+class Pull final : public Task {
+ public:
+  Pull(int rank, std::int64_t poisoned_step) : target_(static_cast<float>(rank)), poisoned_step_(poisoned_step) {}
+
+  std::size_t parameters() const override { return kParameters; }
+  std::int64_t samples_per_step() const override { return 10; }
+  Metric metric() const override { return {"distance", true}; }
+  void initialise(std::span<float> model) override { std::ranges::fill(model, 8.0f); }
+  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                  const RangeReady& ready) override {
+    for (std::size_t i = 0; i < model.size(); ++i) gradient[i] = model[i] - target_;
+    if (step == poisoned_step_) gradient[5] = std::nanf("");
+    for (std::size_t end = model.size(); end > 0;) {  // in pieces, last first, as a backward pass does
+      const std::size_t size = std::min<std::size_t>(end, 17);
+      end -= size;
+      ready(end, size);
+    }
+    return model[0] - target_;
+  }
+  std::unique_ptr<Optimizer> make_optimizer() override {
+    struct Descent final : Optimizer {
+      void update(std::span<float> model, std::span<const float> gradient) override {
+        for (std::size_t i = 0; i < model.size(); ++i) model[i] -= kRate * gradient[i];
+      }
+    };
+    return std::make_unique<Descent>();
+  }
+  std::vector<double> evaluate(std::span<const float> model) override { return {model[0], 1.0}; }
+  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+
+ private:
+  float target_;
+  std::int64_t poisoned_step_;
+};
+
+class LoopTest : public testing::Test {
+ protected:
+  LoopTest() {
+    options_.task = "pull";
+    options_.steps = 30;
+    options_.evaluate_every = 10;
+    options_.patience = base::Duration(20);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Summary run(int workers, const Observer& observer = {}) {
+    engines::LaunchOptions launch;
+    launch.workers = workers;
+    std::mutex mutex;
+    std::optional<Summary> summary;
+    engines::threads::run(launch, [&](engines::Engine& engine) {
+      const auto make = [&](int rank, int) { return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1); };
+      Summary mine = train(engine, options_, make, observer);
+      const std::lock_guard lock(mutex);
+      if (engine.rank() == 0) summary = mine;
+    });
+    return *summary;
+  }
+
+  TrainOptions options_;
+  std::int64_t poisoned_step_ = -1;
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("flockstep_loop_" + std::to_string(::getpid()));
+};
+
+TEST_F(LoopTest, meanFollowsTheClosedForm) {
+  for (const int workers : {1, 2, 5}) {
+    const double target = (workers - 1) / 2.0;
+    const Summary summary = run(workers);
+    EXPECT_NEAR(summary.quality, target + (8 - target) * std::pow(0.9, 30), 1e-5);
+    EXPECT_TRUE(summary.replicas_equal);
+    EXPECT_EQ(summary.steps, 30);
+    EXPECT_FALSE(summary.interrupted);
+    EXPECT_GT(summary.samples_per_s, 0);
+  }
+}
+
+TEST_F(LoopTest, theSizeOfBucketsDoesNotChangeABit) {
+  const std::string whole = run(3).model_hash;
+  options_.bucket_kib = 1;  // four buckets instead of one
+  EXPECT_EQ(run(3).model_hash, whole);
+}
+
+TEST_F(LoopTest, localSgdIsEvaluatedOnTheAverageAndEndsConsolidated) {
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "7"}};
+  const Summary summary = run(4);
+  EXPECT_NEAR(summary.quality, 1.5 + 6.5 * std::pow(0.9, 30), 1e-5);  // linear dynamics: averages commute with steps
+  EXPECT_TRUE(summary.replicas_equal);
+}
+
+TEST_F(LoopTest, aNonFiniteGradientOnOneWorkerSkipsTheStepEverywhereAndIsCounted) {
+  poisoned_step_ = 4;
+  const Summary summary = run(3);
+  EXPECT_EQ(summary.skipped_steps, 3);
+  EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 29), 1e-5);
+  EXPECT_TRUE(summary.replicas_equal);
+}
+
+TEST_F(LoopTest, anInterruptedRunStopsAtAnEvaluationAndResumesToTheSameBits) {
+  const std::string uninterrupted = run(3).model_hash;
+  options_.out = folder_;
+  options_.checkpoint_every = 8;
+  std::atomic<std::int64_t> seen{0};
+  const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 11; }};
+  const Summary first = run(3, observer);
+  EXPECT_TRUE(first.interrupted);
+  EXPECT_EQ(first.steps, 20);
+  options_.resume = true;
+  const Summary second = run(3);
+  EXPECT_EQ(second.steps, 30);
+  EXPECT_EQ(second.model_hash, uninterrupted);
+
+  // Every step stands in the metrics once, in order, as if nothing had happened.
+  std::ifstream metrics(folder_ / "metrics.jsonl");
+  std::int64_t next = 1;
+  for (std::string line; std::getline(metrics, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") == "step") {
+      EXPECT_EQ(json.at("step"), next++);
+    }
+  }
+  EXPECT_EQ(next, 31);
+}
+
+TEST_F(LoopTest, aDamagedCheckpointIsRefusedAndSoIsAnotherRunsCheckpoint) {
+  options_.out = folder_;
+  options_.checkpoint_every = 10;
+  run(2);
+  options_.resume = true;
+  options_.seed = 2;
+  EXPECT_THROW(run(2), Error);
+  options_.seed = 1;
+  const auto file = folder_ / "checkpoint" / "step-30" / "worker-1.bin";
+  const auto bytes = base::read_bytes(file);
+  base::write_atomically(file, std::span(bytes).first(bytes.size() / 2));
+  try {
+    run(2);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_file);
+    EXPECT_NE(std::string(error.what()).find("worker-1.bin"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(LoopTest, theTraceIsJsonWithSpansOfEveryWorker) {
+  options_.out = folder_;
+  run(3);
+  const auto trace = nlohmann::json::parse(base::read_text(folder_ / "trace.json"));
+  std::map<int, std::set<std::string>> names;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    EXPECT_GE(event.at("dur").get<double>(), 0);
+    names[event.at("pid")].insert(event.at("name"));
+  }
+  ASSERT_EQ(names.size(), 3u);
+  for (const auto& [worker, seen] : names)
+    EXPECT_TRUE(seen.contains("gradient") && seen.contains("all_to_all")) << worker;
+}
+
+TEST_F(LoopTest, workersThatDisagreeOnTheRunAreNamed) {
+  engines::LaunchOptions launch;
+  launch.workers = 3;
+  try {
+    engines::threads::run(launch, [&](engines::Engine& engine) {
+      TrainOptions mine = options_;
+      if (engine.rank() == 2) mine.steps = 31;
+      train(engine, mine, [](int rank, int) { return std::make_unique<Pull>(rank, -1); }, {});
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "worker 2 has steps 31 where worker 0 has 30: all workers must be started alike");
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::train
