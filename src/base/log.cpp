@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <fmt/core.h>
+#include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 namespace flockstep::base {

@@ -1,11 +1,16 @@
 // Lines for people who look for a problem: who (engine and rank), when, what. On standard error, quiet by default.
 // Results and progress are not logged; they are the command's to print.
+//
+// spdlog and fmt stay out of headers: the torch package brings an fmt of its own, and a file cannot include both. Whoever
+// writes a line includes <spdlog/logger.h>.
 #pragma once
-
-#include <spdlog/logger.h>
 
 #include <memory>
 #include <string_view>
+
+namespace spdlog {
+class logger;
+}
 
 namespace flockstep::base {
 

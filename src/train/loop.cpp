@@ -1,6 +1,7 @@
 #include "train/loop.h"
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <cstring>
