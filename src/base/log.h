@@ -1,8 +1,8 @@
 // Lines for people who look for a problem: who (engine and rank), when, what. On standard error, quiet by default.
 // Results and progress are not logged; they are the command's to print.
 //
-// spdlog and fmt stay out of headers: the torch package brings an fmt of its own, and a file cannot include both. Whoever
-// writes a line includes <spdlog/logger.h>.
+// spdlog and fmt stay out of headers: the torch package brings an fmt of its own, and a file cannot include both.
+// Whoever writes a line includes <spdlog/logger.h>.
 #pragma once
 
 #include <memory>

@@ -4,10 +4,13 @@
 // the sleep is never lost.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "engines/engine.h"
 
 namespace flockstep::engines {
 
@@ -36,6 +39,21 @@ class Bell {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t count_ = 0;
+};
+
+// A signal whose raising rings a worker's bell, which must outlive it.
+class BellSignal final : public Signal {
+ public:
+  explicit BellSignal(Bell& bell) : bell_(bell) {}
+  void raise() override {
+    raised_.store(true, std::memory_order_release);
+    bell_.ring();
+  }
+  bool take() override { return raised_.exchange(false, std::memory_order_acq_rel); }
+
+ private:
+  Bell& bell_;
+  std::atomic<bool> raised_ = false;
 };
 
 }  // namespace flockstep::engines

@@ -21,9 +21,7 @@ TEST(Memory, countsWhatIsHeldByPurpose) {
 
 TEST(Memory, emptyBuffersOfOnePurposeComeAndGo) {
   Memory memory;
-  {
-    const auto first = memory.allocate<float>(0, "empty"), second = memory.allocate<float>(0, "empty");
-  }
+  { const auto first = memory.allocate<float>(0, "empty"), second = memory.allocate<float>(0, "empty"); }
   EXPECT_TRUE(memory.held().empty());
 }
 

@@ -110,20 +110,6 @@ class MpiEngine::RealAgent final : public Agent {
 
 namespace {
 
-class BellSignal final : public Signal {
- public:
-  explicit BellSignal(Bell& bell) : bell_(bell) {}
-  void raise() override {
-    raised_.store(true, std::memory_order_release);
-    bell_.ring();
-  }
-  bool take() override { return raised_.exchange(false, std::memory_order_acq_rel); }
-
- private:
-  Bell& bell_;
-  std::atomic<bool> raised_ = false;
-};
-
 std::size_t pieces_of(std::size_t bytes) {
   return bytes == 0 ? 1 : (bytes + kPieceBytes - 1) / kPieceBytes;  // an empty block is a message too
 }

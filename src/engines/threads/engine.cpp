@@ -23,21 +23,6 @@ class ThreadsOperation final : public Operation {
   std::shared_ptr<Progress> progress_;
 };
 
-class ThreadsSignal final : public Signal {
- public:
-  ThreadsSignal(World& world, int rank) : world_(world), rank_(rank) {}
-  void raise() override {
-    raised_.store(true, std::memory_order_release);
-    world_.bell(rank_).ring();
-  }
-  bool take() override { return raised_.exchange(false, std::memory_order_acq_rel); }
-
- private:
-  World& world_;
-  const int rank_;
-  std::atomic<bool> raised_{false};
-};
-
 class ThreadsAgent final : public Agent {
  public:
   ThreadsAgent(World& world, int rank, const std::string& name, std::function<void()> body)
@@ -116,7 +101,7 @@ void ThreadsEngine::sleep(base::Duration duration) {
   wait_until([] { return false; }, now() + duration);
 }
 
-std::unique_ptr<Signal> ThreadsEngine::make_signal() { return std::make_unique<ThreadsSignal>(world_, rank_); }
+std::unique_ptr<Signal> ThreadsEngine::make_signal() { return std::make_unique<BellSignal>(world_.bell(rank_)); }
 
 std::unique_ptr<Agent> ThreadsEngine::spawn(const std::string& name, std::function<void()> body) {
   return std::make_unique<ThreadsAgent>(world_, rank_, name, std::move(body));

@@ -1,0 +1,180 @@
+// The kernels over one or two vectors: axpy, dot, has_non_finite; and the name of the instruction set.
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "kernels/simd_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flockstep::kernels {
+namespace HWY_NAMESPACE {
+
+// In double, where the product is exact: see weighted_sum.cpp.
+template <typename T>
+void axpy(float a, const T* x, float* y, std::size_t n) {
+  const Doubles d;
+  const FloatsOfDoubles d32;
+  const DoubleVector factor = hn::Set(d, static_cast<double>(a));
+  const auto sum = [&](hn::Vec<FloatsOfDoubles> x_k, hn::Vec<FloatsOfDoubles> y_k) HWY_ATTR {
+    return round_to_floats(hn::MulAdd(factor, hn::PromoteTo(d, x_k), hn::PromoteTo(d, y_k)));
+  };
+  const std::size_t whole = n / kDoubleLanes * kDoubleLanes;
+  for (std::size_t k = 0; k < whole; k += kDoubleLanes) hn::StoreU(sum(load(d32, x + k), load(d32, y + k)), d32, y + k);
+  if (const std::size_t rest = n - whole; rest != 0) {
+    HWY_ALIGN float last[kDoubleLanes];
+    hn::Store(sum(load_partial(d32, x + whole, rest), load_partial(d32, y + whole, rest)), d32, last);
+    std::copy_n(last, rest, y + whole);
+  }
+}
+
+template <typename T>
+double dot(const T* x, const T* y, std::size_t n) {
+  const Floats d;
+  constexpr std::size_t kSums = 4;  // side by side, so that one addition need not wait for the last
+  constexpr std::size_t kBlock = kChain * kSums * kLanes;
+  HWY_ALIGN double total[kFourLanes] = {};
+  std::size_t k = 0;
+  while (k < n) {
+    FloatVector sums[kSums];
+#pragma GCC unroll 4
+    for (std::size_t s = 0; s < kSums; ++s) sums[s] = hn::Zero(d);
+    const std::size_t end = std::min(n, k + kBlock);
+    for (; k + kSums * kLanes <= end; k += kSums * kLanes) {
+#pragma GCC unroll 4
+      for (std::size_t s = 0; s < kSums; ++s)
+        sums[s] = hn::MulAdd(load(d, x + k + s * kLanes), load(d, y + k + s * kLanes), sums[s]);
+    }
+    for (; k < end; k += kLanes) {  // less than kSums vectors at the very end
+      const std::size_t rest = std::min(kLanes, end - k);
+      sums[0] = hn::MulAdd(load_partial(d, x + k, rest), load_partial(d, y + k, rest), sums[0]);
+    }
+    add_to_four(sums[0], sums[1], sums[2], sums[3], total);
+  }
+  double sum = 0;
+  for (const double lane : total) sum += lane;
+  return sum;
+}
+
+// What a number's bits are compared with: the infinity of its format. Larger magnitudes are NaN.
+template <typename T>
+struct Bits;
+template <>
+struct Bits<float> {
+  using Signed = std::int32_t;
+  static constexpr Signed kInfinity = 0x7F800000;
+  static auto load(const float* from) { return hn::BitCast(hn::ScalableTag<Signed>(), hn::LoadU(Floats(), from)); }
+};
+template <typename T, std::int16_t Infinity>
+struct Bits16 {
+  using Signed = std::int16_t;
+  static constexpr Signed kInfinity = Infinity;
+  static auto load(const T* from) {
+    return hn::BitCast(hn::ScalableTag<Signed>(), hn::LoadU(hn::ScalableTag<std::uint16_t>(), &from->bits));
+  }
+};
+template <>
+struct Bits<BFloat16> : Bits16<BFloat16, 0x7F80> {};
+template <>
+struct Bits<Half> : Bits16<Half, 0x7C00> {};
+
+template <typename T>
+bool has_non_finite(const T* x, std::size_t n) {
+  using Signed = typename Bits<T>::Signed;
+  const hn::ScalableTag<Signed> d;
+  constexpr std::size_t kWidth = hn::MaxLanes(hn::ScalableTag<Signed>());
+  constexpr std::size_t kBlock = 128 * kWidth;  // how often to look whether the answer is known
+  const auto all_but_sign = hn::Set(d, std::numeric_limits<Signed>::max());
+  const auto infinity = hn::Set(d, Bits<T>::kInfinity);
+  const std::size_t whole = n / kWidth * kWidth;
+  for (std::size_t begin = 0; begin < whole; begin += kBlock) {
+    const std::size_t end = std::min(whole, begin + kBlock);
+    auto largest = hn::Zero(d);
+    for (std::size_t k = begin; k < end; k += kWidth)
+      largest = hn::Max(largest, hn::And(Bits<T>::load(x + k), all_but_sign));
+    if (!hn::AllTrue(d, hn::Gt(infinity, largest))) return true;
+  }
+  return std::any_of(x + whole, x + n, [](T value) { return !std::isfinite(to_float(value)); });
+}
+
+void axpy_float(float a, std::span<const float> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
+void axpy_bfloat16(float a, std::span<const BFloat16> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
+void axpy_half(float a, std::span<const Half> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
+
+double dot_float(std::span<const float> x, std::span<const float> y) { return dot(x.data(), y.data(), x.size()); }
+double dot_bfloat16(std::span<const BFloat16> x, std::span<const BFloat16> y) {
+  return dot(x.data(), y.data(), x.size());
+}
+double dot_half(std::span<const Half> x, std::span<const Half> y) { return dot(x.data(), y.data(), x.size()); }
+
+bool has_non_finite_float(std::span<const float> x) { return has_non_finite(x.data(), x.size()); }
+bool has_non_finite_bfloat16(std::span<const BFloat16> x) { return has_non_finite(x.data(), x.size()); }
+bool has_non_finite_half(std::span<const Half> x) { return has_non_finite(x.data(), x.size()); }
+
+std::int64_t compiled_target() { return HWY_TARGET; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace flockstep::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flockstep::kernels {
+
+HWY_EXPORT(axpy_float);
+HWY_EXPORT(axpy_bfloat16);
+HWY_EXPORT(axpy_half);
+HWY_EXPORT(dot_float);
+HWY_EXPORT(dot_bfloat16);
+HWY_EXPORT(dot_half);
+HWY_EXPORT(has_non_finite_float);
+HWY_EXPORT(has_non_finite_bfloat16);
+HWY_EXPORT(has_non_finite_half);
+HWY_EXPORT(compiled_target);
+
+namespace {
+void check_shape(std::size_t x, std::size_t y) { base::check(x == y, "vectors of equal length"); }
+}  // namespace
+
+void axpy(float a, std::span<const float> x, std::span<float> y) {
+  check_shape(x.size(), y.size());
+  HWY_DYNAMIC_DISPATCH(axpy_float)(a, x, y);
+}
+void axpy(float a, std::span<const BFloat16> x, std::span<float> y) {
+  check_shape(x.size(), y.size());
+  HWY_DYNAMIC_DISPATCH(axpy_bfloat16)(a, x, y);
+}
+void axpy(float a, std::span<const Half> x, std::span<float> y) {
+  check_shape(x.size(), y.size());
+  HWY_DYNAMIC_DISPATCH(axpy_half)(a, x, y);
+}
+
+double dot(std::span<const float> x, std::span<const float> y) {
+  check_shape(x.size(), y.size());
+  return HWY_DYNAMIC_DISPATCH(dot_float)(x, y);
+}
+double dot(std::span<const BFloat16> x, std::span<const BFloat16> y) {
+  check_shape(x.size(), y.size());
+  return HWY_DYNAMIC_DISPATCH(dot_bfloat16)(x, y);
+}
+double dot(std::span<const Half> x, std::span<const Half> y) {
+  check_shape(x.size(), y.size());
+  return HWY_DYNAMIC_DISPATCH(dot_half)(x, y);
+}
+
+bool has_non_finite(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_float)(x); }
+bool has_non_finite(std::span<const BFloat16> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_bfloat16)(x); }
+bool has_non_finite(std::span<const Half> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_half)(x); }
+
+std::string_view simd_target() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(compiled_target)()); }
+
+}  // namespace flockstep::kernels
+#endif

@@ -1,0 +1,65 @@
+// The sweeps over gradients and models that are bound by memory: every row is read once, in SIMD chosen at run time.
+//
+// What they are not: threaded (a caller splits the range), or a general linear algebra library. Each has a plain double
+// loop in reference.h that says what it computes. Rows are passed by pointer; they need not be neighbours in memory nor
+// be aligned beyond their type. Inputs of 16 bits are widened as they are loaded.
+//
+// Sums of products (gram, row_statistics, dot) are taken in float over runs of at most 16 vectors and from there on in
+// double, for any length: the error is about 1e-6 of the sum of the products' magnitudes at the very worst, and 1e-8 as
+// a rule. Products of numbers beyond 1e19 overflow and give infinity, below 1e-22 they vanish: both are far outside
+// what training survives.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "kernels/types.h"
+
+namespace flockstep::kernels {
+
+// Where K_ij is kept in a packed Gram matrix: its lower triangle row by row, K_00, K_10, K_11, K_20, ... The matrix is
+// symmetric, so the order of i and j does not matter.
+constexpr std::size_t packed_index(std::size_t i, std::size_t j) {
+  return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
+}
+constexpr std::size_t packed_size(std::size_t workers) { return workers * (workers + 1) / 2; }
+
+// K_ij = <g_i, g_j> of P >= 1 rows of n numbers each; K has packed_size(P) places. Quadratic in P: above P = 64 the
+// rules that need only row sums should use row_statistics.
+void gram(std::span<const float* const> rows, std::size_t n, std::span<double> K);
+void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K);
+void gram(std::span<const Half* const> rows, std::size_t n, std::span<double> K);
+
+// d_i = <g_i, sum_j g_j> and q_i = ||g_i||^2, in one sweep whose work is linear in P >= 1.
+void row_statistics(std::span<const float* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
+void row_statistics(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
+void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
+
+// out[k] = sum_i c_i rows[i][k], where rows have out.size() numbers each. Rows with c_i = 0 are not read, so that NaN
+// in them does not spread; with no row left out is zero. `out` may be one of the rows.
+//
+// Each element is added in the order of the rows, in double, and rounded once. There every product is exact, so the
+// bits of an element depend on its column alone: not on its place, on how the range was split, or on the processor.
+void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out);
+void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out);
+void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out);
+
+// y += a * x, with the same promise about bits as weighted_sum. x may be y.
+void axpy(float a, std::span<const float> x, std::span<float> y);
+void axpy(float a, std::span<const BFloat16> x, std::span<float> y);
+void axpy(float a, std::span<const Half> x, std::span<float> y);
+
+double dot(std::span<const float> x, std::span<const float> y);
+double dot(std::span<const BFloat16> x, std::span<const BFloat16> y);
+double dot(std::span<const Half> x, std::span<const Half> y);
+
+// Whether any number is infinite or NaN.
+bool has_non_finite(std::span<const float> x);
+bool has_non_finite(std::span<const BFloat16> x);
+bool has_non_finite(std::span<const Half> x);
+
+// The instruction set that the kernels run on here, as Highway names it: "AVX2", "AVX3", ...
+std::string_view simd_target();
+
+}  // namespace flockstep::kernels

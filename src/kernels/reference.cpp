@@ -1,0 +1,85 @@
+#include "kernels/reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/kernels.h"
+
+namespace flockstep::kernels::reference {
+namespace {
+
+template <typename T>
+double at(const T* row, std::size_t k) {
+  return static_cast<double>(to_float(row[k]));
+}
+
+}  // namespace
+
+template <typename T>
+void gram(std::span<const T* const> rows, std::size_t n, std::span<double> K) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t j = 0; j <= i; ++j)
+      K[packed_index(i, j)] = dot(std::span<const T>(rows[i], n), std::span<const T>(rows[j], n));
+}
+
+template <typename T>
+void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
+  std::ranges::fill(d, 0.0);
+  std::ranges::fill(q, 0.0);
+  for (std::size_t k = 0; k < n; ++k) {
+    double sum = 0;
+    for (const T* row : rows) sum += at(row, k);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      d[i] += at(rows[i], k) * sum;
+      q[i] += at(rows[i], k) * at(rows[i], k);
+    }
+  }
+}
+
+template <typename T>
+void weighted_sum(std::span<const T* const> rows, std::span<const float> coefficients, std::span<double> out) {
+  std::ranges::fill(out, 0.0);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (coefficients[i] == 0.0f) continue;
+    for (std::size_t k = 0; k < out.size(); ++k) out[k] += static_cast<double>(coefficients[i]) * at(rows[i], k);
+  }
+}
+
+template <typename T>
+void axpy(float a, std::span<const T> x, std::span<float> y) {
+  for (std::size_t k = 0; k < x.size(); ++k)
+    y[k] = static_cast<float>(static_cast<double>(y[k]) + static_cast<double>(a) * at(x.data(), k));
+}
+
+template <typename T>
+double dot(std::span<const T> x, std::span<const T> y) {
+  double sum = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) sum += at(x.data(), k) * at(y.data(), k);
+  return sum;
+}
+
+template <typename T>
+bool has_non_finite(std::span<const T> x) {
+  return std::ranges::any_of(x, [](T value) { return !std::isfinite(to_float(value)); });
+}
+
+template void gram(std::span<const float* const>, std::size_t, std::span<double>);
+template void gram(std::span<const BFloat16* const>, std::size_t, std::span<double>);
+template void gram(std::span<const Half* const>, std::size_t, std::span<double>);
+template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
+template void row_statistics(std::span<const BFloat16* const>, std::size_t, std::span<double>, std::span<double>);
+template void row_statistics(std::span<const Half* const>, std::size_t, std::span<double>, std::span<double>);
+template void weighted_sum(std::span<const float* const>, std::span<const float>, std::span<double>);
+template void weighted_sum(std::span<const BFloat16* const>, std::span<const float>, std::span<double>);
+template void weighted_sum(std::span<const Half* const>, std::span<const float>, std::span<double>);
+template void axpy(float, std::span<const float>, std::span<float>);
+template void axpy(float, std::span<const BFloat16>, std::span<float>);
+template void axpy(float, std::span<const Half>, std::span<float>);
+template double dot(std::span<const float>, std::span<const float>);
+template double dot(std::span<const BFloat16>, std::span<const BFloat16>);
+template double dot(std::span<const Half>, std::span<const Half>);
+template bool has_non_finite(std::span<const float>);
+template bool has_non_finite(std::span<const BFloat16>);
+template bool has_non_finite(std::span<const Half>);
+
+}  // namespace flockstep::kernels::reference

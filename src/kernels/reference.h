@@ -1,0 +1,33 @@
+// What each kernel computes, as plain loops in double: the oracle of tests, and of benchmarks before they time
+// anything.
+//
+// Slow and obvious on purpose. The functions mirror kernels.h, for T one of float, BFloat16 and Half.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/types.h"
+
+namespace flockstep::kernels::reference {
+
+template <typename T>
+void gram(std::span<const T* const> rows, std::size_t n, std::span<double> K);
+
+template <typename T>
+void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
+
+// Keeps the double, where the kernel rounds it to float.
+template <typename T>
+void weighted_sum(std::span<const T* const> rows, std::span<const float> coefficients, std::span<double> out);
+
+template <typename T>
+void axpy(float a, std::span<const T> x, std::span<float> y);
+
+template <typename T>
+double dot(std::span<const T> x, std::span<const T> y);
+
+template <typename T>
+bool has_non_finite(std::span<const T> x);
+
+}  // namespace flockstep::kernels::reference

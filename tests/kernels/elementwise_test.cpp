@@ -1,0 +1,117 @@
+#include <vector>
+
+#include "fixture.h"
+#include "kernels/read_sweep.h"
+
+namespace flockstep::kernels {
+namespace {
+
+template <typename T>
+class Elementwise : public ::testing::Test {};
+TYPED_TEST_SUITE(Elementwise, NumberTypes);
+
+TYPED_TEST(Elementwise, axpyMatchesTheReferenceToTheBit) {
+  on_every_target([] {
+    for (const std::size_t n : lengths()) {
+      for (std::size_t shift = 0; shift < 4; ++shift) {
+        const Rows<TypeParam> x(1, n, shift);
+        Rows<float> y(1, n, shift + 1, 2), expected(1, n, shift, 2);
+        for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = y.row(0)[k];
+        axpy(-0.3f, x.row(0), y.writable(0));
+        reference::axpy(-0.3f, x.row(0), expected.writable(0));
+        for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(y.row(0)[k], expected.row(0)[k]) << "n = " << n << ", k = " << k;
+      }
+    }
+  });
+}
+
+TYPED_TEST(Elementwise, dotMatchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t n : lengths()) {
+      for (std::size_t shift = 0; shift < 4; ++shift) {
+        const Rows<TypeParam> rows(2, n, shift);
+        double magnitudes = 0;
+        for (std::size_t k = 0; k < n; ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
+        ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
+            << "n = " << n;
+      }
+    }
+  });
+}
+
+TYPED_TEST(Elementwise, aNonFiniteNumberIsFoundAtEveryPlace) {
+  on_every_target([] {
+    for (const std::size_t n : {1, 3, 16, 65, 300}) {
+      Rows<TypeParam> rows(1, n, 1);
+      const std::span<TypeParam> x = rows.writable(0);
+      EXPECT_FALSE(has_non_finite(rows.row(0)));
+      for (std::size_t k = 0; k < n; ++k) {
+        const TypeParam kept = x[k];
+        for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                                std::numeric_limits<float>::quiet_NaN()}) {
+          x[k] = from_float<TypeParam>(bad);
+          ASSERT_TRUE(has_non_finite(rows.row(0))) << bad << " at " << k << " of " << n;
+        }
+        x[k] = kept;
+      }
+    }
+    EXPECT_FALSE(has_non_finite(std::span<const TypeParam>()));
+  });
+}
+
+TYPED_TEST(Elementwise, theLargestFiniteNumberIsFinite) {
+  const std::uint16_t largest = std::is_same_v<TypeParam, Half> ? 0x7BFF : 0x7F7F;
+  TypeParam value;
+  if constexpr (std::is_same_v<TypeParam, float>)
+    value = -std::numeric_limits<float>::max();
+  else
+    value.bits = largest | 0x8000;
+  on_every_target([&] { EXPECT_FALSE(has_non_finite(std::span<const TypeParam>(std::vector<TypeParam>(67, value)))); });
+}
+
+// Every bit pattern through the vector loads, against the scalar conversion: infinity, NaN and subnormals included.
+template <typename T>
+void expect_exact_widening() {
+  std::vector<T> patterns;
+  for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) patterns.push_back({static_cast<std::uint16_t>(bits)});
+  on_every_target([&] {
+    std::vector<float> widened(patterns.size(), 0.0f);
+    axpy(1.0f, patterns, widened);
+    for (std::size_t k = 0; k < patterns.size(); ++k) {
+      const float expected = to_float(patterns[k]);
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(widened[k])) << k;
+      } else {
+        ASSERT_EQ(widened[k], expected) << k;
+      }
+    }
+  });
+}
+TEST(Widening, everyHalfIsExact) { expect_exact_widening<Half>(); }
+TEST(Widening, everyBFloat16IsExact) { expect_exact_widening<BFloat16>(); }
+
+TEST(ReadSweep, bothReadEveryNumberOnce) {
+  on_every_target([] {
+    for (const std::size_t workers : {1, 4, 6}) {
+      for (const std::size_t n : {0, 1, 37, 512, 1500}) {
+        const std::vector<float> row(n, 1.0f);
+        const std::vector<const float*> rows(workers, row.data());
+        EXPECT_EQ(read_sweep(rows, n), static_cast<float>(workers * n));
+        EXPECT_EQ(tuned_read_sweep(rows, n), static_cast<float>(workers * n));
+      }
+    }
+  });
+}
+
+TEST(SimdTarget, isTheBestOfThoseThatAreSupported) {
+  EXPECT_EQ(simd_target(), hwy::TargetName(hwy::SupportedAndGeneratedTargets().front()));
+}
+
+TEST(ElementwiseDeathTest, vectorsOfDifferentLengthAreAProgrammerError) {
+  std::vector<float> x(3), y(4);
+  EXPECT_DEATH(axpy(1.0f, x, y), "vectors of equal length");
+  EXPECT_DEATH(dot(std::span<const float>(x), std::span<const float>(y)), "vectors of equal length");
+}
+
+}  // namespace
+}  // namespace flockstep::kernels

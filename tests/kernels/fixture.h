@@ -1,0 +1,98 @@
+// What the kernel tests share: rows of random numbers at chosen misalignments, and a run over every SIMD target.
+#pragma once
+
+#include <gtest/gtest.h>
+
+// Before Highway's own headers: it says which targets the kernels were compiled for.
+#include "kernels/targets.h"
+//
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "kernels/reference.h"
+
+namespace flockstep::kernels {
+
+template <typename T>
+T from_float(float value);
+template <>
+inline float from_float<float>(float value) {
+  return value;
+}
+template <>
+inline BFloat16 from_float<BFloat16>(float value) {
+  return to_bfloat16(value);
+}
+template <>
+inline Half from_float<Half>(float value) {
+  return to_half(value);
+}
+
+// P rows of n normal numbers. Row i starts `(i + shift) % 4` numbers after an address that is aligned as vectors are,
+// and each is an allocation of its own size, so that a sanitizer sees any step beyond an end.
+template <typename T>
+class Rows {
+ public:
+  Rows(std::size_t workers, std::size_t n, std::size_t shift = 0, std::uint32_t seed = 1) : n_(n) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    for (std::size_t i = 0; i < workers; ++i) {
+      const std::size_t offset = (i + shift) % 4;
+      auto& memory = memory_.emplace_back(offset + n);
+      for (T& value : memory) value = from_float<T>(normal(generator));
+      pointers_.push_back(memory.data() + offset);
+    }
+  }
+
+  std::size_t n() const { return n_; }
+  std::span<const T* const> pointers() const { return pointers_; }
+  std::span<const T> row(std::size_t i) const { return {pointers_[i], n_}; }
+  std::span<T> writable(std::size_t i) { return {memory_[i].data() + (memory_[i].size() - n_), n_}; }
+  double magnitude(std::size_t i, std::size_t k) const {
+    return std::abs(static_cast<double>(to_float(pointers_[i][k])));
+  }
+
+ private:
+  std::size_t n_;
+  std::vector<std::vector<T>> memory_;
+  std::vector<const T*> pointers_;
+};
+
+// Lengths around vector widths (1 to 32 numbers), around blocks (16 vectors, 1024 numbers), and some that are neither.
+inline std::vector<std::size_t> lengths() {
+  return {0,  1,  2,  3,   4,   5,   7,   8,   9,   15,  16,   17,   31,  33,
+          63, 64, 65, 127, 129, 255, 256, 257, 511, 513, 1023, 1025, 2049};
+}
+
+// What float sums over runs of 16 vectors may differ by from double ones, for products whose magnitudes add up to
+// `magnitudes`: one rounding per addition of a run, two across lanes, and one per product where it is not fused.
+inline double tolerance(double magnitudes) {
+  return magnitudes * 20 * static_cast<double>(std::numeric_limits<float>::epsilon()) / 2;
+}
+
+// Runs `test` once on every SIMD target that this processor has and the kernels were compiled for.
+inline void on_every_target(const std::function<void()>& test) {
+  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  for (const std::int64_t target : targets) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    EXPECT_EQ(simd_target(), hwy::TargetName(target));
+    test();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+using NumberTypes = ::testing::Types<float, BFloat16, Half>;
+
+}  // namespace flockstep::kernels

@@ -1,0 +1,114 @@
+#include <vector>
+
+#include "fixture.h"
+
+namespace flockstep::kernels {
+namespace {
+
+template <typename T>
+class Gram : public ::testing::Test {};
+TYPED_TEST_SUITE(Gram, NumberTypes);
+
+template <typename T>
+void expect_reference(const Rows<T>& rows, std::size_t workers) {
+  std::vector<double> K(packed_size(workers), -1.0), expected(K.size());
+  gram(rows.pointers(), rows.n(), K);
+  reference::gram(rows.pointers(), rows.n(), std::span<double>(expected));
+  for (std::size_t i = 0; i < workers; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double magnitudes = 0;
+      for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(i, k) * rows.magnitude(j, k);
+      ASSERT_NEAR(K[packed_index(i, j)], expected[packed_index(i, j)], tolerance(magnitudes))
+          << "P = " << workers << ", n = " << rows.n() << ", i = " << i << ", j = " << j;
+    }
+  }
+}
+
+TYPED_TEST(Gram, everyLengthAndMisalignmentMatchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t n : lengths())
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(Rows<TypeParam>(5, n, shift), 5);
+  });
+}
+
+TYPED_TEST(Gram, everyNumberOfRowsMatchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t workers : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33})
+      for (const std::size_t n : {1, 17, 515, 1031}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
+  });
+}
+
+// Longer than any distance that is prefetched over, at the number of rows where each pace of it begins.
+TYPED_TEST(Gram, longRowsMatchTheReference) {
+  for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(Rows<TypeParam>(workers, 20'011), workers);
+}
+
+TYPED_TEST(Gram, oneNumberTimesItselfIsExact) {
+  const std::vector<TypeParam> row = {from_float<TypeParam>(1.5f)};
+  const std::vector<const TypeParam*> rows = {row.data()};
+  double K = 0;
+  gram(rows, 1, {&K, 1});
+  EXPECT_EQ(K, 2.25);
+}
+
+TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
+  on_every_target([] {
+    Rows<TypeParam> rows(6, 77);
+    rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN());
+    std::vector<double> K(packed_size(6));
+    gram(rows.pointers(), 77, K);
+    for (std::size_t i = 0; i < 6; ++i)
+      for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isnan(K[packed_index(i, j)]), i == 4 || j == 4);
+  });
+}
+
+// Adding 0.01 to a float again and again stops having any effect at about 2e5. Here no float sum goes beyond 16
+// vectors, and what follows is in double: the relative error is that of one run of 16 vectors, whatever the number of
+// runs. Adding R runs in double adds R * 1e-16 to it, 2e-10 at 1e9 numbers in vectors of four. So what holds here holds
+// for 1e9.
+TEST(GramAccuracy, fiftyMillionEqualNumbersKeepSixDigits) {
+  constexpr std::size_t kLength = 50'000'000;
+  const std::vector<float> row(kLength, 0.1f);
+  const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
+  const std::vector<const float*> rows = {row.data()};
+  double K = 0;
+  gram(rows, kLength, {&K, 1});
+  EXPECT_NEAR(K / (square * kLength), 1.0, 1e-6);
+
+  float naive = 0;
+  for (const float value : row) naive += value * value;
+  EXPECT_GT(std::abs(static_cast<double>(naive) / (square * kLength) - 1.0), 0.01) << "the test would not fail";
+}
+
+TEST(GramAccuracy, everyTargetKeepsSixDigits) {
+  constexpr std::size_t kLength = 2'000'003;
+  const std::vector<float> row(kLength, 0.1f);
+  const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
+  const std::vector<const float*> rows = {row.data(), row.data()};
+  on_every_target([&] {
+    std::vector<double> K(3);
+    gram(rows, kLength, K);
+    for (const double product : K) EXPECT_NEAR(product / (square * kLength), 1.0, 1e-6);
+  });
+}
+
+TEST(PackedIndex, listsTheLowerTriangleRowByRow) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < 7; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      EXPECT_EQ(packed_index(i, j), next);
+      EXPECT_EQ(packed_index(j, i), next++);
+    }
+  }
+  EXPECT_EQ(packed_size(7), next);
+}
+
+TEST(GramDeathTest, aWrongNumberOfPlacesIsAProgrammerError) {
+  const float one = 1;
+  const std::vector<const float*> rows = {&one, &one};
+  std::vector<double> K(4);
+  EXPECT_DEATH(gram(rows, 1, K), "a place for every pair of rows");
+}
+
+}  // namespace
+}  // namespace flockstep::kernels

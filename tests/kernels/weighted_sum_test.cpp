@@ -1,0 +1,151 @@
+#include <bit>
+#include <vector>
+
+#include "fixture.h"
+
+namespace flockstep::kernels {
+namespace {
+
+template <typename T>
+class WeightedSum : public ::testing::Test {};
+TYPED_TEST_SUITE(WeightedSum, NumberTypes);
+
+std::vector<float> some_coefficients(std::size_t workers) {
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> coefficients(workers);
+  for (float& c : coefficients) c = normal(generator);
+  return coefficients;
+}
+
+std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
+  std::vector<std::uint32_t> bits;
+  for (const float number : numbers) bits.push_back(std::bit_cast<std::uint32_t>(number));
+  return bits;
+}
+
+template <typename T>
+std::vector<float> sum_of(const Rows<T>& rows, const std::vector<float>& coefficients) {
+  std::vector<float> out(rows.n(), -1.0f);
+  weighted_sum(rows.pointers(), coefficients, out);
+  return out;
+}
+
+template <typename T>
+void expect_reference(const Rows<T>& rows, std::size_t workers) {
+  const std::vector<float> coefficients = some_coefficients(workers);
+  const std::vector<float> out = sum_of(rows, coefficients);
+  std::vector<double> expected(rows.n());
+  reference::weighted_sum(rows.pointers(), coefficients, std::span<double>(expected));
+  // The reference adds in the same order in double, so one rounding to float is all that may differ: none.
+  for (std::size_t k = 0; k < rows.n(); ++k)
+    ASSERT_EQ(out[k], static_cast<float>(expected[k])) << "P = " << workers << ", n = " << rows.n() << ", k = " << k;
+}
+
+TYPED_TEST(WeightedSum, everyLengthAndMisalignmentMatchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t n : lengths())
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(Rows<TypeParam>(5, n, shift), 5);
+  });
+}
+
+TYPED_TEST(WeightedSum, everyNumberOfRowsMatchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
+      for (const std::size_t n : {1, 17, 1031, 3001}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
+  });
+}
+
+TYPED_TEST(WeightedSum, splittingTheRangeChangesNoBit) {
+  constexpr std::size_t kWorkers = 13, kLength = 2500;
+  const Rows<TypeParam> rows(kWorkers, kLength);
+  const std::vector<float> coefficients = some_coefficients(kWorkers);
+  const std::vector<float> whole = sum_of(rows, coefficients);
+  on_every_target([&] {
+    for (const std::size_t part : {1, 3, 16, 61, 1024, 1025}) {
+      std::vector<float> out(kLength);
+      for (std::size_t begin = 0; begin < kLength; begin += part) {
+        std::vector<const TypeParam*> shifted;
+        for (const TypeParam* row : rows.pointers()) shifted.push_back(row + begin);
+        weighted_sum(shifted, coefficients, std::span(out).subspan(begin, std::min(part, kLength - begin)));
+      }
+      EXPECT_EQ(bits_of(out), bits_of(whole)) << "parts of " << part;
+    }
+  });
+}
+
+TYPED_TEST(WeightedSum, aRowWithCoefficientZeroIsNotRead) {
+  on_every_target([] {
+    Rows<TypeParam> rows(6, 100);
+    std::vector<float> coefficients = some_coefficients(6);
+    std::ranges::fill(rows.writable(2), from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN()));
+    std::ranges::fill(rows.writable(5), from_float<TypeParam>(std::numeric_limits<float>::infinity()));
+    coefficients[2] = 0.0f;
+    coefficients[5] = -0.0f;
+    for (const float number : sum_of(rows, coefficients)) EXPECT_TRUE(std::isfinite(number));
+  });
+}
+
+TYPED_TEST(WeightedSum, aNonFiniteNumberSpreadsToItsElementOnly) {
+  on_every_target([] {
+    Rows<TypeParam> rows(6, 100);
+    rows.writable(3)[99] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
+    const std::vector<float> out = sum_of(rows, std::vector<float>(6, 0.5f));
+    for (std::size_t k = 0; k < 100; ++k) EXPECT_EQ(std::isinf(out[k]), k == 99);
+  });
+}
+
+TEST(WeightedSumOfNothing, isZero) {
+  std::vector<float> out(9, 5.0f);
+  weighted_sum(std::span<const float* const>(), {}, out);
+  EXPECT_EQ(out, std::vector<float>(9, 0.0f));
+}
+
+TEST(WeightedSumInPlace, outMayBeAnyOfTheRows) {
+  constexpr std::size_t kLength = 2500;
+  for (const std::size_t workers : {1, 4, 9}) {
+    const std::vector<float> coefficients = some_coefficients(workers);
+    for (std::size_t target = 0; target < workers; ++target) {
+      Rows<float> rows(workers, kLength);
+      const std::vector<float> expected = sum_of(rows, coefficients);
+      weighted_sum(rows.pointers(), coefficients, rows.writable(target));
+      EXPECT_EQ(bits_of(rows.row(target)), bits_of(expected)) << "P = " << workers << ", into row " << target;
+    }
+  }
+}
+
+TEST(WeightedSumAccuracy, aThousandRowsKeepSixDigits) {
+  constexpr std::size_t kWorkers = 1024, kLength = 40;
+  const Rows<float> rows(kWorkers, kLength);
+  const std::vector<float> coefficients = some_coefficients(kWorkers);
+  const std::vector<float> out = sum_of(rows, coefficients);
+  for (std::size_t k = 0; k < kLength; ++k) {
+    long double exact = 0, magnitudes = 0;
+    for (std::size_t i = 0; i < kWorkers; ++i) {
+      const long double product = static_cast<long double>(coefficients[i]) * static_cast<long double>(rows.row(i)[k]);
+      exact += product;
+      magnitudes += std::abs(product);
+    }
+    EXPECT_NEAR(static_cast<double>(out[k]), static_cast<double>(exact), static_cast<double>(magnitudes) * 1e-7);
+  }
+}
+
+// Beyond the largest float there is infinity, not the largest float: a gradient scaler has to see it.
+TEST(WeightedSumOverflow, givesInfinityOnEveryTarget) {
+  const std::vector<float> row(9, 3e38f);
+  const std::vector<const float*> rows = {row.data(), row.data()};
+  on_every_target([&] {
+    std::vector<float> out(9);
+    weighted_sum(rows, std::vector<float>{1.0f, 1.0f}, out);
+    for (const float number : out) EXPECT_TRUE(std::isinf(number));
+  });
+}
+
+TEST(WeightedSumDeathTest, aMissingCoefficientIsAProgrammerError) {
+  float one = 1;
+  const std::vector<const float*> rows = {&one};
+  EXPECT_DEATH(weighted_sum(rows, {}, {&one, 1}), "one coefficient for every row");
+}
+
+}  // namespace
+}  // namespace flockstep::kernels
