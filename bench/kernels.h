@@ -12,8 +12,8 @@
 namespace flockstep::bench {
 
 struct KernelBenchOptions {
-  std::size_t workers = 8;                // P
-  std::size_t bytes = 256 * 1024 * 1024;  // of the whole block, P rows of float: far more than any cache holds
+  std::size_t workers = 8;                   // P
+  std::size_t bytes = std::size_t{1} << 30;  // of the whole block, P rows of float: far more than any cache holds
   HarnessOptions harness;
 };
 

@@ -22,11 +22,6 @@ void fill_input(int rank, std::span<float> values) {
   base::Random(1, base::Purpose::test, static_cast<std::uint32_t>(rank)).fill_uniform(values, -1, 1);
 }
 
-void mean_of(algorithms::Algorithm& algorithm, const runtime::Layout& layout, std::span<float> values) {
-  for (std::size_t bucket = 0; bucket < layout.buckets().size(); ++bucket) algorithm.bucket_ready(bucket, values);
-  algorithm.finish_gradient(values);
-}
-
 [[noreturn]] void wrong(const std::string& what) {
   throw Error(ErrorCode::mismatch, fmt::format("the benchmark's result is wrong before it is timed: {}", what));
 }
@@ -74,7 +69,7 @@ MeanBench measure(engines::Engine& engine, const engines::Backend& backend, cons
   auto sum = engine.memory().allocate<float>(options.floats, "gradient");
   fill_input(engine.rank(), mean.span());
   fill_input(engine.rank(), sum.span());
-  mean_of(*algorithm, layout, mean.span());
+  algorithm->finish_gradient(mean.span());
   backend.plain_all_reduce(engine, sum.span());
   verify(context, mean.span(), sum.span());
 
@@ -88,7 +83,7 @@ MeanBench measure(engines::Engine& engine, const engines::Backend& backend, cons
     };
   };
   const std::vector<Contender> contenders{
-      {kMean, together([&] { mean_of(*algorithm, layout, mean.span()); })},
+      {kMean, together([&] { algorithm->finish_gradient(mean.span()); })},
       {kAllReduce, together([&] { backend.plain_all_reduce(engine, sum.span()); })},
   };
   const Timings timings = slowest(context, run_interleaved(contenders, options.harness));

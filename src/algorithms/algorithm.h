@@ -20,6 +20,7 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
+  // Where the whole gradient is there at once, finish_gradient alone will do.
   virtual void bucket_ready(std::size_t /*bucket*/, std::span<float> /*gradient*/) {}
   virtual void finish_gradient(std::span<float> /*gradient*/) {}
 

@@ -14,7 +14,9 @@ class Mean final : public Algorithm {
         coefficients_(math::mean_coefficients(inputs.context.size())) {}
 
   void bucket_ready(std::size_t bucket, std::span<float> gradient) override { one_pass_.start(bucket, gradient); }
-  void finish_gradient(std::span<float> gradient) override { one_pass_.finish(gradient, coefficients_); }
+  void finish_gradient(std::span<float> gradient) override {
+    one_pass_.any_started() ? one_pass_.finish(gradient, coefficients_) : one_pass_.run(gradient, coefficients_);
+  }
   bool replicas_are_equal() const override { return true; }
 
  private:

@@ -67,8 +67,6 @@ Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
 void Synchronizer::after_backward(std::span<float> gradient) {
   implementation_->check_size(gradient);
-  for (std::size_t bucket = 0; bucket < implementation_->layout.buckets().size(); ++bucket)
-    implementation_->algorithm->bucket_ready(bucket, gradient);
   implementation_->algorithm->finish_gradient(gradient);
 }
 

@@ -86,6 +86,10 @@ Archive Archive::read(const std::filesystem::path& path) {
   return archive;
 }
 
+void Archive::put_block(const std::string& name, std::span<const std::byte> bytes) {
+  blocks_[name].assign(bytes.begin(), bytes.end());
+}
+
 const std::vector<std::byte>& Archive::block(const std::string& name) const {
   const auto found = blocks_.find(name);
   if (found == blocks_.end())

@@ -17,8 +17,7 @@ class Archive {
   template <typename T>
   void put(const std::string& name, std::span<T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const auto bytes = std::as_bytes(values);
-    blocks_[name].assign(bytes.begin(), bytes.end());
+    put_block(name, std::as_bytes(values));
   }
   template <typename T>
   void put_value(const std::string& name, const T& value) {
@@ -45,6 +44,7 @@ class Archive {
   static Archive read(const std::filesystem::path& path);
 
  private:
+  void put_block(const std::string& name, std::span<const std::byte> bytes);
   const std::vector<std::byte>& block(const std::string& name) const;
   void copy_block(const std::string& name, std::span<std::byte> target) const;
 

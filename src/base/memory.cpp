@@ -1,13 +1,23 @@
 #include "base/memory.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <mutex>
 #include <new>
 
 namespace flockstep::base {
 namespace {
+
 constexpr std::align_val_t kAlignment{64};
+// Sweeps and copies over large buffers spend a good part of their time on translating addresses: ask for huge pages.
+constexpr std::align_val_t kHugePage{2 << 20};
+
+std::align_val_t alignment_for(std::size_t bytes) {
+  return bytes >= static_cast<std::size_t>(kHugePage) ? kHugePage : kAlignment;
 }
+
+}  // namespace
 
 struct Memory::State {
   mutable std::mutex mutex;
@@ -18,7 +28,9 @@ struct Memory::State {
 Memory::Memory() : state_(std::make_shared<State>()) {}
 
 std::shared_ptr<void> Memory::allocate_bytes(std::size_t bytes, const std::string& purpose) {
-  void* data = ::operator new(bytes, kAlignment);
+  const std::align_val_t alignment = alignment_for(bytes);
+  void* data = ::operator new(bytes, alignment);
+  if (alignment == kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works as before
   std::memset(data, 0, bytes);
   {
     const std::lock_guard lock(state_->mutex);
@@ -30,7 +42,7 @@ std::shared_ptr<void> Memory::allocate_bytes(std::size_t bytes, const std::strin
             const auto entry = state->held.find(purpose);
             // Empty buffers leave nothing in the count, so theirs may be gone already.
             if (entry != state->held.end() && (entry->second -= bytes) == 0) state->held.erase(entry);
-            ::operator delete(freed, kAlignment);
+            ::operator delete(freed, alignment_for(bytes));
           }};
 }
 

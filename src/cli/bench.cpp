@@ -21,7 +21,7 @@ struct BenchFlags {
   std::size_t floats = 25'600'000;
   std::int64_t bucket_kib = 4096;
   std::size_t rounds = 15;
-  std::size_t megabytes = 256;
+  std::size_t megabytes = 1024;
   bool json = false;
 };
 

@@ -69,7 +69,7 @@ class Prefetches {
 };
 
 // How a sweep over so many tiles along the diagonal goes. The aim is that requests to memory never pause while products
-// are made; measured on Zen 4, as no theory of ours predicts it.
+// are made; measured on Zen 4 and on a Xeon of 2023, as no theory of ours predicts it.
 struct Plan {
   std::size_t block;     // numbers of each row in a block
   std::size_t diagonal;  // how many rows a tile on the diagonal prefetches,
@@ -79,7 +79,7 @@ struct Plan {
 constexpr Plan plan(std::size_t tiles) {
   constexpr std::size_t kRun = kChain * kLanes;
   if (tiles == 1) return {2 * kRun, 4, 0, 4 * kRun};
-  if (tiles == 2) return {2 * kRun, 2, 4, 4 * kRun};
+  if (tiles == 2) return {2 * kRun, 2, 4, 2 * kRun};
   if (tiles <= 4) return {kRun, 0, 4, 4 * kRun};
   return {2 * kRun, 0, 2, 4 * kRun};
 }

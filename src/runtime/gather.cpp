@@ -67,7 +67,8 @@ void check_agreement(Context& context, const std::map<std::string, std::string>&
 
   const auto texts = gather_texts(context, mine);
   const auto reference = nlohmann::json::parse(texts[0]);
-  for (const auto& [name, value] : reference.items()) {
+  for (const auto& [name, json] : reference.items()) {
+    const auto value = json.get<std::string>();
     std::vector<std::size_t> differing;
     for (std::size_t rank = 1; rank < texts.size(); ++rank)
       if (nlohmann::json::parse(texts[rank]).value(name, std::string()) != value) differing.push_back(rank);
@@ -76,7 +77,7 @@ void check_agreement(Context& context, const std::map<std::string, std::string>&
     throw Error(ErrorCode::mismatch,
                 fmt::format("worker{} {} ha{} {} {} where worker 0 has {}: all workers must be started alike",
                             differing.size() > 1 ? "s" : "", fmt::join(differing, ", "),
-                            differing.size() > 1 ? "ve" : "s", name, theirs, value.get<std::string>()),
+                            differing.size() > 1 ? "ve" : "s", name, theirs, value),
                 std::string(context.engine().name()));
   }
   base::check(false, "workers that pass the same names");

@@ -3,8 +3,9 @@
 // Per bucket: all-to-all (worker r receives shard r of everybody's), r's weighted sum of its shard in rank order, and
 // an all-gather of the results. Each shard has one owner, so everybody ends on the same bits. The all-to-all of a
 // bucket starts when the bucket is ready; sums and all-gathers follow bucket by bucket, so they overlap with what still
-// travels. In place: results overwrite the inputs. Memory: the shards received, (P-1)/P of the span, held from start to
-// end.
+// travels. Where all is ready at once, few buckets travel at a time, into few places that stay in cache.
+//
+// In place: results overwrite the inputs. Memory: the shards received, (P-1)/P of the span.
 #pragma once
 
 #include <string>
@@ -27,12 +28,15 @@ class OnePass {
   // Turns every bucket into the weighted sum over the workers. Every bucket must have been started.
   void finish(std::span<float> whole, std::span<const float> coefficients);
 
-  // start() of every bucket, then finish().
+  // The same for a span that is ready as a whole, none of it started.
   void run(std::span<float> whole, std::span<const float> coefficients);
+
+  bool any_started() const { return !started_.empty(); }
 
  private:
   struct Started {
     std::size_t bucket;
+    std::size_t place;  // where its shards are received, into received_
     base::Time issued;
     engines::Pending all_to_all;
   };
@@ -42,14 +46,16 @@ class OnePass {
   };
 
   std::span<float> own_shard(std::size_t bucket, std::span<float> whole) const;
-  std::span<float> received(std::size_t bucket, int peer) const;
-  void sum_own_shard(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients);
-  Gathering start_all_gather(std::size_t bucket, std::span<float> whole);
+  std::span<float> received(std::size_t bucket, std::size_t place, int peer) const;
+  Started start_all_to_all(std::size_t bucket, std::size_t place, std::span<float> whole);
+  // Waits for the shards of one bucket, adds them up, and sends the sum on its way.
+  Gathering sum_and_gather(Started& started, std::span<float> whole, std::span<const float> coefficients);
+  void wait_for(std::vector<Gathering>& gathering);
 
   Context& context_;
   Layout layout_;
-  std::vector<base::Parts> shards_;          // per bucket
-  std::vector<std::size_t> received_begin_;  // per bucket, into received_
+  std::vector<base::Parts> shards_;  // per bucket
+  std::vector<std::size_t> places_;  // per bucket, into received_
   base::Buffer<float> received_;
   std::vector<Started> started_;  // after the buffer: dropped first
 };

@@ -243,7 +243,7 @@ bool Loop::evaluate() {
   const bool stop = flush();
   std::span<float> model = model_.span();
   if (averaging_) {
-    std::ranges::copy(model, averaged_.data());
+    std::ranges::copy(model, averaged_.span().begin());
     model = averaged_.span();
     averaging_->run(model, math::mean_coefficients(context_.size()));
   }

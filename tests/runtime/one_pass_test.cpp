@@ -32,9 +32,12 @@ TEST_P(OnePassAtAnySize, givesTheWeightedSumOfADoublePrecisionOracleAndTheSameBi
     OnePass one_pass(context, layout, "test");
     for (int repetition = 0; repetition < 3; ++repetition) {  // the same object serves step after step
       auto values = input_of(context.rank(), size);
-      // Buckets may come in any order, as long as it is the same everywhere.
-      for (std::size_t bucket = layout.buckets().size(); bucket-- > 0;) one_pass.start(bucket, values);
-      one_pass.finish(values, coefficients);
+      if (repetition == 1) {
+        one_pass.run(values, coefficients);
+      } else {  // buckets may come in any order, as long as it is the same everywhere
+        for (std::size_t bucket = layout.buckets().size(); bucket-- > 0;) one_pass.start(bucket, values);
+        one_pass.finish(values, coefficients);
+      }
       for (std::size_t i = 0; i < size; ++i) {
         double sum = 0, magnitude = 0;
         for (int rank = 0; rank < workers; ++rank) {

@@ -2,7 +2,8 @@
 //
 // First it polls without a pause, giving its core to whoever wants it. Then it naps between polls, a twentieth of the
 // time it has waited so far: what it waits for is noticed at most 5% late, and a wait of any length takes few polls.
-// A worker may be in the middle of a large transfer, so its naps stay short; an agent may have nothing to do for long.
+// A worker may be in the middle of a large transfer, which MPI only moves while it is polled: it does not nap before it
+// has waited for longer than transfers take, and its naps stay short. An agent may have nothing to do for long.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct BackOff {
   }
 };
 
-inline constexpr BackOff kWorkerBackOff{std::chrono::microseconds(1500), std::chrono::milliseconds(1)};
+inline constexpr BackOff kWorkerBackOff{std::chrono::milliseconds(20), std::chrono::milliseconds(1)};
 // Less eager: after each message it would otherwise take milliseconds from the training it runs beside.
 inline constexpr BackOff kAgentBackOff{std::chrono::microseconds(200), std::chrono::milliseconds(5)};
 
