@@ -37,7 +37,7 @@ test-python: build
 bench: build ## measure the targets of docs/benchmarks.md on this machine
 	@$(command) bench kernels --workers 8,16,32
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
-	  for workers in 2 4; do $(mpirun) -n $$workers $(command) bench mean; done; fi
+	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench mean; done; fi
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)
@@ -61,6 +61,7 @@ tsan: ## all C++ tests under ThreadSanitizer
 minimal: ## build and test without MPI, SimGrid and torch
 	@$(MAKE) --no-print-directory preset=minimal build
 	@ctest --test-dir build/minimal --output-on-failure --no-tests=error -j 2
+	@FLOCKSTEP_BUILD=build/minimal $(python) -m pytest tests -q
 
 clean: ## remove what was built, but not build/venv
 	@rm -rf build/release build/debug build/asan build/tsan build/minimal

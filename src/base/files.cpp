@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -54,6 +55,10 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
   }
   if (::fsync(file.get()) != 0 || !file.close()) fail("write", beside);
   if (std::rename(beside.c_str(), path.c_str()) != 0) fail("write", path);
+  // The new name is in the folder, which has to reach the disk as well.
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0 || ::fsync(folder.get()) != 0) fail("write", parent);
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
@@ -70,8 +75,10 @@ std::string read_text(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) fail("read", path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) fail("read", path);
+  std::string text;
+  for (std::array<char, 1 << 16> piece; file.read(piece.data(), piece.size()), file.gcount() > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) fail("read", path);  // a folder, for one
   return text;
 }
 

@@ -1,10 +1,13 @@
 #include "base/memory.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <cstring>
 #include <mutex>
 #include <new>
+
+#include "flockstep/error.h"
 
 namespace flockstep::base {
 namespace {
@@ -29,7 +32,9 @@ Memory::Memory() : state_(std::make_shared<State>()) {}
 
 std::shared_ptr<void> Memory::allocate_bytes(std::size_t bytes, const std::string& purpose) {
   const std::align_val_t alignment = alignment_for(bytes);
-  void* data = ::operator new(bytes, alignment);
+  void* data = ::operator new(bytes, alignment, std::nothrow);
+  if (data == nullptr)
+    throw Error(ErrorCode::unavailable, fmt::format("there is no memory for {} bytes ({})", bytes, purpose));
   if (alignment == kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works as before
   std::memset(data, 0, bytes);
   {

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "algorithms/registry.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cli/launcher.h"
 #include "engines/registry.h"
@@ -25,6 +26,22 @@ constexpr std::array<LogName, 4> kLogNames{{{"quiet", base::LogLevel::quiet},
                                             {"warning", base::LogLevel::warning},
                                             {"info", base::LogLevel::info},
                                             {"debug", base::LogLevel::debug}}};
+
+// As CLI::Range, but in our words, and without letting NaN through.
+CLI::Validator between(double least, double most) {
+  return {[least, most](const std::string& text) -> std::string {
+            try {
+              base::parse_real("it", text, least, most);
+            } catch (const Error& error) {
+              return error.what();
+            }
+            return "";
+          },
+          fmt::format("{} to {}", least, most)};
+}
+
+// The names of the commands whose flags a config file may hold in a section of their own.
+constexpr std::array<std::string_view, 2> kSections{"train", "compare"};
 
 void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std::span<const base::OptionSpec> options) {
   for (const base::OptionSpec& option : options) {
@@ -53,11 +70,13 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command.add_option("--batch", flags.batch, "samples per step over all workers [the task's default]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--seed", flags.seed, "of data, model and stragglers")->capture_default_str();
+  command.add_option("--seed", flags.seed, "of data, model and stragglers")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
+      ->capture_default_str();
   command.add_option("--evaluate-every", flags.evaluate_every, "steps between evaluations [a twentieth of the run]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_option("--compute-ms", flags.compute_ms, "pretend that a step computes for so long [0; on sim 100]")
-      ->check(CLI::Range(0.0, 1e7));
+      ->check(between(0, 1e7));
   command.add_option("--straggler", flags.straggler, "so many random workers late each step, such as 2x320ms");
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
@@ -66,18 +85,18 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
       ->capture_default_str();
   command.add_option("--deadline", flags.deadline_s, "seconds that a single wait for a peer may last")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(between(0.001, 1e6))
       ->capture_default_str();
   command.add_flag("--deterministic", flags.deterministic,
                    "threads only: one worker at a time in an order drawn from the seed");
   command.add_option("--latency-us", flags.sim.latency_us, "sim: latency of a link")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(between(0, 1e7))
       ->capture_default_str();
   command.add_option("--bandwidth-gbps", flags.sim.bandwidth_gbps, "sim: bandwidth of a link, Gbit/s")
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(between(1e-6, 1e6))
       ->capture_default_str();
   command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
-      ->check(CLI::Range(1e-6, 1e9))
+      ->check(between(1e-6, 1e9))
       ->capture_default_str();
   command.add_option("--out", flags.out, "folder for metrics, trace and results");
   command.add_option("--log", flags.log, "quiet, warning, info or debug, to standard error")->capture_default_str();
@@ -114,6 +133,12 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   tasks::RunRequest request;
   request.engine = resolve_engine(flags.engine);
   engines::find_backend(request.engine);
+  if (const auto here = launched(); here && here->size > 1 && request.engine != "mpi")
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format(
+            "a launcher has started {} processes, but the {} engine runs in one: drop mpirun, or use --engine mpi",
+            here->size, request.engine));
   const bool is_mpi = request.engine == "mpi";
   request.launch.workers = flags.workers > 0 ? flags.workers : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
   request.launch.seed = flags.seed;
@@ -170,6 +195,7 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   add("latency-us", request.launch.sim.latency_us);
   add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
   add("bytes-scale", request.launch.sim.bytes_scale);
+  add("log", std::ranges::find(kLogNames, train.log_level, &LogName::level)->name);
   for (const auto& [name, value] : train.task_settings) add(fmt::format("{}.{}", train.task, name), value);
   for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);
   if (!train.out.empty()) add("out", train.out.string());
@@ -184,22 +210,32 @@ std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
     if (arguments[i] == "--config" && i + 1 < arguments.size()) path = arguments[i + 1];
   }
   if (path.empty()) return arguments;
-  std::ifstream file(path);
-  if (!file) throw Error(ErrorCode::bad_input, fmt::format("cannot read the config file {}", path));
 
   std::vector<CLI::ConfigItem> items;
   try {
+    std::istringstream file(base::read_text(path));
     items = CLI::ConfigTOML().from_config(file);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::bad_input, fmt::format("--config: {}", error.what()));
   } catch (const CLI::Error& error) {
     throw Error(ErrorCode::bad_input, fmt::format("{} is not TOML that can be read: {}", path, error.what()));
   }
   std::vector<std::string> given;
   for (const CLI::ConfigItem& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // marks where a section begins and ends
-    auto parents = item.parents;
-    if (!parents.empty() && parents[0] == arguments[0]) parents.erase(parents.begin());  // [train], [compare]
-    parents.push_back(item.name);
-    given.push_back(fmt::format("--{}={}", fmt::join(parents, "."), fmt::join(item.inputs, ",")));
+    auto names = item.parents;
+    if (!names.empty() && std::ranges::find(kSections, names[0]) != kSections.end()) {
+      if (names[0] != arguments[0]) continue;  // another command's
+      names.erase(names.begin());
+    }
+    names.push_back(item.name);
+    const std::string name = fmt::format("{}", fmt::join(names, ".")),
+                      value = fmt::format("{}", fmt::join(item.inputs, ","));
+    if (value.empty() || name == "config")
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} in {} {}", name, path,
+                              value.empty() ? "has no value" : "leads to another file: give it on the command line"));
+    given.push_back(fmt::format("--{}={}", name, value));
   }
   arguments.insert(arguments.begin() + 1, given.begin(), given.end());
   return arguments;

@@ -57,6 +57,9 @@ void print_targets(const std::vector<bench::TargetResult>& targets, bool json) {
 
 int bench_kernels(const BenchFlags& flags) {
   std::vector<bench::TargetResult> targets;
+  if (!flags.workers.empty() && split_list(flags.workers).empty())
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--workers takes numbers such as 8 or 8,16,32, not '{}'", flags.workers));
   for (const std::string& workers : split_list(flags.workers.empty() ? "8,16,32" : flags.workers)) {
     bench::KernelBenchOptions options;
     options.workers = static_cast<std::size_t>(base::parse_integer("--workers", workers, 1, 4096));

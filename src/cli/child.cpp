@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
+#include "cli/signals.h"
 
 extern char** environ;
 
@@ -58,16 +59,24 @@ std::pair<int, std::string> run_self(const std::vector<std::string>& arguments) 
   posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addclose(&actions, pipe.ends[0]);
   posix_spawn_file_actions_addclose(&actions, pipe.ends[1]);
+  // A process group of its own: the terminal's Ctrl-C reaches us alone, and we pass it on once.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   pid_t child = -1;
-  const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (code != 0)
     throw Error(ErrorCode::unavailable, fmt::format("cannot start a process of my own: {}", std::strerror(code)));
+  pass_signals_to(child);
   pipe.close_end(1);
   std::string output = read_all(pipe.ends[0]);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  pass_signals_to(0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), std::move(output)};
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
@@ -15,7 +16,12 @@ namespace flockstep::cli {
 namespace {
 
 std::string with_spread(const compare::Spread& spread, int runs) {
-  return runs > 1 ? fmt::format("{:.4g} ± {:.2g}", spread.mean, spread.deviation) : fmt::format("{:.4g}", spread.mean);
+  // Large numbers in full, small ones to four digits.
+  const auto readable = [](double value) {
+    return std::abs(value) >= 1000 && std::abs(value) < 1e9 ? fmt::format("{:.0f}", value)
+                                                            : fmt::format("{:.4g}", value);
+  };
+  return runs > 1 ? fmt::format("{} ± {}", readable(spread.mean), readable(spread.deviation)) : readable(spread.mean);
 }
 
 std::string table_of(const compare::Comparison& comparison) {
@@ -35,6 +41,7 @@ int run_compare(const RunFlags& flags, const std::string& algorithms, int seeds)
   request.out = flags.out;
   request.base.train.out.clear();
   request.seeds = seeds;
+  if (!launched()) request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
   request.algorithms = split_list(algorithms);
   for (const std::string& algorithm : request.algorithms)
     request.algorithm_settings[algorithm] = settings_of(flags, algorithm);

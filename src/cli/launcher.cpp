@@ -10,8 +10,9 @@
 namespace flockstep::cli {
 
 std::optional<Launched> launched() {
-  for (const auto& [rank, size] :
-       {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}}) {
+  for (const auto& [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"PMIX_RANK", "SLURM_NTASKS"}}) {
     const char *own = std::getenv(rank), *all = std::getenv(size);
     if (own && all) return Launched{std::atoi(own), std::atoi(all)};
   }

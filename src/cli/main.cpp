@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <new>
 #include <thread>
 
 #include "base/names.h"
@@ -19,8 +22,21 @@ namespace {
 
 constexpr int kFailedRun = 1, kWrongCall = 2;
 
-void complain(const std::string& sentence) {
-  if (!sentence.empty() && speaks()) fmt::print(stderr, "flockstep: {}\n", sentence);
+// Under a launcher every process may have the same to say, and the first to leave ends the others. So rank 0 speaks at
+// once and stays for a moment; the others wait for longer than that, and who is still there then speaks for itself.
+constexpr std::chrono::milliseconds kStay{200}, kLetRankZeroSpeak{2000};
+
+int complain(const std::string& sentence, int code) {
+  if (launched()) {
+    end_silently_on_sigterm();
+    if (!speaks()) std::this_thread::sleep_for(kLetRankZeroSpeak);
+  }
+  if (!sentence.empty()) fmt::print(stderr, "flockstep: {}\n", sentence);
+  if (launched()) {
+    std::this_thread::sleep_for(kStay);
+    std::_Exit(code);  // without MPI_Finalize, which would wait for the others
+  }
+  return code;
 }
 
 // What CLI11 found wrong, with a suggestion where a flag is merely misspelt.
@@ -36,26 +52,6 @@ std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
   const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
   return fmt::format("{} does not take {}{} (see `flockstep {} --help`)", command.get_name(), wrong, hint,
                      command.get_name());
-}
-
-// Errors that every process of a run finds alike are said once; others by whoever has them.
-void complain_of(const Error& error) {
-  const bool alike = error.code() == ErrorCode::bad_input || error.code() == ErrorCode::mismatch ||
-                     error.code() == ErrorCode::unavailable;
-  if (alike)
-    complain(error.what());
-  else
-    fmt::print(stderr, "flockstep: {}\n", error.what());
-}
-
-// What to return with after a complaint. Under a launcher the first process to leave ends the others, so all stay long
-// enough for each to say what it has to.
-int leave(int code) {
-  if (launched()) {
-    end_silently_on_sigterm();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-  return code;
 }
 
 int run(std::vector<std::string> arguments) {
@@ -82,29 +78,29 @@ int run(std::vector<std::string> arguments) {
     }
     if (!command) {
       const std::vector<std::string_view> known(names.begin(), names.end());
-      complain(base::unknown_name_sentence("command", arguments[0], known));
-      return leave(kWrongCall);
+      return complain(base::unknown_name_sentence("command", arguments[0], known), kWrongCall);
     }
   }
   try {
     arguments = with_config_file(std::move(arguments));
     std::ranges::reverse(arguments);  // as CLI11 wants them
     app.parse(arguments);
-    return chosen();
+    const int code = chosen();
+    if (std::fflush(stdout) != 0)
+      return complain(fmt::format("cannot write the result: {}", std::strerror(errno)), kFailedRun);
+    return code;
   } catch (const CLI::Success& success) {  // --help, --version
     return speaks() ? app.exit(success) : 0;
   } catch (const CLI::Error& error) {
-    complain(command ? sentence_of(*command, error) : error.what());
-    return leave(kWrongCall);
+    return complain(command ? sentence_of(*command, error) : error.what(), kWrongCall);
   } catch (const Error& error) {
-    complain_of(error);
-    if (error.code() == ErrorCode::bad_input) return leave(kWrongCall);
+    return error.code() == ErrorCode::bad_input ? complain(error.what(), kWrongCall)
+                                                : complain(error.what(), kFailedRun);
+  } catch (const std::bad_alloc&) {
+    return complain("there is not enough memory for this run", kFailedRun);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "flockstep: {}\n", error.what());
+    return complain(error.what(), kFailedRun);
   }
-  leave(kFailedRun);
-  engines::mpi::abort_all(kFailedRun);  // peers may be waiting for this process
-  return kFailedRun;
 }
 
 }  // namespace

@@ -19,9 +19,16 @@ std::atomic<bool> g_interrupted{false};
 std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled before the count is
 std::atomic<int> g_lower_rank_count{0};
 
+std::atomic<pid_t> g_child{0};  // a run in a process of its own, or none
+
 constexpr int kTerminated = 128 + SIGTERM;
 
+void signal_child(int number) {
+  if (const pid_t child = g_child.load(); child > 0) kill(child, number);
+}
+
 void on_interrupt(int) {
+  signal_child(SIGINT);
   if (g_interrupted.exchange(true)) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
@@ -29,6 +36,7 @@ void on_interrupt(int) {
 }
 
 void on_terminate(int) {
+  signal_child(SIGKILL);
   for (int i = 0; i < g_lower_rank_count.load(); ++i)
     if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(kTerminated);
   constexpr std::string_view sentence =
@@ -59,6 +67,8 @@ void install_signal_handlers() {
 }
 
 void end_silently_on_sigterm() { install(SIGTERM, on_terminate_silently); }
+
+void pass_signals_to(pid_t child) { g_child = child; }
 
 bool interrupted() { return g_interrupted.load(); }
 

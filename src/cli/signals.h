@@ -5,6 +5,8 @@
 // out.
 #pragma once
 
+#include <sys/types.h>
+
 #include "runtime/context.h"
 
 namespace flockstep::cli {
@@ -12,6 +14,10 @@ namespace flockstep::cli {
 void install_signal_handlers();
 
 bool interrupted();
+
+// Until it is called with 0: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
+// ends it first.
+void pass_signals_to(pid_t child);
 
 // From here on SIGTERM ends the process without a word: the reason has been given.
 void end_silently_on_sigterm();

@@ -22,7 +22,7 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
   table.add({"train loss", fmt::format("{:.6g}", summary.train_loss)});
   table.add({"time in steps", fmt::format("{:.3g} s", summary.time_s)});
-  table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
+  if (summary.time_s > 0) table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
   table.add({"waiting", fmt::format("{:.1f}% of the time", 100 * summary.wait_share)});
   table.add({"sent", fmt::format("{:.4g} kB per worker and step", summary.bytes_sent_per_step / 1000)});
   if (summary.skipped_steps > 0)
@@ -48,7 +48,7 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   progress.clear();
   if (outcome.rank != 0) return 0;
   if (flags.json)
-    fmt::print("{}\n", tasks::describe(request, outcome).dump(2));
+    fmt::print("{}\n", train::describe(outcome.summary, outcome.options, request.engine, outcome.workers).dump(2));
   else
     print_summary(request, outcome);
   return 0;

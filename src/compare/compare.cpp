@@ -37,7 +37,7 @@ void check(const CompareRequest& request) {
     if (std::ranges::count(request.algorithms, algorithm) > 1)
       throw Error(ErrorCode::bad_input, fmt::format("--algorithms names {} twice", algorithm));
   }
-  if (!request.out.empty() && std::filesystem::exists(request.out / "compare.json"))
+  if (!request.out.empty() && std::filesystem::exists(request.out / "runs"))
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} already holds a comparison: choose another --out", request.out.string()));
 }
@@ -57,9 +57,20 @@ Spread spread_of(const std::vector<double>& values) {
 Comparison compare(const CompareRequest& request, const Execute& execute) {
   check(request);
   Comparison comparison;
+  comparison.how = {{"task", request.base.train.task},
+                    {"task_settings", request.base.train.task_settings},
+                    {"algorithm_settings", request.algorithm_settings},
+                    {"engine", request.base.engine},
+                    {"first_seed", request.base.train.seed},
+                    {"seeds", request.seeds},
+                    {"pace", train::pace_of(request.base.train)}};
   std::map<std::string, Collected> collected;
   for (int index = 0; index < request.seeds && !comparison.interrupted; ++index)
     for (const std::string& algorithm : request.algorithms) {
+      if (request.stop_requested()) {
+        comparison.interrupted = true;
+        break;
+      }
       const tasks::RunOutcome outcome = execute(request_of(request, algorithm, index));
       comparison.metric = outcome.summary.metric;
       comparison.lower_is_better = outcome.summary.lower_is_better;
@@ -103,11 +114,9 @@ nlohmann::json to_json(const Comparison& comparison) {
                     {"wait_share", to_json(row.wait_share)},
                     {"time_s", to_json(row.time_s)},
                     {"bytes_sent_per_step", row.bytes_sent_per_step}});
-  return {{"metric", comparison.metric},
-          {"lower_is_better", comparison.lower_is_better},
-          {"workers", comparison.workers},
-          {"interrupted", comparison.interrupted},
-          {"rows", rows}};
+  return {{"metric", comparison.metric},   {"lower_is_better", comparison.lower_is_better},
+          {"workers", comparison.workers}, {"interrupted", comparison.interrupted},
+          {"how", comparison.how},         {"rows", rows}};
 }
 
 std::string verdict(const Comparison& comparison) {
@@ -118,7 +127,7 @@ std::string verdict(const Comparison& comparison) {
   const auto fastest =
       std::ranges::max_element(comparison.rows, {}, [](const Row& row) { return row.samples_per_s.mean; });
   return fmt::format(
-      "{} ended with the best {} ({:.4g}); {} was fastest ({:.4g} samples/s, waiting {:.0f}% of its time).",
+      "{} ended with the best {} ({:.4g}); {} was fastest ({:.0f} samples/s, waiting {:.0f}% of its time).",
       best->algorithm, comparison.metric, best->quality.mean, fastest->algorithm, fastest->samples_per_s.mean,
       100 * fastest->wait_share.mean);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ struct CompareRequest {
   tasks::RunRequest base;  // its algorithm and seed are the first of the lists below
   std::vector<std::string> algorithms;
   std::map<std::string, base::Settings> algorithm_settings;
-  int seeds = 1;              // base.train.seed and those that follow it
-  std::filesystem::path out;  // a folder per run below it; empty: nothing is written
+  std::function<bool()> stop_requested = [] { return false; };  // asked before every run
+  int seeds = 1;                                                // base.train.seed and those that follow it
+  std::filesystem::path out;                                    // a folder per run below it; empty: nothing is written
 };
 
 // Mean over the seeds, and the sample standard deviation (0 for one seed).
@@ -37,7 +39,8 @@ struct Comparison {
   std::string metric;
   bool lower_is_better = true;
   int workers = 0;
-  int rank = 0;  // 0 where this process should speak for the comparison
+  int rank = 0;        // 0 where this process should speak for the comparison
+  nlohmann::json how;  // task, engine, seeds and pace of the runs
 };
 
 // Executes one run; how is the caller's choice (here, or in a process of its own).

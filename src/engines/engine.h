@@ -45,8 +45,7 @@ struct Agent {  // the destructor waits for the agent's function to return: ask 
   virtual ~Agent() = default;
   virtual bool done() = 0;
 };
-class Engine {
- public:
+struct Engine {
   virtual ~Engine() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -71,7 +70,8 @@ class Engine {
   virtual void charge(double bytes_touched) = 0;  // virtual time for a kernel's sweep; nothing on real engines
   virtual std::unique_ptr<Signal> make_signal() = 0;
   virtual std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) = 0;
-  // The one way to block: until ready() is true, or false once the deadline has passed. Throws if the engine is broken.
+  // The one way to block: until ready() is true, or false once the deadline has passed; throws if the engine is broken.
+  // ready() looks or takes (done, take, take_control) and starts nothing.
   virtual bool wait_until(const std::function<bool()>& ready, base::Time deadline) = 0;
   [[noreturn]] virtual void fail(const Error& error) = 0;  // breaks the engine, here and where it can for its peers
 };

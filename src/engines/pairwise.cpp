@@ -1,24 +1,13 @@
 #include "engines/pairwise.h"
 
-#include <cstring>
-
 #include "base/check.h"
+#include "engines/own_block.h"
 
 namespace flockstep::engines {
-namespace {
-
-void copy_own(ConstBytes from, Bytes to) {
-  if (to.empty() || from.data() == to.data()) return;
-  base::check(from.size() == to.size(), "an own block of the same size on both sides");
-  std::memcpy(to.data(), from.data(), from.size());
-}
-
-}  // namespace
-
 Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
   const int self = rank(), count = size();
   base::check(send.size() == static_cast<std::size_t>(count) && receive.size() == send.size(), "a block per worker");
-  copy_own(send[static_cast<std::size_t>(self)], receive[static_cast<std::size_t>(self)]);
+  copy_own_block(send[static_cast<std::size_t>(self)], receive[static_cast<std::size_t>(self)]);
   std::vector<Transfer> transfers;
   transfers.reserve(2 * send.size());
   for (int distance = 1; distance < count; ++distance) {

@@ -13,13 +13,6 @@ void wait(Engine& engine, Operation& operation, base::Time deadline, std::string
             std::string(engine.name())));
 }
 
-void wait_all(Engine& engine, std::span<Pending> operations, base::Time deadline, std::string_view what) {
-  for (auto& operation : operations) {
-    wait(engine, *operation, deadline, what);
-    operation.reset();
-  }
-}
-
 std::optional<Control> wait_for_control(Engine& engine, base::Time deadline) {
   std::optional<Control> taken;
   engine.wait_until([&] { return (taken = engine.take_control()).has_value(); }, deadline);

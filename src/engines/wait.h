@@ -18,9 +18,6 @@ ConstBytes const_bytes_of(std::span<T> values) {
 // `what` completes the sentence "... did not finish in time".
 void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what);
 
-// All of them, in order; each is released as it finishes.
-void wait_all(Engine& engine, std::span<Pending> operations, base::Time deadline, std::string_view what);
-
 // A control message from any peer, or nothing once the deadline has passed (the engine stays usable).
 std::optional<Control> wait_for_control(Engine& engine, base::Time deadline);
 

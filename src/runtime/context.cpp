@@ -13,6 +13,7 @@ void Context::wait(engines::Operation& operation, std::string_view name, base::T
   engines::wait(engine_, operation, begin + patience_, name);
   const base::Time end = engine_.now();
   waited_ += end - begin;
+  transferred_ += end - issued;
   trace_.record(base::Track::wait, name, begin, end);
   trace_.record(base::Track::transfer, name, issued, end);
 }

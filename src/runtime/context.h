@@ -30,13 +30,15 @@ class Context {
 
   // Time spent blocked in the engine since the start.
   base::Duration waited() const { return waited_; }
+  // Time that operations were under way, from issue to the end of the wait for them, added up.
+  base::Duration transferred() const { return transferred_; }
 
  private:
   engines::Engine& engine_;
   base::Duration patience_;
   base::Trace trace_;
   base::Log log_;
-  base::Duration waited_{0};
+  base::Duration waited_{0}, transferred_{0};
 };
 
 }  // namespace flockstep::runtime

@@ -14,26 +14,31 @@ namespace {
 
 constexpr engines::Tag kGatherTag = engines::kMaximalTag;
 
+// Through buffers of the engine's memory, which outlive a transfer that can no longer be waited for.
 template <typename T>
 std::vector<T> gather(Context& context, std::span<const T> mine) {
-  const auto size = static_cast<std::size_t>(context.size());
-  std::vector<T> all(mine.size() * size);
+  const auto size = static_cast<std::size_t>(context.size()), rank = static_cast<std::size_t>(context.rank());
+  auto all = context.engine().memory().allocate<T>(mine.size() * size, "gathering");
   std::vector<engines::Bytes> receive;
-  for (std::size_t rank = 0; rank < size; ++rank)
-    receive.push_back(engines::bytes_of(std::span(all).subspan(rank * mine.size(), mine.size())));
-  context.wait(context.engine().all_gather(std::as_bytes(mine), receive), "gather");
-  return all;
+  for (std::size_t peer = 0; peer < size; ++peer)
+    receive.push_back(engines::bytes_of(all.span().subspan(peer * mine.size(), mine.size())));
+  const auto own = all.span().subspan(rank * mine.size(), mine.size());
+  std::ranges::copy(mine, own.begin());
+  context.wait(context.engine().all_gather(engines::const_bytes_of(own), receive), "gather");
+  return {all.span().begin(), all.span().end()};
 }
 
-// The texts of all workers, everywhere; only asked for when something is already known to be wrong.
+// The texts of all workers, everywhere; only asked for when something is already known to be wrong. Padded to one
+// length.
 std::vector<std::string> gather_texts(Context& context, const std::string& mine) {
   const std::uint64_t length = mine.size();
   const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  std::string padded = mine;
+  padded.resize(std::ranges::max(lengths));
+  const auto all = gather<char>(context, padded);
   std::vector<std::string> texts;
-  std::vector<engines::Bytes> receive;
-  for (const auto each : lengths) texts.emplace_back(each, '\0');
-  for (auto& text : texts) receive.push_back(std::as_writable_bytes(std::span(text)));
-  context.wait(context.engine().all_gather(std::as_bytes(std::span(mine)), receive), "gather");
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+    texts.emplace_back(all.data() + rank * padded.size(), lengths[rank]);
   return texts;
 }
 
@@ -46,15 +51,21 @@ std::vector<double> gather_doubles(Context& context, std::span<const double> min
 std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine) {
   const std::uint64_t length = mine.size();
   const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  const auto buffer_of = [&](std::size_t bytes) {
+    return context.engine().memory().allocate<std::byte>(bytes, "gathering");
+  };
   if (context.rank() != 0) {
-    context.wait(context.engine().send(0, kGatherTag, mine), "gather");
+    const auto copy = buffer_of(mine.size());
+    std::ranges::copy(mine, copy.span().begin());
+    context.wait(context.engine().send(0, kGatherTag, copy.span()), "gather");
     return {};
   }
   std::vector<std::vector<std::byte>> all;
   all.emplace_back(mine.begin(), mine.end());
   for (int rank = 1; rank < context.size(); ++rank) {
-    all.emplace_back(lengths[static_cast<std::size_t>(rank)]);
-    context.wait(context.engine().receive(rank, kGatherTag, all.back()), "gather");
+    const auto theirs = buffer_of(lengths[static_cast<std::size_t>(rank)]);
+    context.wait(context.engine().receive(rank, kGatherTag, theirs.span()), "gather");
+    all.emplace_back(theirs.span().begin(), theirs.span().end());
   }
   return all;
 }

@@ -1,6 +1,7 @@
 #include "runtime/one_pass.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
@@ -76,27 +77,29 @@ void OnePass::start(std::size_t bucket, std::span<float> whole) {
   started_.push_back(start_all_to_all(bucket, places_[bucket], whole));
 }
 
+// What has started is taken out of the object first: a wait that throws then leaves nothing half done behind.
 void OnePass::finish(std::span<float> whole, std::span<const float> coefficients) {
   base::check(started_.size() == layout_.buckets().size(), "every bucket started once");
+  std::vector<Started> started = std::exchange(started_, {});
   std::vector<Gathering> gathering;
-  for (Started& started : started_) gathering.push_back(sum_and_gather(started, whole, coefficients));
+  for (Started& each : started) gathering.push_back(sum_and_gather(each, whole, coefficients));
   wait_for(gathering);
-  started_.clear();
 }
 
 void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
   base::check(started_.empty(), "a pass of which nothing has started");
   const std::size_t count = layout_.buckets().size(), window = std::min(count, kWindow);
   // The places of the first buckets serve all: no bucket is larger than an earlier one.
+  std::vector<Started> started;
   std::vector<Gathering> gathering;
-  for (std::size_t bucket = 0; bucket < window; ++bucket) start(bucket, whole);
+  for (std::size_t bucket = 0; bucket < window; ++bucket)
+    started.push_back(start_all_to_all(bucket, places_[bucket], whole));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
-    Started& oldest = started_[bucket % window];
+    Started& oldest = started[bucket % window];
     gathering.push_back(sum_and_gather(oldest, whole, coefficients));
     if (bucket + window < count) oldest = start_all_to_all(bucket + window, oldest.place, whole);
   }
   wait_for(gathering);
-  started_.clear();
 }
 
 }  // namespace flockstep::runtime

@@ -8,14 +8,21 @@
 
 #include "engines/registry.h"
 #include "tasks/registry.h"
+#include "train/checkpoint.h"
 
 namespace flockstep::tasks {
 namespace {
 
-void refuse_to_overwrite(const train::TrainOptions& options) {
-  if (!options.out.empty() && !options.resume && std::filesystem::exists(options.out / "metrics.jsonl"))
+// A run that is in the folder is continued or left alone, never written over.
+void protect_what_is_there(const train::TrainOptions& options) {
+  if (options.out.empty() || !std::filesystem::exists(options.out / "metrics.jsonl")) return;
+  if (!options.resume)
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} already holds a run: --resume continues it, another --out starts a new one",
+                            options.out.string()));
+  if (!train::Checkpoints::exist_in(options.out))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} holds a run without a checkpoint, so there is nothing to resume: choose another --out",
                             options.out.string()));
 }
 
@@ -23,7 +30,7 @@ void refuse_to_overwrite(const train::TrainOptions& options) {
 
 RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   const engines::Backend& backend = engines::find_backend(request.engine);
-  refuse_to_overwrite(request.train);
+  protect_what_is_there(request.train);
 
   // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
   std::mutex mutex;
@@ -49,14 +56,6 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   });
   if (refused) throw Error(*refused);
   return *outcome;
-}
-
-nlohmann::json describe(const RunRequest& request, const RunOutcome& outcome) {
-  nlohmann::json described = train::identity_of(outcome.options, outcome.workers);
-  described["engine"] = request.engine;
-  described["requested_steps"] = outcome.options.steps;
-  described.update(train::to_json(outcome.summary));
-  return described;
 }
 
 }  // namespace flockstep::tasks

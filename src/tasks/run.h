@@ -24,7 +24,4 @@ struct RunOutcome {
 // Throws Error: bad_input alike in every process of the run, before any training.
 RunOutcome run(const RunRequest& request, const train::Observer& observer);
 
-// What `train --json` prints and summary.json holds beside the summary: how the run was made.
-nlohmann::json describe(const RunRequest& request, const RunOutcome& outcome);
-
 }  // namespace flockstep::tasks

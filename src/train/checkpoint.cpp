@@ -15,31 +15,45 @@ std::filesystem::path folder_of(const std::filesystem::path& folder, std::int64_
 
 }  // namespace
 
-std::filesystem::path Checkpoints::file_of(std::int64_t step) const {
-  return folder_of(folder_, step) / fmt::format("worker-{}.bin", context_.rank());
+bool Checkpoints::exist_in(const std::filesystem::path& out) {
+  return std::filesystem::exists(out / "checkpoint" / "latest");
+}
+
+std::filesystem::path Checkpoints::file_of(std::int64_t step, int rank) const {
+  return folder_of(folder_, step) / fmt::format("worker-{}.bin", rank);
+}
+
+void Checkpoints::check_complete(std::int64_t step) const {
+  for (int rank = 0; rank < context_.size(); ++rank)
+    if (!std::filesystem::exists(file_of(step, rank)))
+      throw Error(ErrorCode::bad_file,
+                  fmt::format("{} is missing on worker 0: --out must be a folder that all workers share",
+                              file_of(step, rank).string()));
 }
 
 void Checkpoints::write(std::int64_t step, const base::Archive& archive) {
   base::make_directory(folder_of(folder_, step));
-  archive.write(file_of(step));
+  archive.write(file_of(step, context_.rank()));
   context_.wait(context_.engine().barrier(), "checkpoint");
   if (context_.rank() == 0) {
+    check_complete(step);
     base::write_atomically(folder_ / "latest", fmt::format("{}\n", step));
     std::error_code ignored;  // an old set that stays costs space, nothing else
+    std::vector<std::filesystem::path> old;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored))
-      if (entry.is_directory() && entry.path() != folder_of(folder_, step))
-        std::filesystem::remove_all(entry.path(), ignored);
+      if (entry.is_directory(ignored) && entry.path() != folder_of(folder_, step)) old.push_back(entry.path());
+    for (const auto& path : old) std::filesystem::remove_all(path, ignored);
   }
   context_.wait(context_.engine().barrier(), "checkpoint");
 }
 
 std::optional<base::Archive> Checkpoints::read_latest() {
-  if (!std::filesystem::exists(folder_ / "latest")) return std::nullopt;
+  if (!exist_in(folder_.parent_path())) return std::nullopt;
   std::string text = base::read_text(folder_ / "latest");
   if (text.ends_with('\n')) text.pop_back();
   const std::int64_t step =
       base::parse_integer((folder_ / "latest").string(), text, 0, std::numeric_limits<std::int64_t>::max());
-  return base::Archive::read(file_of(step));
+  return base::Archive::read(file_of(step, context_.rank()));
 }
 
 }  // namespace flockstep::train

@@ -17,6 +17,8 @@ class Checkpoints {
   Checkpoints(runtime::Context& context, const std::filesystem::path& out)
       : context_(context), folder_(out / "checkpoint") {}
 
+  static bool exist_in(const std::filesystem::path& out);
+
   // Collective: returns once the set of `step` is complete and is the latest; older ones are then removed.
   void write(std::int64_t step, const base::Archive& archive);
 
@@ -24,7 +26,8 @@ class Checkpoints {
   std::optional<base::Archive> read_latest();
 
  private:
-  std::filesystem::path file_of(std::int64_t step) const;
+  std::filesystem::path file_of(std::int64_t step, int rank) const;
+  void check_complete(std::int64_t step) const;
 
   runtime::Context& context_;
   std::filesystem::path folder_;

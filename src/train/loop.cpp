@@ -29,9 +29,11 @@ constexpr double kForwardShare = 1.0 / 3;  // of slept compute; the rest is back
 
 // What one worker remembers of one step until the next flush. Travels as doubles.
 struct StepRecord {
-  double loss, seconds, waited_s;
+  double loss, seconds, waited_s, transferred_s;
 };
 constexpr std::size_t kRecordDoubles = sizeof(StepRecord) / sizeof(double);
+// A request to stop is heard, and what was measured is written, at least this often.
+constexpr std::int64_t kFlushEvery = 250;
 
 // Enough for a few hundred steps per worker, bounded over all of them.
 std::size_t trace_capacity(const TrainOptions& options, int workers) {
@@ -48,10 +50,12 @@ class Loop {
   void resume_or_begin();
   bool take_step(std::int64_t step);  // false when a guard skipped the update
   double compute_gradient(std::int64_t step);
-  bool evaluate();  // true when somebody asked to stop
-  bool flush();     // gathers the records since the last time; true when somebody asked to stop
-  void write_step_lines(std::span<const double> gathered, std::size_t per_worker);
-  void checkpoint();
+  // These three return true when somebody asked to stop.
+  bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
+  bool evaluate();
+  bool checkpoint();
+  void average_records();
+  void write_step_lines();
   Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
 
@@ -68,7 +72,8 @@ class Loop {
   std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas differ
   std::unique_ptr<MetricsFile> metrics_;         // rank 0 only
 
-  std::int64_t step_ = 0;  // steps done
+  std::int64_t step_ = 0;        // steps done
+  std::int64_t evaluated_ = -1;  // the step that was evaluated last
   std::vector<StepRecord> records_;
   // Totals over the whole run, a resumed one included.
   struct Totals {
@@ -112,6 +117,8 @@ void Loop::resume_or_begin() {
                   fmt::format("{} holds a different run ({}), so this one ({}) cannot continue it",
                               options_.out.string(), saved, identity));
     step_ = archive->get_value<std::int64_t>("step");
+    evaluated_ = archive->get_value<std::int64_t>("evaluated");
+    summary_.train_loss = archive->get_value<double>("train loss");
     totals_ = archive->get_value<Totals>("totals");
     keep = archive->get_value<std::uint64_t>("metrics bytes");
     archive->get("model", model_.span());
@@ -121,6 +128,7 @@ void Loop::resume_or_begin() {
   } else {
     task_->initialise(model_.span());
   }
+  runtime::check_agreement(context_, {{"resumed after step", std::to_string(step_)}});
   if (!options_.out.empty() && context_.rank() == 0) {
     base::make_directory(options_.out);
     metrics_ = std::make_unique<MetricsFile>(options_.out / "metrics.jsonl", keep);
@@ -159,7 +167,7 @@ double Loop::compute_gradient(std::int64_t step) {
 bool Loop::take_step(std::int64_t step) {
   engines::Engine& engine = context_.engine();
   const Time begin = engine.now();
-  const Duration waited_before = context_.waited();
+  const Duration waited_before = context_.waited(), transferred_before = context_.transferred();
   const std::uint64_t sent_before = engine.bytes_sent();
 
   const double loss = compute_gradient(step);
@@ -173,7 +181,7 @@ bool Loop::take_step(std::int64_t step) {
   algorithm_->after_update(step, model_.span());
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
-  records_.push_back({loss, seconds, waited});
+  records_.push_back({loss, seconds, waited, (context_.transferred() - transferred_before).count()});
   totals_.seconds += seconds;
   totals_.waited_s += waited;
   totals_.samples += static_cast<double>(task_->samples_per_step());
@@ -182,61 +190,48 @@ bool Loop::take_step(std::int64_t step) {
   return finite;
 }
 
-void Loop::write_step_lines(std::span<const double> gathered, std::size_t per_worker) {
-  const std::size_t header = per_worker - records_.size() * kRecordDoubles,
-                    workers = static_cast<std::size_t>(context_.size());
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    StepRecord mean{};
-    double longest = 0;
-    for (std::size_t worker = 0; worker < workers; ++worker) {
-      StepRecord record;
-      std::memcpy(&record, gathered.data() + worker * per_worker + header + i * kRecordDoubles, sizeof record);
-      mean.loss += record.loss / static_cast<double>(workers);
-      mean.seconds += record.seconds / static_cast<double>(workers);
-      mean.waited_s += record.waited_s / static_cast<double>(workers);
-      longest = std::max(longest, record.seconds - record.waited_s);
-    }
-    summary_.train_loss = mean.loss;
-    if (!writes()) continue;
+// Turns the records of this worker into their means over all workers.
+void Loop::average_records() {
+  if (records_.empty()) return;
+  std::vector<double> sums(records_.size() * kRecordDoubles);
+  std::memcpy(sums.data(), records_.data(), sums.size() * sizeof(double));
+  engines::all_reduce(context_.engine(), sums, context_.deadline());
+  for (double& sum : sums) sum /= context_.size();
+  std::memcpy(records_.data(), sums.data(), sums.size() * sizeof(double));
+  summary_.train_loss = records_.back().loss;
+}
+
+void Loop::write_step_lines() {
+  std::int64_t step = step_ - static_cast<std::int64_t>(records_.size());
+  for (const StepRecord& record : records_)
     metrics_->append({{"kind", "step"},
-                      {"step", step_ - static_cast<std::int64_t>(records_.size() - i) + 1},
-                      {"loss", mean.loss},
-                      {"seconds", mean.seconds},
-                      {"wait_s", mean.waited_s},
-                      {"slowest_compute_s", longest}});
-  }
+                      {"step", ++step},
+                      {"loss", record.loss},
+                      {"seconds", record.seconds},
+                      {"wait_s", record.waited_s},
+                      {"transfer_s", record.transferred_s}});
 }
 
 bool Loop::flush() {
-  std::vector<double> mine{observer_.stop_requested() ? 1.0 : 0.0,
-                           totals_.seconds,
-                           totals_.waited_s,
-                           totals_.samples,
-                           totals_.bytes_sent,
-                           totals_.skipped};
-  const std::size_t header = mine.size();
-  mine.resize(header + records_.size() * kRecordDoubles);
-  std::memcpy(mine.data() + header, records_.data(), records_.size() * sizeof(StepRecord));
-  const auto all = runtime::gather_doubles(context_, mine);
-
-  const std::size_t workers = static_cast<std::size_t>(context_.size());
-  bool stop = false;
-  summary_.time_s = summary_.samples_per_s = summary_.wait_share = summary_.bytes_sent_per_step = 0;
-  double skipped = 0;
-  for (std::size_t worker = 0; worker < workers; ++worker) {
-    const double* theirs = all.data() + worker * mine.size();
-    const double seconds = theirs[1], share = 1.0 / static_cast<double>(workers);
-    stop = stop || theirs[0] > 0;
-    summary_.time_s += share * seconds;
-    if (seconds > 0) summary_.wait_share += share * theirs[2] / seconds;
-    if (seconds > 0) summary_.samples_per_s += theirs[3] / seconds;
-    if (step_ > 0) summary_.bytes_sent_per_step += share * theirs[4] / static_cast<double>(step_);
-    skipped += theirs[5];
-  }
-  summary_.skipped_steps = static_cast<std::int64_t>(skipped);
-  write_step_lines(all, mine.size());
+  const double share = 1.0 / context_.size(), seconds = totals_.seconds;
+  std::vector<double> sums{
+      observer_.stop_requested() ? 1.0 : 0.0,
+      share * seconds,
+      seconds > 0 ? share * totals_.waited_s / seconds : 0,
+      seconds > 0 ? totals_.samples / seconds : 0,
+      step_ > 0 ? share * totals_.bytes_sent / static_cast<double>(step_) : 0,
+      totals_.skipped,
+  };
+  engines::all_reduce(context_.engine(), sums, context_.deadline());
+  summary_.time_s = sums[1];
+  summary_.wait_share = sums[2];
+  summary_.samples_per_s = sums[3];
+  summary_.bytes_sent_per_step = sums[4];
+  summary_.skipped_steps = static_cast<std::int64_t>(sums[5]);
+  average_records();
+  if (writes()) write_step_lines();
   records_.clear();
-  return stop;
+  return sums[0] > 0;
 }
 
 bool Loop::evaluate() {
@@ -250,7 +245,9 @@ bool Loop::evaluate() {
   auto sums = task_->evaluate(model);
   engines::all_reduce(context_.engine(), sums, context_.deadline());
   summary_.quality = task_->quality(sums);
-  if (writes()) {
+  const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
+  evaluated_ = step_;
+  if (writes() && is_new) {
     metrics_->append({{"kind", "evaluation"},
                       {"step", step_},
                       {"time_s", summary_.time_s},
@@ -265,11 +262,13 @@ bool Loop::evaluate() {
   return stop;
 }
 
-void Loop::checkpoint() {
-  flush();
+bool Loop::checkpoint() {
+  const bool stop = flush();
   base::Archive archive;
   archive.put_text("identity", identity_of(options_, context_.size()).dump());
   archive.put_value("step", step_);
+  archive.put_value("evaluated", evaluated_);
+  archive.put_value("train loss", summary_.train_loss);
   archive.put_value("totals", totals_);
   archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
   archive.put("model", model_.span());
@@ -277,6 +276,7 @@ void Loop::checkpoint() {
   optimizer_->save(archive);
   Checkpoints(context_, options_.out).write(step_, archive);
   context_.log().info("checkpoint after step {}", step_);
+  return stop;
 }
 
 Summary Loop::run() {
@@ -286,9 +286,13 @@ Summary Loop::run() {
     if (!take_step(step_)) context_.log().warn("step {}: non-finite gradient, update skipped", step_);
     ++step_;
     if (context_.rank() == 0) observer_.progress(step_, options_.steps);
-    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) stop = evaluate();
-    if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) checkpoint();
+    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
+      stop = evaluate();
+    else if (step_ % kFlushEvery == 0 && flush())
+      stop = true;
+    if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) stop = checkpoint() || stop;
   }
+  if (evaluated_ != step_) evaluate();
   return finish(step_ < options_.steps);
 }
 
@@ -308,7 +312,9 @@ Summary Loop::finish(bool interrupted) {
   summary_.memory = context_.engine().memory().held();
   if (!options_.out.empty()) {
     write_trace(context_, options_.out / "trace.json");
-    if (context_.rank() == 0) base::write_atomically(options_.out / "summary.json", to_json(summary_).dump(2) + "\n");
+    if (context_.rank() == 0)
+      base::write_atomically(options_.out / "summary.json",
+                             describe(summary_, options_, context_.engine().name(), context_.size()).dump(2) + "\n");
   }
   context_.wait(context_.engine().barrier(), "end");
   return summary_;

@@ -32,6 +32,8 @@ struct Summary {
 
 nlohmann::json to_json(const Summary& summary);
 Summary summary_from_json(const nlohmann::json& json);
+// The summary and how the run was made: what summary.json holds and `train --json` prints.
+nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers);
 
 // What the outside may want to see or say while a run goes on.
 struct Observer {

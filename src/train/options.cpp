@@ -17,4 +17,17 @@ nlohmann::json identity_of(const TrainOptions& options, int workers) {
   };
 }
 
+nlohmann::json pace_of(const TrainOptions& options) {
+  nlohmann::json fixed = nlohmann::json::array();
+  for (const FixedStraggler& straggler : options.pace.fixed)
+    fixed.push_back({{"worker", straggler.worker}, {"delay_s", straggler.delay.count()}});
+  return {
+      {"compute_s", options.pace.compute.count()},
+      {"jitter_sigma", options.pace.jitter_sigma},
+      {"random_stragglers", options.pace.random_stragglers},
+      {"random_delay_s", options.pace.random_delay.count()},
+      {"fixed_stragglers", fixed},
+  };
+}
+
 }  // namespace flockstep::train

@@ -34,4 +34,7 @@ struct TrainOptions {
 // What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
 nlohmann::json identity_of(const TrainOptions& options, int workers);
 
+// How long steps pretended to take, and who was late.
+nlohmann::json pace_of(const TrainOptions& options);
+
 }  // namespace flockstep::train

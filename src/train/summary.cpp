@@ -1,5 +1,6 @@
 #include "train/loop.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace flockstep::train {
@@ -23,18 +24,31 @@ nlohmann::json to_json(const Summary& summary) {
   };
 }
 
+nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers) {
+  nlohmann::json described = identity_of(options, workers);
+  described["engine"] = engine;
+  described["requested_steps"] = options.steps;
+  described["pace"] = pace_of(options);
+  described.update(to_json(summary));
+  return described;
+}
+
 Summary summary_from_json(const nlohmann::json& json) {
+  // JSON has no NaN: a diverged run's numbers come back as null.
+  const auto number = [&](const char* name) {
+    return json.at(name).is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at(name).get<double>();
+  };
   Summary summary;
   json.at("steps").get_to(summary.steps);
   json.at("interrupted").get_to(summary.interrupted);
   json.at("metric").get_to(summary.metric);
   json.at("lower_is_better").get_to(summary.lower_is_better);
-  json.at("quality").get_to(summary.quality);
-  json.at("train_loss").get_to(summary.train_loss);
-  json.at("time_s").get_to(summary.time_s);
-  json.at("samples_per_s").get_to(summary.samples_per_s);
-  json.at("wait_share").get_to(summary.wait_share);
-  json.at("bytes_sent_per_step").get_to(summary.bytes_sent_per_step);
+  summary.quality = number("quality");
+  summary.train_loss = number("train_loss");
+  summary.time_s = number("time_s");
+  summary.samples_per_s = number("samples_per_s");
+  summary.wait_share = number("wait_share");
+  summary.bytes_sent_per_step = number("bytes_sent_per_step");
   json.at("guards").at("skipped_steps").get_to(summary.skipped_steps);
   json.at("model_hash").get_to(summary.model_hash);
   json.at("replicas_equal").get_to(summary.replicas_equal);

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "flockstep/flockstep.h"
@@ -42,6 +44,39 @@ TEST(Synchronizer, aSpanOfAnotherLengthIsRefused) {
     std::vector<float> gradient(6);
     EXPECT_THROW(mean.after_backward(gradient), Error);
   });
+}
+
+TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
+  for (const std::string algorithm : {"mean", "local_sgd"}) {
+    const auto call = [](Synchronizer& synchronizer, std::vector<float>& values) -> std::string {
+      try {
+        synchronizer.after_backward(values);
+        synchronizer.after_update(values);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::deadline);
+        return error.what();
+      }
+      return "nothing was thrown";
+    };
+    launch({.engine = "threads", .workers = 2, .deadline_s = 0.2}, [&](Worker& worker) {
+      const std::map<std::string, std::string> every_step{{"period", "1"}}, none;
+      Synchronizer synchronizer(worker, algorithm, 3 << 20,
+                                algorithm == "mean" ? none : every_step);  // several buckets
+      if (worker.rank() == 0) return;                                      // never joins again
+      std::vector<float> values(3 << 20);
+      const std::string first = call(synchronizer, values);
+      EXPECT_EQ(call(synchronizer, values), first);
+    });
+  }
+}
+
+TEST(Synchronizer, anExceptionOfAnyKindEndsTheRun) {
+  EXPECT_THROW(launch({.engine = "threads", .workers = 2},
+                      [](Worker& worker) {
+                        if (worker.rank() == 1) throw 42;
+                        Synchronizer(worker, "mean", 5);
+                      }),
+               int);
 }
 
 TEST(Synchronizer, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {

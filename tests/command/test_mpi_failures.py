@@ -74,10 +74,12 @@ def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, victi
     begin = time.monotonic()
     os.kill(workers[victim], signal.SIGKILL)
     _, stderr = launcher.communicate(timeout=30)
-    assert time.monotonic() - begin < 5
     assert launcher.returncode != 0
     assert stderr.count("flockstep: ended by SIGTERM") == 1, stderr
-    assert not any(is_running(process) for process in workers.values())
+    while any(is_running(process) for process in workers.values()):  # mpirun may be a moment ahead of the last
+        assert time.monotonic() - begin < 5
+        time.sleep(0.02)
+    assert time.monotonic() - begin < 5
 
 
 def test_a_deadline_ends_all_processes_with_a_sentence(needs):

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from conftest import COMMAND, run, run_json
+from conftest import COMMAND, MPIRUN, run, run_json
 
 
 def lines_of(folder):
@@ -87,6 +87,57 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
     assert (out / "metrics.jsonl").read_bytes() == before
 
 
+def test_resuming_without_a_checkpoint_leaves_the_run_alone(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--steps", 10, "--out", out)
+    before = (out / "metrics.jsonl").read_bytes()
+    done = run("train", "--steps", 5, "--out", out, "--resume")
+    assert done.returncode == 2
+    assert "holds a run without a checkpoint" in done.stderr
+    assert (out / "metrics.jsonl").read_bytes() == before
+
+
+def test_resuming_a_finished_run_changes_nothing_and_more_steps_go_on(tmp_path):
+    out = tmp_path / "run"
+    kept = ["--checkpoint-every", 5, "--evaluate-every", 4, "--out", out]
+    first = run_json("train", "--steps", 10, *kept)
+    before = (out / "metrics.jsonl").read_bytes()
+    again = run_json("train", "--steps", 10, *kept, "--resume")
+    for same in ("model_hash", "quality", "train_loss", "steps"):
+        assert again[same] == first[same]
+    assert (out / "metrics.jsonl").read_bytes() == before
+    longer = run_json("train", "--steps", 20, *kept, "--resume")
+    assert longer["model_hash"] == run_json("train", "--steps", 20)["model_hash"]
+    evaluated = [line["step"] for line in lines_of(out) if line["kind"] == "evaluation"]
+    assert evaluated == sorted(set(evaluated))
+
+
+def test_workers_that_do_not_share_the_folder_are_told(needs, tmp_path):
+    needs("mpi")
+    train = [COMMAND, "train", "--steps", "10", "--checkpoint-every", "5", "--out", "run"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    both = [["--wdir", str(folder), "-n", "1", *train] for folder in (here, there)]
+    done = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "--out must be a folder that all workers share" in done.stderr
+    assert not (here / "run" / "checkpoint" / "latest").exists()
+
+
+def test_a_run_folder_says_what_run_it_was(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--steps", 5, "--workers", 2, "--straggler", "1x1ms", "--out", out)
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["task"], summary["algorithm"], summary["engine"], summary["workers"]) == (
+        "linear",
+        "mean",
+        "threads",
+        2,
+    )
+    assert summary["pace"]["random_stragglers"] == 1
+
+
 def test_resuming_another_run_is_refused(tmp_path):
     out = tmp_path / "run"
     run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
@@ -101,6 +152,10 @@ def test_a_config_file_gives_options_and_the_command_line_wins(tmp_path):
     result = run_json("train", "--config", config, "--seed", 5)
     assert (result["algorithm"], result["steps"], result["workers"], result["seed"]) == ("local_sgd", 12, 3, 5)
     assert result["algorithm_settings"] == {"period": "4"}
+    config.write_text("seed = 3\n[train]\nsteps = 7\n[compare]\nsteps = 9\n")
+    assert run_json("train", "--config", config)["steps"] == 7
+    config.write_text('out = ""\n')
+    assert "out in" in run("train", "--config", config).stderr
     config.write_text("stpes = 12\n")
     done = run("train", "--config", config)
     assert done.returncode == 2
@@ -147,6 +202,23 @@ def test_a_terminal_gets_a_progress_bar():
         shown += chunk
     assert process.wait() == 0
     assert b"50/50 steps" in shown
+
+
+def test_signals_reach_the_child_of_a_simulated_comparison(needs, tmp_path):
+    needs("sim")
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143)):
+        out = tmp_path / number.name
+        command = ["compare", "--engine", "sim", "--steps", "1000000", "--evaluate-every", "50", "--out", str(out)]
+        process = subprocess.Popen([COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
+        deadline = time.monotonic() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 2000):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        stdout, _ = process.communicate(timeout=30)  # returns only when the child has let go of the pipes, too
+        assert process.returncode == code
+        assert ("Interrupted" in stdout) == (number == signal.SIGINT)
 
 
 def test_ctrl_c_ends_cleanly_with_what_was_measured(tmp_path):

@@ -1,7 +1,9 @@
 """A wrong call gets one sentence on standard error that says what to change, exit code 2, and nothing else."""
 
+import subprocess
+
 import pytest
-from conftest import run
+from conftest import COMMAND, MPIRUN, run
 
 WRONG = [
     (["trian"], "unknown command 'trian' (did you mean train?)"),
@@ -22,7 +24,13 @@ WRONG = [
     (["train", "--algorithm", "local_sgd", "--local_sgd.period", "0"], "--local_sgd.period takes a whole number"),
     (["train", "--resume"], "add --out DIR"),
     (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
-    (["train", "--config", "/nowhere.toml"], "cannot read the config file /nowhere.toml"),
+    (["train", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
+    (["train", "--config", "/"], "cannot read /"),
+    (["train", "--compute-ms", "nan"], "--compute-ms"),
+    (["train", "--deadline", "nan"], "--deadline"),
+    (["train", "--seed", "-1"], "--seed"),
+    (["train", "--seed", "99999999999999999999999"], "--seed"),
+    (["bench", "kernels", "--workers", ","], "--workers takes numbers such as 8"),
     (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
     (["compare", "--algorithms", ","], "nothing to compare"),
     (["compare", "--seeds", "0"], "--seeds"),
@@ -55,6 +63,7 @@ def test_under_mpirun_the_sentence_comes_once(needs):
         (["train", "--algorithm", "maen"], "did you mean mean?"),
         (["train", "--batch", "10"], "cannot be split evenly over 3 workers"),
         (["train", "--workers", "5"], "mpirun"),
+        (["train", "--engine", "threads"], "the threads engine runs in one: drop mpirun, or use --engine mpi"),
         (["train", "--deterministic"], "deterministic mode needs the threads or the sim engine"),
     ]:
         done = run(*arguments, workers=3)
@@ -68,6 +77,29 @@ def test_a_wrong_call_on_sim_comes_from_its_child_once(needs):
     done = run("compare", "--engine", "sim", "--batch", "10")
     assert done.returncode == 2
     assert done.stderr == "flockstep: a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4\n"
+
+
+def test_a_wrong_call_of_one_process_is_told_by_that_process(needs):
+    needs("mpi")
+    right, wrong = (["-n", "1", COMMAND, "train", "--steps", "5", *more] for more in ([], ["--stpes", "6"]))
+    done = subprocess.run([*MPIRUN, *right, ":", *wrong], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "did you mean --steps?" in done.stderr
+
+
+def test_workers_that_cannot_be_started_are_told():
+    limited = f"ulimit -v 2000000; exec {COMMAND} train --steps 2 --workers 4000 --batch 4000"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "ask for fewer workers" in done.stderr or "memory" in done.stderr
+
+
+def test_a_result_that_cannot_be_written_fails_the_command():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "cannot write the result" in done.stderr
 
 
 def test_an_unwritable_folder_fails_the_run(tmp_path):

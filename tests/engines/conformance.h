@@ -29,6 +29,10 @@ inline void finish(Engine& engine, Operation& operation) {
 }
 inline void finish(Engine& engine, const Pending& operation) { finish(engine, *operation); }
 
+inline void finish_all(Engine& engine, std::vector<Pending>& operations) {
+  for (const Pending& operation : operations) finish(engine, operation);
+}
+
 // The number that worker `from` sends to worker `to` at `position`, in the `round`th exchange.
 inline std::uint32_t content(int round, int from, int to, std::size_t position) {
   std::uint32_t mixed =

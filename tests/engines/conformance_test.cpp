@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "engines/all_reduce.h"
 
@@ -128,7 +129,7 @@ TEST(Conformance, manyOperationsInFlightFinishInAnyOrderOfWaiting) {
     }
     if (engine.rank() % 2) std::reverse(exchanges.begin(), exchanges.end());
     for (auto& exchange : exchanges) exchange->finish_and_check(engine);
-    wait_all(engine, transfers, in_good_time(engine), "messages beside collectives");
+    finish_all(engine, transfers);
     for (int round = 0; round < kRounds; ++round)
       EXPECT_EQ(messages[static_cast<std::size_t>(round)], words(round, previous, engine.rank(), 500));
   });
@@ -152,7 +153,7 @@ TEST(Conformance, messagesMatchByTagWhateverTheOrder) {
         finish(engine, engine.receive(peer, tag, bytes(data)));
         EXPECT_EQ(data, words(tag, peer, engine.rank(), length(tag)));
       }
-    wait_all(engine, pending, in_good_time(engine), "sends");
+    finish_all(engine, pending);
   });
 }
 
@@ -170,7 +171,7 @@ TEST(Conformance, messagesOfOneTagKeepTheirOrder) {
       data.resize(1000);
       pending.push_back(engine.receive(previous, kMaximalTag, bytes(data)));
     }
-    wait_all(engine, pending, in_good_time(engine), "messages of one tag");
+    finish_all(engine, pending);
     for (int i = 0; i < kMessages; ++i)
       EXPECT_EQ(received[static_cast<std::size_t>(i)], words(i, previous, engine.rank(), 1000));
   });
@@ -216,6 +217,16 @@ TEST(Conformance, aControlWaitThatTimesOutLeavesTheEngineUsable) {
     EXPECT_FALSE(wait_for_control(engine, begin + Duration(0.03)).has_value());
     EXPECT_GE(engine.now() - begin, Duration(0.03));
     Exchange(engine, 9, 100).finish_and_check(engine);
+  });
+}
+
+TEST(Conformance, aWaitWhoseDeadlineHasPassedReturnsAtOnceAndAConditionMayThrow) {
+  on_every_worker([](Engine& engine) {
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(engine.wait_until([] { return false; }, engine.now()));
+    EXPECT_TRUE(engine.wait_until([] { return true; }, engine.now()));
+    EXPECT_THROW(engine.wait_until([]() -> bool { throw std::out_of_range("a condition"); }, in_good_time(engine)),
+                 std::out_of_range);
+    finish(engine, engine.barrier());
   });
 }
 
@@ -268,7 +279,7 @@ TEST(Conformance, agentsTalkWhileTheirWorkersRunCollectives) {
         const auto control = wait_for_control(engine, in_good_time(engine));
         ASSERT_TRUE(control.has_value());
         EXPECT_EQ(control->peer, previous);
-        wait_all(engine, pending, in_good_time(engine), "the agents' ring");
+        finish_all(engine, pending);
         EXPECT_EQ(received, words(100 + i, previous, engine.rank(), 2000));
       }
     });

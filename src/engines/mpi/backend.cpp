@@ -146,6 +146,9 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
   } catch (const std::exception& error) {
     engine.abandon(error);
     throw;
+  } catch (...) {
+    engine.abandon(std::runtime_error(fmt::format("worker {} failed", engine.rank())));
+    throw;
   }
   if (engine.broken()) return;  // and the worker chose to live with it
   engine.close();

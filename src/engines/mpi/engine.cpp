@@ -240,6 +240,8 @@ void MpiEngine::run_agent(const std::string& name, const std::function<void()>& 
   } catch (const std::exception& error) {
     record(Error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, error.what()),
                  "mpi"));
+  } catch (...) {
+    record(Error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed", name, rank_), "mpi"));
   }
   const std::lock_guard lock(vigils_mutex_);
   vigils_.erase(std::this_thread::get_id());

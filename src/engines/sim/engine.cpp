@@ -6,18 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/own_block.h"
 
 namespace flockstep::engines::sim {
-namespace {
-
-void copy_own(ConstBytes from, Bytes to) {
-  if (to.empty() || from.data() == to.data()) return;
-  base::check(from.size() == to.size(), "an own block of the same size on both sides");
-  std::memcpy(to.data(), from.data(), from.size());
-}
-
-}  // namespace
-
 class SimEngine::SendOperation final : public Operation {
  public:
   explicit SendOperation(std::shared_ptr<Message> message) : message_(std::move(message)) {}
@@ -91,7 +82,7 @@ Pending SimEngine::join(Collective::Part part) {
 Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
   const auto self = static_cast<std::size_t>(rank_), count = static_cast<std::size_t>(size());
   base::check(send.size() == count && receive.size() == count, "a block per worker");
-  copy_own(send[self], receive[self]);
+  copy_own_block(send[self], receive[self]);
   Collective::Part part;
   part.kind = Collective::Kind::all_to_all;
   part.send = Blocks(send);
@@ -105,7 +96,7 @@ Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const 
 Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
   const auto count = static_cast<std::size_t>(size());
   base::check(receive.size() == count, "a block per worker");
-  copy_own(mine, receive[static_cast<std::size_t>(rank_)]);
+  copy_own_block(mine, receive[static_cast<std::size_t>(rank_)]);
   Collective::Part part;
   part.kind = Collective::Kind::all_gather;
   part.send.add(mine, count);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "engines/threads/engine.h"
@@ -45,20 +46,31 @@ void launch(const std::string& name, const LaunchOptions& options, const WorkerM
   World world(options.workers, name,
               options.deterministic ? make_deterministic_scheduler(options.seed) : make_free_scheduler());
   FirstFailure failure;
-  for (int rank = 0; rank < options.workers; ++rank) world.scheduler().announce();
-
+  const auto work = [&](int rank) {
+    world.scheduler().enter(rank);
+    try {
+      ThreadsEngine engine(world, rank);
+      worker_main(engine);
+    } catch (const std::exception& error) {
+      failure.record(world, rank, std::current_exception(), error.what());
+    } catch (...) {
+      failure.record(world, rank, std::current_exception(), "an exception of an unknown kind");
+    }
+    world.scheduler().leave();
+  };
   std::vector<std::thread> workers;
   for (int rank = 0; rank < options.workers; ++rank) {
-    workers.emplace_back([&, rank] {
-      world.scheduler().enter(rank);
-      try {
-        ThreadsEngine engine(world, rank);
-        worker_main(engine);
-      } catch (const std::exception& error) {
-        failure.record(world, rank, std::current_exception(), error.what());
-      }
-      world.scheduler().leave();
-    });
+    const int id = world.scheduler().announce();
+    try {
+      workers.emplace_back(work, rank);
+    } catch (const std::system_error&) {
+      world.scheduler().retract(id);
+      const Error error(ErrorCode::unavailable,
+                        fmt::format("cannot start worker {} of {}: ask for fewer workers", rank + 1, options.workers),
+                        name);
+      failure.record(world, rank, std::make_exception_ptr(error), error.what());
+      break;
+    }
   }
   world.scheduler().start();
   for (auto& worker : workers) worker.join();

@@ -31,9 +31,9 @@ class ThreadsAgent final : public Agent {
           try {
             body();
           } catch (const std::exception& error) {
-            world_.fail(Error(ErrorCode::peer_lost,
-                              fmt::format("agent {} of worker {} failed: {}", name, rank_, error.what()),
-                              world_.name()));
+            fail(name, error.what());
+          } catch (...) {
+            fail(name, "an exception of an unknown kind");
           }
           done_.store(true, std::memory_order_release);
           world_.bell(rank_).ring();
@@ -50,6 +50,11 @@ class ThreadsAgent final : public Agent {
   bool done() override { return done_.load(std::memory_order_acquire); }
 
  private:
+  void fail(const std::string& name, std::string_view why) {
+    world_.fail(
+        Error(ErrorCode::peer_lost, fmt::format("agent {} of worker {} failed: {}", name, rank_, why), world_.name()));
+  }
+
   World& world_;
   const int rank_;
   const int id_;

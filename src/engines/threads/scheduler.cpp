@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -15,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 class FreeScheduler final : public Scheduler {
  public:
   int announce() override { return 0; }
+  void retract(int) override {}
   void start() override {}
   void enter(int) override {}
   void leave() override {}
@@ -44,6 +47,11 @@ class DeterministicScheduler final : public Scheduler {
     const std::lock_guard lock(mutex_);
     fibers_.emplace_back();
     return static_cast<int>(fibers_.size()) - 1;
+  }
+
+  void retract(int id) override {
+    const std::lock_guard lock(mutex_);
+    fibers_[index(id)].state = State::gone;
   }
 
   void start() override {
@@ -81,6 +89,7 @@ class DeterministicScheduler final : public Scheduler {
     fiber.deadline = deadline;
     hand_on();
     sleep_until_chosen(lock, self);
+    if (fiber.thrown) std::rethrow_exception(std::exchange(fiber.thrown, nullptr));
     return fiber.was_ready;
   }
 
@@ -91,6 +100,7 @@ class DeterministicScheduler final : public Scheduler {
     const std::function<bool()>* ready = nullptr;
     base::Time deadline{};
     bool was_ready = false;
+    std::exception_ptr thrown;
     std::condition_variable chosen;
   };
   static constexpr int kNobody = -1;
@@ -106,7 +116,7 @@ class DeterministicScheduler final : public Scheduler {
     std::vector<int> candidates;
     for (int id = 0; id < static_cast<int>(fibers_.size()); ++id) {
       Fiber& fiber = fibers_[index(id)];
-      if (fiber.state == State::waiting && (*fiber.ready)()) wake(fiber, true);
+      if (fiber.state == State::waiting) test(fiber);
       if (fiber.state == State::runnable) candidates.push_back(id);
     }
     if (candidates.empty()) candidates = wake_the_earliest();
@@ -116,6 +126,19 @@ class DeterministicScheduler final : public Scheduler {
     }
     current_ = candidates[random_.below(static_cast<std::uint32_t>(candidates.size()))];
     fibers_[index(current_)].chosen.notify_one();
+  }
+
+  // What the condition throws is its owner's to see, not the one's who happens to hold the turn.
+  void test(Fiber& fiber) {
+    try {
+      if ((*fiber.ready)())
+        wake(fiber, true);
+      else if (fiber.deadline <= now_)
+        wake(fiber, false);
+    } catch (...) {
+      fiber.thrown = std::current_exception();
+      wake(fiber, false);
+    }
   }
 
   // Nobody can run: the clock jumps to the first deadline.

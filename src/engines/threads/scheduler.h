@@ -20,9 +20,10 @@ class Scheduler {
 
   // A thread is announced before it starts, so that its place in the order does not depend on when it comes up.
   virtual int announce() = 0;
-  virtual void start() = 0;        // everybody announced so far may go
-  virtual void enter(int id) = 0;  // first call of an announced thread
-  virtual void leave() = 0;        // its last
+  virtual void retract(int id) = 0;  // an announced thread will not come up after all
+  virtual void start() = 0;          // everybody announced so far may go
+  virtual void enter(int id) = 0;    // first call of an announced thread
+  virtual void leave() = 0;          // its last
 
   virtual base::Time now() const = 0;
   // A point at which another thread may go first.
