@@ -34,7 +34,8 @@ int complain(const std::string& sentence, int code) {
   if (!sentence.empty()) fmt::print(stderr, "flockstep: {}\n", sentence);
   if (launched()) {
     std::this_thread::sleep_for(kStay);
-    std::_Exit(code);  // without MPI_Finalize, which would wait for the others
+    if (code == kFailedRun) engines::mpi::abort_all(code);  // peers may be waiting for this process
+    std::_Exit(code);                                       // without MPI_Finalize, which would wait for the others
   }
   return code;
 }

@@ -80,7 +80,7 @@ constexpr Plan plan(std::size_t tiles) {
   constexpr std::size_t kRun = kChain * kLanes;
   if (tiles == 1) return {2 * kRun, 4, 0, 4 * kRun};
   if (tiles == 2) return {2 * kRun, 2, 4, 2 * kRun};
-  if (tiles <= 4) return {kRun, 0, 4, 4 * kRun};
+  if (tiles <= 4) return {kRun, 0, 4, kRun};
   return {2 * kRun, 0, 2, 4 * kRun};
 }
 
