@@ -55,7 +55,7 @@ asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 tsan: ## all C++ tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory preset=tsan build
-	@TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:halt_on_error=1 \
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:halt_on_error=1:history_size=7 \
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
 
 minimal: ## build and test without MPI, SimGrid and torch

@@ -73,6 +73,16 @@ def test_a_killed_run_of_mean_resumes_on_free_threads_too(tmp_path):
     assert resumed["model_hash"] == whole["model_hash"]
 
 
+def test_deterministic_threads_give_the_same_files_byte_for_byte(tmp_path):
+    for folder in ("first", "second"):
+        run_json(
+            *["train", "--workers", 4, "--steps", 30, "--algorithm", "local_sgd", "--deterministic"],
+            *["--straggler", "2x320ms", "--jitter", "lognormal:0.3", "--compute-ms", 10, "--out", tmp_path / folder],
+        )
+    for name in ("metrics.jsonl", "trace.json", "summary.json"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
+
+
 def test_a_truncated_checkpoint_is_refused(tmp_path):
     out = tmp_path / "run"
     run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
