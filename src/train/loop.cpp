@@ -48,6 +48,7 @@ class Loop {
 
  private:
   void resume_or_begin();
+  void require_same_run(const nlohmann::json& saved) const;
   bool take_step(std::int64_t step);  // false when a guard skipped the update
   double compute_gradient(std::int64_t step);
   // These three return true when somebody asked to stop.
@@ -110,12 +111,7 @@ void Loop::resume_or_begin() {
   std::optional<base::Archive> archive;
   if (options_.resume) archive = Checkpoints(context_, options_.out).read_latest();
   if (archive) {
-    const std::string identity = identity_of(options_, context_.size()).dump();
-    const auto saved = archive->get_text("identity");
-    if (saved != identity)
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("{} holds a different run ({}), so this one ({}) cannot continue it",
-                              options_.out.string(), saved, identity));
+    require_same_run(nlohmann::json::parse(archive->get_text("identity")));
     step_ = archive->get_value<std::int64_t>("step");
     evaluated_ = archive->get_value<std::int64_t>("evaluated");
     summary_.train_loss = archive->get_value<double>("train loss");
@@ -133,6 +129,15 @@ void Loop::resume_or_begin() {
     base::make_directory(options_.out);
     metrics_ = std::make_unique<MetricsFile>(options_.out / "metrics.jsonl", keep);
   }
+}
+
+void Loop::require_same_run(const nlohmann::json& saved) const {
+  const nlohmann::json mine = identity_of(options_, context_.size());
+  for (const auto& [name, value] : mine.items())
+    if (!saved.contains(name) || saved[name] != value)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} holds a run with {} {}, which one with {} cannot continue: start it like the first",
+                              options_.out.string(), name, saved.value(name, nlohmann::json()).dump(), value.dump()));
 }
 
 double Loop::compute_gradient(std::int64_t step) {

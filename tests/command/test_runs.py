@@ -153,7 +153,7 @@ def test_resuming_another_run_is_refused(tmp_path):
     run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
     done = run("train", "--steps", 20, "--out", out, "--resume", "--seed", 2)
     assert done.returncode == 2
-    assert "holds a different run" in done.stderr
+    assert "holds a run with seed 1, which one with 2 cannot continue" in done.stderr
 
 
 def test_a_config_file_gives_options_and_the_command_line_wins(tmp_path):
