@@ -13,7 +13,6 @@ class Parts {
 
   std::size_t begin(std::size_t part) const { return part * share_ + std::min(part, larger_); }
   std::size_t size(std::size_t part) const { return share_ + (part < larger_ ? 1 : 0); }
-  std::size_t largest() const { return size(0); }
 
   template <typename T>
   std::span<T> of(std::span<T> whole, std::size_t part) const {

@@ -32,8 +32,8 @@ TEST(Parts, coverTheWholeInOrderWithSizesThatDifferByAtMostOne) {
       std::size_t next = 0;
       for (std::size_t part = 0; part < count; ++part) {
         EXPECT_EQ(parts.begin(part), next);
-        EXPECT_LE(parts.size(part), parts.largest());
-        EXPECT_GE(parts.size(part) + 1, parts.largest());
+        EXPECT_LE(parts.size(part), parts.size(0));
+        EXPECT_GE(parts.size(part) + 1, parts.size(0));
         next += parts.size(part);
       }
       EXPECT_EQ(next, total);

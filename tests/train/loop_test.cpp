@@ -143,6 +143,15 @@ TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
   EXPECT_EQ(next, 31);
 }
 
+TEST_F(LoopTest, aRequestToStopIsHeardLongBeforeADistantEvaluation) {
+  options_.steps = options_.evaluate_every = 100000;
+  std::atomic<int> asked{0};  // by both workers at the start, when the answer is still no
+  const Summary summary = run(2, {[](std::int64_t, std::int64_t) {}, [&] { return ++asked > 2; }});
+  EXPECT_EQ(summary.steps, 250);
+  EXPECT_TRUE(summary.interrupted);
+  EXPECT_NEAR(summary.quality, 0.5, 1e-5);  // evaluated where it stopped
+}
+
 TEST_F(LoopTest, aDamagedCheckpointIsRefusedAndSoIsAnotherRunsCheckpoint) {
   options_.out = folder_;
   options_.checkpoint_every = 10;
