@@ -15,18 +15,15 @@
 #include <string_view>
 
 #include "kernels/types.h"
+#include "math/packed.h"
 
 namespace flockstep::kernels {
 
-// Where K_ij is kept in a packed Gram matrix: its lower triangle row by row, K_00, K_10, K_11, K_20, ... The matrix is
-// symmetric, so the order of i and j does not matter.
-constexpr std::size_t packed_index(std::size_t i, std::size_t j) {
-  return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
-}
-constexpr std::size_t packed_size(std::size_t workers) { return workers * (workers + 1) / 2; }
+using math::packed_index;
+using math::packed_size;
 
-// K_ij = <g_i, g_j> of P >= 1 rows of n numbers each; K has packed_size(P) places. Quadratic in P: above P = 64 the
-// rules that need only row sums should use row_statistics.
+// K_ij = <g_i, g_j> of P >= 1 rows of n numbers each; K has math::packed_size(P) places. Quadratic in P: above P = 64
+// the rules that need only row sums should use row_statistics.
 void gram(std::span<const float* const> rows, std::size_t n, std::span<double> K);
 void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K);
 void gram(std::span<const Half* const> rows, std::size_t n, std::span<double> K);

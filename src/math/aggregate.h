@@ -1,0 +1,54 @@
+// What stands around every gradient rule: the guards of a step gone wrong, and the magnitude of the result.
+// Pure, as the rules are.
+#pragma once
+
+#include <string_view>
+
+#include "math/rule.h"
+
+namespace flockstep::math {
+
+// How large the result is, whatever its direction.
+enum class Magnitude {
+  own,          // as the rule gives it
+  mean_norm,    // the norm of the plain mean gradient: a learning rate tuned for averaging stays valid
+  median_norm,  // the median worker's norm
+};
+
+// What becomes of a step in which a worker's gradient holds NaN or infinity.
+enum class NonFinite {
+  propagate,  // everybody gets a non-finite result, so that a gradient scaler backs off everywhere
+  exclude,    // that worker is left out of this step
+};
+
+struct AggregateOptions {
+  Magnitude magnitude = Magnitude::own;
+  NonFinite non_finite = NonFinite::propagate;
+  double eps = 1e-8;
+};
+
+enum class Event { none, non_finite, all_zero, unsafe };
+std::string_view to_string(Event event);
+
+struct Decision {
+  Event event = Event::none;
+  std::vector<double> c;       // one per worker; zeros where a worker is left out or the result is zero
+  std::vector<double> memory;  // the rule's, after this step: as it was before unless event is none
+  // The result's norm has to be brought to this one by whoever has the result, because row sums do not tell its norm.
+  // Nothing where c is already scaled or `own` was asked for.
+  std::optional<double> norm;
+  bool propagates = false;  // the result is non-finite everywhere, whatever c says
+};
+
+// What has to be known of the gradients for this rule and these options.
+Need needed(const Rule& rule, const AggregateOptions& options);
+
+// The workers whose q_i is finite.
+std::vector<std::size_t> finite_workers(const Statistics& statistics);
+
+// One step. Where workers have to be excluded and only row sums are known, the caller must have taken the sums over the
+// finite workers alone (their d and q are then right, and the others' q still says that they are not finite).
+Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
+                const std::vector<double>& memory);
+
+}  // namespace flockstep::math

@@ -1,0 +1,40 @@
+// A gradient rule is a pure function: (statistics of one step, memory) -> (coefficients c, memory after it), and the
+// result of the step is sum_i c_i g_i. It knows nothing of engines, buckets or threads, and checks nothing: aggregate.h
+// puts the guards and the magnitude around it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "math/statistics.h"
+
+namespace flockstep::math {
+
+// What the numbers of a rule's memory belong to, which decides what becomes of them with other workers.
+enum class Belonging {
+  nobody,    // the rule has no memory
+  position,  // to places in an order: another number of workers re-samples it by interpolation
+  worker,    // to one worker each: it stays with those that stay
+};
+
+struct Outcome {
+  std::vector<double> c;       // one per worker
+  std::vector<double> memory;  // after this step; empty where the rule has none
+};
+
+struct Rule {
+  Need need = Need::nothing;
+  Belonging belonging = Belonging::nobody;
+  bool uses_weights = false;
+  // Nothing where there is no safe normalisation (sum(a) <= 1e-6 * sum|a|, or every weight zero). `memory` is empty
+  // before the first step.
+  std::function<std::optional<Outcome>(const Statistics&, const std::vector<double>& memory)> apply;
+};
+
+// Memory for another number of workers. By position: linear interpolation between the places, ends kept. By worker, or
+// from nothing to nothing: empty, the rule starts anew.
+std::vector<double> resample(const std::vector<double>& memory, Belonging belonging, std::size_t workers);
+
+}  // namespace flockstep::math

@@ -1,0 +1,39 @@
+// What a gradient rule is told about one step: how the workers' gradients lie to each other, never the gradients.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "math/packed.h"
+
+namespace flockstep::math {
+
+// How much of the Gram matrix K_ij = <g_i, g_j> a rule looks at; each includes what stands before it.
+enum class Need { nothing, row_sums, matrix };
+
+struct Statistics {
+  std::vector<double> K;        // packed; empty where no more than row sums were taken
+  std::vector<double> d;        // d_i = sum_j K_ij = <g_i, sum_j g_j>; empty where nothing was taken
+  std::vector<double> q;        // q_i = K_ii = ||g_i||^2
+  std::vector<double> weights;  // w_i >= 0, how much worker i counts: its number of samples
+
+  std::size_t workers() const { return weights.size(); }
+  bool has_matrix() const { return !K.empty(); }
+  double at(std::size_t i, std::size_t j) const { return K[packed_index(i, j)]; }
+
+  static Statistics none(std::vector<double> weights);
+  static Statistics of_row_sums(std::vector<double> d, std::vector<double> q, std::vector<double> weights);
+  static Statistics of_matrix(std::vector<double> K, std::vector<double> weights);  // d and q follow from K
+
+  // The same for these workers alone, in this order. Needs the matrix: row sums hold those left out, too.
+  Statistics of(std::span<const std::size_t> workers) const;
+};
+
+// ||sum_i c_i g_i||^2 = c'Kc, never below zero.
+double square_norm(const Statistics& statistics, std::span<const double> c);
+
+// U_ij = K_ij / (n_i n_j) with n_i = sqrt(K_ii) + eps: the cosines between the workers' gradients, packed.
+std::vector<double> cosines(const Statistics& statistics, double eps);
+
+}  // namespace flockstep::math
