@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "flockstep/error.h"
 #include "flockstep/version.h"
@@ -51,21 +52,45 @@ class Worker {
 // Runs `body` once per worker of this process and returns when all are done. Throws what the first failing one threw.
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body);
 
+// What the last gradient step told about the workers; the same on all of them. Lists have one number per worker, and
+// are empty where the rule had no need to look (option watch = always makes it look).
+struct StepReport {
+  std::vector<double> coefficients;  // what each gradient was multiplied by
+  std::vector<double> norms;
+  std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
+  std::string event;              // the guard that fired: "non_finite", "all_zero", "unsafe"; else "none"
+};
+
 // An algorithm's two hooks around a local optimizer. Collective: all workers make the same calls in the same order.
 class Synchronizer {
  public:
-  // `algorithm` and its `options` as in `flockstep algorithms`, such as "local_sgd" with {{"period", "4"}}. Throws
+  // `algorithm` and its `options` as in `flockstep algorithms`, such as "adacons" with {{"beta", "0.9"}}. Throws
   // Error{mismatch} naming the ranks if workers disagree on either or on the number of parameters.
   Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
+               const std::map<std::string, std::string>& options = {});
+  // The same with the sizes of the tensors that lie one behind the other in the span, for granularity = tensor.
+  Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
                const std::map<std::string, std::string>& options = {});
   ~Synchronizer();
   Synchronizer(Synchronizer&&) noexcept;
   Synchronizer& operator=(Synchronizer&&) noexcept;
 
-  void after_backward(std::span<float> gradient);
+  // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
+  // In the same order on every worker, every number once; until after_backward returns nobody else may touch them.
+  void ready(std::span<float> gradient, std::size_t begin, std::size_t size);
+  // Turns everybody's gradients into the result. `weight` is the number of samples behind this one, for weighted_mean.
+  void after_backward(std::span<float> gradient, double weight = 1);
+  // For sharded training: only this worker's part of the result, a contiguous range of `gradient`, in place; parts
+  // differ in size by at most one number. The rest of `gradient` is left unspecified. Gradient rules only.
+  std::span<float> reduce_scatter(std::span<float> gradient, double weight = 1);
+
   void after_update(std::span<float> model);
   // Makes the models of all workers equal: call it at the end.
   void consolidate(std::span<float> model);
+
+  StepReport report() const;
+  // What is suspicious about the workers so far, a sentence each, such as "worker 2 points against the others ...".
+  std::vector<std::string> findings() const;
 
  private:
   struct Implementation;

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
+#include "algorithms/report.h"
 #include "base/archive.h"
 #include "base/settings.h"
 #include "runtime/context.h"
@@ -20,9 +22,14 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
-  // Where the whole gradient is there at once, finish_gradient alone will do.
+  // Where the whole gradient is there at once, finish_gradient alone will do. `weight` is how much this worker's
+  // gradient counts: the number of samples behind it.
   virtual void bucket_ready(std::size_t /*bucket*/, std::span<float> /*gradient*/) {}
-  virtual void finish_gradient(std::span<float> /*gradient*/) {}
+  virtual void finish_gradient(std::span<float> /*gradient*/, double /*weight*/) {}
+
+  // For sharded training: only the part of the result that this worker owns, one contiguous range of the gradient. The
+  // rest of `gradient` is left in an unspecified state. Throws Error{bad_input} where gradients stay local.
+  virtual std::span<float> reduce_scatter(std::span<float> gradient, double weight);
 
   // Model hook: `step` counts the local updates before this one.
   virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
@@ -32,9 +39,14 @@ class Algorithm {
   // A blocking average that makes all replicas equal: at the end of a run. Nothing where they always are.
   virtual void consolidate(std::span<float> /*model*/) {}
 
-  // What a resumed run needs beyond the model.
+  // What the last step told about the workers, the same on all of them; null where nobody looks at gradients.
+  virtual const GradientReport* report() const { return nullptr; }
+  virtual GuardCounts guards() const { return {}; }
+
+  // What a resumed run needs beyond the model. Restoring returns what had to be re-made for another number of workers,
+  // in one sentence; empty where all is as it was.
   virtual void save(base::Archive& /*archive*/) const {}
-  virtual void restore(const base::Archive& /*archive*/) {}
+  virtual std::string restore(const base::Archive& /*archive*/) { return ""; }
 };
 
 struct AlgorithmInputs {

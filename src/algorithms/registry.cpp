@@ -3,7 +3,7 @@
 #include <array>
 
 #include "algorithms/local_sgd.h"
-#include "algorithms/mean.h"
+#include "algorithms/rules.h"
 #include "base/names.h"
 
 namespace flockstep::algorithms {
@@ -11,7 +11,10 @@ namespace flockstep::algorithms {
 std::string_view to_string(Family family) { return family == Family::gradient ? "gradient" : "model"; }
 
 std::span<const AlgorithmRow> algorithms() {
-  static const std::array<AlgorithmRow, 2> rows{mean_row(), local_sgd_row()};
+  static const std::array<AlgorithmRow, 8> rows{
+      mean_row(),   weighted_mean_row(),       normalized_mean_row(),  adacons_row(),
+      adasum_row(), direction_consensus_row(), geometric_median_row(), local_sgd_row(),
+  };
   return rows;
 }
 

@@ -1,20 +1,17 @@
 // The public interface in include/flockstep/flockstep.h, over engines and algorithms.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
+#include "algorithms/worker.h"
 #include "engines/registry.h"
-#include "flockstep/flockstep.h"
+#include "math/watch.h"
 #include "runtime/gather.h"
+#include "runtime/ready_buckets.h"
 
 namespace flockstep {
-
-class Worker::Implementation {
- public:
-  Implementation(engines::Engine& engine, double deadline_s) : context(engine, base::Duration(deadline_s)) {}
-  runtime::Context context;
-};
 
 int Worker::rank() const { return implementation_.context.rank(); }
 int Worker::size() const { return implementation_.context.size(); }
@@ -32,8 +29,8 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
 struct Synchronizer::Implementation {
   static constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
 
-  Implementation(runtime::Context& context, std::size_t parameters)
-      : layout(parameters, kBucketFloats), context(context) {}
+  Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors)
+      : layout(tensors, kBucketFloats), context(context), ready(layout) {}
 
   void check_size(std::span<float> values) const {
     if (values.size() != layout.size())
@@ -41,23 +38,36 @@ struct Synchronizer::Implementation {
                                                     values.size(), layout.size()));
   }
 
+  void look() {
+    if (const auto* report = algorithm->report(); report && !report->statistics.q.empty())
+      watch.observe(step, report->statistics);
+    ++step;
+  }
+
   runtime::Layout layout;
   runtime::Context& context;
+  runtime::ReadyBuckets ready;
   base::Settings settings;
   std::unique_ptr<algorithms::Algorithm> algorithm;
-  std::int64_t step = 0;
+  math::Watch watch;
+  std::int64_t step = 0, updates = 0;
 };
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
                            const std::map<std::string, std::string>& options)
-    : implementation_(std::make_unique<Implementation>(worker.implementation().context, parameters)) {
+    : Synchronizer(worker, algorithm, std::vector<std::size_t>{parameters}, options) {}
+
+Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
+                           const std::map<std::string, std::string>& options)
+    : implementation_(std::make_unique<Implementation>(worker.implementation().context, tensors)) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
   Implementation& mine = *implementation_;
   mine.settings = {options.begin(), options.end()};
   row.check(mine.settings);
   runtime::check_agreement(mine.context, {{"algorithm", std::string(algorithm)},
                                           {"options", nlohmann::json(mine.settings).dump()},
-                                          {"parameters", std::to_string(parameters)}});
+                                          {"parameters", std::to_string(mine.layout.size())},
+                                          {"tensors", nlohmann::json(tensors).dump()}});
   mine.algorithm = row.make({mine.context, mine.layout, mine.settings});
 }
 
@@ -65,19 +75,59 @@ Synchronizer::~Synchronizer() = default;
 Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
 Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
-void Synchronizer::after_backward(std::span<float> gradient) {
+void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
+  Implementation& mine = *implementation_;
+  mine.check_size(gradient);
+  if (begin > gradient.size() || size > gradient.size() - begin)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("numbers {} to {} are not all in a gradient of {}", begin, begin + size, gradient.size()));
+  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.algorithm->bucket_ready(bucket, gradient);
+}
+
+void Synchronizer::after_backward(std::span<float> gradient, double weight) {
+  Implementation& mine = *implementation_;
+  mine.check_size(gradient);
+  if (mine.ready.any_ready() && !mine.ready.all_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready and the rest was not: announce all "
+                "of it, or nothing");
+  mine.algorithm->finish_gradient(gradient, weight);
+  mine.ready.begin();
+  mine.look();
+}
+
+std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
   implementation_->check_size(gradient);
-  implementation_->algorithm->finish_gradient(gradient);
+  const auto own = implementation_->algorithm->reduce_scatter(gradient, weight);
+  implementation_->look();
+  return own;
 }
 
 void Synchronizer::after_update(std::span<float> model) {
   implementation_->check_size(model);
-  implementation_->algorithm->after_update(implementation_->step++, model);
+  implementation_->algorithm->after_update(implementation_->updates++, model);
 }
 
 void Synchronizer::consolidate(std::span<float> model) {
   implementation_->check_size(model);
   implementation_->algorithm->consolidate(model);
+}
+
+StepReport Synchronizer::report() const {
+  StepReport result;
+  const auto* const report = implementation_->algorithm->report();
+  if (!report) return result;
+  result.event = math::to_string(report->event);
+  result.coefficients = report->coefficients;
+  for (const double square : report->statistics.q) result.norms.push_back(std::sqrt(square));
+  result.agreement = math::agreement(report->statistics);
+  return result;
+}
+
+std::vector<std::string> Synchronizer::findings() const {
+  std::vector<std::string> sentences;
+  for (const math::Finding& finding : implementation_->watch.findings()) sentences.push_back(finding.sentence);
+  return sentences;
 }
 
 }  // namespace flockstep

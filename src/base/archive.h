@@ -37,6 +37,14 @@ class Archive {
     return value;
   }
 
+  // A block of any length that is a multiple of T's; throws Error{bad_file} otherwise.
+  template <typename T>
+  std::vector<T> get_vector(const std::string& name) const {
+    std::vector<T> values(size_of(name) / sizeof(T));
+    get(name, std::span<T>(values));
+    return values;
+  }
+
   void put_text(const std::string& name, const std::string& text) { put(name, std::span(text)); }
   std::string get_text(const std::string& name) const;
 
@@ -46,6 +54,7 @@ class Archive {
  private:
   void put_block(const std::string& name, std::span<const std::byte> bytes);
   const std::vector<std::byte>& block(const std::string& name) const;
+  std::size_t size_of(const std::string& name) const { return block(name).size(); }
   void copy_block(const std::string& name, std::span<std::byte> target) const;
 
   std::map<std::string, std::vector<std::byte>> blocks_;

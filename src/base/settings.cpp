@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -11,6 +12,14 @@
 
 namespace flockstep::base {
 namespace {
+
+// The number that is the whole of `text`.
+std::optional<double> number_in(std::string_view text) {
+  double value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 // `Number` parsed from the whole of `text` and inside [least, most], or the sentence that says what is allowed.
 template <typename Number>
@@ -59,6 +68,26 @@ std::int64_t SettingsReader::integer(std::string_view name, std::int64_t least, 
 
 double SettingsReader::real(std::string_view name, double least, double most) const {
   return parse_real(fmt::format("--{}.{}", owner_, name), text(name), least, most);
+}
+
+double SettingsReader::below_one(std::string_view name) const {
+  const std::string given = text(name), what = fmt::format("--{}.{}", owner_, name);
+  if (const auto value = number_in(given); value && *value >= 0 && *value < 1) return *value;
+  throw Error(ErrorCode::bad_input, fmt::format("{} takes a number from 0 to below 1, not '{}'", what, given));
+}
+
+double SettingsReader::positive(std::string_view name) const {
+  const std::string given = text(name), what = fmt::format("--{}.{}", owner_, name);
+  if (const auto value = number_in(given); value && *value > 0 && std::isfinite(*value)) return *value;
+  throw Error(ErrorCode::bad_input, fmt::format("{} takes a number above 0, not '{}'", what, given));
+}
+
+void SettingsReader::refuse_word(std::string_view name, std::string_view given,
+                                 std::span<const std::string_view> known) const {
+  std::string allowed;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    allowed += fmt::format("{}{}", i == 0 ? "" : i + 1 == known.size() ? " or " : ", ", known[i]);
+  throw Error(ErrorCode::bad_input, fmt::format("--{}.{} takes {}, not '{}'", owner_, name, allowed, given));
 }
 
 }  // namespace flockstep::base

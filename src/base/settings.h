@@ -4,11 +4,13 @@
 // reads it through a SettingsReader, whose sentences name the option and the allowed range.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 
@@ -20,6 +22,13 @@ struct OptionSpec {
   std::string_view help;
 };
 
+// A word that users write and what it stands for.
+template <typename Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+
 using Settings = std::map<std::string, std::string, std::less<>>;
 
 class SettingsReader {
@@ -29,9 +38,25 @@ class SettingsReader {
 
   std::int64_t integer(std::string_view name, std::int64_t least, std::int64_t most) const;
   double real(std::string_view name, double least, double most) const;
+  double below_one(std::string_view name) const;  // 0 <= value < 1
+  double positive(std::string_view name) const;   // finite and > 0
+
+  // One of a few words, each of which stands for a value.
+  template <typename Value, std::size_t N>
+  Value choice(std::string_view name, const std::array<Choice<Value>, N>& choices) const {
+    const std::string given = text(name);
+    std::vector<std::string_view> names;
+    for (const auto& [known, value] : choices) {
+      if (known == given) return value;
+      names.push_back(known);
+    }
+    refuse_word(name, given, names);
+  }
 
  private:
   std::string text(std::string_view name) const;
+  [[noreturn]] void refuse_word(std::string_view name, std::string_view given,
+                                std::span<const std::string_view> known) const;
 
   std::string owner_;
   std::span<const OptionSpec> specs_;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "bench/adacons.h"
 #include "bench/kernels.h"
-#include "bench/mean.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
@@ -17,7 +17,8 @@ namespace {
 struct BenchFlags {
   std::string name;
   std::string workers;
-  std::string engine = "mpi";
+  std::string engine = "auto", wire = "float32";
+  double compute_ms = 100;
   std::size_t floats = 25'600'000;
   std::int64_t bucket_kib = 4096;
   std::size_t rounds = 15;
@@ -82,25 +83,37 @@ int bench_kernels(const BenchFlags& flags) {
   return 0;
 }
 
-int bench_mean(const BenchFlags& flags) {
-  bench::MeanBenchOptions options;
-  options.engine = flags.engine;
-  options.launch.workers =
-      flags.workers.empty() ? 0 : static_cast<int>(base::parse_integer("--workers", flags.workers, 1, 1 << 20));
+int bench_adacons(const BenchFlags& flags) {
+  bench::AdaConsBenchOptions options;
+  options.engine = resolve_engine(flags.engine);
+  const bool is_mpi = options.engine == "mpi";
+  options.launch.workers = flags.workers.empty()
+                               ? (is_mpi ? 0 : 4)
+                               : static_cast<int>(base::parse_integer("--workers", flags.workers, 1, 1 << 20));
   options.floats = flags.floats;
   options.bucket_kib = flags.bucket_kib;
+  options.wire = flags.wire;
+  options.compute_ms = flags.compute_ms;
   options.harness.rounds = flags.rounds;
-  const bench::MeanBench result = bench::run_mean_bench(options);
+  const bench::AdaConsBench result = bench::run_adacons_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
     fmt::print("{} workers on {}, {} floats; medians and quartiles of the slowest worker\n", result.workers,
-               flags.engine, flags.floats);
-    Table table({"operation", "ms", "time / all-reduce"});
-    table.add({"mean, one pass", milliseconds(result.mean_seconds), ratio(result.a5.spread)});
-    table.add({"the engine's all-reduce", milliseconds(result.all_reduce_seconds), "1"});
+               options.engine, flags.floats);
+    Table table({"operation", "ms"});
+    table.add({"adacons, one pass", milliseconds(result.one_pass_seconds)});
+    table.add({"adacons, two all-reduces as published", milliseconds(result.two_all_reduces_seconds)});
+    table.add({result.own_ring ? "a ring all-reduce (the engine has none)" : "the engine's own all-reduce",
+               milliseconds(result.all_reduce_seconds)});
+    table.add({"mean, one pass", milliseconds(result.mean_seconds)});
+    if (flags.compute_ms > 0) {
+      table.add({fmt::format("exposed after {:.4g} ms of backward", flags.compute_ms),
+                 milliseconds(result.exposed_after_seconds)});
+      table.add({"exposed when overlapped with it", milliseconds(result.exposed_overlapped_seconds)});
+    }
     fmt::print("{}\n", table.text());
   }
-  print_targets({result.a5}, flags.json);
+  print_targets(result.targets, flags.json);
   return 0;
 }
 
@@ -111,7 +124,8 @@ struct BenchRow {
 };
 constexpr std::array<BenchRow, 2> kBenches{{
     {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1)", bench_kernels},
-    {"mean", "gradient averaging against the engine's own all-reduce (A5); start it with mpirun", bench_mean},
+    {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
+     bench_adacons},
 }};
 
 }  // namespace
@@ -122,13 +136,18 @@ void add_bench(CLI::App& app, Action& chosen) {
   std::string names;
   for (const BenchRow& row : kBenches) names += fmt::format("\n  {:8} {}", row.name, row.description);
   command.add_option("NAME", flags->name, "which:" + names)->required();
-  command.add_option("--workers", flags->workers, "P [kernels: 8,16,32; mean: what mpirun started]");
-  command.add_option("--engine", flags->engine, "mean: the engine")->capture_default_str();
-  command.add_option("--floats", flags->floats, "mean: length of the gradient")
+  command.add_option("--workers", flags->workers, "P [kernels: 8,16,32; adacons: 4, or what mpirun started]");
+  command.add_option("--engine", flags->engine, "adacons: the engine; auto: mpi under mpirun, else threads")
+      ->capture_default_str();
+  command.add_option("--floats", flags->floats, "adacons: length of the gradient")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  command.add_option("--bucket-kib", flags->bucket_kib, "mean: size of a bucket")
+  command.add_option("--bucket-kib", flags->bucket_kib, "adacons: size of a bucket")
       ->check(CLI::Range(1, 1 << 21))
+      ->capture_default_str();
+  command.add_option("--wire", flags->wire, "adacons: float32 or bfloat16")->capture_default_str();
+  command.add_option("--compute-ms", flags->compute_ms, "adacons: pretended backward pass to overlap with; 0: none")
+      ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
   command.add_option("--megabytes", flags->megabytes, "kernels: size of the block")
       ->check(CLI::Range(1, 1 << 16))

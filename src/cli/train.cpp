@@ -29,7 +29,13 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
     table.add({"skipped updates", fmt::format("{} (non-finite gradient)", summary.skipped_steps)});
   table.add({"model", fmt::format("{} ({})", summary.model_hash,
                                   summary.replicas_equal ? "the same on every worker" : "differs between workers")});
+  const auto& guards = summary.guards;
+  if (guards.non_finite + guards.all_zero + guards.unsafe > 0)
+    table.add({"guards", fmt::format("{} steps with non-finite gradients, {} with all zero, {} without safe weights",
+                                     guards.non_finite, guards.all_zero, guards.unsafe)});
   fmt::print("{}", table.text());
+  for (const std::string& note : summary.notes) fmt::print("note: {}\n", note);
+  for (const auto& finding : summary.findings) fmt::print("finding: {}\n", finding.sentence);
   if (!outcome.options.out.empty()) fmt::print("written to {}\n", outcome.options.out.string());
 }
 

@@ -1,4 +1,4 @@
-// The kernels over one or two vectors: axpy, dot, has_non_finite; and the name of the instruction set.
+// The kernels over one or two vectors: axpy, dot, has_non_finite, narrow, widen; and the name of the instruction set.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -106,6 +106,33 @@ bool has_non_finite(const T* x, std::size_t n) {
   return std::any_of(x + whole, x + n, [](T value) { return !std::isfinite(to_float(value)); });
 }
 
+// To nearest even in integers, as to_bfloat16 in types.h does: Highway's own narrowing cuts off on some targets.
+void narrow_to_bfloat16(std::span<const float> x, std::span<BFloat16> y) {
+  const Floats d;
+  const hn::Rebind<std::uint32_t, Floats> d32;
+  const hn::Rebind<std::int32_t, Floats> di32;
+  const hn::Rebind<std::uint16_t, Floats> d16;
+  const std::size_t whole = x.size() / kLanes * kLanes;
+  for (std::size_t k = 0; k < whole; k += kLanes) {
+    const auto bits = hn::BitCast(d32, hn::LoadU(d, x.data() + k));
+    const auto upper = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(upper, hn::Set(d32, 1u));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7FFFu))));
+    const auto magnitude = hn::BitCast(di32, hn::And(bits, hn::Set(d32, 0x7FFFFFFFu)));
+    const auto is_nan = hn::RebindMask(d32, hn::Gt(magnitude, hn::Set(di32, 0x7F800000)));
+    const auto result = hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(d32, 0x0040u)), rounded);
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, result)), d16, &y[k].bits);
+  }
+  for (std::size_t k = whole; k < x.size(); ++k) y[k] = to_bfloat16(x[k]);
+}
+
+void widen_bfloat16(std::span<const BFloat16> x, std::span<float> y) {
+  const Floats d;
+  const std::size_t whole = x.size() / kLanes * kLanes;
+  for (std::size_t k = 0; k < whole; k += kLanes) hn::StoreU(load(d, x.data() + k), d, y.data() + k);
+  for (std::size_t k = whole; k < x.size(); ++k) y[k] = to_float(x[k]);
+}
+
 void axpy_float(float a, std::span<const float> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
 void axpy_bfloat16(float a, std::span<const BFloat16> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
 void axpy_half(float a, std::span<const Half> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
@@ -138,6 +165,8 @@ HWY_EXPORT(dot_half);
 HWY_EXPORT(has_non_finite_float);
 HWY_EXPORT(has_non_finite_bfloat16);
 HWY_EXPORT(has_non_finite_half);
+HWY_EXPORT(narrow_to_bfloat16);
+HWY_EXPORT(widen_bfloat16);
 HWY_EXPORT(compiled_target);
 
 namespace {
@@ -173,6 +202,15 @@ double dot(std::span<const Half> x, std::span<const Half> y) {
 bool has_non_finite(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_float)(x); }
 bool has_non_finite(std::span<const BFloat16> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_bfloat16)(x); }
 bool has_non_finite(std::span<const Half> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_half)(x); }
+
+void narrow(std::span<const float> x, std::span<BFloat16> y) {
+  check_shape(x.size(), y.size());
+  HWY_DYNAMIC_DISPATCH(narrow_to_bfloat16)(x, y);
+}
+void widen(std::span<const BFloat16> x, std::span<float> y) {
+  check_shape(x.size(), y.size());
+  HWY_DYNAMIC_DISPATCH(widen_bfloat16)(x, y);
+}
 
 std::string_view simd_target() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(compiled_target)()); }
 

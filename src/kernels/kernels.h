@@ -56,6 +56,10 @@ bool has_non_finite(std::span<const float> x);
 bool has_non_finite(std::span<const BFloat16> x);
 bool has_non_finite(std::span<const Half> x);
 
+// Between the formats of memory and of the wire: to nearest even one way, exactly the other. NaN stays NaN.
+void narrow(std::span<const float> x, std::span<BFloat16> y);
+void widen(std::span<const BFloat16> x, std::span<float> y);
+
 // The instruction set that the kernels run on here, as Highway names it: "AVX2", "AVX3", ...
 std::string_view simd_target();
 

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include "engines/all_reduce.h"
+
 namespace flockstep::runtime {
 
 Context::Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity, base::LogLevel log_level)
@@ -11,6 +13,16 @@ Context::Context(engines::Engine& engine, base::Duration patience, std::size_t t
 void Context::wait(engines::Operation& operation, std::string_view name, base::Time issued) {
   const base::Time begin = engine_.now();
   engines::wait(engine_, operation, begin + patience_, name);
+  count(name, issued, begin);
+}
+
+void Context::all_reduce(std::span<double> values, std::string_view name) {
+  const base::Time begin = engine_.now();
+  engines::all_reduce(engine_, values, begin + patience_);
+  count(name, begin, begin);
+}
+
+void Context::count(std::string_view name, base::Time issued, base::Time begin) {
   const base::Time end = engine_.now();
   waited_ += end - begin;
   transferred_ += end - issued;

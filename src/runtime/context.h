@@ -28,12 +28,17 @@ class Context {
   // The same for one issued just now.
   void wait(const engines::Pending& operation, std::string_view name) { wait(*operation, name, engine_.now()); }
 
+  // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
+  void all_reduce(std::span<double> values, std::string_view name);
+
   // Time spent blocked in the engine since the start.
   base::Duration waited() const { return waited_; }
   // Time that operations were under way, from issue to the end of the wait for them, added up.
   base::Duration transferred() const { return transferred_; }
 
  private:
+  void count(std::string_view name, base::Time issued, base::Time begin);
+
   engines::Engine& engine_;
   base::Duration patience_;
   base::Trace trace_;

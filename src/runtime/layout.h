@@ -1,5 +1,5 @@
-// How the one flat span of parameters or gradients is divided: into buckets that travel on their own, and each bucket
-// into one shard per worker, who owns that part of the result.
+// How the one flat span of parameters or gradients is divided: into buckets that travel on their own, into tensors, and
+// into shards with one owner each.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,10 @@
 
 namespace flockstep::runtime {
 
-struct Bucket {
+struct Range {
   std::size_t begin, size;
 
+  std::size_t end() const { return begin + size; }
   template <typename T>
   std::span<T> of(std::span<T> whole) const {
     return whole.subspan(begin, size);
@@ -21,15 +22,39 @@ struct Bucket {
 
 class Layout {
  public:
-  // Buckets of at most `bucket_floats`, equal in size to one; at least one bucket, which may be empty.
+  // Buckets of at most `bucket_floats`, equal in size to one; at least one bucket, which may be empty. One tensor.
   Layout(std::size_t size, std::size_t bucket_floats);
+  // The same over tensors of these sizes, one behind the other. A bucket may hold parts of several, and the other way
+  // round.
+  Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats);
 
   std::size_t size() const { return size_; }
-  const std::vector<Bucket>& buckets() const { return buckets_; }
+  std::size_t bucket_floats() const { return bucket_floats_; }
+  const std::vector<Range>& buckets() const { return buckets_; }
+  const std::vector<Range>& tensors() const { return tensors_; }
 
  private:
-  std::size_t size_;
-  std::vector<Bucket> buckets_;
+  std::size_t size_, bucket_floats_;
+  std::vector<Range> buckets_, tensors_;
+};
+
+// Who owns what. Each bucket holds one range of each worker; buckets never grow in size.
+class Shards {
+ public:
+  // Each bucket of the layout is divided among the workers: buckets can travel as they become ready.
+  static Shards by_bucket(const Layout& layout, std::size_t workers);
+  // Each worker owns one contiguous part of the whole, as sharded training wants it; a bucket holds a piece of every
+  // part, so nothing can travel before all is ready.
+  static Shards by_worker(const Layout& layout, std::size_t workers);
+
+  std::size_t buckets() const { return ranges_.size(); }
+  std::size_t workers() const { return workers_; }
+  Range of(std::size_t bucket, std::size_t worker) const { return ranges_[bucket][worker]; }
+
+ private:
+  explicit Shards(std::size_t workers) : workers_(workers) {}
+  std::size_t workers_;
+  std::vector<std::vector<Range>> ranges_;
 };
 
 }  // namespace flockstep::runtime

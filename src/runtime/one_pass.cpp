@@ -1,6 +1,7 @@
 #include "runtime/one_pass.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -9,97 +10,191 @@
 namespace flockstep::runtime {
 namespace {
 
+using math::Need;
+
 // Buckets that travel at a time where all are ready: enough to overlap copying with adding, few enough for their shards
-// to be still in cache when they are added.
+// to be still in cache when they are swept or added.
 constexpr std::size_t kWindow = 2;
+
+std::size_t numbers_of(Need need, std::size_t workers) {
+  return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
+}
 
 }  // namespace
 
-OnePass::OnePass(Context& context, const Layout& layout, const std::string& purpose)
-    : context_(context), layout_(layout) {
-  const auto size = static_cast<std::size_t>(context.size()), rank = static_cast<std::size_t>(context.rank());
-  std::size_t total = 0;
-  for (const Bucket& bucket : layout_.buckets()) {
-    shards_.emplace_back(bucket.size, size);
-    places_.push_back(total);
-    total += shards_.back().size(rank) * (size - 1);
-  }
-  received_ = context.engine().memory().allocate<float>(total, purpose);
+OnePass::OnePass(Context& context, const Layout& layout, const std::string& purpose, const OnePassOptions& options)
+    : OnePass(context, layout, Shards::by_bucket(layout, static_cast<std::size_t>(context.size())), purpose, options) {}
+
+OnePass::OnePass(Context& context, const Layout& layout, Shards shards, const std::string& purpose,
+                 const OnePassOptions& options)
+    : context_(context),
+      options_(options),
+      sections_(layout, options.granularity),
+      exchange_(context, std::move(shards), options.wire, purpose) {
+  for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket)
+    segments_.push_back(sections_.cut(bucket, exchange_.own(bucket)));
 }
 
-std::span<float> OnePass::own_shard(std::size_t bucket, std::span<float> whole) const {
-  return shards_[bucket].of(layout_.buckets()[bucket].of(whole), static_cast<std::size_t>(context_.rank()));
-}
-
-std::span<float> OnePass::received(std::size_t bucket, std::size_t place, int peer) const {
-  const int rank = context_.rank();
-  const std::size_t size = shards_[bucket].size(static_cast<std::size_t>(rank));
-  const auto row = static_cast<std::size_t>(peer < rank ? peer : peer - 1);  // one's own shard is not received
-  return received_.span().subspan(place + row * size, size);
-}
-
-OnePass::Started OnePass::start_all_to_all(std::size_t bucket, std::size_t place, std::span<float> whole) {
-  base::check(whole.size() == layout_.size(), "a span of the layout's size");
-  const auto data = layout_.buckets()[bucket].of(whole);
-  std::vector<engines::ConstBytes> send;
-  std::vector<engines::Bytes> receive;
-  for (int peer = 0; peer < context_.size(); ++peer) {
-    send.push_back(engines::const_bytes_of(shards_[bucket].of(data, static_cast<std::size_t>(peer))));
-    receive.push_back(peer == context_.rank() ? engines::Bytes{} : engines::bytes_of(received(bucket, place, peer)));
-  }
-  const base::Time now = context_.engine().now();
-  return {bucket, place, now, context_.engine().all_to_all(send, receive)};
-}
-
-OnePass::Gathering OnePass::sum_and_gather(Started& started, std::span<float> whole,
-                                           std::span<const float> coefficients) {
-  context_.wait(*started.all_to_all, "all_to_all", started.issued);
-  const auto own = own_shard(started.bucket, whole);
-  std::vector<const float*> rows;
-  for (int peer = 0; peer < context_.size(); ++peer)
-    rows.push_back(peer == context_.rank() ? own.data() : received(started.bucket, started.place, peer).data());
-  kernels::weighted_sum(rows, coefficients, own);
-  context_.engine().charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
-
-  const auto data = layout_.buckets()[started.bucket].of(whole);
-  std::vector<engines::Bytes> receive;
-  for (int peer = 0; peer < context_.size(); ++peer)
-    receive.push_back(engines::bytes_of(shards_[started.bucket].of(data, static_cast<std::size_t>(peer))));
-  const base::Time now = context_.engine().now();
-  return {now, context_.engine().all_gather(engines::const_bytes_of(own), receive)};
-}
-
-void OnePass::wait_for(std::vector<Gathering>& gathering) {
-  for (Gathering& each : gathering) context_.wait(*each.all_gather, "all_gather", each.issued);
-}
-
+// Sweeping in the order of the starts, whatever arrives first, keeps the sums' bits from depending on timing.
 void OnePass::start(std::size_t bucket, std::span<float> whole) {
-  started_.push_back(start_all_to_all(bucket, places_[bucket], whole));
+  if (arrivals_.empty()) {
+    swept_ = 0;
+    sums_.assign(sections_.count() * numbers_of(options_.need, exchange_.shards().workers()), 0.0);
+  }
+  arrivals_.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
+  // Asking also lets engines without a thread of their own move bytes while backward goes on.
+  while (swept_ < arrivals_.size() && arrivals_[swept_].all_to_all->done()) sweep_next(whole);
+}
+
+void OnePass::start_all(std::span<float> whole) {
+  for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket) {
+    while (arrivals_.size() >= swept_ + kWindow) sweep_next(whole);
+    start(bucket, whole);
+  }
+}
+
+void OnePass::sweep_next(std::span<float> whole) {
+  Arrival& arrival = arrivals_[swept_];
+  exchange_.wait(arrival);
+  ++swept_;
+  if (options_.need != Need::nothing) sweep(arrival, whole);
+}
+
+void OnePass::sweep(const Arrival& arrival, std::span<float> whole) {
+  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(options_.need, workers);
+  const base::Time begin = context_.engine().now();
+  std::vector<double> part(count);
+  for (const auto& [section, offset, size] : segments_[arrival.bucket])
+    exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
+      if (options_.need == Need::matrix)
+        kernels::gram(rows, size, part);
+      else
+        kernels::row_statistics(rows, size, std::span(part).first(workers), std::span(part).last(workers));
+      for (std::size_t i = 0; i < count; ++i) sums_[section * count + i] += part[i];
+      context_.engine().charge(static_cast<double>(workers * size * sizeof(*rows[0])));
+    });
+  context_.trace().record(base::Track::compute, "sweep", begin, context_.engine().now());
+}
+
+void OnePass::wait_for_all() {
+  base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
+  for (; swept_ < arrivals_.size(); ++swept_) exchange_.wait(arrivals_[swept_]);
+}
+
+std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need need, const std::vector<double>& weights) {
+  context_.all_reduce(sums, "small_sum");
+  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(need, workers);
+  std::vector<math::Statistics> statistics;
+  for (std::size_t section = 0; section < sections_.count(); ++section) {
+    const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(section * count),
+               end = begin + static_cast<std::ptrdiff_t>(count), middle = begin + static_cast<std::ptrdiff_t>(workers);
+    statistics.push_back(need == Need::matrix ? math::Statistics::of_matrix({begin, end}, weights)
+                                              : math::Statistics::of_row_sums({begin, middle}, {middle, end}, weights));
+  }
+  return statistics;
+}
+
+std::vector<math::Statistics> OnePass::statistics(std::span<float> whole, const std::vector<double>& weights) {
+  base::check(options_.need != Need::nothing, "something to know");
+  if (!any_started()) start_all(whole);
+  base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
+  while (swept_ < arrivals_.size()) sweep_next(whole);
+  return reduce(sums_, options_.need, weights);
+}
+
+std::vector<math::Statistics> OnePass::row_sums_of(std::span<float> whole, const std::vector<double>& weights,
+                                                   const std::vector<bool>& included) {
+  if (!any_started()) start_all(whole);
+  wait_for_all();
+  std::vector<std::size_t> kept;
+  for (std::size_t worker = 0; worker < included.size(); ++worker)
+    if (included[worker]) kept.push_back(worker);
+  const std::size_t workers = included.size();
+  std::vector<double> sums(sections_.count() * 2 * workers), d(kept.size()), q(kept.size());
+  for (const Arrival& arrival : arrivals_)
+    for (const auto& [section, offset, size] : segments_[arrival.bucket])
+      exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
+        std::vector<typename decltype(rows)::value_type> chosen;
+        for (const std::size_t worker : kept) chosen.push_back(rows[worker]);
+        if (chosen.empty()) return;
+        kernels::row_statistics(chosen, size, d, q);
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+          sums[section * 2 * workers + kept[i]] += d[i];
+          sums[(section * 2 + 1) * workers + kept[i]] += q[i];
+        }
+        context_.engine().charge(static_cast<double>(kept.size() * size * sizeof(*rows[0])));
+      });
+  return reduce(std::move(sums), Need::row_sums, weights);
+}
+
+void OnePass::sum(const Arrival& arrival, std::span<float> whole, const Coefficients& coefficients) {
+  const base::Time begin = context_.engine().now();
+  for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
+    const auto out = exchange_.own(arrival.bucket).of(whole).subspan(offset, size);
+    exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
+      kernels::weighted_sum(rows, coefficients[section], out);
+      context_.engine().charge(static_cast<double>(rows.size() * size * sizeof(*rows[0]) + out.size_bytes()));
+    });
+  }
+  context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
+}
+
+// One more small sum, over the owners' shards: row sums do not tell the norm of the result beforehand.
+void OnePass::bring_to(const std::vector<double>& norms, std::span<float> whole) {
+  std::vector<double> squares(sections_.count());
+  const auto each_segment = [&](const auto& action) {
+    for (std::size_t bucket = 0; bucket < segments_.size(); ++bucket)
+      for (const auto& [section, offset, size] : segments_[bucket])
+        action(section, exchange_.own(bucket).of(whole).subspan(offset, size));
+  };
+  each_segment([&](std::size_t section, std::span<const float> part) { squares[section] += kernels::dot(part, part); });
+  context_.all_reduce(squares, "small_sum");
+  each_segment([&](std::size_t section, std::span<float> part) {
+    if (squares[section] <= 0) return;
+    const auto scale = static_cast<float>(norms[section] / std::sqrt(squares[section]));
+    const float* const row = part.data();
+    kernels::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
+    context_.engine().charge(static_cast<double>(3 * part.size_bytes()));
+  });
 }
 
 // What has started is taken out of the object first: a wait that throws then leaves nothing half done behind.
-void OnePass::finish(std::span<float> whole, std::span<const float> coefficients) {
-  base::check(started_.size() == layout_.buckets().size(), "every bucket started once");
-  std::vector<Started> started = std::exchange(started_, {});
-  std::vector<Gathering> gathering;
-  for (Started& each : started) gathering.push_back(sum_and_gather(each, whole, coefficients));
-  wait_for(gathering);
+void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, Target target,
+                     const std::vector<double>& norms) {
+  base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
+  base::check(coefficients.size() == sections_.count(), "coefficients for every section");
+  std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
+  std::vector<Exchange::Result> results;
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    if (i >= swept_) exchange_.wait(arrivals[i]);
+    sum(arrivals[i], whole, coefficients);
+    if (norms.empty() && target == Target::everywhere) results.push_back(exchange_.gather(arrivals[i].bucket, whole));
+  }
+  if (!norms.empty()) {
+    bring_to(norms, whole);
+    if (target == Target::everywhere)
+      for (const Arrival& arrival : arrivals) results.push_back(exchange_.gather(arrival.bucket, whole));
+  }
+  for (Exchange::Result& result : results) exchange_.wait(result, whole);
 }
 
 void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
-  base::check(started_.empty(), "a pass of which nothing has started");
-  const std::size_t count = layout_.buckets().size(), window = std::min(count, kWindow);
+  base::check(!any_started(), "a pass of which nothing has started");
+  const Coefficients all(sections_.count(), {coefficients.begin(), coefficients.end()});
+  const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kWindow);
   // The places of the first buckets serve all: no bucket is larger than an earlier one.
-  std::vector<Started> started;
-  std::vector<Gathering> gathering;
+  std::vector<Arrival> arrivals;
+  std::vector<Exchange::Result> results;
   for (std::size_t bucket = 0; bucket < window; ++bucket)
-    started.push_back(start_all_to_all(bucket, places_[bucket], whole));
+    arrivals.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
-    Started& oldest = started[bucket % window];
-    gathering.push_back(sum_and_gather(oldest, whole, coefficients));
-    if (bucket + window < count) oldest = start_all_to_all(bucket + window, oldest.place, whole);
+    Arrival& oldest = arrivals[bucket % window];
+    exchange_.wait(oldest);
+    sum(oldest, whole, all);
+    results.push_back(exchange_.gather(bucket, whole));
+    if (bucket + window < count) oldest = exchange_.send(bucket + window, oldest.place, whole);
   }
-  wait_for(gathering);
+  for (Exchange::Result& result : results) exchange_.wait(result, whole);
 }
 
 }  // namespace flockstep::runtime

@@ -1,63 +1,86 @@
 // The one transfer path of all synchronous rules: result = sum_i c_i x_i, for the price of one all-reduce.
 //
-// Per bucket: all-to-all (worker r receives shard r of everybody's), r's weighted sum of its shard in rank order, and
-// an all-gather of the results. Each shard has one owner, so everybody ends on the same bits. The all-to-all of a
-// bucket starts when the bucket is ready; sums and all-gathers follow bucket by bucket, so they overlap with what still
-// travels. Where all is ready at once, few buckets travel at a time, into few places that stay in cache.
+//   all-to-all      worker r receives shard r of everybody's span, bucket by bucket, as each becomes ready
+//   sweep           of what arrived: r's part of the Gram matrix, or of its row sums, while later buckets travel
+//   small sum       of those parts over the workers; then everybody knows the same statistics and coefficients
+//   weighted sum    r adds its shard up, in rank order, and
+//   all-gather      sends it to everybody, bucket by bucket
 //
-// In place: results overwrite the inputs. Memory: the shards received, (P-1)/P of the span.
+// Each shard has one owner, so everybody ends on the same bits. Who needs no statistics skips the sweep and the small
+// sum, and may then run bucket by bucket through few places that stay in cache. In place: results overwrite the inputs.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "runtime/context.h"
-#include "runtime/layout.h"
+#include "math/statistics.h"
+#include "runtime/exchange.h"
+#include "runtime/sections.h"
 
 namespace flockstep::runtime {
 
+struct OnePassOptions {
+  Wire wire = Wire::float32;
+  Granularity granularity = Granularity::model;
+  math::Need need = math::Need::nothing;  // what is swept as shards arrive
+};
+
+// One list per section, one number per worker.
+using Coefficients = std::vector<std::vector<float>>;
+
 class OnePass {
  public:
-  // `purpose` names the buffer in memory counts.
-  OnePass(Context& context, const Layout& layout, const std::string& purpose);
+  enum class Target { everywhere, own_shard };
+
+  // `purpose` names the buffers in memory counts.
+  OnePass(Context& context, const Layout& layout, const std::string& purpose, const OnePassOptions& options = {});
+  // For other shards than those of the layout's buckets.
+  OnePass(Context& context, const Layout& layout, Shards shards, const std::string& purpose,
+          const OnePassOptions& options);
 
   // Starts a bucket of `whole`; may be called in any order of buckets, the same on every worker. From here to the end
   // of finish() nobody else may touch the bucket.
   void start(std::size_t bucket, std::span<float> whole);
+  void start_all(std::span<float> whole);
+  bool any_started() const { return !arrivals_.empty(); }
 
-  // Turns every bucket into the weighted sum over the workers. Every bucket must have been started.
-  void finish(std::span<float> whole, std::span<const float> coefficients);
+  // What the gradients are like, per section; the same bits on every worker. Starts all buckets if none was started,
+  // else every one must have been. `need` must not be nothing.
+  std::vector<math::Statistics> statistics(std::span<float> whole, const std::vector<double>& weights);
+  // Row sums over the workers `included` alone, from what was received: zeros for the others.
+  std::vector<math::Statistics> row_sums_of(std::span<float> whole, const std::vector<double>& weights,
+                                            const std::vector<bool>& included);
 
-  // The same for a span that is ready as a whole, none of it started.
+  // Turns every bucket into the weighted sum over the workers. Every bucket must have been started. With `norms`, one
+  // per section, the result is scaled to that norm unless the result is zero. Own shards are complete either way.
+  void finish(std::span<float> whole, const Coefficients& coefficients, Target target = Target::everywhere,
+              const std::vector<double>& norms = {});
+  // Forgets what has arrived: the result is known without it. After statistics() only.
+  void drop() { arrivals_.clear(); }
+
+  // For a span that is ready as a whole and coefficients that are known, one per worker. The fastest way.
   void run(std::span<float> whole, std::span<const float> coefficients);
 
-  bool any_started() const { return !started_.empty(); }
+  const Sections& sections() const { return sections_; }
 
  private:
-  struct Started {
-    std::size_t bucket;
-    std::size_t place;  // where its shards are received, into received_
-    base::Time issued;
-    engines::Pending all_to_all;
-  };
-  struct Gathering {
-    base::Time issued;
-    engines::Pending all_gather;
-  };
+  using Arrival = Exchange::Arrival;
 
-  std::span<float> own_shard(std::size_t bucket, std::span<float> whole) const;
-  std::span<float> received(std::size_t bucket, std::size_t place, int peer) const;
-  Started start_all_to_all(std::size_t bucket, std::size_t place, std::span<float> whole);
-  // Waits for the shards of one bucket, adds them up, and sends the sum on its way.
-  Gathering sum_and_gather(Started& started, std::span<float> whole, std::span<const float> coefficients);
-  void wait_for(std::vector<Gathering>& gathering);
+  void wait_for_all();
+  void sweep_next(std::span<float> whole);
+  void sweep(const Arrival& arrival, std::span<float> whole);
+  std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);
+  void sum(const Arrival& arrival, std::span<float> whole, const Coefficients& coefficients);
+  void bring_to(const std::vector<double>& norms, std::span<float> whole);
 
   Context& context_;
-  Layout layout_;
-  std::vector<base::Parts> shards_;  // per bucket
-  std::vector<std::size_t> places_;  // per bucket, into received_
-  base::Buffer<float> received_;
-  std::vector<Started> started_;  // after the buffer: dropped first
+  OnePassOptions options_;
+  Sections sections_;
+  Exchange exchange_;
+  std::vector<std::vector<Sections::Segment>> segments_;  // of one's own shard, per bucket
+  std::vector<double> sums_;                              // statistics of what was swept, section by section
+  std::vector<Arrival> arrivals_;                         // in the order they were started; dropped before the buffers
+  std::size_t swept_ = 0;                                 // of them, from the first
 };
 
 }  // namespace flockstep::runtime

@@ -16,11 +16,13 @@ class ReadyBuckets {
   // Marks [begin, begin + size); every number is reported once per pass. Returns the buckets that this completes.
   std::vector<std::size_t> add(std::size_t begin, std::size_t size);
   bool all_ready() const { return left_ == 0; }
+  bool any_ready() const { return any_ready_; }  // one number is enough
 
  private:
   const Layout& layout_;
   std::vector<std::size_t> missing_;  // numbers per bucket
   std::size_t left_ = 0;              // buckets
+  bool any_ready_ = false;
 };
 
 }  // namespace flockstep::runtime

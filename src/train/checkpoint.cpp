@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/settings.h"
@@ -37,7 +38,7 @@ void Checkpoints::write(std::int64_t step, const base::Archive& archive) {
   context_.wait(context_.engine().barrier(), "checkpoint");
   if (context_.rank() == 0) {
     check_complete(step);
-    base::write_atomically(folder_ / "latest", fmt::format("{}\n", step));
+    base::write_atomically(folder_ / "latest", fmt::format("{} {}\n", step, context_.size()));
     std::error_code ignored;  // an old set that stays costs space, nothing else
     std::vector<std::filesystem::path> old;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored))
@@ -47,13 +48,17 @@ void Checkpoints::write(std::int64_t step, const base::Archive& archive) {
   context_.wait(context_.engine().barrier(), "checkpoint");
 }
 
-std::optional<base::Archive> Checkpoints::read_latest() {
+std::optional<Checkpoints::Found> Checkpoints::read_latest() {
   if (!exist_in(folder_.parent_path())) return std::nullopt;
-  std::string text = base::read_text(folder_ / "latest");
+  const std::filesystem::path latest = folder_ / "latest";
+  std::string text = base::read_text(latest);
   if (text.ends_with('\n')) text.pop_back();
-  const std::int64_t step =
-      base::parse_integer((folder_ / "latest").string(), text, 0, std::numeric_limits<std::int64_t>::max());
-  return base::Archive::read(file_of(step, context_.rank()));
+  const std::size_t space = std::min(text.find(' '), text.size());
+  const std::int64_t step = base::parse_integer(latest.string(), std::string_view(text).substr(0, space), 0,
+                                                std::numeric_limits<std::int64_t>::max());
+  const auto workers = static_cast<int>(base::parse_integer(
+      latest.string(), std::string_view(text).substr(std::min(space + 1, text.size())), 1, 1 << 20));
+  return Found{base::Archive::read(file_of(step, workers == context_.size() ? context_.rank() : 0)), workers};
 }
 
 }  // namespace flockstep::train

@@ -22,8 +22,13 @@ class Checkpoints {
   // Collective: returns once the set of `step` is complete and is the latest; older ones are then removed.
   void write(std::int64_t step, const base::Archive& archive);
 
-  // This worker's part of the latest complete set, or nothing when there is none. Throws Error{bad_file} if damaged.
-  std::optional<base::Archive> read_latest();
+  struct Found {
+    base::Archive archive;
+    int workers;  // of the run that wrote it
+  };
+  // This worker's part of the latest complete set, or nothing when there is none. If another number of workers wrote
+  // it, everybody gets worker 0's. Throws Error{bad_file} if damaged.
+  std::optional<Found> read_latest();
 
  private:
   std::filesystem::path file_of(std::int64_t step, int rank) const;

@@ -17,6 +17,7 @@
 #include "runtime/ready_buckets.h"
 #include "train/checkpoint.h"
 #include "train/metrics_file.h"
+#include "train/telemetry.h"
 #include "train/trace_file.h"
 
 namespace flockstep::train {
@@ -48,6 +49,7 @@ class Loop {
 
  private:
   void resume_or_begin();
+  void resume(const base::Archive& archive, int workers);  // of the run that wrote it
   void require_same_run(const nlohmann::json& saved) const;
   bool take_step(std::int64_t step);  // false when a guard skipped the update
   double compute_gradient(std::int64_t step);
@@ -72,6 +74,7 @@ class Loop {
   runtime::ReadyBuckets ready_;
   std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas differ
   std::unique_ptr<MetricsFile> metrics_;         // rank 0 only
+  Telemetry telemetry_;                          // rank 0 only
 
   std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
@@ -88,7 +91,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask&
       observer_(observer),
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
-      layout_(task_->parameters(), static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float)),
+      layout_(task_->tensors(), static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float)),
       pace_(options.pace, options.seed, engine.rank(), engine.size()),
       ready_(layout_) {
   runtime::check_agreement(context_, {{"parameters", std::to_string(task_->parameters())},
@@ -108,19 +111,12 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask&
 
 void Loop::resume_or_begin() {
   std::uint64_t keep = 0;
-  std::optional<base::Archive> archive;
-  if (options_.resume) archive = Checkpoints(context_, options_.out).read_latest();
-  if (archive) {
-    require_same_run(nlohmann::json::parse(archive->get_text("identity")));
-    step_ = archive->get_value<std::int64_t>("step");
-    evaluated_ = archive->get_value<std::int64_t>("evaluated");
-    summary_.train_loss = archive->get_value<double>("train loss");
-    totals_ = archive->get_value<Totals>("totals");
-    keep = archive->get_value<std::uint64_t>("metrics bytes");
-    archive->get("model", model_.span());
-    algorithm_->restore(*archive);
-    optimizer_->restore(*archive);
-    context_.log().info("resumed after step {}", step_);
+  std::optional<Checkpoints::Found> found;
+  if (options_.resume) found = Checkpoints(context_, options_.out).read_latest();
+  if (found) {
+    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")));
+    keep = found->archive.get_value<std::uint64_t>("metrics bytes");
+    resume(found->archive, found->workers);
   } else {
     task_->initialise(model_.span());
   }
@@ -131,13 +127,34 @@ void Loop::resume_or_begin() {
   }
 }
 
+void Loop::resume(const base::Archive& archive, int workers) {
+  step_ = archive.get_value<std::int64_t>("step");
+  evaluated_ = archive.get_value<std::int64_t>("evaluated");
+  summary_.train_loss = archive.get_value<double>("train loss");
+  totals_ = archive.get_value<Totals>("totals");
+  archive.get("model", model_.span());
+  const std::string remade = algorithm_->restore(archive);
+  optimizer_->restore(archive);
+  context_.log().info("resumed after step {}", step_);
+  if (workers == context_.size()) return;
+  // Everybody has read worker 0's part: what counts for one worker is now shared by others.
+  const double share = static_cast<double>(workers) / context_.size();
+  totals_.samples *= share;
+  totals_.skipped *= share;
+  summary_.notes.push_back(fmt::format("resumed after step {} with {} workers where there had been {}{}", step_,
+                                       context_.size(), workers, remade.empty() ? "" : "; " + remade));
+}
+
+// All that defines the run must be as it was, but for the number of workers where all of them hold the same state.
 void Loop::require_same_run(const nlohmann::json& saved) const {
   const nlohmann::json mine = identity_of(options_, context_.size());
-  for (const auto& [name, value] : mine.items())
-    if (!saved.contains(name) || saved[name] != value)
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("{} holds a run with {} {}, which one with {} cannot continue: start it like the first",
-                              options_.out.string(), name, saved.value(name, nlohmann::json()).dump(), value.dump()));
+  for (const auto& [name, value] : mine.items()) {
+    if (saved.contains(name) && saved[name] == value) continue;
+    if (name == "workers" && algorithm_->replicas_are_equal()) continue;
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} holds a run with {} {}, which one with {} cannot continue: start it like the first",
+                            options_.out.string(), name, saved.value(name, nlohmann::json()).dump(), value.dump()));
+  }
 }
 
 double Loop::compute_gradient(std::int64_t step) {
@@ -177,7 +194,8 @@ bool Loop::take_step(std::int64_t step) {
 
   const double loss = compute_gradient(step);
   context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
-  algorithm_->finish_gradient(gradient_.span());
+  algorithm_->finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
+  if (const auto* report = algorithm_->report(); report && context_.rank() == 0) telemetry_.observe(step + 1, *report);
 
   const Time update_begin = engine.now();
   const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
@@ -208,13 +226,17 @@ void Loop::average_records() {
 
 void Loop::write_step_lines() {
   std::int64_t step = step_ - static_cast<std::int64_t>(records_.size());
-  for (const StepRecord& record : records_)
-    metrics_->append({{"kind", "step"},
-                      {"step", ++step},
-                      {"loss", record.loss},
-                      {"seconds", record.seconds},
-                      {"wait_s", record.waited_s},
-                      {"transfer_s", record.transferred_s}});
+  for (const StepRecord& record : records_) {
+    nlohmann::json line{{"kind", "step"},
+                        {"step", ++step},
+                        {"loss", record.loss},
+                        {"seconds", record.seconds},
+                        {"wait_s", record.waited_s},
+                        {"transfer_s", record.transferred_s}};
+    telemetry_.describe(step, line);
+    metrics_->append(line);
+  }
+  for (const auto& line : telemetry_.new_findings(step_)) metrics_->append(line);
 }
 
 bool Loop::flush() {
@@ -236,6 +258,8 @@ bool Loop::flush() {
   average_records();
   if (writes()) write_step_lines();
   records_.clear();
+  telemetry_.forget();
+  summary_.guards = algorithm_->guards();
   return sums[0] > 0;
 }
 
@@ -261,7 +285,8 @@ bool Loop::evaluate() {
                       {"samples_per_s", summary_.samples_per_s},
                       {"wait_share", summary_.wait_share},
                       {"bytes_sent_per_step", summary_.bytes_sent_per_step},
-                      {"guards", {{"skipped_steps", summary_.skipped_steps}}}});
+                      {"guards", guards_json(summary_)}});
+    if (const auto cosines = telemetry_.cosines(step_)) metrics_->append(*cosines);
     metrics_->flush();
   }
   return stop;
@@ -315,6 +340,7 @@ Summary Loop::finish(bool interrupted) {
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;
   summary_.memory = context_.engine().memory().held();
+  summary_.findings = telemetry_.findings();
   if (!options_.out.empty()) {
     write_trace(context_, options_.out / "trace.json");
     if (context_.rank() == 0)

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "algorithms/registry.h"
+#include "math/watch.h"
 #include "runtime/context.h"
 #include "train/options.h"
 #include "train/task.h"
@@ -25,11 +26,15 @@ struct Summary {
   double wait_share = 0;                      // of the time in steps, blocked in the engine; mean over the workers
   double bytes_sent_per_step = 0;             // mean over the workers
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
+  algorithms::GuardCounts guards;             // steps in which the rule's guards fired
+  std::vector<math::Finding> findings;        // what is suspicious about the workers (rank 0)
+  std::vector<std::string> notes;             // what a reader of the result should know
   std::string model_hash;                     // of rank 0's final model
   bool replicas_equal = true;                 // all workers ended on the same bits
   std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
 };
 
+nlohmann::json guards_json(const Summary& summary);
 nlohmann::json to_json(const Summary& summary);
 Summary summary_from_json(const nlohmann::json& json);
 // The summary and how the run was made: what summary.json holds and `train --json` prints.

@@ -3,9 +3,20 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "train/telemetry.h"
+
 namespace flockstep::train {
 
+nlohmann::json guards_json(const Summary& summary) {
+  return {{"skipped_steps", summary.skipped_steps},
+          {"non_finite", summary.guards.non_finite},
+          {"all_zero", summary.guards.all_zero},
+          {"unsafe", summary.guards.unsafe}};
+}
+
 nlohmann::json to_json(const Summary& summary) {
+  nlohmann::json findings = nlohmann::json::array();
+  for (const math::Finding& finding : summary.findings) findings.push_back(to_json(finding));
   return {
       {"steps", summary.steps},
       {"interrupted", summary.interrupted},
@@ -17,7 +28,9 @@ nlohmann::json to_json(const Summary& summary) {
       {"samples_per_s", summary.samples_per_s},
       {"wait_share", summary.wait_share},
       {"bytes_sent_per_step", summary.bytes_sent_per_step},
-      {"guards", {{"skipped_steps", summary.skipped_steps}}},
+      {"guards", guards_json(summary)},
+      {"findings", findings},
+      {"notes", summary.notes},
       {"model_hash", summary.model_hash},
       {"replicas_equal", summary.replicas_equal},
       {"memory_bytes", summary.memory},
@@ -49,7 +62,13 @@ Summary summary_from_json(const nlohmann::json& json) {
   summary.samples_per_s = number("samples_per_s");
   summary.wait_share = number("wait_share");
   summary.bytes_sent_per_step = number("bytes_sent_per_step");
-  json.at("guards").at("skipped_steps").get_to(summary.skipped_steps);
+  const nlohmann::json& guards = json.at("guards");
+  guards.at("skipped_steps").get_to(summary.skipped_steps);
+  guards.at("non_finite").get_to(summary.guards.non_finite);
+  guards.at("all_zero").get_to(summary.guards.all_zero);
+  guards.at("unsafe").get_to(summary.guards.unsafe);
+  for (const auto& finding : json.at("findings")) summary.findings.push_back(finding_from_json(finding));
+  json.at("notes").get_to(summary.notes);
   json.at("model_hash").get_to(summary.model_hash);
   json.at("replicas_equal").get_to(summary.replicas_equal);
   json.at("memory_bytes").get_to(summary.memory);

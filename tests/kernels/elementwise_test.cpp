@@ -90,6 +90,37 @@ void expect_exact_widening() {
 TEST(Widening, everyHalfIsExact) { expect_exact_widening<Half>(); }
 TEST(Widening, everyBFloat16IsExact) { expect_exact_widening<BFloat16>(); }
 
+TEST(Wire, everyBFloat16SurvivesWideningAndNarrowing) {
+  std::vector<BFloat16> patterns;
+  for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) patterns.push_back({static_cast<std::uint16_t>(bits)});
+  on_every_target([&] {
+    std::vector<float> wide(patterns.size());
+    std::vector<BFloat16> narrowed(patterns.size());
+    widen(patterns, wide);
+    narrow(wide, narrowed);
+    for (std::size_t k = 0; k < patterns.size(); ++k) {
+      if (std::isnan(to_float(patterns[k])))
+        ASSERT_TRUE(std::isnan(to_float(narrowed[k]))) << k;
+      else
+        ASSERT_EQ(narrowed[k].bits, patterns[k].bits) << k;
+    }
+  });
+}
+
+TEST(Wire, narrowingRoundsAsTheScalarConversionDoes) {
+  std::vector<float> numbers;  // the neighbourhoods of ties, of infinity, of NaN and of zero, at both signs
+  for (const std::uint32_t upper : {0x0000u, 0x0001u, 0x3F80u, 0x3F81u, 0x7F7Eu, 0x7F7Fu, 0x7F80u, 0x7FBFu, 0x7FFFu})
+    for (const std::uint32_t lower : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+      for (const std::uint32_t sign : {0u, 0x80000000u})
+        numbers.push_back(std::bit_cast<float>(sign | upper << 16 | lower));
+  on_every_target([&] {
+    std::vector<BFloat16> narrowed(numbers.size());
+    narrow(numbers, narrowed);
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      ASSERT_EQ(narrowed[k].bits, to_bfloat16(numbers[k]).bits) << std::bit_cast<std::uint32_t>(numbers[k]);
+  });
+}
+
 TEST(ReadSweep, bothReadEveryNumberOnce) {
   on_every_target([] {
     for (const std::size_t workers : {1, 4, 6}) {

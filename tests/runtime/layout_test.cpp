@@ -13,7 +13,7 @@ TEST(Layout, bucketsCoverTheSpanAndKeepToTheirSize) {
   for (const std::size_t size : {0, 1, 99, 100, 101, 1000}) {
     const Layout layout(size, 100);
     std::size_t next = 0;
-    for (const Bucket& bucket : layout.buckets()) {
+    for (const Range& bucket : layout.buckets()) {
       EXPECT_EQ(bucket.begin, next);
       EXPECT_LE(bucket.size, 100u);
       next += bucket.size;

@@ -140,7 +140,7 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
                 "mpi");
 
   Library::Ban no_finalising(library);
-  MpiEngine engine;
+  MpiEngine engine(MPI_COMM_WORLD);
   try {
     worker_main(engine);
   } catch (const std::exception& error) {

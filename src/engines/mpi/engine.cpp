@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <iterator>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,6 +15,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int: longer blocks travel in pieces
 // On the communicator of control messages. A failure carries its code in the first byte, then its sentence.
 constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2;
+constexpr base::Duration kLookUp = 500us;
 constexpr base::Duration kFarewell = 1h;  // between the ends of the first worker and the last
 // Waits of one thread that are no further apart than this are one wait to its back-off: an agent that looks up from its
 // wait every few milliseconds, and finds nothing, is idle all the same.
@@ -24,7 +26,10 @@ constexpr base::Duration kSameVigil = 10ms;
 // The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
 class MpiEngine::Exchange final : public Operation {
  public:
-  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine) { pieces_.reserve(pieces); }
+  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine) {
+    pieces_.reserve(pieces);
+    ++engine_.in_flight_;
+  }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -50,6 +55,7 @@ class MpiEngine::Exchange final : public Operation {
       if (!complete) return false;
       if (!piece.is_send) require_length(piece, status);
     }
+    if (!std::exchange(is_done_, true)) --engine_.in_flight_;
     return true;
   }
 
@@ -91,6 +97,7 @@ class MpiEngine::Exchange final : public Operation {
 
   MpiEngine& engine_;
   std::vector<Piece> pieces_;  // those not known to be done
+  bool is_done_ = false;
 };
 
 class MpiEngine::RealAgent final : public Agent {
@@ -125,7 +132,7 @@ void in_pieces(Span bytes, const Post& post) {
 
 }  // namespace
 
-MpiEngine::MpiEngine() {
+MpiEngine::MpiEngine(MPI_Comm workers) : collectives_(workers), messages_(workers), controls_(workers) {
   checked(MPI_Comm_rank(collectives_.get(), &rank_), "reading the rank");
   checked(MPI_Comm_size(collectives_.get(), &size_), "reading the size");
 }
@@ -225,10 +232,28 @@ std::optional<MPI_Status> MpiEngine::probe_control(int tag, std::vector<std::byt
 
 base::Time MpiEngine::now() const { return base::Time(std::chrono::steady_clock::now() - origin_); }
 
+// MPI moves large messages only while somebody calls it, so whoever sleeps during a transfer looks up now and then.
+void MpiEngine::sleep(base::Duration duration) {
+  const base::Time end = now() + duration;
+  while (in_flight_ > 0 && end - now() > kLookUp) {
+    std::this_thread::sleep_for(kLookUp);
+    int found = 0;
+    require(MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, controls_.get(), &found, MPI_STATUS_IGNORE), "looking up");
+  }
+  if (const base::Duration left = end - now(); left > 0s) std::this_thread::sleep_for(left);
+}
+
 std::unique_ptr<Signal> MpiEngine::make_signal() { return std::make_unique<BellSignal>(bell_); }
 
 std::unique_ptr<Agent> MpiEngine::spawn(const std::string& name, std::function<void()> body) {
   require_usable();
+  int level = MPI_THREAD_SINGLE;
+  require(MPI_Query_thread(&level), "asking for the thread level");
+  if (level < MPI_THREAD_MULTIPLE)
+    throw Error(ErrorCode::unavailable,
+                "this algorithm needs an agent beside each worker: initialise MPI with "
+                "MPI_Init_thread and MPI_THREAD_MULTIPLE",
+                "mpi");
   return std::make_unique<RealAgent>(*this, name, std::move(body));
 }
 

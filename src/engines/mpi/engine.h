@@ -1,4 +1,4 @@
-// A worker that is a process of MPI. Needs MPI_THREAD_MULTIPLE: agents use MPI beside the worker.
+// A worker that is a process of MPI. Agents need MPI_THREAD_MULTIPLE: they use MPI beside the worker.
 //
 // Three communicators keep collectives, messages and control messages from matching each other. A failure of one worker
 // reaches the others as a control message that they look for while they wait. Locks: none of the engine's is held while
@@ -22,7 +22,7 @@ namespace flockstep::engines::mpi {
 
 class MpiEngine final : public PairwiseEngine {
  public:
-  MpiEngine();  // collective over MPI_COMM_WORLD; the calling thread is the worker's own
+  explicit MpiEngine(MPI_Comm workers);  // collective over it; the calling thread is the worker's own
   ~MpiEngine() override = default;
   MpiEngine(const MpiEngine&) = delete;
   MpiEngine& operator=(const MpiEngine&) = delete;
@@ -39,7 +39,7 @@ class MpiEngine final : public PairwiseEngine {
   std::optional<Control> take_control() override;
 
   base::Time now() const override;
-  void sleep(base::Duration duration) override { std::this_thread::sleep_for(duration); }
+  void sleep(base::Duration duration) override;
   void charge(double) override {}
   std::unique_ptr<Signal> make_signal() override;
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
@@ -88,6 +88,7 @@ class MpiEngine final : public PairwiseEngine {
   Bell bell_;
   std::uint64_t collective_count_ = 0;  // the worker's own thread only
   std::atomic<std::uint64_t> bytes_sent_ = 0;
+  std::atomic<int> in_flight_ = 0;  // operations that are not known to be done
 
   std::atomic<bool> broken_ = false;  // set after failure_
   mutable std::mutex failure_mutex_;

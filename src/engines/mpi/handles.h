@@ -38,13 +38,13 @@ inline void checked(int return_code, std::string_view what) {
     throw error_of(return_code, what);
 }
 
-// A duplicate of MPI_COMM_WORLD that returns errors instead of ending the job. Making and freeing one is collective, so
+// A duplicate of a communicator that returns errors instead of ending the job. Making and freeing one is collective, so
 // the destructor leaves it alone: a process that unwinds by itself must not enter a collective. free() is for the end
 // of a run in which all went well.
 class Communicator {
  public:
-  Communicator() {
-    checked(MPI_Comm_dup(MPI_COMM_WORLD, &handle_), "duplicating MPI_COMM_WORLD");
+  explicit Communicator(MPI_Comm original) {
+    checked(MPI_Comm_dup(original, &handle_), "duplicating a communicator");
     checked(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "setting an error handler");
   }
   Communicator(const Communicator&) = delete;

@@ -1,0 +1,273 @@
+#include "bench/adacons.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "algorithms/registry.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "bench/published.h"
+#include "bench/ring.h"
+#include "engines/registry.h"
+#include "runtime/gather.h"
+
+namespace flockstep::bench {
+namespace {
+
+constexpr base::Duration kPatience{120};
+constexpr double kAllReduceBar = 0.80, kTwoAllReducesBar = 0.35, kMemoryBar = 1.0;
+constexpr const char *kOnePass = "one pass", *kTwo = "two all-reduces", *kAllReduce = "all-reduce", *kMean = "mean",
+                     *kAfter = "after", *kOverlapped = "overlapped";
+constexpr std::size_t kChunk = 1 << 16;
+
+// Worker `rank`'s numbers from `begin` on, which is a multiple of kChunk: a shared part, so that coefficients differ.
+void fill_chunk(std::size_t rank, std::size_t begin, std::span<float> chunk) {
+  std::vector<float> shared(chunk.size());
+  const auto number = static_cast<std::uint32_t>(begin / kChunk);
+  base::Random(1, base::Purpose::test, 1u << 30, number).fill_uniform(shared, -1, 1);
+  base::Random(1, base::Purpose::test, static_cast<std::uint32_t>(rank), number).fill_uniform(chunk, -1, 1);
+  const float scale = 1 + 0.25f * static_cast<float>(rank);
+  for (std::size_t k = 0; k < chunk.size(); ++k) chunk[k] = scale * (0.3f * shared[k] + chunk[k]);
+}
+
+template <typename Action>
+void each_chunk(std::size_t size, const Action& action) {
+  for (std::size_t begin = 0; begin < size; begin += kChunk) action(begin, std::min(kChunk, size - begin));
+}
+
+void fill_input(std::size_t rank, std::span<float> values) {
+  each_chunk(values.size(),
+             [&](std::size_t begin, std::size_t size) { fill_chunk(rank, begin, values.subspan(begin, size)); });
+}
+
+[[noreturn]] void wrong(const std::string& what) {
+  throw Error(ErrorCode::mismatch, fmt::format("the benchmark's result is wrong before it is timed: {}", what));
+}
+
+// AdaCons' first step in plain double loops, from the definition; every worker makes everybody's numbers again.
+class Oracle {
+ public:
+  Oracle(std::size_t workers, std::size_t floats) : workers_(workers), floats_(floats), factors_(workers) {
+    std::vector<double> d(workers), q(workers);
+    each_block([&](std::size_t, const std::vector<std::vector<float>>& rows) {
+      for (std::size_t k = 0; k < rows[0].size(); ++k) {
+        double sum = 0;
+        for (const auto& row : rows) sum += row[k];
+        for (std::size_t i = 0; i < workers_; ++i) {
+          d[i] += sum * rows[i][k];
+          q[i] += static_cast<double>(rows[i][k]) * rows[i][k];
+        }
+      }
+    });
+    double total = 0;
+    for (std::size_t i = 0; i < workers; ++i) total += d[i] / std::sqrt(q[i]);
+    for (std::size_t i = 0; i < workers; ++i) factors_[i] = d[i] / q[i] / total;
+  }
+
+  // Compares every number of both.
+  void verify(std::span<const float> adacons, std::span<const float> published, std::span<const float> mean,
+              std::span<const float> sum) const {
+    const auto differ = [](double value, double expected, double scale) {
+      return !(std::abs(value - expected) <= 1e-5 * scale);
+    };
+    each_block([&](std::size_t begin, const std::vector<std::vector<float>>& rows) {
+      for (std::size_t k = 0; k < rows[0].size(); ++k) {
+        double expected = 0, plain = 0, scale = 0, factor = 0;
+        for (std::size_t i = 0; i < workers_; ++i) {
+          expected += factors_[i] * rows[i][k];
+          plain += rows[i][k];
+          scale += 1 + 0.25 * static_cast<double>(i);
+          factor = std::max(factor, factors_[i]);
+        }
+        const std::size_t place = begin + k;
+        if (differ(adacons[place], expected, factor * scale)) wrong(fmt::format("one pass is off at {}", place));
+        if (differ(published[place], expected, factor * scale))
+          wrong(fmt::format("two all-reduces are off at {}", place));
+        if (differ(mean[place], plain / static_cast<double>(workers_), scale))
+          wrong(fmt::format("mean is off at {}", place));
+        if (differ(sum[place], plain, scale)) wrong(fmt::format("the all-reduce is off at {}", place));
+      }
+    });
+  }
+
+ private:
+  template <typename Action>
+  void each_block(const Action& action) const {
+    each_chunk(floats_, [&](std::size_t begin, std::size_t size) {
+      std::vector<std::vector<float>> rows(workers_, std::vector<float>(size));
+      for (std::size_t i = 0; i < workers_; ++i) fill_chunk(i, begin, rows[i]);
+      action(begin, rows);
+    });
+  }
+
+  std::size_t workers_, floats_;
+  std::vector<double> factors_;  // what each gradient is multiplied by
+};
+
+// A round lasts as long as its slowest worker.
+Timings slowest(runtime::Context& context, const Timings& mine) {
+  std::vector<std::vector<double>> times;
+  for (const std::string& name : mine.names()) {
+    const auto own = mine.seconds_of(name);
+    const auto all = runtime::gather_doubles(context, own);
+    std::vector<double> longest(own.size());
+    for (std::size_t i = 0; i < all.size(); ++i) longest[i % own.size()] = std::max(longest[i % own.size()], all[i]);
+    times.push_back(std::move(longest));
+  }
+  return {{mine.names().begin(), mine.names().end()}, std::move(times)};
+}
+
+class Bench {
+ public:
+  Bench(engines::Engine& engine, const engines::Backend& backend, const AdaConsBenchOptions& options)
+      : engine_(engine),
+        backend_(backend),
+        options_(options),
+        context_(engine, kPatience),
+        layout_(options.floats, static_cast<std::size_t>(options.bucket_kib) * 256),
+        gradient_(allocate()),
+        sum_(allocate()) {
+    if (!backend.plain_all_reduce) ring_.emplace(context_, options.floats);
+    const std::size_t before = engine.memory().held_bytes();
+    adacons_ = algorithms::find_algorithm("adacons").make({context_, layout_, settings_});
+    extra_bytes_ = engine.memory().held_bytes() - before;
+    mean_ = algorithms::find_algorithm("mean").make({context_, layout_, settings_});
+    published_.emplace(
+        context_, options.floats, [this](std::span<float> values) { plain_all_reduce(values); },
+        math::AdaConsOptions{});
+  }
+
+  void verify() {
+    auto adacons = allocate(), published = allocate(), mean = allocate();
+    for (const auto& buffer : {&adacons, &published, &mean, &sum_})
+      fill_input(static_cast<std::size_t>(engine_.rank()), buffer->span());
+    adacons_->finish_gradient(adacons.span(), 1);
+    published_->aggregate(published.span());
+    mean_->finish_gradient(mean.span(), 1);
+    plain_all_reduce(sum_.span());
+    if (options_.wire == "float32")
+      Oracle(static_cast<std::size_t>(engine_.size()), options_.floats)
+          .verify(adacons.span(), published.span(), mean.span(), sum_.span());
+    const double hash = static_cast<double>(base::hash_of(std::span<const float>(adacons.span())) >> 11);
+    for (const double theirs : runtime::gather_doubles(context_, {&hash, 1}))
+      if (theirs != hash) wrong("workers hold different bits");
+  }
+
+  // In place, again and again: the result of AdaCons has the norm of a direction, and a mean of equals stays. A sum of
+  // sums would overflow, so those start from zeros: time does not depend on values.
+  AdaConsBench measure() {
+    fill_input(static_cast<std::size_t>(engine_.rank()), gradient_.span());
+    std::ranges::fill(sum_.span(), 0.0f);
+    std::vector<Contender> contenders{
+        {kOnePass, together([this] { adacons_->finish_gradient(gradient_.span(), 1); })},
+        {kTwo, together([this] { published_->aggregate(gradient_.span()); })},
+        {kAllReduce, together([this] { plain_all_reduce(sum_.span()); })},
+        {kMean, together([this] { mean_->finish_gradient(gradient_.span(), 1); })},
+    };
+    if (options_.compute_ms > 0) {
+      contenders.push_back({kAfter, together([this] { compute([](std::size_t) {}); })});
+      contenders.push_back({kOverlapped, together([this] {
+                              compute([this](std::size_t bucket) { adacons_->bucket_ready(bucket, gradient_.span()); });
+                            })});
+    }
+    return summarise(slowest(context_, run_interleaved(contenders, options_.harness)));
+  }
+
+ private:
+  base::Buffer<float> allocate() { return engine_.memory().allocate<float>(options_.floats, "gradient"); }
+
+  void plain_all_reduce(std::span<float> values) {
+    ring_ ? ring_->all_reduce(values) : backend_.plain_all_reduce(engine_, values);
+  }
+
+  std::function<void()> together(const std::function<void()>& action) {
+    return [this, action] {
+      context_.wait(context_.engine().barrier(), "barrier");
+      action();
+    };
+  }
+
+  // A backward pass that sleeps for its computation, bucket by bucket, and the aggregation behind it.
+  void compute(const std::function<void(std::size_t)>& bucket_done) {
+    const auto buckets = layout_.buckets().size();
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      engine_.sleep(base::Duration(options_.compute_ms * 1e-3 / static_cast<double>(buckets)));
+      bucket_done(bucket);
+    }
+    adacons_->finish_gradient(gradient_.span(), 1);
+  }
+
+  AdaConsBench summarise(const Timings& timings) const {
+    AdaConsBench result;
+    result.workers = engine_.size();
+    result.rank = engine_.rank();
+    result.own_ring = ring_.has_value();
+    result.one_pass_seconds = timings.seconds(kOnePass);
+    result.two_all_reduces_seconds = timings.seconds(kTwo);
+    result.all_reduce_seconds = timings.seconds(kAllReduce);
+    result.mean_seconds = timings.seconds(kMean);
+    if (options_.compute_ms > 0) {
+      const auto exposed = [&](const char* name) {
+        std::vector<double> seconds;
+        for (const double each : timings.seconds_of(name)) seconds.push_back(each - options_.compute_ms * 1e-3);
+        return spread_of(seconds);
+      };
+      result.exposed_after_seconds = exposed(kAfter);
+      result.exposed_overlapped_seconds = exposed(kOverlapped);
+    }
+    const std::string where = fmt::format("{} {}, {} floats, P = {}", options_.engine,
+                                          ring_ ? "ring all-reduce" : "all-reduce", options_.floats, engine_.size());
+    const auto target = [&](const char* id, const std::string& measure, const Spread& spread, double bar) {
+      TargetResult row;
+      row.id = id;
+      row.measure = measure;
+      row.spread = spread;
+      row.figure = spread.median;
+      row.bar = bar;
+      result.targets.push_back(row);
+    };
+    target("A1", "adacons / " + where, timings.ratio(kOnePass, kAllReduce), kAllReduceBar);
+    target("A2", "adacons / two times " + where, timings.ratio(kOnePass, kTwo), kTwoAllReducesBar);
+    target("A5", "mean / " + where, timings.ratio(kMean, kAllReduce), kAllReduceBar);
+    const double share = static_cast<double>(extra_bytes_) / static_cast<double>(options_.floats * sizeof(float));
+    target("A6", fmt::format("extra memory of adacons / the gradient, P = {}", engine_.size()), {share, share, share},
+           kMemoryBar);
+    return result;
+  }
+
+  engines::Engine& engine_;
+  const engines::Backend& backend_;
+  const AdaConsBenchOptions& options_;
+  base::Settings settings_{{"wire", options_.wire}};
+  runtime::Context context_;
+  runtime::Layout layout_;
+  base::Buffer<float> gradient_, sum_;
+  std::optional<Ring> ring_;
+  std::unique_ptr<algorithms::Algorithm> adacons_, mean_;
+  std::optional<PublishedAdaCons> published_;
+  std::size_t extra_bytes_ = 0;
+};
+
+}  // namespace
+
+AdaConsBench run_adacons_bench(const AdaConsBenchOptions& options) {
+  const engines::Backend& backend = engines::find_backend(options.engine);
+  if (options.engine == "sim")
+    throw Error(ErrorCode::bad_input, "a benchmark takes real time, and sim has none: use --engine threads or mpi");
+  algorithms::find_algorithm("adacons").check({{"wire", options.wire}});
+  std::mutex mutex;
+  std::optional<AdaConsBench> result;
+  backend.run(options.launch, [&](engines::Engine& engine) {
+    Bench bench(engine, backend, options);
+    bench.verify();
+    AdaConsBench mine = bench.measure();
+    const std::lock_guard lock(mutex);
+    if (!result || mine.rank < result->rank) result = std::move(mine);
+  });
+  return *result;
+}
+
+}  // namespace flockstep::bench

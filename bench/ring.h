@@ -1,0 +1,26 @@
+// The textbook all-reduce: a ring of reduce-scatter, then of all-gather. What an engine without an all-reduce of its
+// own is compared with.
+#pragma once
+
+#include "base/parts.h"
+#include "runtime/context.h"
+
+namespace flockstep::bench {
+
+class Ring {
+ public:
+  Ring(runtime::Context& context, std::size_t floats);
+
+  // The sum over all workers, in place, in the order of the ring.
+  void all_reduce(std::span<float> values);
+
+ private:
+  // Passes one part on to the right while one comes from the left.
+  void pass(std::span<const float> sent, std::span<float> received);
+
+  runtime::Context& context_;
+  base::Parts parts_;
+  base::Buffer<float> received_;
+};
+
+}  // namespace flockstep::bench

@@ -1,0 +1,46 @@
+// An MPI program of its own, in which every process computes a gradient; three lines make it AdaCons instead of
+// MPI_Allreduce. Start it with mpirun, any number of processes.
+#include <flockstep/mpi.h>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+// y = a + b x from this process's own samples of y = 3 - 2x.
+std::vector<float> gradient_of(const std::vector<float>& model, int rank) {
+  std::vector<float> gradient(model.size());
+  for (int i = 0; i < 8; ++i) {
+    const float x = static_cast<float>((rank * 8 + i * 5) % 32) / 32, error = model[0] + model[1] * x - (3 - 2 * x);
+    gradient[0] += error / 8;
+    gradient[1] += error * x / 8;
+  }
+  return gradient;
+}
+
+int run() {
+  flockstep::MpiWorker worker(MPI_COMM_WORLD);  // line one
+  std::vector<float> model{0, 0};
+  flockstep::Synchronizer adacons(worker, "adacons", model.size(), {{"magnitude", "mean_norm"}});  // line two
+
+  for (int step = 0; step < 2000; ++step) {
+    auto gradient = gradient_of(model, worker.rank());
+    adacons.after_backward(gradient);  // line three: the same bits everywhere
+    for (std::size_t i = 0; i < model.size(); ++i) model[i] -= 0.5f * gradient[i];
+  }
+  if (std::abs(model[0] - 3) > 0.01f || std::abs(model[1] + 2) > 0.01f) return 1;
+  if (worker.rank() == 0) std::printf("%d processes agree: y = %.2f + %.2f x\n", worker.size(), model[0], model[1]);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int code = 1;
+  try {
+    code = run();
+  } catch (const flockstep::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return code;
+}

@@ -1,0 +1,36 @@
+// `adacons`: each worker's direction counts by its agreement with the sum, smoothed over steps in sorted order.
+#include "math/adacons.h"
+
+#include "algorithms/rules.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 3>{{
+    {"beta", "0.99", "momentum of the sorted coefficients; 0 turns it off"},
+    {"negative", "keep", "negative coefficients: keep (as published), clip to 0 or shift all by the least"},
+    {"permutation", "inverse", "smoothed values go back to their owners: inverse, or published (wrong from P = 3 on)"},
+}});
+constexpr std::array<base::Choice<math::Negative>, 3> kNegative{
+    {{"keep", math::Negative::keep}, {"clip", math::Negative::clip}, {"shift", math::Negative::shift}}};
+constexpr std::array<base::Choice<math::Permutation>, 2> kPermutation{
+    {{"inverse", math::Permutation::inverse}, {"published", math::Permutation::published}}};
+
+RuleAndOptions choose(const base::Settings& settings) {
+  const base::SettingsReader reader("adacons", kOptions, settings);
+  const GradientRuleOptions common = gradient_rule_options(reader);
+  return {math::adacons({.beta = reader.below_one("beta"),
+                         .eps = common.aggregate.eps,
+                         .negative = reader.choice("negative", kNegative),
+                         .permutation = reader.choice("permutation", kPermutation)}),
+          common};
+}
+
+}  // namespace
+
+AlgorithmRow adacons_row() {
+  return gradient_row<choose>("adacons", "weigh each worker's direction by its agreement with the sum of all",
+                              kWatchedRuleBytes, kOptions);
+}
+
+}  // namespace flockstep::algorithms

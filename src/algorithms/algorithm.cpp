@@ -1,0 +1,13 @@
+#include "algorithms/algorithm.h"
+
+#include "flockstep/error.h"
+
+namespace flockstep::algorithms {
+
+std::span<float> Algorithm::reduce_scatter(std::span<float> /*gradient*/, double /*weight*/) {
+  throw Error(ErrorCode::bad_input,
+              "this algorithm leaves gradients where they are, so there is nothing to reduce and scatter: use a "
+              "gradient rule such as mean or adacons");
+}
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,27 @@
+// `direction_consensus`: each worker's direction counts by its agreement with the directions of all, whatever its norm.
+#include "math/direction_consensus.h"
+
+#include "algorithms/rules.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 1>{{
+    {"beta", "0.9", "how long each worker's agreement is remembered; 0 turns memory off"},
+}});
+
+RuleAndOptions choose(const base::Settings& settings) {
+  const base::SettingsReader reader("direction_consensus", kOptions, settings);
+  const GradientRuleOptions common = gradient_rule_options(reader);
+  return {math::direction_consensus({.beta = reader.below_one("beta"), .eps = common.aggregate.eps}), common};
+}
+
+}  // namespace
+
+AlgorithmRow direction_consensus_row() {
+  return gradient_row<choose>("direction_consensus",
+                              "weigh each worker's direction by its agreement with all directions", kWatchedRuleBytes,
+                              kOptions);
+}
+
+}  // namespace flockstep::algorithms

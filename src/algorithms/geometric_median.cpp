@@ -1,0 +1,28 @@
+// `geometric_median`: the point with the least sum of distances to all gradients, or to their directions.
+#include "math/geometric_median.h"
+
+#include "algorithms/rules.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 1>{{
+    {"on", "directions", "of what: directions (gradients divided by their norms) or raw gradients"},
+}});
+constexpr std::array<base::Choice<math::MedianOf>, 2> kOn{
+    {{"directions", math::MedianOf::directions}, {"raw", math::MedianOf::raw}}};
+
+RuleAndOptions choose(const base::Settings& settings) {
+  const base::SettingsReader reader("geometric_median", kOptions, settings);
+  const GradientRuleOptions common = gradient_rule_options(reader);
+  return {math::geometric_median({.on = reader.choice("on", kOn), .eps = common.aggregate.eps}), common};
+}
+
+}  // namespace
+
+AlgorithmRow geometric_median_row() {
+  return gradient_row<choose>("geometric_median", "the robust middle of all directions, by Weiszfeld steps",
+                              kWatchedRuleBytes, kOptions);
+}
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,239 @@
+#include "algorithms/gradient_rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/gather.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+using math::Decision;
+using math::Event;
+using math::Need;
+using math::Statistics;
+using runtime::OnePass;
+
+constexpr std::array<base::Choice<math::Magnitude>, 3> kMagnitudes{{{"own", math::Magnitude::own},
+                                                                    {"mean_norm", math::Magnitude::mean_norm},
+                                                                    {"median_norm", math::Magnitude::median_norm}}};
+constexpr std::array<base::Choice<runtime::Granularity>, 3> kGranularities{{{"model", runtime::Granularity::model},
+                                                                            {"bucket", runtime::Granularity::bucket},
+                                                                            {"tensor", runtime::Granularity::tensor}}};
+constexpr std::array<base::Choice<math::NonFinite>, 2> kNonFinite{
+    {{"propagate", math::NonFinite::propagate}, {"exclude", math::NonFinite::exclude}}};
+constexpr std::array<base::Choice<runtime::Wire>, 2> kWires{
+    {{"float32", runtime::Wire::float32}, {"bfloat16", runtime::Wire::bfloat16}}};
+constexpr std::array<base::Choice<bool>, 2> kWatch{{{"auto", false}, {"always", true}}};
+
+class GradientRule final : public Algorithm {
+ public:
+  GradientRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice)
+      : context_(inputs.context),
+        layout_(inputs.layout),
+        rule_(choice.rule),
+        options_(choice.common),
+        workers_(static_cast<std::size_t>(inputs.context.size())),
+        need_(swept(rule_, options_, workers_)),
+        one_pass_(context_, layout_, kPurpose, pass_options()),
+        memory_(one_pass_.sections().count()) {}
+
+  void bucket_ready(std::size_t bucket, std::span<float> gradient) override { one_pass_.start(bucket, gradient); }
+  void finish_gradient(std::span<float> gradient, double weight) override {
+    aggregate(one_pass_, gradient, weight, OnePass::Target::everywhere);
+  }
+  std::span<float> reduce_scatter(std::span<float> gradient, double weight) override;
+
+  bool replicas_are_equal() const override { return true; }
+  const GradientReport* report() const override { return &report_; }
+  GuardCounts guards() const override { return guards_; }
+  void save(base::Archive& archive) const override;
+  std::string restore(const base::Archive& archive) override;
+
+ private:
+  static constexpr const char* kPurpose = "received gradient shards";
+
+  runtime::OnePassOptions pass_options() const { return {options_.wire, options_.granularity, need_}; }
+  void aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target);
+  std::vector<double> weights_of_all(double weight);
+  // What the pass has seen, with the workers that have to be left out marked in every section.
+  std::vector<Statistics> observe(OnePass& pass, std::span<float> gradient, const std::vector<double>& weights);
+  // Without a look at the gradients; nothing where the rule cannot do without.
+  std::optional<std::vector<double>> blindly(const std::vector<double>& weights) const;
+  void take_down(const std::vector<Statistics>& sections, const std::vector<Decision>& decisions);
+
+  runtime::Context& context_;
+  const runtime::Layout& layout_;
+  math::Rule rule_;
+  GradientRuleOptions options_;
+  std::size_t workers_;
+  Need need_;
+  OnePass one_pass_;
+  std::unique_ptr<OnePass> scattering_;      // made when it is first asked for
+  std::vector<std::vector<double>> memory_;  // the rule's, per section
+  std::int64_t steps_ = 0;
+  GuardCounts guards_;
+  GradientReport report_;
+};
+
+std::vector<double> GradientRule::weights_of_all(double weight) {
+  if (!rule_.uses_weights) return std::vector<double>(workers_, 1.0);
+  return runtime::gather_doubles(context_, {&weight, 1});
+}
+
+std::optional<std::vector<double>> GradientRule::blindly(const std::vector<double>& weights) const {
+  if (need_ != Need::nothing) return std::nullopt;
+  auto outcome = rule_.apply(Statistics::none(weights), {});
+  return outcome ? std::optional(std::move(outcome->c)) : std::nullopt;
+}
+
+std::vector<Statistics> GradientRule::observe(OnePass& pass, std::span<float> gradient,
+                                              const std::vector<double>& weights) {
+  auto sections = need_ == Need::nothing ? pass.row_sums_of(gradient, weights, std::vector<bool>(workers_, true))
+                                         : pass.statistics(gradient, weights);
+  std::vector<bool> finite(workers_, true);
+  for (const Statistics& section : sections)
+    for (std::size_t i = 0; i < workers_; ++i) finite[i] = finite[i] && std::isfinite(section.q[i]);
+  const bool all_finite = std::ranges::find(finite, false) == finite.end();
+  if (all_finite) return sections;
+  // A sum over all is spoilt by one: who is left out has to be left out of the sums.
+  if (!sections[0].has_matrix()) sections = pass.row_sums_of(gradient, weights, finite);
+  for (Statistics& section : sections)
+    for (std::size_t i = 0; i < workers_; ++i)
+      if (!finite[i]) section.q[i] = std::numeric_limits<double>::quiet_NaN();
+  return sections;
+}
+
+void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target) {
+  const std::vector<double> weights = weights_of_all(weight);
+  ++steps_;
+  if (const auto c = blindly(weights)) {
+    report_ = {Event::none, *c, Statistics::none(weights)};
+    const std::vector<float> coefficients(c->begin(), c->end());
+    if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
+    if (!pass.any_started()) pass.start_all(gradient);
+    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target);
+  }
+
+  const std::vector<Statistics> sections = observe(pass, gradient, weights);
+  std::vector<Decision> decisions;
+  runtime::Coefficients coefficients;
+  std::vector<double> norms;
+  bool has_norms = false;
+  for (std::size_t section = 0; section < sections.size(); ++section) {
+    decisions.push_back(math::decide(rule_, options_.aggregate, sections[section], memory_[section]));
+    const Decision& decision = decisions.back();
+    coefficients.emplace_back(decision.c.begin(), decision.c.end());
+    if (decision.norm) has_norms = true;
+    norms.push_back(decision.norm.value_or(0));  // of a section whose result is zero: nothing to scale
+  }
+  if (!has_norms) norms.clear();
+  take_down(sections, decisions);
+  // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.
+  const auto fill = [&](float value) {
+    pass.drop();
+    std::ranges::fill(gradient, value);
+  };
+  if (std::ranges::any_of(decisions, &Decision::propagates)) return fill(std::numeric_limits<float>::quiet_NaN());
+  if (std::ranges::all_of(decisions, [](const Decision& decision) { return decision.event == Event::all_zero; }))
+    return fill(0.0f);
+  for (std::size_t section = 0; section < sections.size(); ++section) memory_[section] = decisions[section].memory;
+  pass.finish(gradient, coefficients, target, norms);
+}
+
+std::span<float> GradientRule::reduce_scatter(std::span<float> gradient, double weight) {
+  if (!scattering_)
+    scattering_ = std::make_unique<OnePass>(context_, layout_, runtime::Shards::by_worker(layout_, workers_), kPurpose,
+                                            pass_options());
+  aggregate(*scattering_, gradient, weight, OnePass::Target::own_shard);
+  return base::Parts(layout_.size(), workers_).of(gradient, static_cast<std::size_t>(context_.rank()));
+}
+
+// Gram matrices add up over sections, so the whole gradient's is known whatever was weighted as one.
+void GradientRule::take_down(const std::vector<Statistics>& sections, const std::vector<Decision>& decisions) {
+  report_.event = Event::none;
+  report_.coefficients.assign(workers_, 0.0);
+  report_.statistics = sections[0];
+  bool fired[4] = {};
+  for (std::size_t section = 0; section < sections.size(); ++section) {
+    const double share = layout_.size() == 0 ? 1.0 / static_cast<double>(sections.size())
+                                             : static_cast<double>(one_pass_.sections().size(section)) /
+                                                   static_cast<double>(layout_.size());
+    for (std::size_t i = 0; i < workers_; ++i) report_.coefficients[i] += share * decisions[section].c[i];
+    const Event event = decisions[section].event;
+    fired[static_cast<std::size_t>(event)] = true;
+    if (event != Event::none && (report_.event == Event::none || event == Event::non_finite)) report_.event = event;
+    if (section > 0) report_.statistics += sections[section];
+  }
+  guards_.non_finite += fired[static_cast<std::size_t>(Event::non_finite)];
+  guards_.all_zero += fired[static_cast<std::size_t>(Event::all_zero)];
+  guards_.unsafe += fired[static_cast<std::size_t>(Event::unsafe)];
+}
+
+void GradientRule::save(base::Archive& archive) const {
+  archive.put_value("rule steps", steps_);
+  archive.put_value("rule guards", guards_);
+  archive.put_value("rule workers", static_cast<std::uint64_t>(workers_));
+  archive.put_value("rule sections", static_cast<std::uint64_t>(memory_.size()));
+  for (std::size_t section = 0; section < memory_.size(); ++section)
+    archive.put(fmt::format("rule memory {}", section), std::span<const double>(memory_[section]));
+}
+
+std::string GradientRule::restore(const base::Archive& archive) {
+  steps_ = archive.get_value<std::int64_t>("rule steps");
+  guards_ = archive.get_value<GuardCounts>("rule guards");
+  const auto workers = archive.get_value<std::uint64_t>("rule workers"),
+             sections = archive.get_value<std::uint64_t>("rule sections");
+  if (sections != memory_.size())
+    throw Error(ErrorCode::bad_file, fmt::format("the checkpoint has memory for {} sections where this run has {}",
+                                                 sections, memory_.size()));
+  bool had_memory = false;
+  for (std::size_t section = 0; section < memory_.size(); ++section) {
+    memory_[section] = archive.get_vector<double>(fmt::format("rule memory {}", section));
+    had_memory = had_memory || !memory_[section].empty();
+    if (workers != workers_) memory_[section] = math::resample(memory_[section], rule_.belonging, workers_);
+  }
+  if (workers == workers_ || !had_memory) return "";
+  return rule_.belonging == math::Belonging::position
+             ? fmt::format("the sorted momentum of {} workers was re-sampled for {}", workers, workers_)
+             : fmt::format("the memory of {} workers does not fit {}: it starts anew", workers, workers_);
+}
+
+}  // namespace
+
+GradientRuleOptions gradient_rule_options(const base::SettingsReader& reader) {
+  GradientRuleOptions options;
+  options.aggregate.magnitude = reader.choice("magnitude", kMagnitudes);
+  options.aggregate.non_finite = reader.choice("non_finite", kNonFinite);
+  options.aggregate.eps = reader.positive("eps");
+  options.granularity = reader.choice("granularity", kGranularities);
+  options.wire = reader.choice("wire", kWires);
+  options.watch = reader.choice("watch", kWatch);
+  return options;
+}
+
+Need swept(const math::Rule& rule, const GradientRuleOptions& options, std::size_t workers) {
+  const Need need = std::max(math::needed(rule, options.aggregate), options.watch ? Need::row_sums : Need::nothing);
+  return need == Need::row_sums && workers <= kMatrixWorkers ? Need::matrix : need;
+}
+
+std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, const RuleAndOptions& choice) {
+  return std::make_unique<GradientRule>(inputs, choice);
+}
+
+double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice) {
+  const auto P = static_cast<std::size_t>(workers);
+  const Need need = swept(choice.rule, choice.common, P);
+  const double numbers = need == Need::matrix     ? static_cast<double>(math::packed_size(P))
+                         : need == Need::row_sums ? 2.0 * workers
+                                                  : 0.0;
+  const double bytes_per_number = choice.common.wire == runtime::Wire::float32 ? 4 : 2;
+  const double share = (workers - 1.0) / workers;
+  const double weights = choice.rule.uses_weights ? 8.0 * (workers - 1) : 0;
+  return 2 * share * (bytes_per_number * parameters + 8 * numbers) + weights;
+}
+
+}  // namespace flockstep::algorithms

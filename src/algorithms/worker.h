@@ -1,0 +1,15 @@
+// What stands behind the public Worker.
+#pragma once
+
+#include "flockstep/flockstep.h"
+#include "runtime/context.h"
+
+namespace flockstep {
+
+class Worker::Implementation {
+ public:
+  Implementation(engines::Engine& engine, double deadline_s) : context(engine, base::Duration(deadline_s)) {}
+  runtime::Context context;
+};
+
+}  // namespace flockstep

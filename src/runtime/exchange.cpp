@@ -1,0 +1,98 @@
+#include "runtime/exchange.h"
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+
+namespace flockstep::runtime {
+namespace {
+
+std::size_t bytes_per_number(Wire wire) { return wire == Wire::float32 ? sizeof(float) : sizeof(kernels::BFloat16); }
+
+}  // namespace
+
+Exchange::Exchange(Context& context, Shards shards, Wire wire, const std::string& purpose)
+    : context_(context), shards_(std::move(shards)), wire_(wire), rank_(static_cast<std::size_t>(context.rank())) {
+  std::size_t total = 0, size = 0;
+  for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
+    places_.push_back(total);
+    total += own(bucket).size * (shards_.workers() - 1);
+    for (std::size_t worker = 0; worker < shards_.workers(); ++worker) size += shards_.of(bucket, worker).size;
+  }
+  received_ = context.engine().memory().allocate<std::byte>(total * bytes_per_number(wire), purpose);
+  if (wire == Wire::bfloat16) sent_ = context.engine().memory().allocate<kernels::BFloat16>(size, purpose);
+}
+
+template <typename T>
+std::span<T> Exchange::received(const Arrival& arrival, std::size_t peer) const {
+  const std::size_t size = own(arrival.bucket).size;
+  const std::size_t row = peer < rank_ ? peer : peer - 1;  // one's own shard is not received
+  return {reinterpret_cast<T*>(received_.data()) + arrival.place + row * size, size};
+}
+
+template <typename T>
+std::vector<const T*> Exchange::rows(const Arrival& arrival, std::size_t offset, std::span<T> whole) const {
+  std::vector<const T*> rows;
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
+    rows.push_back((peer == rank_ ? own(arrival.bucket).of(whole) : received<T>(arrival, peer)).data() + offset);
+  return rows;
+}
+
+template <typename T>
+engines::Pending Exchange::send_from(const Arrival& arrival, std::span<T> whole) {
+  std::vector<engines::ConstBytes> send;
+  std::vector<engines::Bytes> receive;
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
+    send.push_back(engines::const_bytes_of(shards_.of(arrival.bucket, peer).of(whole)));
+    receive.push_back(peer == rank_ ? engines::Bytes{} : engines::bytes_of(received<T>(arrival, peer)));
+  }
+  return context_.engine().all_to_all(send, receive);
+}
+
+Exchange::Arrival Exchange::send(std::size_t bucket, std::size_t place, std::span<float> whole) {
+  if (wire_ == Wire::bfloat16) {
+    base::check(whole.size() == sent_.size(), "a span of the layout's size");
+    for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
+      const Range range = shards_.of(bucket, peer);
+      kernels::narrow(range.of(whole), range.of(sent_.span()));
+      context_.engine().charge(6.0 * static_cast<double>(range.size));
+    }
+  }
+  Arrival arrival{bucket, place, context_.engine().now(), nullptr};
+  arrival.all_to_all = wire_ == Wire::float32 ? send_from(arrival, whole) : send_from(arrival, sent_.span());
+  return arrival;
+}
+
+template <typename T>
+engines::Pending Exchange::gather_into(std::size_t bucket, std::span<T> whole) {
+  std::vector<engines::Bytes> receive;
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
+    receive.push_back(engines::bytes_of(shards_.of(bucket, peer).of(whole)));
+  return context_.engine().all_gather(engines::const_bytes_of(own(bucket).of(whole)), receive);
+}
+
+Exchange::Result Exchange::gather(std::size_t bucket, std::span<float> whole) {
+  Result result{bucket, context_.engine().now(), nullptr};
+  if (wire_ == Wire::float32) {
+    result.all_gather = gather_into(bucket, whole);
+  } else {
+    kernels::narrow(own(bucket).of(whole), own(bucket).of(sent_.span()));
+    result.all_gather = gather_into(bucket, sent_.span());
+  }
+  return result;
+}
+
+void Exchange::wait(Result& result, std::span<float> whole) {
+  context_.wait(*result.all_gather, "all_gather", result.issued);
+  if (wire_ == Wire::float32) return;
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {  // one's own, too: it was rounded like the others
+    const Range range = shards_.of(result.bucket, peer);
+    kernels::widen(range.of(sent_.span()), range.of(whole));
+    context_.engine().charge(6.0 * static_cast<double>(range.size));
+  }
+}
+
+template std::vector<const float*> Exchange::rows(const Arrival&, std::size_t, std::span<float>) const;
+template std::vector<const kernels::BFloat16*> Exchange::rows(const Arrival&, std::size_t,
+                                                              std::span<kernels::BFloat16>) const;
+
+}  // namespace flockstep::runtime

@@ -1,0 +1,268 @@
+// Every gradient rule through the whole path, against implementations on vectors that know nothing of Gram matrices.
+#include "algorithms/gradient_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <set>
+
+#include "base/random.h"
+#include "math/oracle.h"
+#include "support/on_threads.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+namespace oracle = math::oracle;
+constexpr double kEps = 1e-8;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Worker i's gradient of a step: a shared direction and noise of its own, at norms that differ.
+std::vector<float> gradient_of(std::size_t rank, std::int64_t step, std::size_t size) {
+  std::vector<float> shared(size), own(size);
+  base::Random(5, base::Purpose::test, 999, static_cast<std::uint32_t>(step)).fill_uniform(shared, -1, 1);
+  base::Random(5, base::Purpose::test, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step))
+      .fill_uniform(own, -1, 1);
+  for (std::size_t k = 0; k < size; ++k) own[k] = (shared[k] + own[k]) * (1 + 0.3f * static_cast<float>(rank % 5));
+  return own;
+}
+
+oracle::Gradients gradients_of(std::size_t workers, std::int64_t step, std::size_t size) {
+  oracle::Gradients all;
+  for (std::size_t rank = 0; rank < workers; ++rank) {
+    const auto floats = gradient_of(rank, step, size);
+    all.emplace_back(floats.begin(), floats.end());
+  }
+  return all;
+}
+
+double weight_of(std::size_t rank) { return static_cast<double>(3 + rank % 4); }
+
+// The named rule on vectors, step after step.
+struct Oracle {
+  explicit Oracle(std::string_view name) : name(name) {}
+  oracle::Vector step(const oracle::Gradients& gradients) {
+    std::vector<double> weights;
+    for (std::size_t rank = 0; rank < gradients.size(); ++rank) weights.push_back(weight_of(rank));
+    if (name == "mean") return oracle::mean(gradients);
+    if (name == "weighted_mean") return oracle::weighted_mean(gradients, weights);
+    if (name == "normalized_mean") return oracle::normalized_mean(gradients, kEps);
+    if (name == "adacons") return adacons.step(gradients);
+    if (name == "adasum") return oracle::adasum(gradients);
+    if (name == "direction_consensus") return consensus.step(gradients);
+    return oracle::geometric_median_of_directions(gradients, 10, kEps);
+  }
+  std::string_view name;
+  oracle::AdaCons adacons{.beta = 0.99, .eps = kEps};
+  oracle::DirectionConsensus consensus{.beta = 0.9, .eps = kEps};
+};
+
+std::vector<std::string_view> rules() {
+  std::vector<std::string_view> names;
+  for (const auto& row : algorithms())
+    if (row.family == Family::gradient) names.push_back(row.name);
+  return names;
+}
+
+void expect_near(std::span<const float> values, const oracle::Vector& expected, double tolerance) {
+  ASSERT_EQ(values.size(), expected.size());
+  const double scale = oracle::norm(expected) / std::sqrt(static_cast<double>(expected.size() + 1));
+  for (std::size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(values[k], expected[k], tolerance * scale) << k;
+}
+
+// One worker with its algorithm.
+struct Member {
+  Member(runtime::Context& context, std::string_view name, const base::Settings& settings, std::size_t size = 100,
+         std::size_t bucket_floats = 32)
+      : rank(static_cast<std::size_t>(context.rank())),
+        workers(static_cast<std::size_t>(context.size())),
+        layout(size, bucket_floats),
+        algorithm(find_algorithm(name).make({context, layout, settings})) {}
+
+  std::vector<float> finish(std::vector<float> gradient) {
+    algorithm->finish_gradient(gradient, weight_of(rank));
+    return gradient;
+  }
+  std::vector<float> finish_overlapped(std::vector<float> gradient) {
+    for (std::size_t bucket = 0; bucket < layout.buckets().size(); ++bucket) algorithm->bucket_ready(bucket, gradient);
+    return finish(std::move(gradient));
+  }
+  std::vector<float> step(std::int64_t step) { return finish(gradient_of(rank, step, layout.size())); }
+
+  std::size_t rank, workers;
+  runtime::Layout layout;
+  std::unique_ptr<Algorithm> algorithm;
+};
+
+TEST(GradientRules, giveWhatTheirPlainFormOnVectorsGivesForAnyWorkersAndLength) {
+  for (const std::string_view name : rules())
+    for (const int workers : {1, 2, 3, 5, 8, 9})
+      for (const std::size_t size : {3, 100, 257}) {
+        std::mutex mutex;
+        std::set<std::vector<float>> last;
+        test::on_threads(workers, [&](runtime::Context& context) {
+          Member member(context, name, {}, size);
+          Oracle expected(name);
+          std::vector<float> values;
+          for (std::int64_t step = 0; step < 4; ++step) {
+            values = step % 2 == 0 ? member.step(step) : member.finish_overlapped(gradient_of(member.rank, step, size));
+            expect_near(values, expected.step(gradients_of(member.workers, step, size)), 2e-5);
+          }
+          const std::lock_guard lock(mutex);
+          last.insert(values);
+        });
+        EXPECT_EQ(last.size(), 1u) << name << " leaves workers on different bits";
+      }
+}
+
+TEST(GradientRules, overlapChangesNoBit) {
+  for (const std::string_view name : rules())
+    test::on_threads(4, [&](runtime::Context& context) {
+      Member plain(context, name, {}), overlapped(context, name, {});
+      for (std::int64_t step = 0; step < 3; ++step) {
+        const auto gradient = gradient_of(plain.rank, step, 100);
+        EXPECT_EQ(plain.finish(gradient), overlapped.finish_overlapped(gradient)) << name;
+      }
+    });
+}
+
+TEST(GradientRules, aboveSixtyFourWorkersRowSumsComeFromTheLinearSweepWithTheSameResult) {
+  for (const std::string_view name : {"normalized_mean", "adacons"})
+    for (const std::string magnitude : {"own", "mean_norm", "median_norm"}) {
+      constexpr std::size_t kWorkers = 70, kSize = 200;
+      test::on_threads(kWorkers, [&](runtime::Context& context) {
+        const base::Settings settings{{"magnitude", magnitude}};
+        Member member(context, name, settings, kSize, 80);
+        Oracle expected(name);
+        for (std::int64_t step = 0; step < 2; ++step) {
+          const auto values = member.step(step);
+          const auto gradients = gradients_of(kWorkers, step, kSize);
+          auto result = expected.step(gradients);
+          if (magnitude != "own")
+            result = oracle::scaled(
+                (magnitude == "mean_norm" ? oracle::mean_norm(gradients) : oracle::median_norm(gradients)) /
+                    oracle::norm(result),
+                result);
+          expect_near(values, result, 2e-5);
+          EXPECT_FALSE(member.algorithm->report()->statistics.has_matrix());
+        }
+      });
+    }
+}
+
+TEST(GradientRules, takeTheMagnitudeThatWasAskedFor) {
+  for (const std::string_view name : rules())
+    for (const std::string magnitude : {"mean_norm", "median_norm"})
+      test::on_threads(5, [&](runtime::Context& context) {
+        const base::Settings settings{{"magnitude", magnitude}};
+        Member member(context, name, settings);
+        const auto values = member.step(0);
+        const auto gradients = gradients_of(5, 0, 100);
+        const double wanted = magnitude == "mean_norm" ? oracle::mean_norm(gradients) : oracle::median_norm(gradients);
+        EXPECT_NEAR(oracle::norm({values.begin(), values.end()}) / wanted, 1, 1e-5) << name;
+      });
+}
+
+TEST(GradientRules, weighEachTensorOrBucketOnItsOwnWhenAsked) {
+  for (const std::string_view name : rules())
+    for (const std::string granularity : {"tensor", "bucket"})
+      test::on_threads(4, [&](runtime::Context& context) {
+        const std::vector<std::size_t> tensors{30, 90, 7};
+        const runtime::Layout layout(tensors, 50);
+        const base::Settings settings{{"granularity", granularity}};
+        const auto algorithm = find_algorithm(name).make({context, layout, settings});
+        const auto& sections = granularity == "tensor" ? layout.tensors() : layout.buckets();
+        std::vector<Oracle> expected(sections.size(), Oracle(name));
+        for (std::int64_t step = 0; step < 3; ++step) {
+          auto values = gradient_of(static_cast<std::size_t>(context.rank()), step, layout.size());
+          algorithm->finish_gradient(values, weight_of(static_cast<std::size_t>(context.rank())));
+          const auto gradients = gradients_of(4, step, layout.size());
+          for (std::size_t section = 0; section < sections.size(); ++section) {
+            const auto begin = static_cast<std::ptrdiff_t>(sections[section].begin),
+                       end = static_cast<std::ptrdiff_t>(sections[section].end());
+            oracle::Gradients parts;
+            for (const auto& gradient : gradients) parts.emplace_back(gradient.begin() + begin, gradient.begin() + end);
+            expect_near(sections[section].of(std::span<const float>(values)), expected[section].step(parts), 2e-5);
+          }
+        }
+        // What is reported is about the whole gradient all the same.
+        const auto& statistics = algorithm->report()->statistics;
+        if (statistics.has_matrix()) {
+          const auto gradients = gradients_of(4, 2, layout.size());
+          EXPECT_NEAR(statistics.at(1, 3) / oracle::dot(gradients[1], gradients[3]), 1, 1e-5);
+        }
+      });
+}
+
+TEST(GradientRules, reduceScatterGivesEachWorkerItsPartOfTheSameResult) {
+  for (const std::string_view name : rules())
+    for (const int workers : {1, 3, 4})
+      for (const std::size_t size : {2, 101})
+        test::on_threads(workers, [&](runtime::Context& context) {
+          Member member(context, name, {}, size);
+          Oracle expected(name);
+          auto gradient = gradient_of(member.rank, 0, size);
+          const auto own = member.algorithm->reduce_scatter(gradient, weight_of(member.rank));
+          auto whole = expected.step(gradients_of(member.workers, 0, size));
+          const base::Parts parts(size, member.workers);
+          ASSERT_EQ(own.size(), parts.size(member.rank));
+          EXPECT_EQ(own.data(), gradient.data() + parts.begin(member.rank));
+          const double scale = oracle::norm(whole);
+          for (std::size_t k = 0; k < own.size(); ++k)
+            ASSERT_NEAR(own[k], whole[parts.begin(member.rank) + k], 2e-5 * scale) << name;
+        });
+}
+
+TEST(GradientRules, bfloat16OnTheWireStaysCloseAndLeavesEverybodyOnTheSameBits) {
+  for (const std::string_view name : rules()) {
+    std::mutex mutex;
+    std::set<std::vector<float>> results;
+    test::on_threads(4, [&](runtime::Context& context) {
+      const base::Settings settings{{"wire", "bfloat16"}};
+      Member member(context, name, settings, 500);
+      Oracle expected(name);
+      const auto values = member.step(0);
+      expect_near(values, expected.step(gradients_of(4, 0, 500)), 0.03);
+      const std::lock_guard lock(mutex);
+      results.insert(values);
+    });
+    EXPECT_EQ(results.size(), 1u);
+  }
+}
+
+TEST(WeightedMean, whoHasNoSamplesDoesNotCountWhateverItsGradientHolds) {
+  test::on_threads(3, [](runtime::Context& context) {
+    Member member(context, "weighted_mean", {}, 10);
+    std::vector<float> gradient(10, member.rank == 1 ? kNan : static_cast<float>(member.rank));
+    member.algorithm->finish_gradient(gradient, member.rank == 1 ? 0.0 : member.rank == 0 ? 3.0 : 1.0);
+    EXPECT_EQ(gradient, std::vector<float>(10, 0.5f));  // (3 * 0 + 1 * 2) / 4
+  });
+}
+
+TEST(WeightedMean, withoutAnySamplesTheDirectionsAreAveragedAndItIsCounted) {
+  test::on_threads(3, [](runtime::Context& context) {
+    Member member(context, "weighted_mean", {});
+    auto gradient = gradient_of(member.rank, 0, 100);
+    member.algorithm->finish_gradient(gradient, 0.0);
+    expect_near(gradient, oracle::normalized_mean(gradients_of(3, 0, 100), kEps), 2e-5);
+    EXPECT_EQ(member.algorithm->guards().unsafe, 1);
+  });
+}
+
+TEST(AdaCons, extraMemoryIsBelowOneGradient) {
+  for (const std::string wire : {"float32", "bfloat16"})
+    for (const int workers : {2, 4, 8})
+      test::on_threads(workers, [&](runtime::Context& context) {
+        constexpr std::size_t kSize = 100000;
+        const base::Settings settings{{"wire", wire}};
+        Member member(context, "adacons", settings, kSize, 20000);
+        member.step(0);
+        EXPECT_LE(context.engine().memory().held_bytes(), kSize * sizeof(float));
+        EXPECT_GE(context.engine().memory().held_bytes(), kSize * sizeof(float) / 4);
+      });
+}
+
+}  // namespace
+}  // namespace flockstep::algorithms
