@@ -32,7 +32,7 @@ class Watch {
   static constexpr std::int64_t kSteps = 20;
   static constexpr double kSameCosine = 1 - 1e-5;  // and norms as close
   static constexpr double kAgainstCosine = -0.1;   // mean cosine with the others, averaged over kSteps steps
-  static constexpr double kAgainstErrors = 6;      // and as many standard errors below zero, for models of few numbers
+  static constexpr double kAgainstErrors = 8;      // and as many standard errors below zero, for models of few numbers
   static constexpr double kExplodingRatio = 10;    // of a worker's norm to the median of the others'
 
   // Steps must come in order. Without the matrix only norms are looked at. Another number of workers starts the
