@@ -2,7 +2,10 @@
 // Pure, as the rules are.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "math/rule.h"
 
@@ -27,27 +30,36 @@ struct AggregateOptions {
   double eps = 1e-8;
 };
 
-enum class Event { none, non_finite, all_zero, unsafe };
+// Which guard a step met; of several, the first in this order.
+enum class Event {
+  none,
+  non_finite,  // a worker's gradient held NaN or infinity
+  all_zero,    // all gradients were zero, and so is the result
+  unsafe,      // no safe normalisation: the result is that of normalized_mean, or zero where no statistics were taken
+};
 std::string_view to_string(Event event);
 
 struct Decision {
   Event event = Event::none;
   std::vector<double> c;       // one per worker; zeros where a worker is left out or the result is zero
   std::vector<double> memory;  // the rule's, after this step: as it was before unless event is none
-  // The result's norm has to be brought to this one by whoever has the result, because row sums do not tell its norm.
-  // Nothing where c is already scaled or `own` was asked for.
+  // The result's norm has to be brought to this one by whoever has the result (unless the result is zero), because row
+  // sums do not tell its norm. Nothing where c is already scaled or `own` was asked for.
   std::optional<double> norm;
-  bool propagates = false;  // the result is non-finite everywhere, whatever c says
+  bool propagates = false;  // the result is non-finite everywhere, whatever c says; c is NaN then
 };
 
 // What has to be known of the gradients for this rule and these options.
 Need needed(const Rule& rule, const AggregateOptions& options);
 
-// The workers whose q_i is finite.
+// The workers whose q_i is finite; everybody where nothing was taken.
 std::vector<std::size_t> finite_workers(const Statistics& statistics);
 
-// One step. Where workers have to be excluded and only row sums are known, the caller must have taken the sums over the
+// One step. Where some workers are not finite and only row sums are known, the caller must have taken the sums over the
 // finite workers alone (their d and q are then right, and the others' q still says that they are not finite).
+//
+// Under a rule that uses weights, a worker of weight zero had no samples: its gradient, the mean over an empty batch,
+// may be NaN, is left out and is no event.
 Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
                 const std::vector<double>& memory);
 

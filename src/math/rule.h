@@ -3,7 +3,7 @@
 // puts the guards and the magnitude around it.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -28,13 +28,18 @@ struct Rule {
   Need need = Need::nothing;
   Belonging belonging = Belonging::nobody;
   bool uses_weights = false;
+  // The result has the norm of the plain mean by definition, so that Magnitude::mean_norm asks for no statistics.
+  bool has_mean_norm = false;
   // Nothing where there is no safe normalisation (sum(a) <= 1e-6 * sum|a|, or every weight zero). `memory` is empty
   // before the first step.
   std::function<std::optional<Outcome>(const Statistics&, const std::vector<double>& memory)> apply;
 };
 
-// Memory for another number of workers. By position: linear interpolation between the places, ends kept. By worker, or
-// from nothing to nothing: empty, the rule starts anew.
+// a / sum(a), or nothing where that is not safe: sum(a) <= 1e-6 * sum|a|, or a number that is not finite.
+std::optional<std::vector<double>> normalised(std::vector<double> a);
+
+// Memory for another number of workers; the same number keeps it. By position: linear interpolation between the places,
+// ends kept (one worker alone gets the middle). By worker: empty, the rule starts anew.
 std::vector<double> resample(const std::vector<double>& memory, Belonging belonging, std::size_t workers);
 
 }  // namespace flockstep::math

@@ -26,14 +26,21 @@ struct Statistics {
   static Statistics of_row_sums(std::vector<double> d, std::vector<double> q, std::vector<double> weights);
   static Statistics of_matrix(std::vector<double> K, std::vector<double> weights);  // d and q follow from K
 
-  // The same for these workers alone, in this order. Needs the matrix: row sums hold those left out, too.
+  // The same for these workers alone, in this order. Row sums cannot be taken apart: without the matrix they are kept
+  // as they are, and are right only where the sums were taken over these workers alone.
   Statistics of(std::span<const std::size_t> workers) const;
 };
 
 // ||sum_i c_i g_i||^2 = c'Kc, never below zero.
 double square_norm(const Statistics& statistics, std::span<const double> c);
 
-// U_ij = K_ij / (n_i n_j) with n_i = sqrt(K_ii) + eps: the cosines between the workers' gradients, packed.
+// n_i = sqrt(q_i) + eps, never zero.
+std::vector<double> norms(const Statistics& statistics, double eps);
+
+// U_ij = K_ij / (n_i n_j): the cosines between the workers' gradients, packed.
 std::vector<double> cosines(const Statistics& statistics, double eps);
+
+// The middle one, or the mean of the two in the middle; of at least one value, none of them NaN.
+double median(std::vector<double> values);
 
 }  // namespace flockstep::math

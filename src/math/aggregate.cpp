@@ -1,0 +1,137 @@
+#include "math/aggregate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+#include "math/normalized_mean.h"
+
+namespace flockstep::math {
+namespace {
+
+bool has_what_is_needed(const Statistics& statistics, Need need) {
+  if (need == Need::matrix) return statistics.has_matrix();
+  return need == Need::nothing || !statistics.q.empty();
+}
+
+// Whether a worker that takes part sent NaN or infinity.
+bool meets_non_finite(const Rule& rule, const Statistics& statistics) {
+  for (std::size_t i = 0; i < statistics.q.size(); ++i)
+    if (!std::isfinite(statistics.q[i]) && !(rule.uses_weights && statistics.weights[i] == 0)) return true;
+  return false;
+}
+
+std::vector<double> fitted_memory(const Rule& rule, const std::vector<double>& memory,
+                                  const std::vector<std::size_t>& living) {
+  if (memory.empty() || rule.belonging != Belonging::worker) return resample(memory, rule.belonging, living.size());
+  std::vector<double> kept;
+  for (const std::size_t i : living) kept.push_back(memory[i]);
+  return kept;
+}
+
+// Nothing also where finite gradients are so large that the linear sweep's sums overflowed: no rule can order those.
+std::optional<Outcome> outcome_of(const Rule& rule, const Statistics& present, const std::vector<double>& memory) {
+  const bool overflowed = !std::all_of(present.d.begin(), present.d.end(), [](double x) { return std::isfinite(x); });
+  if (rule.need != Need::nothing && overflowed) return std::nullopt;
+  return rule.apply(present, memory);
+}
+
+bool scales(const Rule& rule, Magnitude magnitude) {
+  return magnitude != Magnitude::own && !(magnitude == Magnitude::mean_norm && rule.has_mean_norm);
+}
+
+double target_norm(Magnitude magnitude, const Statistics& present) {
+  if (magnitude == Magnitude::median_norm) return median(norms(present, 0));
+  const double square = std::accumulate(present.d.begin(), present.d.end(), 0.0);
+  return std::sqrt(square < 0 ? 0 : square) / static_cast<double>(present.workers());
+}
+
+// Scales c, or says in `norm` what somebody else has to scale the result to.
+void set_magnitude(Magnitude magnitude, const Statistics& present, std::vector<double>& c,
+                   std::optional<double>& norm) {
+  const double target = target_norm(magnitude, present);
+  if (!std::isfinite(target)) return;
+  if (!present.has_matrix()) {
+    norm = target;
+    return;
+  }
+  double magnitudes = 0;
+  for (std::size_t i = 0; i < c.size(); ++i)
+    for (std::size_t j = 0; j < c.size(); ++j) magnitudes += std::abs(c[i] * c[j] * present.at(i, j));
+  const double square = square_norm(present, c);
+  // The sums of products are good to six digits: what is left below them is rounding, and has no norm to scale.
+  if (!(square > 1e-6 * magnitudes)) return;
+  for (double& value : c) value *= target / std::sqrt(square);
+}
+
+}  // namespace
+
+std::string_view to_string(Event event) {
+  switch (event) {
+    case Event::none: return "none";
+    case Event::non_finite: return "non_finite";
+    case Event::all_zero: return "all_zero";
+    case Event::unsafe: return "unsafe";
+  }
+  return "";
+}
+
+Need needed(const Rule& rule, const AggregateOptions& options) {
+  const bool looks = scales(rule, options.magnitude) || options.non_finite == NonFinite::exclude;
+  return looks ? std::max(rule.need, Need::row_sums) : rule.need;
+}
+
+std::vector<std::size_t> finite_workers(const Statistics& statistics) {
+  std::vector<std::size_t> finite;
+  for (std::size_t i = 0; i < statistics.workers(); ++i)
+    if (statistics.q.empty() || std::isfinite(statistics.q[i])) finite.push_back(i);
+  return finite;
+}
+
+Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
+                const std::vector<double>& memory) {
+  base::check(has_what_is_needed(statistics, needed(rule, options)), "the statistics that this rule needs");
+  const std::size_t P = statistics.workers();
+  base::check(memory.empty() || memory.size() == P, "a memory for as many workers as there are");
+  const bool looked = !statistics.q.empty();
+  const std::vector<std::size_t> living = finite_workers(statistics);
+  Decision decision;
+  decision.c.resize(P);
+  decision.memory = memory;
+
+  if (meets_non_finite(rule, statistics)) {
+    decision.event = Event::non_finite;
+    if (options.non_finite == NonFinite::propagate || living.empty()) {
+      decision.propagates = true;
+      decision.c.assign(P, std::numeric_limits<double>::quiet_NaN());
+      return decision;
+    }
+  }
+  const auto raise = [&](Event event) { decision.event = decision.event == Event::none ? event : decision.event; };
+  if (living.empty()) {  // nobody had samples, and no gradient is a number
+    raise(Event::unsafe);
+    return decision;
+  }
+  const Statistics present = living.size() == P ? statistics : statistics.of(living);
+  if (looked && std::all_of(present.q.begin(), present.q.end(), [](double square) { return square == 0; })) {
+    raise(Event::all_zero);
+    return decision;
+  }
+
+  std::optional<Outcome> outcome = outcome_of(rule, present, fitted_memory(rule, memory, living));
+  if (!outcome) {
+    raise(Event::unsafe);
+    if (!looked) return decision;
+    outcome = normalized_mean(options.eps).apply(present, {});
+  } else if (living.size() == P) {
+    decision.memory = std::move(outcome->memory);
+  }
+
+  if (scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);
+  for (std::size_t k = 0; k < living.size(); ++k) decision.c[living[k]] = outcome->c[k];
+  return decision;
+}
+
+}  // namespace flockstep::math

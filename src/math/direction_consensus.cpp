@@ -1,0 +1,42 @@
+#include "math/direction_consensus.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "math/momentum.h"
+
+namespace flockstep::math {
+namespace {
+
+std::optional<Outcome> step(const DirectionConsensusOptions& options, const Statistics& statistics,
+                            const std::vector<double>& memory) {
+  const std::size_t P = statistics.workers();
+  const std::vector<double> U = cosines(statistics, options.eps);
+  std::vector<double> r(P), a(P);
+  for (std::size_t i = 0; i < P; ++i) {
+    for (std::size_t j = 0; j < P; ++j) r[i] += U[packed_index(i, j)];
+    r[i] /= static_cast<double>(P);
+  }
+  std::vector<double> m = with_momentum(options.beta, memory, r);
+  for (std::size_t i = 0; i < P; ++i) a[i] = std::max(m[i], 0.0);
+
+  auto c = normalised(std::move(a));
+  if (!c) return std::nullopt;
+  const std::vector<double> n = norms(statistics, options.eps);
+  for (std::size_t i = 0; i < P; ++i) (*c)[i] /= n[i];
+  return Outcome{.c = *std::move(c), .memory = std::move(m)};
+}
+
+}  // namespace
+
+Rule direction_consensus(const DirectionConsensusOptions& options) {
+  base::check(options.beta >= 0 && options.beta < 1, "beta is in 0 .. 1");
+  base::check(options.eps > 0, "eps is positive");
+  return {.need = Need::matrix,
+          .belonging = Belonging::worker,
+          .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
+            return step(options, statistics, memory);
+          }};
+}
+
+}  // namespace flockstep::math

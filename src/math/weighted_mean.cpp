@@ -1,0 +1,14 @@
+#include "math/weighted_mean.h"
+
+namespace flockstep::math {
+
+Rule weighted_mean() {
+  return {.uses_weights = true,
+          .apply = [](const Statistics& statistics, const std::vector<double>&) -> std::optional<Outcome> {
+            auto c = normalised(statistics.weights);
+            if (!c) return std::nullopt;
+            return Outcome{.c = *std::move(c), .memory = {}};
+          }};
+}
+
+}  // namespace flockstep::math
