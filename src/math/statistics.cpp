@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -81,6 +82,34 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+Statistics& Statistics::operator+=(const Statistics& other) {
+  const auto add = [](std::vector<double>& mine, const std::vector<double>& theirs) {
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] += theirs[i];
+  };
+  add(K, other.K);
+  add(d, other.d);
+  add(q, other.q);
+  return *this;
+}
+
+std::vector<double> agreement(const Statistics& statistics) {
+  if (!statistics.has_matrix()) return {};
+  const std::size_t workers = statistics.workers();
+  const auto counts = [&](std::size_t i) { return std::isfinite(statistics.q[i]) && statistics.q[i] > 0; };
+  std::vector<double> agreement(workers, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < workers; ++i) {
+    if (!counts(i)) continue;
+    double sum = 0, others = 0;
+    for (std::size_t j = 0; j < workers; ++j)
+      if (j != i && counts(j)) {
+        sum += statistics.at(i, j) / std::sqrt(statistics.q[i]) / std::sqrt(statistics.q[j]);
+        ++others;
+      }
+    if (others > 0) agreement[i] = sum / others;
+  }
+  return agreement;
 }
 
 }  // namespace flockstep::math

@@ -29,6 +29,8 @@ struct Statistics {
   // The same for these workers alone, in this order. Row sums cannot be taken apart: without the matrix they are kept
   // as they are, and are right only where the sums were taken over these workers alone.
   Statistics of(std::span<const std::size_t> workers) const;
+  // Of two parts of the same gradients together: inner products add up. Weights stay.
+  Statistics& operator+=(const Statistics& other);
 };
 
 // ||sum_i c_i g_i||^2 = c'Kc, never below zero.
@@ -42,5 +44,9 @@ std::vector<double> cosines(const Statistics& statistics, double eps);
 
 // The middle one, or the mean of the two in the middle; of at least one value, none of them NaN.
 double median(std::vector<double> values);
+
+// How far each worker agrees with the others: the mean over j != i of the cosines U_ij. Workers that are zero or not
+// finite agree with nobody: NaN, and they do not count for the others. Empty without the matrix.
+std::vector<double> agreement(const Statistics& statistics);
 
 }  // namespace flockstep::math

@@ -17,6 +17,9 @@
 namespace flockstep::math {
 
 enum class FindingKind { same_gradient, against, zeros, exploding, non_finite };
+inline constexpr std::array<FindingKind, 5> kFindingKinds{FindingKind::same_gradient, FindingKind::against,
+                                                          FindingKind::zeros, FindingKind::exploding,
+                                                          FindingKind::non_finite};
 std::string_view to_string(FindingKind kind);
 
 struct Finding {
