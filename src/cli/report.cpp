@@ -52,10 +52,10 @@ std::string draw_report(const path& folder) {
   try {
     finished = run_program(python, {"-m", "flockstep.report", folder.string()}, {search_path});
   } catch (const Error& error) {
-    throw Error(ErrorCode::unavailable,
-                fmt::format("the report needs Python with matplotlib, and {}: install python3-matplotlib, or let "
-                            "FLOCKSTEP_PYTHON name a Python that has it",
-                            error.what()));
+    throw Error(
+        ErrorCode::unavailable,
+        fmt::format("the report needs Python with matplotlib, but I {}: let FLOCKSTEP_PYTHON name one that has it",
+                    error.what()));
   }
   if (finished.code != 0) {
     // Python has said what was wrong, unless a signal ended it.
