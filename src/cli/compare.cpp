@@ -91,7 +91,7 @@ void print(const compare::Comparison& comparison, const RunFlags& flags, const s
     fmt::print("\n");
     edge = edge || std::ranges::any_of(result.rows, [](const auto& row) { return row.searched && row.searched->edge; });
   }
-  if (edge) fmt::print("(edge): the best of the values searched is the first or last of them; look beyond it.\n");
+  if (edge) fmt::print("(edge): the best value is the smallest or largest that was tried; look beyond it.\n");
   if (comparison.interrupted) fmt::print("Interrupted: this is what was measured so far.\n");
   if (!flags.out.empty()) fmt::print("Metrics, traces and results are in {}.\n", flags.out);
   std::fflush(stdout);

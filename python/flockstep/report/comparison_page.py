@@ -37,7 +37,9 @@ def _case(comparison: Comparison, case: Case, colours: comparison_pictures.Colou
     keys = [colour(colours[row.label]) for row in case.rows]
     body = [page.paragraph(case.verdict), page.table(head, rows, keys)]
     if has_edge(case):
-        body.append(page.paragraph("(edge): the best value searched is the first or last; look beyond it.", "note"))
+        body.append(
+            page.paragraph("(edge): the best value is the smallest or largest that was tried; look beyond it.", "note")
+        )
     progress.say(_name(case))
     drawn = [
         comparison_pictures.against_step(comparison, case, colours),

@@ -56,16 +56,17 @@ def _curves(
 ) -> Picture | None:
     if not any(row.curves for row in case.rows):
         return None
-    figure = new_figure(height=3.7)
+    figure = new_figure(height=3.4 + 0.11 * len(case.rows))  # the legend grows
     axes = figure.subplots()
     drawn = []
+    faint = 0.14 if len(case.rows) <= 4 else 0.06
     seeds = max(len(row.curves) for row in case.rows)
     for row in case.rows:
         place = colours[row.label]
         x, median, low, high = over_seeds(comparison.lower_is_better, row.curves, x_of)
         axes.plot(x, median, color=colour(place), linestyle=dashes(place), label=row.label)
         if seeds > 1:
-            axes.fill_between(x, low, high, color=colour(place), alpha=0.13, linewidth=0)
+            axes.fill_between(x, low, high, color=colour(place), alpha=faint, linewidth=0)
         drawn += [low, high]
     fit_y(axes, np.concatenate(drawn))
     axes.set(

@@ -190,9 +190,9 @@ def _steps(path: Path, lines: list[dict[str, Any]]) -> Steps:
         if len(workers) > 1:
             raise ReportError(f"{path} is damaged: its {name} are of {min(workers)} and of {max(workers)} workers")
         if workers and max(workers) > 0:
-            nothing = [None] * workers.pop()
-            rows = [[number(value) for value in (line.get(name) or nothing)] for line in lines]
-            steps.per_worker[name] = np.array(rows, dtype=np.float64)
+            nothing = np.full(workers.pop(), math.nan)
+            rows = [nothing if line.get(name) is None else line[name] for line in lines]
+            steps.per_worker[name] = np.stack(rows)
     return steps
 
 
@@ -206,6 +206,9 @@ def read_run(folder: Path) -> Run:
 
     def take(line: dict[str, Any]) -> None:
         if line["kind"] == "step":
+            for name in PER_WORKER:  # at once, since lists of many workers and steps would take ten times the memory
+                if line.get(name) is not None:
+                    line[name] = np.array([number(value) for value in line[name]], dtype=np.float64)
             step_lines.append(line)
         elif line["kind"] == "evaluation":
             run.evaluations.append(_evaluation(line))

@@ -29,7 +29,8 @@ def headline_of(run: Run) -> tuple[str, str]:
     summary = run.summary
     if not summary:
         return f"Run in {run.folder.name}", "This run has not ended, or was killed: there is no summary.json."
-    title = f"{summary.get('algorithm')} on {summary.get('task')}: {summary.get('metric')} {readable(number(summary.get('quality')))}"
+    quality = f"{summary.get('metric')} {readable(number(summary.get('quality')))}"
+    title = f"{summary.get('algorithm')} on {summary.get('task')}: {quality}"
     lead = (
         f"{summary.get('workers')} workers on {summary.get('engine')}, seed {summary.get('seed')}, "
         f"{summary.get('steps')} steps" + (" (interrupted)" if summary.get("interrupted") else "")

@@ -15,8 +15,11 @@ from matplotlib.figure import Figure
 from flockstep.report.errors import ReportError, how_to_get
 from flockstep.report.reading import Array
 
-# After Okabe and Ito, without the yellow that white paper swallows.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D")
+# After Okabe and Ito, without the yellow that white paper swallows; then three darker ones that differ in lightness.
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D"),
+    *("#882255", "#117733", "#332288"),
+)
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 INK, GREY, FAINT = "#1A1A1A", "#6B6B6B", "#D9D9D9"
 # A figure this wide fills half of a page, or all of a phone.
@@ -85,12 +88,16 @@ def picture_of(figure: Figure, alt: str) -> Picture:
 
 
 def legend(figure: Figure, axes: Axes, title: str = "") -> None:
-    """Below the axes, in as many columns as the longest label allows."""
+    """Below the axes, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         return
-    room = int(15 * figure.get_figwidth())  # characters of a legend's line
-    columns = max(1, min(len(labels), room // (max(map(len, labels)) + 5)))
+    room = 13 * figure.get_figwidth()  # characters of a legend's line; a handle takes the place of six
+
+    def width(columns: int) -> int:
+        return sum(max(map(len, column)) + 6 for column in np.array_split(np.array(labels), columns))
+
+    columns = next((count for count in range(len(labels), 1, -1) if width(count) <= room), 1)
     figure.legend(
         *(handles, labels),
         loc="outside lower left",
