@@ -22,7 +22,7 @@ build: setup ## configure and compile build/release
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
 
-demo: build ## compare the algorithms on a small problem, 8 workers on this machine
+demo: build ## compare the algorithms on a small problem, 8 workers on this machine, and draw the report
 	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
 	$(command) compare --task linear --workers 8 --straggler 2x5ms --seeds 3 --out $$out
 

@@ -55,21 +55,38 @@ void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std:
   }
 }
 
+// A number, or several with commas between them.
+template <typename Number>
+void add_size(CLI::App& command, const std::string& name, std::vector<Number>& numbers, std::int64_t most, Sizes sizes,
+              const std::string& help) {
+  command.add_option_function<std::string>(
+      name,
+      [&numbers, name, most, sizes](const std::string& text) {
+        numbers.clear();
+        for (const std::string& part : sizes == Sizes::lists ? split_list(text) : std::vector{text})
+          numbers.push_back(static_cast<Number>(base::parse_integer(name, part, 1, most)));
+        if (numbers.empty())
+          throw Error(ErrorCode::bad_input, fmt::format("{} takes numbers such as 8 or 8,32, not '{}'", name, text));
+      },
+      help);
+}
+
 }  // namespace
 
-void add_run_flags(CLI::App& command, RunFlags& flags) {
+void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")->capture_default_str();
   command
       .add_option("--engine", flags.engine,
                   "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
       ->capture_default_str();
-  command.add_option("--workers", flags.workers, "number of workers [4; under mpirun, its processes]")
-      ->check(CLI::Range(1, 1 << 20));
+  const std::string several = sizes == Sizes::lists ? "; several, such as 8,32, make a case each" : "";
+  add_size(command, "--workers", flags.workers, 1 << 20, sizes,
+           "number of workers [4; under mpirun, its processes]" + several);
   command.add_option("--steps", flags.steps, "updates [the task's default]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  command.add_option("--batch", flags.batch, "samples per step over all workers [the task's default]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  add_size(command, "--batch", flags.batch, std::int64_t{1} << 40, sizes,
+           "samples per step over all workers [the task's default]" + several);
   command.add_option("--seed", flags.seed, "of data, model and stragglers")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
       ->capture_default_str();
@@ -140,7 +157,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
             "a launcher has started {} processes, but the {} engine runs in one: drop mpirun, or use --engine mpi",
             here->size, request.engine));
   const bool is_mpi = request.engine == "mpi";
-  request.launch.workers = flags.workers > 0 ? flags.workers : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
+  request.launch.workers = !flags.workers.empty() ? flags.workers[0] : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
   request.launch.seed = flags.seed;
   request.launch.deterministic = flags.deterministic;
   request.launch.sim = flags.sim;
@@ -150,7 +167,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   train.task_settings = settings_of(flags, flags.task);
   train.seed = flags.seed;
   train.steps = flags.steps;
-  train.batch = flags.batch;
+  train.batch = flags.batch.empty() ? 0 : flags.batch[0];
   train.evaluate_every = flags.evaluate_every;
   train.checkpoint_every = flags.checkpoint_every;
   train.bucket_kib = flags.bucket_kib;

@@ -14,9 +14,10 @@ namespace flockstep::cli {
 struct RunFlags {
   std::string task = "linear";
   std::string engine = "auto";
-  int workers = 0;
+  std::vector<int> workers;  // `compare` takes several of these two
+  std::vector<std::int64_t> batch;
   std::uint64_t seed = 1;
-  std::int64_t steps = 0, batch = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
+  std::int64_t steps = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
   double deadline_s = 60, compute_ms = -1;
   std::string straggler, straggler_fixed, jitter, out, log = "quiet";
   bool deterministic = false, resume = false, json = false;
@@ -26,14 +27,15 @@ struct RunFlags {
   std::map<std::string, std::string> dotted;
 };
 
-void add_run_flags(CLI::App& command, RunFlags& flags);
+enum class Sizes { one, lists };  // whether --workers and --batch take one value or several
+void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes);
 // Splits "mean,local_sgd".
 std::vector<std::string> split_list(const std::string& text);
 
 // The engine "auto" stands for: mpi under a launcher, threads otherwise.
 std::string resolve_engine(const std::string& engine);
 
-// Without algorithm: that is for the caller to set.
+// Without algorithm: that is for the caller to set. Of several sizes, the first.
 tasks::RunRequest request_of(const RunFlags& flags);
 // Options given as --NAME.OPTION.
 base::Settings settings_of(const RunFlags& flags, std::string_view name);

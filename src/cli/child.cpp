@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -45,13 +46,31 @@ std::string read_all(int descriptor) {
   }
 }
 
-// Runs this executable with standard output captured; standard error, with its progress bar and sentences, stays ours.
-std::pair<int, std::string> run_self(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{"flockstep"};
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Ours, in which `variables` replace those of the same name.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> words = variables;
+  for (char** each = environ; *each; ++each) {
+    const std::string_view entry(*each), name = entry.substr(0, entry.find('=') + 1);
+    if (std::ranges::none_of(variables, [&](const std::string& variable) { return variable.starts_with(name); }))
+      words.emplace_back(entry);
+  }
+  return words;
+}
+
+}  // namespace
+
+Finished run_program(const std::string& program, const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& variables) {
+  std::vector<std::string> words{program}, environment = environment_with(variables);
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = pointers_to(words), envp = pointers_to(environment);
 
   Pipe pipe;
   posix_spawn_file_actions_t actions;
@@ -65,11 +84,10 @@ std::pair<int, std::string> run_self(const std::vector<std::string>& arguments) 
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
   pid_t child = -1;
-  const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  const int code = ::posix_spawnp(&child, program.c_str(), &actions, &attributes, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (code != 0)
-    throw Error(ErrorCode::unavailable, fmt::format("cannot start a process of my own: {}", std::strerror(code)));
+  if (code != 0) throw Error(ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(code)));
   pass_signals_to(child);
   pipe.close_end(1);
   std::string output = read_all(pipe.ends[0]);
@@ -80,10 +98,8 @@ std::pair<int, std::string> run_self(const std::vector<std::string>& arguments) 
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), std::move(output)};
 }
 
-}  // namespace
-
 tasks::RunOutcome run_in_child(const tasks::RunRequest& request) {
-  const auto [code, output] = run_self(arguments_of(request));
+  const auto [code, output] = run_program("/proc/self/exe", arguments_of(request));
   // The child has said on standard error what was wrong.
   if (code == 2) throw Error(ErrorCode::bad_input, "");
   if (code != 0)

@@ -66,7 +66,7 @@ void add_train(CLI::App& app, Action& chosen) {
   CLI::App& command = *app.add_subcommand("train", "train once with one algorithm");
   const auto flags = std::make_shared<RunFlags>();
   const auto algorithm = std::make_shared<std::string>("mean");
-  add_run_flags(command, *flags);
+  add_run_flags(command, *flags, Sizes::one);
   command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
       ->capture_default_str();
   command.add_option("--checkpoint-every", flags->checkpoint_every, "steps between checkpoints in --out [never]")

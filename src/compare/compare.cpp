@@ -1,135 +1,154 @@
 #include "compare/compare.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <limits>
 
-#include "algorithms/registry.h"
 #include "base/files.h"
-#include "tasks/registry.h"
 
 namespace flockstep::compare {
 namespace {
 
+// Figures of the runs with one variant and value, in the order of their seeds.
 struct Collected {
   std::vector<double> quality, samples_per_s, wait_share, time_s;
   double bytes_sent_per_step = 0;
+  std::vector<std::string> folders;
 };
 
-tasks::RunRequest request_of(const CompareRequest& request, const std::string& algorithm, int index) {
-  tasks::RunRequest run = request.base;
-  run.train.algorithm = algorithm;
-  const auto settings = request.algorithm_settings.find(algorithm);
-  run.train.algorithm_settings = settings == request.algorithm_settings.end() ? base::Settings{} : settings->second;
-  run.train.seed += static_cast<std::uint64_t>(index);
-  run.launch.seed = run.train.seed;
-  if (!request.out.empty()) run.train.out = request.out / "runs" / fmt::format("{}-seed-{}", algorithm, run.train.seed);
-  return run;
+void add(Collected& collected, const train::Summary& summary, const std::string& folder) {
+  collected.quality.push_back(summary.quality);
+  collected.samples_per_s.push_back(summary.samples_per_s);
+  collected.wait_share.push_back(summary.wait_share);
+  collected.time_s.push_back(summary.time_s);
+  collected.bytes_sent_per_step = summary.bytes_sent_per_step;
+  if (!folder.empty()) collected.folders.push_back(folder);
 }
 
-void check(const CompareRequest& request) {
-  if (request.algorithms.empty())
-    throw Error(ErrorCode::bad_input, "nothing to compare: name one or more --algorithms");
-  for (const auto& algorithm : request.algorithms) {
-    algorithms::find_algorithm(algorithm);
-    if (std::ranges::count(request.algorithms, algorithm) > 1)
-      throw Error(ErrorCode::bad_input, fmt::format("--algorithms names {} twice", algorithm));
+Result result_of(const Collected& collected, bool lower_is_better) {
+  const auto diverged = std::ranges::count_if(collected.quality, [](double value) { return !std::isfinite(value); });
+  return {static_cast<int>(collected.quality.size()),
+          static_cast<int>(diverged),
+          spread_of(collected.quality, lower_is_better),
+          spread_of(collected.samples_per_s, false),
+          spread_of(collected.wait_share),
+          spread_of(collected.time_s),
+          collected.bytes_sent_per_step,
+          collected.folders};
+}
+
+// Smaller is better: first who diverged least, then by the mean, or by the median where there is no mean.
+std::pair<int, double> order_of(const Result& result, bool lower_is_better) {
+  double figure = std::isfinite(result.quality.mean) ? result.quality.mean : result.quality.median;
+  if (!lower_is_better) figure = -figure;
+  return {result.diverged, std::isfinite(figure) ? figure : std::numeric_limits<double>::infinity()};
+}
+
+// Whether `value` is the smallest or the largest of them; never so for words, which have no order.
+bool is_edge(const std::string& value, const std::vector<std::string>& values) {
+  std::vector<double> numbers;
+  double mine = 0;
+  for (const std::string& each : values) {
+    double number = 0;
+    const auto [end, code] = std::from_chars(each.data(), each.data() + each.size(), number);
+    if (code != std::errc{} || end != each.data() + each.size()) return false;
+    numbers.push_back(number);
+    if (each == value) mine = number;
   }
-  if (!request.out.empty() && std::filesystem::exists(request.out / "runs"))
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{} already holds a comparison: choose another --out", request.out.string()));
+  return mine == std::ranges::min(numbers) || mine == std::ranges::max(numbers);
 }
 
-nlohmann::json to_json(const Spread& spread) { return {{"mean", spread.mean}, {"deviation", spread.deviation}}; }
+Row row_of(const Plan& plan, const Variant& variant, const std::vector<Collected>& values, bool lower_is_better) {
+  Row row{variant.label, {}, {}, {}};
+  if (variant.values.empty()) {
+    row.result = result_of(values[0], lower_is_better);
+    return row;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!values[i].quality.empty()) row.tried.push_back({variant.values[i], result_of(values[i], lower_is_better)});
+  if (row.tried.empty()) return row;
+  const auto best = std::ranges::min_element(
+      row.tried, {}, [&](const Tried& tried) { return order_of(tried.result, lower_is_better); });
+  row.result = best->result;
+  const bool nothing_worked = row.result.diverged == row.result.runs;
+  row.searched = Searched{plan.search->name(), best->value, !nothing_worked && is_edge(best->value, variant.values)};
+  return row;
+}
+
+nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
+  nlohmann::json settings = nlohmann::json::object();
+  for (const Variant& variant : plan.variants) settings[variant.label] = variant.settings;
+  nlohmann::json how{{"task", request.base.train.task},
+                     {"task_settings", request.base.train.task_settings},
+                     {"algorithm_settings", settings},
+                     {"engine", request.base.engine},
+                     {"first_seed", request.base.train.seed},
+                     {"seeds", request.seeds},
+                     {"pace", train::pace_of(request.base.train)}};
+  if (plan.search) how["search"] = {{"name", plan.search->name()}, {"values", plan.search->values}};
+  return how;
+}
+
+class Study {
+ public:
+  Study(const CompareRequest& request) : request_(request), plan_(plan_of(request)) {
+    comparison_.how = how_of(request, plan_);
+    cases_.assign(plan_.cases.size(), {});
+    for (auto& variants : cases_)
+      for (const Variant& variant : plan_.variants)
+        variants.emplace_back(std::max<std::size_t>(1, variant.values.size()));
+  }
+
+  Comparison run(const Execute& execute) {
+    comparison_.interrupted = true;
+    for (const PlannedRun& planned : plan_.runs) {
+      if (request_.stop_requested()) return finished(true);
+      const tasks::RunOutcome outcome = execute(planned);
+      comparison_.metric = outcome.summary.metric;
+      comparison_.lower_is_better = outcome.summary.lower_is_better;
+      comparison_.rank = outcome.rank;
+      Case& size = plan_.cases[planned.case_index];
+      size.workers = outcome.workers;
+      if (size.batch == 0) size.batch = outcome.options.batch;
+      if (outcome.summary.steps > 0)
+        add(cases_[planned.case_index][planned.variant][planned.value], outcome.summary,
+            request_.out.empty() ? "" : planned.folder);
+      if (outcome.summary.interrupted) return finished(true);
+      if (&planned != &plan_.runs.back()) gather_and_write();
+    }
+    return finished(false);
+  }
+
+ private:
+  Comparison finished(bool interrupted) {
+    comparison_.interrupted = interrupted;
+    gather_and_write();
+    return comparison_;
+  }
+
+  void gather_and_write() {
+    comparison_.cases.clear();
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      CaseResult result{plan_.cases[i].workers, plan_.cases[i].batch, {}};
+      for (std::size_t j = 0; j < plan_.variants.size(); ++j) {
+        Row row = row_of(plan_, plan_.variants[j], cases_[i][j], comparison_.lower_is_better);
+        if (row.result.runs > 0) result.rows.push_back(std::move(row));
+      }
+      if (!result.rows.empty()) comparison_.cases.push_back(std::move(result));
+    }
+    if (request_.out.empty() || comparison_.rank != 0) return;
+    base::make_directory(request_.out);
+    base::write_atomically(request_.out / "compare.json", to_json(comparison_).dump(2) + "\n");
+  }
+
+  const CompareRequest& request_;
+  Plan plan_;
+  std::vector<std::vector<std::vector<Collected>>> cases_;  // by case, variant and value
+  Comparison comparison_;
+};
 
 }  // namespace
 
-Spread spread_of(const std::vector<double>& values) {
-  if (values.empty()) return {};
-  double mean = 0, square = 0;
-  for (const double value : values) mean += value / static_cast<double>(values.size());
-  for (const double value : values) square += (value - mean) * (value - mean);
-  return {mean, values.size() < 2 ? 0 : std::sqrt(square / static_cast<double>(values.size() - 1))};
-}
-
-Comparison compare(const CompareRequest& request, const Execute& execute) {
-  check(request);
-  Comparison comparison;
-  comparison.how = {{"task", request.base.train.task},
-                    {"task_settings", request.base.train.task_settings},
-                    {"algorithm_settings", request.algorithm_settings},
-                    {"engine", request.base.engine},
-                    {"first_seed", request.base.train.seed},
-                    {"seeds", request.seeds},
-                    {"pace", train::pace_of(request.base.train)}};
-  std::map<std::string, Collected> collected;
-  for (int index = 0; index < request.seeds && !comparison.interrupted; ++index)
-    for (const std::string& algorithm : request.algorithms) {
-      if (request.stop_requested()) {
-        comparison.interrupted = true;
-        break;
-      }
-      const tasks::RunOutcome outcome = execute(request_of(request, algorithm, index));
-      comparison.metric = outcome.summary.metric;
-      comparison.lower_is_better = outcome.summary.lower_is_better;
-      comparison.workers = outcome.workers;
-      comparison.rank = outcome.rank;
-      if (outcome.summary.steps > 0) {
-        Collected& mine = collected[algorithm];
-        mine.quality.push_back(outcome.summary.quality);
-        mine.samples_per_s.push_back(outcome.summary.samples_per_s);
-        mine.wait_share.push_back(outcome.summary.wait_share);
-        mine.time_s.push_back(outcome.summary.time_s);
-        mine.bytes_sent_per_step = outcome.summary.bytes_sent_per_step;
-      }
-      if (outcome.summary.interrupted) {
-        comparison.interrupted = true;
-        break;
-      }
-    }
-  for (const std::string& algorithm : request.algorithms) {
-    const auto found = collected.find(algorithm);
-    if (found == collected.end()) continue;
-    const Collected& mine = found->second;
-    comparison.rows.push_back({algorithm, static_cast<int>(mine.quality.size()), spread_of(mine.quality),
-                               spread_of(mine.samples_per_s), spread_of(mine.wait_share), spread_of(mine.time_s),
-                               mine.bytes_sent_per_step});
-  }
-  if (!request.out.empty() && comparison.rank == 0) {
-    base::make_directory(request.out);
-    base::write_atomically(request.out / "compare.json", to_json(comparison).dump(2) + "\n");
-  }
-  return comparison;
-}
-
-nlohmann::json to_json(const Comparison& comparison) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const Row& row : comparison.rows)
-    rows.push_back({{"algorithm", row.algorithm},
-                    {"runs", row.runs},
-                    {"quality", to_json(row.quality)},
-                    {"samples_per_s", to_json(row.samples_per_s)},
-                    {"wait_share", to_json(row.wait_share)},
-                    {"time_s", to_json(row.time_s)},
-                    {"bytes_sent_per_step", row.bytes_sent_per_step}});
-  return {{"metric", comparison.metric},   {"lower_is_better", comparison.lower_is_better},
-          {"workers", comparison.workers}, {"interrupted", comparison.interrupted},
-          {"how", comparison.how},         {"rows", rows}};
-}
-
-std::string verdict(const Comparison& comparison) {
-  if (comparison.rows.size() < 2) return "";
-  const double sign = comparison.lower_is_better ? 1 : -1;
-  const auto best =
-      std::ranges::min_element(comparison.rows, {}, [&](const Row& row) { return sign * row.quality.mean; });
-  const auto fastest =
-      std::ranges::max_element(comparison.rows, {}, [](const Row& row) { return row.samples_per_s.mean; });
-  return fmt::format(
-      "{} ended with the best {} ({:.4g}); {} was fastest ({:.0f} samples/s, waiting {:.0f}% of its time).",
-      best->algorithm, comparison.metric, best->quality.mean, fastest->algorithm, fastest->samples_per_s.mean,
-      100 * fastest->wait_share.mean);
-}
+Comparison compare(const CompareRequest& request, const Execute& execute) { return Study(request).run(execute); }
 
 }  // namespace flockstep::compare

@@ -179,7 +179,10 @@ def test_compare_writes_a_folder_per_run_and_a_table(tmp_path):
     assert "±" in done.stdout
     assert "ended with the best loss" in done.stdout
     saved = json.loads((out / "compare.json").read_text())
-    assert [row["algorithm"] for row in saved["rows"]] == ["mean", "local_sgd"]
+    (case,) = saved["cases"]
+    assert (case["workers"], case["batch"]) == (3, 48)
+    assert [row["algorithm"] for row in case["rows"]] == ["mean", "local_sgd"]
+    assert case["rows"][0]["folders"] == ["runs/mean-seed-1", "runs/mean-seed-2"]
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         *["local_sgd-seed-1", "local_sgd-seed-2", "mean-seed-1", "mean-seed-2"],
     ]
@@ -188,8 +191,46 @@ def test_compare_writes_a_folder_per_run_and_a_table(tmp_path):
 def test_compare_under_mpirun(needs):
     needs("mpi")
     result = run_json("compare", "--steps", 20, "--algorithms", "mean,local_sgd", workers=2)
-    assert result["workers"] == 2
-    assert len(result["rows"]) == 2
+    (case,) = result["cases"]
+    assert case["workers"] == 2
+    assert len(case["rows"]) == 2
+
+
+def test_compare_studies_sizes_variants_and_values(tmp_path):
+    out = tmp_path / "study"
+    arguments = ["--workers", "2,4", "--batch", "16,32", "--steps", 10, "--search", "local_sgd.period=2,4,8"]
+    result = run_json("compare", *arguments, "--algorithms", "mean,local_sgd,local_sgd:period=5", "--out", out)
+    assert result == json.loads((out / "compare.json").read_text())
+    assert [(case["workers"], case["batch"]) for case in result["cases"]] == [(2, 16), (2, 32), (4, 16), (4, 32)]
+    mean, searched, fixed = result["cases"][3]["rows"]
+    assert [row["algorithm"] for row in (mean, searched, fixed)] == ["mean", "local_sgd", "local_sgd:period=5"]
+    assert "searched" not in mean
+    assert [tried["value"] for tried in searched["tried"]] == ["2", "4", "8"]
+    best = min(searched["tried"], key=lambda tried: tried["quality"]["mean"])
+    assert searched["searched"]["value"] == best["value"]
+    assert searched["folders"] == [f"runs/workers-4-batch-32/local_sgd-seed-1-{best['value']}"]
+    for tried in searched["tried"]:
+        summary = json.loads((out / tried["folders"][0] / "summary.json").read_text())
+        assert summary["algorithm_settings"] == {"period": tried["value"]}
+        assert (summary["workers"], summary["batch"]) == (4, 32)
+    summary = json.loads((out / fixed["folders"][0] / "summary.json").read_text())
+    assert summary["algorithm_settings"] == {"period": "5"}
+    # A variant is its algorithm with these options: the same run, bit for bit.
+    alone = run_json(
+        *["train", "--workers", 4, "--batch", 32, "--steps", 10, "--algorithm", "local_sgd"],
+        *["--local_sgd.period", 5],
+    )
+    assert alone["model_hash"] == summary["model_hash"]
+
+
+def test_a_search_shows_the_value_it_chose():
+    done = run("compare", "--workers", 2, "--steps", 8, "--search", "local_sgd.period=2,4")
+    assert done.returncode == 0
+    head, rows = done.stdout.split("\n")[2], done.stdout.split("\n")[4:6]
+    assert "local_sgd.period" in head
+    assert rows[0].split()[1] == "-"
+    assert "(edge)" in rows[1]
+    assert "look beyond it" in done.stdout
 
 
 def test_piped_output_has_no_progress_bar():

@@ -37,6 +37,6 @@ def test_a_step_takes_its_compute_its_straggler_and_its_transfers(needs):
 def test_local_sgd_waits_less_for_stragglers_than_mean(needs):
     needs("sim")
     done = run("compare", "--engine", "sim", "--workers", 8, "--steps", 64, "--straggler", "2x320ms", "--json")
-    rows = {row["algorithm"]: row for row in json.loads(done.stdout)["rows"]}
+    rows = {row["algorithm"]: row for row in json.loads(done.stdout)["cases"][0]["rows"]}
     assert rows["local_sgd"]["samples_per_s"]["mean"] > 1.5 * rows["mean"]["samples_per_s"]["mean"]
     assert rows["local_sgd"]["wait_share"]["mean"] < rows["mean"]["wait_share"]["mean"]

@@ -33,6 +33,15 @@ WRONG = [
     (["bench", "kernels", "--workers", ","], "--workers takes numbers such as 8"),
     (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
     (["compare", "--algorithms", ","], "nothing to compare"),
+    (["compare", "--algorithms", "mean:period=2"], "mean has no options, so it cannot take 'period'"),
+    (["compare", "--algorithms", "local_sgd:period"], "should be an option and its value"),
+    (["compare", "--algorithms", "mean,local_sgd:period=0"], "--local_sgd.period takes a whole number"),
+    (["compare", "--search", "linear.dimension=5"], "needs two or more values"),
+    (["compare", "--search", "images.rate=1,2"], "neither the task (linear) nor one of the --algorithms"),
+    (["compare", "--workers", "2,3", "--batch", "4"], "a batch of 4 cannot be split evenly over 3 workers"),
+    (["compare", "--workers", "2,x"], "--workers takes a whole number from 1 to 1048576, not 'x'"),
+    (["compare", "--batch", ","], "--batch takes numbers such as 8 or 8,32"),
+    (["train", "--workers", "2,4"], "--workers takes a whole number from 1 to 1048576, not '2,4'"),
     (["compare", "--seeds", "0"], "--seeds"),
     (["bench", "kernel"], "unknown benchmark 'kernel' (did you mean kernels?)"),
     (["bench", "mean", "--engine", "threads"], "no all-reduce of its own to compare with"),
@@ -63,6 +72,7 @@ def test_under_mpirun_the_sentence_comes_once(needs):
         (["train", "--algorithm", "maen"], "did you mean mean?"),
         (["train", "--batch", "10"], "cannot be split evenly over 3 workers"),
         (["train", "--workers", "5"], "mpirun"),
+        (["compare", "--workers", "3,5"], "mpirun has started 3 workers, so this comparison cannot have 5"),
         (["train", "--engine", "threads"], "the threads engine runs in one: drop mpirun, or use --engine mpi"),
         (["train", "--deterministic"], "deterministic mode needs the threads or the sim engine"),
     ]:
@@ -72,7 +82,7 @@ def test_under_mpirun_the_sentence_comes_once(needs):
         assert sentence in done.stderr
 
 
-def test_a_wrong_call_on_sim_comes_from_its_child_once(needs):
+def test_a_wrong_call_on_sim_comes_once(needs):
     needs("sim")
     done = run("compare", "--engine", "sim", "--batch", "10")
     assert done.returncode == 2

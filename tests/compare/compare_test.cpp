@@ -1,75 +1,274 @@
 #include "compare/compare.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <limits>
+
+#include "base/files.h"
 
 namespace flockstep::compare {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 // A made-up outcome: quality depends on algorithm and seed, so that mean and spread are known.
-tasks::RunOutcome outcome_of(const tasks::RunRequest& run) {
+tasks::RunOutcome outcome_of(const PlannedRun& run) {
   tasks::RunOutcome outcome;
-  outcome.workers = 4;
-  outcome.options = run.train;
+  outcome.workers = run.request.launch.workers;
+  outcome.options = run.request.train;
   outcome.summary.metric = "loss";
   outcome.summary.steps = 10;
-  outcome.summary.quality = (run.train.algorithm == "mean" ? 1.0 : 2.0) + static_cast<double>(run.train.seed);
-  outcome.summary.samples_per_s = run.train.algorithm == "mean" ? 100 : 300;
+  outcome.summary.quality =
+      (run.request.train.algorithm == "mean" ? 1.0 : 2.0) + static_cast<double>(run.request.train.seed);
+  outcome.summary.samples_per_s = run.request.train.algorithm == "mean" ? 100 : 300;
   return outcome;
 }
 
 CompareRequest request() {
   CompareRequest request;
+  request.base.launch.workers = 4;
   request.algorithms = {"mean", "local_sgd"};
   request.algorithm_settings["local_sgd"] = {{"period", "4"}};
   request.seeds = 3;
   return request;
 }
 
-TEST(Spread, isMeanAndSampleDeviation) {
+// Compares with qualities that `quality` makes up.
+Comparison compare_with(const CompareRequest& request, const std::function<double(const PlannedRun&)>& quality) {
+  return compare(request, [&](const PlannedRun& run) {
+    auto outcome = outcome_of(run);
+    outcome.summary.quality = quality(run);
+    return outcome;
+  });
+}
+
+TEST(Spread, isMeanSampleDeviationMedianAndRange) {
   EXPECT_EQ(spread_of({5}).deviation, 0);
   EXPECT_DOUBLE_EQ(spread_of({1, 2, 3, 4}).mean, 2.5);
   EXPECT_DOUBLE_EQ(spread_of({1, 2, 3, 4}).deviation, std::sqrt(5.0 / 3));
+  EXPECT_DOUBLE_EQ(spread_of({4, 1, 3, 2}).median, 2.5);
+  EXPECT_DOUBLE_EQ(spread_of({7, 1, 3}).median, 3);
+  EXPECT_EQ(spread_of({7, 1, 3}).min, 1);
+  EXPECT_EQ(spread_of({7, 1, 3}).max, 7);
+}
+
+TEST(Spread, countsADivergedSeedAsWorst) {
+  const Spread low = spread_of({1, kNaN, 3}, true), high = spread_of({1, kNaN, 3}, false);
+  EXPECT_TRUE(std::isnan(low.mean));
+  EXPECT_TRUE(std::isnan(low.deviation));
+  EXPECT_EQ(low.median, 3);
+  EXPECT_EQ(high.median, 1);
+  EXPECT_EQ(low.min, 1);
+  EXPECT_EQ(low.max, 3);
+  EXPECT_TRUE(std::isnan(spread_of({1, kNaN, INFINITY}).median));
+  EXPECT_TRUE(std::isnan(spread_of({kNaN}).min));
 }
 
 TEST(Compare, runsEveryAlgorithmWithEverySeedAndItsOwnSettings) {
   std::vector<std::string> order;
-  const auto comparison = compare(request(), [&](const tasks::RunRequest& run) {
-    order.push_back(run.train.algorithm + std::to_string(run.train.seed));
-    EXPECT_EQ(run.train.algorithm_settings.contains("period"), run.train.algorithm == "local_sgd");
+  const auto comparison = compare(request(), [&](const PlannedRun& run) {
+    const auto& train = run.request.train;
+    order.push_back(train.algorithm + std::to_string(train.seed));
+    EXPECT_EQ(train.algorithm_settings.contains("period"), train.algorithm == "local_sgd");
     return outcome_of(run);
   });
   EXPECT_EQ(order, (std::vector<std::string>{"mean1", "local_sgd1", "mean2", "local_sgd2", "mean3", "local_sgd3"}));
-  ASSERT_EQ(comparison.rows.size(), 2u);
-  EXPECT_EQ(comparison.rows[0].algorithm, "mean");
-  EXPECT_DOUBLE_EQ(comparison.rows[0].quality.mean, 3);
-  EXPECT_DOUBLE_EQ(comparison.rows[1].quality.deviation, 1);
-  EXPECT_EQ(verdict(comparison),
+  ASSERT_EQ(comparison.cases.size(), 1u);
+  const auto& rows = comparison.cases[0].rows;
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].algorithm, "mean");
+  EXPECT_DOUBLE_EQ(rows[0].result.quality.mean, 3);
+  EXPECT_DOUBLE_EQ(rows[1].result.quality.deviation, 1);
+  EXPECT_EQ(statistic_of(comparison.cases[0]), Statistic::mean);
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]),
             "mean ended with the best loss (3); local_sgd was fastest (300 samples/s, waiting 0% of its time).");
 }
 
 TEST(Compare, stopsAfterAnInterruptedRunAndKeepsWhatWasMeasured) {
   int runs = 0;
-  const auto comparison = compare(request(), [&](const tasks::RunRequest& run) {
+  const auto comparison = compare(request(), [&](const PlannedRun& run) {
     auto outcome = outcome_of(run);
     outcome.summary.interrupted = ++runs == 3;
     return outcome;
   });
   EXPECT_EQ(runs, 3);
   EXPECT_TRUE(comparison.interrupted);
-  EXPECT_EQ(comparison.rows[0].runs, 2);
-  EXPECT_EQ(comparison.rows[1].runs, 1);
+  EXPECT_EQ(comparison.cases[0].rows[0].result.runs, 2);
+  EXPECT_EQ(comparison.cases[0].rows[1].result.runs, 1);
 }
 
-TEST(Compare, refusesUnknownAndRepeatedNamesBeforeAnyRun) {
-  for (const auto& algorithms : {std::vector<std::string>{"mean", "mean"}, {"maen"}, {}}) {
+TEST(Compare, makesACaseOfEveryCombinationOfSizesWithSeedsOutermost) {
+  CompareRequest sizes = request();
+  sizes.workers = {2, 8};
+  sizes.batches = {16, 32};
+  sizes.seeds = 2;
+  sizes.algorithms = {"mean"};
+  std::vector<std::string> order;
+  const auto comparison = compare(sizes, [&](const PlannedRun& run) {
+    order.push_back(run.folder);
+    return outcome_of(run);
+  });
+  EXPECT_EQ(comparison.cases.size(), 4u);
+  EXPECT_EQ(comparison.cases[1].workers, 2);
+  EXPECT_EQ(comparison.cases[1].batch, 32);
+  ASSERT_EQ(order.size(), 8u);
+  EXPECT_EQ(order[0], "runs/workers-2-batch-16/mean-seed-1");
+  EXPECT_EQ(order[1], "runs/workers-2-batch-16/mean-seed-2");
+  EXPECT_EQ(order[7], "runs/workers-8-batch-32/mean-seed-2");
+}
+
+TEST(Compare, givesAVariantItsOwnOptionsOnTopOfTheCommonOnes) {
+  CompareRequest variants = request();
+  variants.algorithms = {"local_sgd", "local_sgd:period=2"};
+  variants.seeds = 1;
+  std::vector<std::string> periods, folders;
+  const auto comparison = compare(variants, [&](const PlannedRun& run) {
+    periods.push_back(run.request.train.algorithm_settings.at("period"));
+    folders.push_back(run.folder);
+    return outcome_of(run);
+  });
+  EXPECT_EQ(periods, (std::vector<std::string>{"4", "2"}));
+  EXPECT_EQ(folders, (std::vector<std::string>{"runs/local_sgd-seed-1", "runs/local_sgd-period-2-seed-1"}));
+  EXPECT_EQ(comparison.cases[0].rows[1].algorithm, "local_sgd:period=2");
+}
+
+TEST(Compare, keepsTheBestValueOfASearchAndListsAll) {
+  CompareRequest search = request();
+  search.algorithms = {"mean", "local_sgd", "local_sgd:period=16"};
+  search.search = "local_sgd.period=2,4,8";
+  search.seeds = 2;
+  const auto quality = [](const PlannedRun& run) {
+    const auto& settings = run.request.train.algorithm_settings;
+    return settings.contains("period") ? std::abs(std::stod(settings.at("period")) - 4) : 9.0;
+  };
+  const auto comparison = compare_with(search, quality);
+  const auto& rows = comparison.cases[0].rows;
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_FALSE(rows[0].searched);
+  EXPECT_FALSE(rows[2].searched) << "its own option is not searched over";
+  ASSERT_TRUE(rows[1].searched);
+  EXPECT_EQ(rows[1].searched->name, "local_sgd.period");
+  EXPECT_EQ(rows[1].searched->value, "4");
+  EXPECT_FALSE(rows[1].searched->edge);
+  ASSERT_EQ(rows[1].tried.size(), 3u);
+  EXPECT_EQ(rows[1].tried[2].result.quality.mean, 4);
+  const auto json = to_json(comparison)["cases"][0]["rows"][1];
+  EXPECT_EQ(json["tried"][0]["value"], "2");
+  EXPECT_EQ(json["searched"]["edge"], false);
+}
+
+TEST(Compare, marksABestValueAtTheEdgeWhateverTheOrderOfTheList) {
+  CompareRequest search = request();
+  search.algorithms = {"local_sgd"};
+  search.search = "local_sgd.period=16,2,8";
+  for (const auto& [best, edge] : {std::pair{16, true}, {2, true}, {8, false}}) {
+    const auto comparison = compare_with(search, [best = best](const PlannedRun& run) {
+      return run.request.train.algorithm_settings.at("period") == std::to_string(best) ? 0.0 : 1.0;
+    });
+    EXPECT_EQ(comparison.cases[0].rows[0].searched->edge, edge) << best;
+  }
+}
+
+TEST(Compare, searchesATasksOptionForEveryAlgorithmAndNeverChoosesADivergedValue) {
+  CompareRequest search = request();
+  search.search = "linear.dimension=10,20,30";
+  const auto comparison = compare_with(search, [](const PlannedRun& run) {
+    const std::string& dimension = run.request.train.task_settings.at("dimension");
+    return dimension == "10" ? 5.0 : dimension == "20" ? (run.request.train.seed == 2 ? kNaN : 0.0) : 3.0;
+  });
+  for (const Row& row : comparison.cases[0].rows) {
+    EXPECT_EQ(row.searched->value, "30");
+    EXPECT_TRUE(row.searched->edge);
+    EXPECT_EQ(row.tried[1].result.diverged, 1);
+  }
+}
+
+TEST(Compare, showsMediansWhereSeedsLieFarApartOrDiverged) {
+  const auto wide = compare_with(
+      request(), [](const PlannedRun& run) { return std::pow(10.0, -2.0 * double(run.request.train.seed)); });
+  EXPECT_EQ(statistic_of(wide.cases[0]), Statistic::median);
+  EXPECT_NE(verdict(wide, wide.cases[0]).find("best median loss (0.0001)"), std::string::npos);
+  const auto broken =
+      compare_with(request(), [](const PlannedRun& run) { return run.request.train.algorithm == "mean" ? kNaN : 1.0; });
+  EXPECT_EQ(statistic_of(broken.cases[0]), Statistic::median);
+  EXPECT_EQ(verdict(broken, broken.cases[0]).find("local_sgd ended with the best median loss (1)"), 0u);
+  const auto nothing = compare_with(request(), [](const PlannedRun&) { return kNaN; });
+  EXPECT_EQ(verdict(nothing, nothing.cases[0]).find("Every algorithm diverged"), 0u);
+  EXPECT_TRUE(nlohmann::json::parse(to_json(nothing).dump())["cases"][0]["rows"][0]["quality"]["mean"].is_null());
+}
+
+TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("flockstep_compare_" + std::to_string(::getpid()));
+  CompareRequest kept = request();
+  kept.out = folder;
+  int runs = 0;
+  EXPECT_THROW(compare(kept,
+                       [&](const PlannedRun& run) {
+                         if (++runs == 4) throw Error(ErrorCode::peer_lost, "gone");
+                         return outcome_of(run);
+                       }),
+               Error);
+  const auto json = nlohmann::json::parse(base::read_text(folder / "compare.json"));
+  EXPECT_EQ(json["interrupted"], true);
+  EXPECT_EQ(json["cases"][0]["rows"][0]["runs"], 2);
+  EXPECT_EQ(json["cases"][0]["rows"][0]["folders"][1], "runs/mean-seed-2");
+  std::filesystem::remove_all(folder);
+}
+
+struct Wrong {
+  std::string what;
+  std::function<void(CompareRequest&)> make;
+};
+
+TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
+  const auto algorithms = [](std::vector<std::string> names) {
+    return [names](CompareRequest& wrong) { wrong.algorithms = names; };
+  };
+  const auto search = [](std::string text) { return [text](CompareRequest& wrong) { wrong.search = text; }; };
+  const std::vector<Wrong> all{
+      {"names mean twice", algorithms({"mean", "mean"})},
+      {"did you mean mean", algorithms({"maen"})},
+      {"nothing to compare", algorithms({})},
+      {"mean has no options", algorithms({"mean:period=2"})},
+      {"did you mean period", algorithms({"mean", "local_sgd:perid=2"})},
+      {"gives period twice", algorithms({"local_sgd:period=2:period=3"})},
+      {"'period' in --algorithms local_sgd:period should be an option", algorithms({"local_sgd:period"})},
+      {"--local_sgd.period takes a whole number", algorithms({"mean", "local_sgd:period=0"})},
+      {"takes the form NAME.OPTION=VALUE,VALUE", search("period")},
+      {"needs two or more values", search("local_sgd.period=4")},
+      {"names 4 twice", search("local_sgd.period=4,4")},
+      {"neither the task (linear) nor one of the --algorithms", search("images.rate=1,2")},
+      {"did you mean period", search("local_sgd.perod=1,2")},
+      {"--local_sgd.period takes a whole number", search("local_sgd.period=4,no")},
+      {"--linear.dimension takes a whole number", search("linear.dimension=10,0")},
+      {"--workers names 2 twice",
+       [](CompareRequest& wrong) {
+         wrong.workers = {2, 4, 2};
+       }},
+      {"a batch of 20 cannot be split evenly over 8 workers",
+       [](CompareRequest& wrong) {
+         wrong.workers = {4, 8};
+         wrong.batches = {16, 20};
+       }},
+      {"the self engine has one worker, not 2",
+       [](CompareRequest& wrong) {
+         wrong.base.engine = "self";
+         wrong.workers = {1, 2};
+       }},
+  };
+  for (const Wrong& each : all) {
     CompareRequest wrong = request();
-    wrong.algorithms = algorithms;
-    EXPECT_THROW(
-        compare(wrong,
-                [](const tasks::RunRequest&) -> tasks::RunOutcome { throw std::logic_error("a run was started"); }),
-        Error);
+    each.make(wrong);
+    try {
+      compare(wrong, [](const PlannedRun&) -> tasks::RunOutcome { throw std::logic_error("a run was started"); });
+      ADD_FAILURE() << "not refused: " << each.what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      EXPECT_NE(std::string(error.what()).find(each.what), std::string::npos) << error.what();
+    }
   }
 }
 

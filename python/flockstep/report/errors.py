@@ -1,0 +1,17 @@
+"""What can go wrong, as one sentence and an exit code."""
+
+import sys
+
+
+def how_to_get(what: str) -> str:
+    return (
+        f"{what}: run `{sys.executable} -m pip install matplotlib`, or let FLOCKSTEP_PYTHON name a Python that has it"
+    )
+
+
+class ReportError(Exception):
+    """exit_code 1: a file cannot be trusted or something is missing here; 2: a wrong call."""
+
+    def __init__(self, sentence: str, exit_code: int = 1) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code

@@ -1,0 +1,201 @@
+"""The pictures of one run."""
+
+import math
+
+import matplotlib
+import numpy as np
+
+from flockstep.report.reading import Cosines, Run
+from flockstep.report.style import (
+    HEIGHT,
+    INK,
+    PALETTE,
+    WIDE,
+    WIDTH,
+    Bins,
+    Picture,
+    capitalised,
+    colour,
+    counted,
+    fit_y,
+    legend,
+    name_workers,
+    new_figure,
+    picture_of,
+    short,
+)
+from flockstep.report.worker_lines import FEW, worker_figure
+
+EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
+PRINTED_UP_TO = 16  # workers whose cosines are printed inside the cells
+NUMBERED_UP_TO = 32
+
+
+def flagged_workers(run: Run) -> list[int]:
+    return sorted({worker for finding in run.findings for worker in finding.workers})
+
+
+def quality(run: Run) -> Picture | None:
+    if not run.evaluations:
+        return None
+    metric = run.evaluations[0].metric
+    values = np.array([evaluation.quality for evaluation in run.evaluations])
+    figure = new_figure()
+    axes = figure.subplots()
+    axes.plot([evaluation.step for evaluation in run.evaluations], values, color=PALETTE[0], marker="o", markersize=3)
+    fit_y(axes, values)
+    sentence = f"{capitalised(metric)}: {short(values[0])} at first, {short(values[-1])} at last"
+    axes.set(title=sentence, xlabel="step", ylabel=metric)
+    return picture_of(figure, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
+
+
+def train_loss(run: Run) -> Picture | None:
+    steps = run.steps
+    if not steps.step.size:
+        return None
+    bins = Bins.over(steps.step.size)
+    loss = bins.means(steps.loss)
+    figure = new_figure()
+    axes = figure.subplots()
+    axes.plot(bins.means(steps.step), loss, color=PALETTE[0], linewidth=1.2)
+    fit_y(axes, loss)
+    title = "Training loss, mean over the workers"
+    for index, kind in enumerate(sorted({kind for _, kind in steps.events})):
+        at = [step for step, each in steps.events if each == kind]
+        axes.plot(
+            *(at, [0.02 + 0.04 * index] * len(at)),
+            transform=axes.get_xaxis_transform(),
+            linestyle="none",
+            marker="|",
+            markersize=9,
+            markeredgewidth=1.5,
+            color=PALETTE[1 + index],
+            label=f"{EVENT_WORDS.get(kind, kind)} ({counted(len(at), 'step')})",
+        )
+        title = "Training loss, and the steps in which a guard fired"
+    axes.set(title=title, xlabel=bins.axis_label, ylabel="loss")
+    legend(figure, axes)
+    return picture_of(figure, f"Line: {title}, over {int(steps.step[-1])} steps.")
+
+
+def coefficients(run: Run) -> Picture | None:
+    values = run.steps.per_worker.get("coefficients")
+    if values is None:
+        return None
+    title = "How much each worker's gradient counts"
+    figure, axes = worker_figure(title, "coefficient", run.steps.step, values, flagged_workers(run))
+    if (values < 0).any():
+        axes.axhline(0, color=INK, linewidth=0.8)
+    return picture_of(figure, f"Lines, one per worker: {title}.")
+
+
+def norms(run: Run) -> Picture | None:
+    values = run.steps.per_worker.get("norms")
+    if values is None:
+        return None
+    title = "How long each worker's gradient is"
+    # A norm of zero has no place on a logarithmic axis: the line has a gap there, and findings speak of it.
+    figure, axes = worker_figure(
+        title, "norm (logarithmic)", run.steps.step, np.where(values > 0, values, math.nan), flagged_workers(run)
+    )
+    axes.set_yscale("log")
+    return picture_of(figure, f"Lines, one per worker: {title}.")
+
+
+def agreement(run: Run) -> Picture | None:
+    values = run.steps.per_worker.get("agreement")
+    if values is None:
+        return None
+    against = sorted({worker for finding in run.findings if finding.kind == "against" for worker in finding.workers})
+    title = (
+        f"Against the others: worker{'s' if len(against) > 1 else ''} {name_workers(against)}"
+        if against
+        else "How far each worker agrees with the others"
+    )
+    figure, axes = worker_figure(title, "mean cosine with the others", run.steps.step, values, flagged_workers(run))
+    axes.axhline(0, color=INK, linewidth=0.8)
+    return picture_of(figure, f"Lines, one per worker: {title}.")
+
+
+def shares(run: Run) -> Picture | None:
+    steps = run.steps
+    if not steps.step.size or np.nansum(steps.seconds) <= 0:
+        return None
+    bins = Bins.over(steps.step.size)
+    seconds = np.maximum(bins.sums(steps.seconds), 1e-300)
+    waited = float(np.nansum(steps.wait_s) / np.nansum(steps.seconds))
+    figure = new_figure()
+    axes = figure.subplots()
+    for index, (name, part) in enumerate((("waiting for others", steps.wait_s), ("transferring", steps.transfer_s))):
+        share = 100 * bins.sums(part) / seconds
+        axes.plot(bins.means(steps.step), share, color=PALETTE[index], linewidth=1.2, label=name)
+    title = f"Workers waited for {100 * waited:.0f}% of their time"
+    axes.set(title=title, xlabel=bins.axis_label, ylabel="share of a step's time (%)")
+    axes.set_ylim(bottom=0)
+    legend(figure, axes)
+    return picture_of(figure, f"Lines: share of time spent waiting and transferring. {title}.")
+
+
+def _cell(value: float) -> str:
+    """.12 or -.05: without the zero that every cell would begin with."""
+    if not math.isfinite(value):
+        return ""
+    text = f"{abs(value):.2f}"
+    text = "1" if text == "1.00" else text.lstrip("0") if text != "0.00" else "0"
+    return ("\u2212" if value < 0 and text != "0" else "") + text
+
+
+def cosines(run: Run, part: Cosines, title: str) -> Picture:
+    workers = part.matrix.shape[0]
+    wide = workers > 8
+    figure = new_figure(*((6.6, WIDE) if wide else (HEIGHT + 1.2, WIDTH)))
+    axes = figure.subplots()
+    colours = matplotlib.colormaps["RdBu"].with_extremes(bad="#F2F2F2")
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(part.matrix), vmin=-1, vmax=1, cmap=colours, rasterized=workers > NUMBERED_UP_TO
+    )
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
+    axes.grid(False)
+    if workers <= NUMBERED_UP_TO:
+        flagged = flagged_workers(run)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_ticks(np.arange(workers) + 0.5, [str(worker) for worker in range(workers)])
+            for worker, tick in enumerate(axis.get_ticklabels()):
+                if worker in flagged:
+                    tick.set(fontweight="bold", color=colour(worker) if workers <= FEW else PALETTE[1])
+        axes.tick_params(length=0, labelsize=9.5 if workers <= PRINTED_UP_TO else 7)
+    if workers <= PRINTED_UP_TO:
+        size = 9 if workers <= 8 else 8 if workers <= 12 else 7
+        for (row, column), value in np.ndenumerate(part.matrix):
+            axes.text(
+                *(column + 0.5, row + 0.5, _cell(float(value))),
+                ha="center",
+                va="center",
+                fontsize=size,
+                color="white" if abs(value) > 0.6 else INK,
+            )
+    axes.set(title=title, xlabel="worker", ylabel="worker")
+    bar = figure.colorbar(
+        mesh, ax=axes, shrink=0.8, aspect=30, label="cosine (\u22121: opposite, 1: the same direction)"
+    )
+    bar.outline.set_visible(False)
+    return picture_of(figure, f"Heat map of the cosines between {workers} workers' gradients: {title}.")
+
+
+def heat_maps(run: Run) -> list[Picture]:
+    """The last stretch of the run and, if there was more than one, the whole of it."""
+    if not run.cosines:
+        return []
+    last = run.cosines[-1]
+    maps = [cosines(run, last, f"Who agrees with whom, steps {last.step - last.steps + 1} to {last.step}")]
+    same = [part for part in run.cosines if part.matrix.shape == last.matrix.shape]
+    if len(same) > 1:
+        weights = np.array([part.steps for part in same], dtype=np.float64)
+        stacked = np.stack([part.matrix for part in same])
+        known = np.isfinite(stacked) * weights[:, None, None]
+        with np.errstate(invalid="ignore"):
+            mean = np.nansum(stacked * weights[:, None, None], axis=0) / known.sum(axis=0)
+        whole = Cosines(last.step, int(weights.sum()), mean)
+        maps.insert(0, cosines(run, whole, f"Who agrees with whom, mean over {whole.steps} steps"))
+    return maps

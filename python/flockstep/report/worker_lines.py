@@ -1,0 +1,65 @@
+"""A line per worker over the steps: all in colour while they are few, the notable ones in colour when they are many."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from flockstep.report.reading import Array
+from flockstep.report.style import GREY, PALETTE, Bins, colour, dashes, legend, means, new_figure
+
+FEW = 12
+MOST_FLAGGED = 5
+HIGHLIGHTS = (PALETTE[1], PALETTE[0], PALETTE[2], *PALETTE[3:])  # a flagged worker comes first
+RASTER_FROM = 33  # so many lines are lighter as pixels
+
+
+def notable(values: Array, flagged: list[int]) -> dict[int, str]:
+    """The workers to name among many, and why: those that a finding is about, and the extremes of the mean."""
+    chosen = {worker: "flagged" for worker in flagged[:MOST_FLAGGED]}
+    overall = means(values)
+    if np.isfinite(overall).any() and np.nanmax(overall) > np.nanmin(overall):
+        chosen.setdefault(int(np.nanargmax(overall)), "highest mean")
+        chosen.setdefault(int(np.nanargmin(overall)), "lowest mean")
+    return chosen
+
+
+def draw_few(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
+    for worker in range(values.shape[1]):
+        label = f"{worker} (flagged)" if worker in flagged else str(worker)
+        width, order = (2.6, 3) if worker in flagged else (1.1, 2)
+        axes.plot(
+            *(steps, values[:, worker]),
+            color=colour(worker),
+            linestyle=dashes(worker),
+            linewidth=width,
+            zorder=order,
+            label=label,
+        )
+
+
+def draw_many(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
+    workers = values.shape[1]
+    named = notable(values, flagged)
+    others = [np.column_stack([steps, values[:, worker]]) for worker in range(workers) if worker not in named]
+    lines = LineCollection(others, colors=GREY, linewidths=0.5, alpha=0.35, zorder=1)
+    lines.set_rasterized(workers >= RASTER_FROM)
+    axes.add_collection(lines)
+    axes.autoscale_view()
+    for place, (worker, why) in enumerate(named.items()):
+        shade = HIGHLIGHTS[place % len(HIGHLIGHTS)]
+        axes.plot(steps, values[:, worker], color=shade, linewidth=1.8, zorder=3, label=f"{worker} ({why})")
+    axes.add_line(Line2D([], [], color=GREY, linewidth=0.8, alpha=0.6, label=f"the other {len(others)}"))
+
+
+def worker_figure(title: str, y_label: str, steps: Array, values: Array, flagged: list[int]) -> tuple[Figure, Axes]:
+    bins = Bins.over(len(steps))
+    figure = new_figure(height=3.6)
+    axes = figure.subplots()
+    flagged = [worker for worker in flagged if worker < values.shape[1]]
+    draw = draw_few if values.shape[1] <= FEW else draw_many
+    draw(axes, bins.means(steps), bins.means(values), flagged)
+    axes.set(title=title, xlabel=bins.axis_label, ylabel=y_label)
+    legend(figure, axes, "worker")
+    return figure, axes

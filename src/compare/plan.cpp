@@ -1,0 +1,202 @@
+#include "compare/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "algorithms/registry.h"
+#include "base/names.h"
+#include "tasks/registry.h"
+
+namespace flockstep::compare {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+template <typename Value>
+void refuse_repeats(std::string_view flag, const std::vector<Value>& values) {
+  for (const Value& value : values)
+    if (std::ranges::count(values, value) > 1)
+      throw Error(ErrorCode::bad_input, fmt::format("{} names {} twice", flag, value));
+}
+
+std::string as_file_name(std::string_view text) {
+  std::string name(text);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-') c = '-';
+  return name;
+}
+
+void require_option(std::string_view owner, std::span<const base::OptionSpec> options, std::string_view name) {
+  if (options.empty())
+    throw Error(ErrorCode::bad_input, fmt::format("{} has no options, so it cannot take '{}'", owner, name));
+  base::find_by_name(options, name, fmt::format("option of {}", owner));
+}
+
+Variant variant_of(const std::string& entry, const CompareRequest& request) {
+  const std::vector<std::string> parts = split(entry, ':');
+  const algorithms::AlgorithmRow& row = algorithms::find_algorithm(parts[0]);
+  Variant variant{entry, parts[0], {}, {}, as_file_name(entry), {}};
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t equals = parts[i].find('=');
+    if (equals == std::string::npos || equals + 1 == parts[i].size())
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("'{}' in --algorithms {} should be an option and its value, such as {}:OPTION=VALUE",
+                              parts[i], entry, parts[0]));
+    const std::string name = parts[i].substr(0, equals);
+    require_option(row.name, row.options, name);
+    if (!variant.own.emplace(name, parts[i].substr(equals + 1)).second)
+      throw Error(ErrorCode::bad_input, fmt::format("--algorithms {} gives {} twice", entry, name));
+  }
+  if (const auto common = request.algorithm_settings.find(variant.algorithm);
+      common != request.algorithm_settings.end())
+    variant.settings = common->second;
+  for (const auto& [name, value] : variant.own) variant.settings[name] = value;
+  return variant;
+}
+
+std::vector<Variant> variants_of(const CompareRequest& request) {
+  if (request.algorithms.empty())
+    throw Error(ErrorCode::bad_input, "nothing to compare: name one or more --algorithms");
+  refuse_repeats("--algorithms", request.algorithms);
+  std::vector<Variant> variants;
+  for (const std::string& entry : request.algorithms) {
+    Variant variant = variant_of(entry, request);
+    while (std::ranges::find(variants, variant.folder, &Variant::folder) != variants.end()) variant.folder += "-too";
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+// Reads --search, and tells the variants that it concerns. One that fixes the searched option itself keeps its value.
+std::optional<Search> search_of(const CompareRequest& request, std::vector<Variant>& variants) {
+  if (request.search.empty()) return std::nullopt;
+  const std::size_t equals = request.search.find('='), dot = request.search.substr(0, equals).find('.');
+  if (equals == std::string::npos || dot == std::string::npos)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--search takes the form NAME.OPTION=VALUE,VALUE, not '{}'", request.search));
+  Search search{request.search.substr(0, dot), request.search.substr(dot + 1, equals - dot - 1),
+                split(std::string_view(request.search).substr(equals + 1), ',')};
+  if (search.values.size() < 2 || std::ranges::count(search.values, "") > 0)
+    throw Error(ErrorCode::bad_input, fmt::format("--search {} needs two or more values, such as {}=VALUE,VALUE",
+                                                  request.search, search.name()));
+  refuse_repeats("--search " + search.name(), search.values);
+
+  const std::string& task = request.base.train.task;
+  const bool of_task = search.owner == task;
+  if (of_task) {
+    require_option(task, tasks::find_task(task).options, search.option);
+  } else {
+    if (std::ranges::find(variants, search.owner, &Variant::algorithm) == variants.end())
+      throw Error(ErrorCode::bad_input, fmt::format("--search names {}, which is neither the task ({}) nor one of the "
+                                                    "--algorithms",
+                                                    search.owner, task));
+    require_option(search.owner, algorithms::find_algorithm(search.owner).options, search.option);
+  }
+  for (Variant& variant : variants) {
+    const bool fixed = variant.own.contains(search.option);
+    if (of_task || (variant.algorithm == search.owner && !fixed)) variant.values = search.values;
+  }
+  if (std::ranges::all_of(variants, [](const Variant& variant) { return variant.values.empty(); }))
+    throw Error(ErrorCode::bad_input, fmt::format("every {} in --algorithms sets {} itself: there is nothing to search",
+                                                  search.owner, search.option));
+  return search;
+}
+
+tasks::RunRequest run_of(const CompareRequest& request, const Case& size, const Variant& variant, const Plan& plan,
+                         std::size_t value) {
+  tasks::RunRequest run = request.base;
+  run.launch.workers = size.workers;
+  run.train.batch = size.batch;
+  run.train.algorithm = variant.algorithm;
+  run.train.algorithm_settings = variant.settings;
+  if (!variant.values.empty()) {
+    auto& settings = plan.search->owner == run.train.task ? run.train.task_settings : run.train.algorithm_settings;
+    settings[plan.search->option] = variant.values[value];
+  }
+  return run;
+}
+
+std::size_t runs_per_seed(const Variant& variant) { return std::max<std::size_t>(1, variant.values.size()); }
+
+// Fills in the batch of a case that has none, now that its task can tell.
+void check_case(const CompareRequest& request, Plan& plan, Case& size) {
+  if (request.base.engine == "self" && size.workers != 1)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the self engine has one worker, not {}: use --engine threads", size.workers), "self");
+  std::int64_t batch = size.batch;
+  for (const Variant& variant : plan.variants)
+    for (std::size_t value = 0; value < runs_per_seed(variant); ++value) {
+      const train::TrainOptions options = run_of(request, size, variant, plan, value).train;
+      if (size.workers > 0) {
+        batch = tasks::complete(options, size.workers).batch;
+      } else {  // the engine will know how many there are, and check the rest
+        tasks::find_task(options.task).check(options.task_settings);
+        algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
+      }
+    }
+  size.batch = batch;
+}
+
+std::string folder_of_case(const CompareRequest& request, const Case& size) {
+  std::string name;
+  if (request.workers.size() > 1) name = fmt::format("workers-{}", size.workers);
+  if (request.batches.size() > 1) name += fmt::format("{}batch-{}", name.empty() ? "" : "-", size.batch);
+  return name;
+}
+
+void plan_case(const CompareRequest& request, Plan& plan, std::size_t case_index) {
+  const Case& size = plan.cases[case_index];
+  const std::string case_folder = folder_of_case(request, size);
+  for (int seed = 0; seed < request.seeds; ++seed)
+    for (std::size_t index = 0; index < plan.variants.size(); ++index)
+      for (std::size_t value = 0; value < runs_per_seed(plan.variants[index]); ++value) {
+        const Variant& variant = plan.variants[index];
+        PlannedRun run{case_index, index, value, run_of(request, size, variant, plan, value), "", ""};
+        run.request.train.seed += static_cast<std::uint64_t>(seed);
+        run.request.launch.seed = run.request.train.seed;
+        std::string name = fmt::format("{}-seed-{}", variant.folder, run.request.train.seed);
+        run.title = fmt::format("{}, seed {}", variant.label, run.request.train.seed);
+        if (!variant.values.empty()) {
+          name += "-" + as_file_name(variant.values[value]);
+          run.title += fmt::format(", {} {}", plan.search->option, variant.values[value]);
+        }
+        if (!case_folder.empty()) run.title = fmt::format("{}: {}", case_folder, run.title);
+        run.folder = (std::filesystem::path("runs") / case_folder / name).string();
+        if (!request.out.empty()) run.request.train.out = request.out / run.folder;
+        plan.runs.push_back(std::move(run));
+      }
+}
+
+}  // namespace
+
+Plan plan_of(const CompareRequest& request) {
+  Plan plan;
+  plan.variants = variants_of(request);
+  plan.search = search_of(request, plan.variants);
+  refuse_repeats("--workers", request.workers);
+  refuse_repeats("--batch", request.batches);
+  const auto all_workers = request.workers.empty() ? std::vector{request.base.launch.workers} : request.workers;
+  const auto batches = request.batches.empty() ? std::vector{request.base.train.batch} : request.batches;
+  for (const int workers : all_workers)
+    for (const std::int64_t batch : batches) plan.cases.push_back({workers, batch});
+  for (Case& size : plan.cases) check_case(request, plan, size);
+  if (!request.out.empty() && std::filesystem::exists(request.out / "runs"))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} already holds a comparison: choose another --out", request.out.string()));
+  for (std::size_t index = 0; index < plan.cases.size(); ++index) plan_case(request, plan, index);
+  for (std::size_t index = 0; plan.runs.size() > 1 && index < plan.runs.size(); ++index)
+    plan.runs[index].title += fmt::format(" ({} of {})", index + 1, plan.runs.size());
+  return plan;
+}
+
+}  // namespace flockstep::compare

@@ -1,0 +1,67 @@
+// What a comparison will do: every run of it, in order, checked before the first one starts.
+//
+// A case is one number of workers and one batch. A variant is an entry of --algorithms, such as mean or
+// local_sgd:period=4. A search runs a variant once per value of one option; the best value becomes its row.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tasks/run.h"
+
+namespace flockstep::compare {
+
+struct CompareRequest {
+  tasks::RunRequest base;               // what follows replaces its algorithm, seed, workers and batch
+  std::vector<std::string> algorithms;  // variants as given
+  std::map<std::string, base::Settings> algorithm_settings;     // of every variant of that algorithm
+  std::vector<int> workers;                                     // empty: base's
+  std::vector<std::int64_t> batches;                            // empty: base's
+  std::string search;                                           // NAME.OPTION=VALUE,VALUE,...; empty: none
+  std::function<bool()> stop_requested = [] { return false; };  // asked before every run
+  int seeds = 1;                                                // base.train.seed and those that follow it
+  std::filesystem::path out;                                    // a folder per run below it; empty: nothing is written
+};
+
+struct Case {
+  int workers = 0;         // 0: as many as a launcher has started
+  std::int64_t batch = 0;  // over all workers
+};
+
+struct Search {
+  std::string owner, option;  // owner: the task, or an algorithm
+  std::vector<std::string> values;
+  std::string name() const { return owner + "." + option; }
+};
+
+struct Variant {
+  std::string label;      // as given
+  std::string algorithm;  // its name
+  base::Settings settings;
+  base::Settings own;               // of them, those given for this entry alone
+  std::string folder;               // the label as a file name
+  std::vector<std::string> values;  // of the search; empty where it does not concern this variant
+};
+
+struct PlannedRun {
+  std::size_t case_index, variant, value;  // places in the lists of the plan; value is 0 where nothing is searched
+  tasks::RunRequest request;
+  std::string folder;  // below `out`
+  std::string title;   // for people who watch
+};
+
+struct Plan {
+  std::vector<Case> cases;
+  std::vector<Variant> variants;
+  std::optional<Search> search;
+  std::vector<PlannedRun> runs;  // case by case; seeds outermost in each, so that what disturbs the machine disturbs
+                                 // all variants alike
+};
+
+// Throws Error{bad_input} for whatever could be known to be wrong: names, options, values, sizes.
+Plan plan_of(const CompareRequest& request);
+
+}  // namespace flockstep::compare
