@@ -96,8 +96,8 @@ int run(std::vector<std::string> arguments) {
   } catch (const CLI::Error& error) {
     return complain(command ? sentence_of(*command, error) : error.what(), kWrongCall);
   } catch (const Error& error) {
-    return error.code() == ErrorCode::bad_input ? complain(error.what(), kWrongCall)
-                                                : complain(error.what(), kFailedRun);
+    const bool wrong_call = error.code() == ErrorCode::bad_input || error.code() == ErrorCode::mismatch;
+    return complain(error.what(), wrong_call ? kWrongCall : kFailedRun);
   } catch (const std::bad_alloc&) {
     return complain("there is not enough memory for this run", kFailedRun);
   } catch (const std::exception& error) {

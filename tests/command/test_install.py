@@ -1,28 +1,61 @@
-"""`cmake --install`, and a project outside the tree that finds the package and uses the library."""
+"""`cmake --install`, and projects outside the tree that find the package and use the library: the examples."""
 
 import os
 import subprocess
 import sys
 
-from conftest import BUILD, ROOT
+import pytest
+from conftest import BUILD, MPIRUN, ROOT
 
 
-def test_the_installed_package_builds_and_runs_the_consumer(tmp_path):
-    prefix, build = tmp_path / "prefix", tmp_path / "consumer"
+def check(*command, **keywords):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, **keywords)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
-    def check(*command, **keywords):
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, **keywords)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
-    check("cmake", "--install", BUILD, "--prefix", prefix)
-    assert check(prefix / "bin" / "flockstep", "--version").startswith("flockstep ")
-    source = ROOT / "examples" / "cmake_consumer"
-    check("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
-    check("cmake", "--build", build)
-    assert "4 workers agree" in check(build / "consumer")
-    # The report comes along, with a Python that the user names.
-    out = tmp_path / "run"
-    check(prefix / "bin" / "flockstep", "train", "--steps", "5", "--out", out)
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prefix")
+    check("cmake", "--install", BUILD, "--prefix", folder)
+    return folder
+
+
+@pytest.fixture
+def build(prefix, tmp_path):
+    """Builds an example against the installed package and returns its executable."""
+
+    def build_example(name):
+        folder = tmp_path / name
+        check("cmake", "-S", ROOT / "examples" / name, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+        check("cmake", "--build", folder)
+        return folder / ("consumer" if name == "cmake_consumer" else name)
+
+    return build_example
+
+
+def test_the_installed_command_runs_and_draws_with_a_python_that_the_user_names(prefix, tmp_path):
+    command, out = prefix / "bin" / "flockstep", tmp_path / "run"
+    assert check(command, "--version").startswith("flockstep ")
+    check(command, "train", "--steps", "5", "--out", out)
     named = {**os.environ, "FLOCKSTEP_PYTHON": sys.executable}
-    assert check(prefix / "bin" / "flockstep", "report", out, env=named) == f"{out / 'report.html'}\n"
+    assert check(command, "report", out, env=named) == f"{out / 'report.html'}\n"
+
+
+def test_the_consumer_agrees(build):
+    assert "4 workers agree" in check(build("cmake_consumer"))
+
+
+def test_the_bad_workers_are_found(build):
+    sentences = check(build("find_the_bad_worker")).splitlines()
+    assert len(sentences) == 3
+    assert any(s.startswith("worker 2 points against the others") for s in sentences)
+    assert any(s.startswith("worker 6's gradient is") and "times the median" in s for s in sentences)
+    assert any(s.startswith("workers 3 and 5 sent the same gradient") for s in sentences)
+
+
+def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, build):
+    needs("mpi")
+    program = build("mpi_span")
+    assert "4 processes agree: y = 3.00 + -2.00 x" in check(*MPIRUN, "-n", 4, program)
+    assert "1 processes agree" in check(program)

@@ -50,7 +50,7 @@ def killed_and_resumed(tmp_path, *arguments):
     process = subprocess.Popen([COMMAND, *plain, *kept, "--compute-ms", "10"], stdout=subprocess.DEVNULL)
     latest = out / "checkpoint" / "latest"
     deadline = time.monotonic() + 60
-    while not (latest.exists() and int(latest.read_text()) >= 20):
+    while not (latest.exists() and int(latest.read_text().split()[0]) >= 20):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.005)
@@ -174,7 +174,9 @@ def test_a_config_file_gives_options_and_the_command_line_wins(tmp_path):
 
 def test_compare_writes_a_folder_per_run_and_a_table(tmp_path):
     out = tmp_path / "comparison"
-    done = run("compare", "--workers", 3, "--steps", 10, "--seeds", 2, "--out", out)
+    done = run(
+        *["compare", "--algorithms", "mean,local_sgd", "--workers", 3, "--steps", 10, "--seeds", 2, "--out", out],
+    )
     assert done.returncode == 0
     assert "±" in done.stdout
     assert "ended with the best loss" in done.stdout
@@ -224,7 +226,8 @@ def test_compare_studies_sizes_variants_and_values(tmp_path):
 
 
 def test_a_search_shows_the_value_it_chose():
-    done = run("compare", "--workers", 2, "--steps", 8, "--search", "local_sgd.period=2,4")
+    plain = ["compare", "--algorithms", "mean,local_sgd", "--workers", 2, "--steps", 8]
+    done = run(*plain, "--search", "local_sgd.period=2,4")
     assert done.returncode == 0
     head, rows = done.stdout.split("\n")[2], done.stdout.split("\n")[4:6]
     assert "local_sgd.period" in head

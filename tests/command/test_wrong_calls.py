@@ -7,7 +7,7 @@ from conftest import COMMAND, MPIRUN, run
 
 WRONG = [
     (["trian"], "unknown command 'trian' (did you mean train?)"),
-    (["train", "--algorithm", "maen"], "unknown algorithm 'maen' (did you mean mean?); there are mean, local_sgd"),
+    (["train", "--algorithm", "maen"], "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, "),
     (["train", "--task", "liner"], "unknown task 'liner' (did you mean linear?)"),
     (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
     (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
@@ -22,6 +22,12 @@ WRONG = [
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
     (["train", "--linear.dimension", "0"], "--linear.dimension takes a whole number from 1 to"),
     (["train", "--algorithm", "local_sgd", "--local_sgd.period", "0"], "--local_sgd.period takes a whole number"),
+    (["train", "--algorithm", "adacons", "--adacons.beta", "1"], "--adacons.beta takes a number from 0 to below 1"),
+    (["train", "--algorithm", "adacons", "--adacons.beta=-0.5"], "--adacons.beta takes a number from 0 to below 1"),
+    (["train", "--algorithm", "adacons", "--adacons.eps", "0"], "--adacons.eps takes a number above 0, not '0'"),
+    (["train", "--algorithm", "adacons", "--adacons.granularity", "layer"], "takes model, bucket or tensor, not 'layer'"),
+    (["train", "--algorithm", "adacons", "--adacons.wire", "float64"], "takes float32 or bfloat16, not 'float64'"),
+    (["bench", "adacons", "--wire", "int8"], "--adacons.wire takes float32 or bfloat16, not 'int8'"),
     (["train", "--resume"], "add --out DIR"),
     (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
     (["train", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
@@ -33,7 +39,7 @@ WRONG = [
     (["bench", "kernels", "--workers", ","], "--workers takes numbers such as 8"),
     (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
     (["compare", "--algorithms", ","], "nothing to compare"),
-    (["compare", "--algorithms", "mean:period=2"], "mean has no options, so it cannot take 'period'"),
+    (["compare", "--algorithms", "mean:period=2"], "unknown option of mean 'period'; there are magnitude, granularity,"),
     (["compare", "--algorithms", "local_sgd:period"], "should be an option and its value"),
     (["compare", "--algorithms", "mean,local_sgd:period=0"], "--local_sgd.period takes a whole number"),
     (["compare", "--search", "linear.dimension=5"], "needs two or more values"),
@@ -44,7 +50,7 @@ WRONG = [
     (["train", "--workers", "2,4"], "--workers takes a whole number from 1 to 1048576, not '2,4'"),
     (["compare", "--seeds", "0"], "--seeds"),
     (["bench", "kernel"], "unknown benchmark 'kernel' (did you mean kernels?)"),
-    (["bench", "mean", "--engine", "threads"], "no all-reduce of its own to compare with"),
+    (["bench", "adacons", "--engine", "sim"], "a benchmark takes real time, and sim has none"),
 ]
 
 
@@ -87,6 +93,16 @@ def test_a_wrong_call_on_sim_comes_once(needs):
     done = run("compare", "--engine", "sim", "--batch", "10")
     assert done.returncode == 2
     assert done.stderr == "flockstep: a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4\n"
+
+
+def test_gradients_of_different_length_are_named(needs):
+    needs("mpi")
+    ranks = [["-n", "1", COMMAND, "train", "--linear.dimension", str(size)] for size in (1000, 999)]
+    done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "worker 1 has" in done.stderr
+    assert "999" in done.stderr
+    assert done.stderr.count("flockstep: ") == 1
 
 
 def test_a_wrong_call_of_one_process_is_told_by_that_process(needs):

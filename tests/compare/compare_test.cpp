@@ -232,7 +232,7 @@ TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
       {"names mean twice", algorithms({"mean", "mean"})},
       {"did you mean mean", algorithms({"maen"})},
       {"nothing to compare", algorithms({})},
-      {"mean has no options", algorithms({"mean:period=2"})},
+      {"unknown option of mean 'period'", algorithms({"mean:period=2"})},
       {"did you mean period", algorithms({"mean", "local_sgd:perid=2"})},
       {"gives period twice", algorithms({"local_sgd:period=2:period=3"})},
       {"'period' in --algorithms local_sgd:period should be an option", algorithms({"local_sgd:period"})},

@@ -1,0 +1,98 @@
+"""Gradient rules from the command: their options, what they tell about the workers, and resuming with other workers."""
+
+import json
+
+import pytest
+from conftest import run, run_json
+
+RULES = ["mean", "weighted_mean", "normalized_mean", "adacons", "adasum", "direction_consensus", "geometric_median"]
+
+
+def lines_of(out, kind):
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["kind"] == kind]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_trains_with_every_common_option(rule):
+    plain = run_json("train", "--algorithm", rule, "--steps", 30)
+    assert plain["replicas_equal"]
+    options = {"magnitude": "median_norm", "granularity": "bucket", "non_finite": "exclude", "watch": "always"}
+    given = [f"--{rule}.{name}={value}" for name, value in options.items()]
+    other = run_json("train", "--algorithm", rule, "--steps", 30, "--bucket-kib", 1, *given)
+    assert other["replicas_equal"]
+    assert other["algorithm_settings"] == options
+    assert other["findings"] == []
+
+
+def test_metrics_tell_coefficients_norms_agreement_and_cosines(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--algorithm", "adacons", "--workers", 3, "--steps", 40, "--out", out)
+    steps = lines_of(out, "step")
+    assert len(steps) == 40
+    for line in steps:
+        assert len(line["coefficients"]) == len(line["norms"]) == len(line["agreement"]) == 3
+        assert all(-1 <= value <= 1 for value in line["agreement"])
+        # Coefficients of directions add up to one.
+        assert sum(c * n for c, n in zip(line["coefficients"], line["norms"], strict=True)) == pytest.approx(1, abs=1e-4)
+    matrices = lines_of(out, "cosines")
+    assert sum(line["steps"] for line in matrices) == 40
+    for line in matrices:
+        for i in range(3):
+            assert line["matrix"][i][i] == pytest.approx(1, abs=1e-5)
+            assert line["matrix"][i] == [row[i] for row in line["matrix"]]
+    evaluations = lines_of(out, "evaluation")
+    assert evaluations[-1]["guards"] == {"skipped_steps": 0, "non_finite": 0, "all_zero": 0, "unsafe": 0}
+
+
+def test_mean_looks_at_gradients_only_when_asked(tmp_path):
+    for watch, looked in (("auto", False), ("always", True)):
+        out = tmp_path / watch
+        result = run_json("train", "--steps", 10, "--mean.watch", watch, "--out", out)
+        assert all(("norms" in line) == looked for line in lines_of(out, "step"))
+        assert result["model_hash"] == run_json("train", "--steps", 10)["model_hash"]
+
+
+def test_bfloat16_on_the_wire_halves_the_bytes_and_still_learns():
+    plain = run_json("train", "--steps", 100, "--workers", 4)
+    half = run_json("train", "--steps", 100, "--workers", 4, "--mean.wire", "bfloat16")
+    assert half["bytes_sent_per_step"] == plain["bytes_sent_per_step"] / 2
+    assert half["replicas_equal"]
+    assert half["model_hash"] != plain["model_hash"]
+
+
+def test_a_section_of_the_config_file_sets_a_rules_options(tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text('algorithm = "adacons"\nsteps = 5\n\n[adacons]\nbeta = 0.9\nnegative = "clip"\n')
+    result = run_json("train", "--config", config, "--adacons.beta", "0.5")
+    assert result["algorithm_settings"] == {"beta": "0.5", "negative": "clip"}
+
+
+def test_resuming_with_other_workers_re_samples_the_momentum_and_says_so(tmp_path):
+    out = tmp_path / "run"
+    kept = ["--algorithm", "adacons", "--batch", 48, "--checkpoint-every", 10, "--out", out]
+    run_json("train", "--workers", 6, "--steps", 20, *kept)
+    done = run("train", "--workers", 4, "--steps", 30, *kept, "--resume")
+    assert done.returncode == 0, done.stderr
+    said = "resumed after step 20 with 4 workers where there had been 6; the sorted momentum of 6 workers was re-sampled for 4"
+    assert f"note: {said}" in done.stdout
+    assert json.loads((out / "summary.json").read_text())["notes"] == [said]
+    steps = lines_of(out, "step")
+    assert [line["step"] for line in steps] == list(range(1, 31))
+    assert [len(line["coefficients"]) for line in steps[19:21]] == [6, 4]
+
+
+def test_models_that_differ_cannot_be_resumed_with_other_workers(tmp_path):
+    kept = ["--algorithm", "local_sgd", "--batch", 48, "--checkpoint-every", 10, "--out", tmp_path / "run"]
+    run_json("train", "--workers", 6, "--steps", 20, *kept)
+    done = run("train", "--workers", 4, "--steps", 30, *kept, "--resume")
+    assert done.returncode == 2
+    assert "holds a run with workers 6, which one with 4 cannot continue" in done.stderr
+
+
+def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
+    for rule in ("adacons", "direction_consensus"):
+        out = tmp_path / rule
+        run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
+        resumed = run_json("train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume")
+        assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
