@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <vector>
@@ -59,6 +60,14 @@ std::int64_t SettingsReader::integer(std::string_view name, std::int64_t least, 
 
 double SettingsReader::real(std::string_view name, double least, double most) const {
   return parse_real(fmt::format("--{}.{}", owner_, name), text(name), least, most);
+}
+
+std::size_t SettingsReader::choice(std::string_view name, std::span<const std::string_view> words) const {
+  const std::string given = text(name);
+  const auto found = std::ranges::find(words, given);
+  if (found == words.end())
+    throw Error(ErrorCode::bad_input, unknown_name_sentence(fmt::format("--{}.{}", owner_, name), given, words));
+  return static_cast<std::size_t>(found - words.begin());
 }
 
 }  // namespace flockstep::base

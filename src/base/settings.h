@@ -29,10 +29,11 @@ class SettingsReader {
 
   std::int64_t integer(std::string_view name, std::int64_t least, std::int64_t most) const;
   double real(std::string_view name, double least, double most) const;
+  std::string text(std::string_view name) const;
+  // The place of the given word among `words`.
+  std::size_t choice(std::string_view name, std::span<const std::string_view> words) const;
 
  private:
-  std::string text(std::string_view name) const;
-
   std::string owner_;
   std::span<const OptionSpec> specs_;
   const Settings& settings_;
