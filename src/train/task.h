@@ -33,6 +33,8 @@ class Task {
 
   virtual ~Task() = default;
   virtual std::size_t parameters() const = 0;
+  // The sizes of the tensors that make up the flat span, in its order.
+  virtual std::vector<std::size_t> tensors() const { return {parameters()}; }
   virtual std::int64_t samples_per_step() const = 0;  // on this worker
   virtual Metric metric() const = 0;
 
