@@ -23,6 +23,7 @@ readonly packages=(
   "libcli11-dev"         "command line"
   "nlohmann-json3-dev"   "JSON"
   "libhwy-dev"           "portable SIMD"
+  "zlib1g-dev"           "the data of the task images"
   "libgtest-dev"         "tests"
   "libbenchmark-dev"     "benchmarks"
   "libopenmpi-dev"       "the mpi engine"

@@ -4,32 +4,13 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/portable_math.h"
 
 namespace flockstep::base {
 namespace {
 
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-constexpr double kLn2 = 0.69314718055994530942;
-
-// log for x > 0 from basic operations only: libm's last bit differs between platforms, and a straggler schedule must
-// not.
-double portable_log(double x) {
-  int exponent = 0;
-  double mantissa = std::frexp(x, &exponent);  // in [0.5, 1)
-  if (mantissa < 0.70710678118654752440) mantissa *= 2, --exponent;
-  const double z = (mantissa - 1) / (mantissa + 1), z2 = z * z;  // |z| < 0.172
-  double series = 0;
-  for (int k = 23; k >= 1; k -= 2) series = series * z2 + 1.0 / k;
-  return 2 * z * series + exponent * kLn2;
-}
-
-double portable_exp(double x) {
-  const double k = std::floor(x / kLn2 + 0.5), r = x - k * kLn2;  // |r| < 0.35
-  double series = 1;
-  for (int n = 16; n >= 1; --n) series = 1 + series * r / n;
-  return std::ldexp(series, static_cast<int>(k));
-}
 
 // Philox on several counters at once, word by word: a form that compilers turn into vector instructions.
 template <std::size_t Lanes>

@@ -24,6 +24,7 @@ enum class Purpose : std::uint32_t {
   jitter = 3,
   schedule = 4,
   test = 5,
+  fault_noise = 6,
 };
 
 class Random {

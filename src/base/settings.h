@@ -53,8 +53,9 @@ class SettingsReader {
     refuse_word(name, given, names);
   }
 
- private:
   std::string text(std::string_view name) const;
+
+ private:
   [[noreturn]] void refuse_word(std::string_view name, std::string_view given,
                                 std::span<const std::string_view> known) const;
 

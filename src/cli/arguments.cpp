@@ -71,6 +71,15 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
       help);
 }
 
+// --data is the `data` option of whatever task there is; the task's own flag wins.
+void set_data(const RunFlags& flags, base::Settings& settings) {
+  const auto options = tasks::find_task(flags.task).options;
+  if (std::ranges::find(options, "data", &base::OptionSpec::name) == options.end())
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the task {} makes its own data: leave --data out, or use --task images", flags.task));
+  settings.try_emplace("data", flags.data);
+}
+
 }  // namespace
 
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
@@ -98,6 +107,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
   command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
+  command.add_option("--faulty", flags.faulty,
+                     "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1");
+  command.add_option("--data", flags.data, "folder with the task's data, instead of what is built in");
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
       ->capture_default_str();
@@ -165,6 +177,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   train::TrainOptions& train = request.train;
   train.task = flags.task;
   train.task_settings = settings_of(flags, flags.task);
+  if (!flags.data.empty()) set_data(flags, train.task_settings);
   train.seed = flags.seed;
   train.steps = flags.steps;
   train.batch = flags.batch.empty() ? 0 : flags.batch[0];
@@ -180,6 +193,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   if (!flags.straggler.empty()) train::parse_straggler(flags.straggler, train.pace);
   if (!flags.straggler_fixed.empty()) train::parse_fixed_stragglers(flags.straggler_fixed, train.pace);
   if (!flags.jitter.empty()) train::parse_jitter(flags.jitter, train.pace);
+  if (!flags.faulty.empty()) train.faults = train::parse_faults(flags.faulty);
   return request;
 }
 
@@ -209,6 +223,7 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
     add("straggler-fixed", fmt::format("{}", fmt::join(fixed, ",")));
   }
   if (train.pace.jitter_sigma > 0) add("jitter", fmt::format("lognormal:{}", train.pace.jitter_sigma));
+  if (!train.faults.faulty.empty()) add("faulty", train::text_of(train.faults));
   add("latency-us", request.launch.sim.latency_us);
   add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
   add("bytes-scale", request.launch.sim.bytes_scale);

@@ -19,7 +19,7 @@ struct RunFlags {
   std::uint64_t seed = 1;
   std::int64_t steps = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
   double deadline_s = 60, compute_ms = -1;
-  std::string straggler, straggler_fixed, jitter, out, log = "quiet";
+  std::string straggler, straggler_fixed, jitter, faulty, data, out, log = "quiet";
   bool deterministic = false, resume = false, json = false;
   engines::SimOptions sim;
   std::string config;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <cctype>
 
 #include "algorithms/registry.h"
@@ -140,7 +141,7 @@ void check_case(const CompareRequest& request, Plan& plan, Case& size) {
       if (size.workers > 0) {
         batch = tasks::complete(options, size.workers).batch;
       } else {  // the engine will know how many there are, and check the rest
-        tasks::find_task(options.task).check(options.task_settings);
+        tasks::find_task(options.task).check(options.task_settings, std::numeric_limits<int>::max());
         algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
       }
     }

@@ -38,6 +38,7 @@ class Linear final : public train::Task {
       : options_(options_of(inputs.settings)),
         seed_(inputs.seed),
         rank_(inputs.rank),
+        data_rank_(inputs.data_rank),
         samples_(inputs.batch / inputs.workers),
         row_(options_.dimension) {}
 
@@ -55,7 +56,7 @@ class Linear final : public train::Task {
     const double share = 1.0 / static_cast<double>(samples_per_step());
     double loss = 0;
     for (std::int64_t part = 0; part < options_.micro_batches; ++part) {
-      base::Random random(seed_, base::Purpose::data, static_cast<std::uint32_t>(rank_),
+      base::Random random(seed_, base::Purpose::data, static_cast<std::uint32_t>(data_rank_),
                           static_cast<std::uint32_t>(step * options_.micro_batches + part));
       for (std::int64_t sample = 0; sample < samples_; ++sample) {
         random.fill_uniform(row_, 0, 1);
@@ -83,7 +84,7 @@ class Linear final : public train::Task {
  private:
   LinearOptions options_;
   std::uint64_t seed_;
-  int rank_;
+  int rank_, data_rank_;
   std::int64_t samples_;  // per micro-batch on this worker
   std::vector<float> row_;
 };
@@ -99,7 +100,7 @@ TaskRow linear_row() {
       .default_batch_per_worker = 16,
       .options = kOptions,
       .make = [](const TaskInputs& inputs) -> std::unique_ptr<train::Task> { return std::make_unique<Linear>(inputs); },
-      .check = [](const base::Settings& settings) { options_of(settings); },
+      .check = [](const base::Settings& settings, int) { options_of(settings); },
   };
 }
 

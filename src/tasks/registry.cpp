@@ -7,12 +7,13 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
+#include "tasks/images.h"
 #include "tasks/linear.h"
 
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 1> rows{linear_row()};
+  static const std::array<TaskRow, 2> rows{linear_row(), images_row()};
   return rows;
 }
 
@@ -20,14 +21,19 @@ const TaskRow& find_task(std::string_view name) { return base::find_by_name(task
 
 train::TrainOptions complete(train::TrainOptions options, int workers) {
   const TaskRow& task = find_task(options.task);
-  task.check(options.task_settings);
+  task.check(options.task_settings, workers);
   algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
   train::Pace(options.pace, options.seed, 0, workers);
+  train::Faults(options.faults, options.seed, 0, workers);
 
   if (options.steps == 0) options.steps = task.default_steps;
   if (options.batch == 0) options.batch = task.default_batch_per_worker * workers;
   if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
-  if (options.batch % workers != 0)
+  if (options.batch < workers && task.takes_uneven_batches)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("a batch of {} leaves some of {} workers without a sample: use at least {}", options.batch,
+                            workers, workers));
+  if (options.batch % workers != 0 && !task.takes_uneven_batches)
     throw Error(ErrorCode::bad_input,
                 fmt::format("a batch of {} cannot be split evenly over {} workers: use a multiple of {}", options.batch,
                             workers, workers));

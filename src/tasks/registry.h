@@ -12,6 +12,7 @@ struct TaskInputs {
   std::uint64_t seed;
   std::int64_t batch;  // over all workers
   int rank, workers;
+  int data_rank = rank;  // whose data this worker reads: its own, unless it is made to err
 };
 
 struct TaskRow {
@@ -22,7 +23,8 @@ struct TaskRow {
   std::int64_t default_batch_per_worker;
   std::span<const base::OptionSpec> options;
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
-  void (*check)(const base::Settings& settings);  // throws Error{bad_input}
+  void (*check)(const base::Settings& settings, int workers);  // throws Error{bad_input}
+  bool takes_uneven_batches = false;                           // workers may have one sample more or less than others
 };
 
 std::span<const TaskRow> tasks();

@@ -70,6 +70,7 @@ class Loop {
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
   Pace pace_;
+  Faults faults_;
   base::Buffer<float> model_, gradient_, averaged_;
   runtime::ReadyBuckets ready_;
   std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas differ
@@ -93,6 +94,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask&
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float)),
       pace_(options.pace, options.seed, engine.rank(), engine.size()),
+      faults_(options.faults, options.seed, engine.rank(), engine.size()),
       ready_(layout_) {
   runtime::check_agreement(context_, {{"parameters", std::to_string(task_->parameters())},
                                       {"steps", std::to_string(options.steps)},
@@ -176,8 +178,10 @@ double Loop::compute_gradient(std::int64_t step) {
   const bool at_once = engine.may_be_called_from_a_hook();
   std::vector<std::size_t> recorded;
   ready_.begin();
+  faults_.begin(step);
   const Time begin = engine.now();
   const double loss = task_->gradient(step, model_.span(), gradient_.span(), [&](std::size_t first, std::size_t size) {
+    faults_.apply(first, gradient_.span().subspan(first, size));
     for (const std::size_t bucket : ready_.add(first, size)) at_once ? deliver(bucket) : recorded.push_back(bucket);
   });
   for (const std::size_t bucket : recorded) deliver(bucket);

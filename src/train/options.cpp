@@ -14,6 +14,7 @@ nlohmann::json identity_of(const TrainOptions& options, int workers) {
       {"batch", options.batch},
       {"bucket_kib", options.bucket_kib},
       {"workers", workers},
+      {"faulty", text_of(options.faults)},
   };
 }
 

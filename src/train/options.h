@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "train/faults.h"
 #include "train/pace.h"
 
 namespace flockstep::train {
@@ -24,6 +25,7 @@ struct TrainOptions {
   std::int64_t bucket_kib = 4096;
   base::Duration patience{60};  // deadline of every single wait for a peer
   PaceOptions pace{};
+  FaultOptions faults{};
 
   std::filesystem::path out{};        // empty: nothing is written
   std::int64_t checkpoint_every = 0;  // 0: never

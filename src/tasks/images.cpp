@@ -1,0 +1,267 @@
+// `images`: a network with one hidden layer, ReLU and a softmax over ten classes, on Fashion-MNIST. Workers can be
+// given different classes, and wrong labels: what rules for combining gradients are for.
+//
+// The flat span holds W1 (pixels x hidden), b1, W2 (hidden x classes) and b2, matrices row by row.
+#include "tasks/images.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "base/parts.h"
+#include "base/portable_math.h"
+#include "base/random.h"
+#include "flockstep/error.h"
+#include "kernels/kernels.h"
+#include "tasks/dense.h"
+#include "tasks/image_set.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network together: they stay in cache
+
+constexpr std::array<base::OptionSpec, 6> kOptions{{
+    {"hidden", "64", "size of the hidden layer"},
+    {"learning_rate", "0.3", "of the local update"},
+    {"momentum", "0", "of the local update"},
+    {"shards", "iid", "iid, or classes: each worker sees its own classes only"},
+    {"random_labels", "0", "so many workers, the last ones, draw their labels at random"},
+    {"data", "", "folder with the four files of MNIST or Fashion-MNIST, instead of the built-in part of the latter"},
+}};
+constexpr std::array<base::Choice<Shards>, 2> kShards{{{"iid", Shards::iid}, {"classes", Shards::classes}}};
+
+ImagesOptions options_of(const base::Settings& settings, int workers) {
+  const base::SettingsReader reader("images", kOptions, settings);
+  return {.hidden = static_cast<std::size_t>(reader.integer("hidden", 1, 65536)),
+          .learning_rate = reader.real("learning_rate", 0, 1000),
+          .momentum = reader.below_one("momentum"),
+          .shards = reader.choice("shards", kShards),
+          .random_labels = static_cast<int>(reader.integer("random_labels", 0, workers)),
+          .data = reader.text("data")};
+}
+
+class Descent final : public train::Optimizer {
+ public:
+  Descent(double rate, double momentum, std::size_t parameters)
+      : rate_(static_cast<float>(rate)),
+        momentum_(static_cast<float>(momentum)),
+        velocity_(momentum > 0 ? parameters : 0) {}
+
+  void update(std::span<float> model, std::span<const float> gradient) override {
+    for (std::size_t i = 0; i < velocity_.size(); ++i) velocity_[i] = momentum_ * velocity_[i] + gradient[i];
+    kernels::axpy(-rate_, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
+  }
+  void save(base::Archive& archive) const override { archive.put("velocity", std::span(velocity_)); }
+  void restore(const base::Archive& archive) override { archive.get("velocity", std::span(velocity_)); }
+
+ private:
+  float rate_, momentum_;
+  std::vector<float> velocity_;
+};
+
+// Turns scores into probabilities; returns the cross entropy with `label`.
+double softmax(std::span<float> scores, std::size_t label) {
+  const double largest = *std::ranges::max_element(scores), of_label = scores[label];
+  std::array<double, kClasses> powers;
+  double sum = 0;
+  for (std::size_t c = 0; c < kClasses; ++c) sum += powers[c] = base::portable_exp(scores[c] - largest);
+  for (std::size_t c = 0; c < kClasses; ++c) scores[c] = static_cast<float>(powers[c] / sum);
+  return base::portable_log(sum) - (of_label - largest);
+}
+
+class Images final : public train::Task {
+ public:
+  explicit Images(const TaskInputs& inputs);
+
+  std::size_t parameters() const override { return end_; }
+  std::vector<std::size_t> tensors() const override { return {b1_, w2_ - b1_, b2_ - w2_, end_ - b2_}; }
+  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(samples_); }
+  train::Metric metric() const override { return {"accuracy", false}; }
+
+  void initialise(std::span<float> model) override;
+  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                  const RangeReady& ready) override;
+  std::unique_ptr<train::Optimizer> make_optimizer() override {
+    return std::make_unique<Descent>(options_.learning_rate, options_.momentum, end_);
+  }
+  std::vector<double> evaluate(std::span<const float> model) override;
+  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+
+ private:
+  std::size_t draw_image(base::Random& random) const;
+  void draw_batch(base::Random random);
+  void forward(std::span<const float> model, std::size_t count);
+  void backward(std::span<const float> model, std::span<float> gradient, std::size_t count, const RangeReady& ready);
+
+  ImagesOptions options_;
+  std::uint64_t seed_;
+  int rank_, workers_, data_rank_;
+  std::shared_ptr<const ImageSet> set_;
+  std::size_t samples_;
+  std::size_t b1_, w2_, b2_, end_;    // where the tensors begin; W1 begins at 0
+  std::vector<std::size_t> classes_;  // that this worker draws from; empty: from all images alike
+  bool draws_labels_;
+  struct Sample {
+    std::size_t image, label;
+  };
+  std::vector<Sample> batch_;
+  base::Parts test_;  // images of the test set among the workers
+  std::size_t chunk_;
+  // Row by row: the images of a chunk, what the hidden layer makes of them, and the scores of the classes. Backward
+  // turns `scores_` into their derivatives; `w2_transposed_` and `of_hidden_` are its own.
+  std::vector<float> inputs_, hidden_, scores_, of_hidden_, w2_transposed_;
+};
+
+Images::Images(const TaskInputs& inputs)
+    : options_(options_of(inputs.settings, inputs.workers)),
+      seed_(inputs.seed),
+      rank_(inputs.rank),
+      workers_(inputs.workers),
+      data_rank_(inputs.data_rank),
+      set_(load_image_set(options_.data)),
+      samples_(base::Parts(static_cast<std::size_t>(inputs.batch), static_cast<std::size_t>(workers_))
+                   .size(static_cast<std::size_t>(rank_))),
+      b1_(set_->pixels * options_.hidden),
+      w2_(b1_ + options_.hidden),
+      b2_(w2_ + options_.hidden * kClasses),
+      end_(b2_ + kClasses),
+      draws_labels_(data_rank_ >= workers_ - options_.random_labels),
+      test_(base::Parts(set_->test.count(), static_cast<std::size_t>(workers_))),
+      chunk_(std::min(kMostAtOnce, std::max(samples_, test_.size(static_cast<std::size_t>(rank_))))),
+      inputs_(chunk_ * set_->pixels),
+      hidden_(chunk_ * options_.hidden),
+      scores_(chunk_ * kClasses),
+      of_hidden_(hidden_.size()),
+      w2_transposed_(options_.hidden * kClasses) {
+  if (options_.shards == Shards::iid) return;
+  const std::size_t step = std::min(static_cast<std::size_t>(workers_), kClasses);
+  for (std::size_t c = static_cast<std::size_t>(data_rank_) % step; c < kClasses; c += step)
+    if (!set_->of_class[c].empty()) classes_.push_back(c);
+  if (classes_.empty())
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{} holds no image of the classes of worker {}", options_.data, data_rank_));
+}
+
+// Uniform, with a width that keeps the variance from layer to layer; biases start at zero.
+void Images::initialise(std::span<float> model) {
+  std::ranges::fill(model, 0.0f);
+  base::Random random(seed_, base::Purpose::initial_model);
+  const auto fill = [&](std::size_t begin, std::size_t size, double width) {
+    random.fill_uniform(model.subspan(begin, size), static_cast<float>(-width), static_cast<float>(width));
+  };
+  fill(0, b1_, std::sqrt(6.0 / static_cast<double>(set_->pixels)));
+  fill(w2_, b2_ - w2_, std::sqrt(6.0 / static_cast<double>(options_.hidden + kClasses)));
+}
+
+std::size_t Images::draw_image(base::Random& random) const {
+  const auto below = [&](std::size_t bound) { return random.below(static_cast<std::uint32_t>(bound)); };
+  if (classes_.empty()) return below(set_->train.count());
+  const auto& images = set_->of_class[classes_[below(classes_.size())]];
+  return images[below(images.size())];
+}
+
+void Images::draw_batch(base::Random random) {
+  batch_.resize(samples_);
+  for (Sample& sample : batch_) {
+    sample.image = draw_image(random);
+    sample.label = draws_labels_ ? random.below(kClasses) : set_->train.labels[sample.image];
+  }
+}
+
+void Images::forward(std::span<const float> model, std::size_t count) {
+  const std::size_t hidden = options_.hidden;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::ranges::copy(model.subspan(b1_, hidden), hidden_.begin() + static_cast<std::ptrdiff_t>(i * hidden));
+    std::ranges::copy(model.subspan(b2_, kClasses), scores_.begin() + static_cast<std::ptrdiff_t>(i * kClasses));
+  }
+  add_product({inputs_.data(), set_->pixels, 1}, model.data(), hidden_.data(), count, set_->pixels, hidden);
+  for (float& number : std::span(hidden_).first(count * hidden)) number = number > 0 ? number : 0;
+  add_product({hidden_.data(), hidden, 1}, &model[w2_], scores_.data(), count, hidden, kClasses);
+}
+
+// Adds the derivatives for a chunk, given those of its scores, the last layer first.
+void Images::backward(std::span<const float> model, std::span<float> gradient, std::size_t count,
+                      const RangeReady& ready) {
+  const std::size_t hidden = options_.hidden, pixels = set_->pixels;
+  for (std::size_t i = 0; i < count * kClasses; ++i) gradient[b2_ + i % kClasses] += scores_[i];
+  ready(b2_, end_ - b2_);
+  add_product({hidden_.data(), 1, hidden}, scores_.data(), &gradient[w2_], hidden, count, kClasses);
+  ready(w2_, b2_ - w2_);
+
+  for (std::size_t i = 0; i < b2_ - w2_; ++i) w2_transposed_[i % kClasses * hidden + i / kClasses] = model[w2_ + i];
+  std::ranges::fill(of_hidden_, 0.0f);
+  add_product({scores_.data(), kClasses, 1}, w2_transposed_.data(), of_hidden_.data(), count, kClasses, hidden);
+  for (std::size_t i = 0; i < count * hidden; ++i) of_hidden_[i] = hidden_[i] > 0 ? of_hidden_[i] : 0;
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = 0; j < hidden; ++j) gradient[b1_ + j] += of_hidden_[i * hidden + j];
+  ready(b1_, w2_ - b1_);
+  add_product({inputs_.data(), 1, pixels}, of_hidden_.data(), gradient.data(), pixels, count, hidden);
+  ready(0, b1_);
+}
+
+double Images::gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                        const RangeReady& ready) {
+  draw_batch(base::Random(seed_, base::Purpose::data, static_cast<std::uint32_t>(data_rank_),
+                          static_cast<std::uint32_t>(step)));
+  std::ranges::fill(gradient, 0.0f);
+  const float share = 1.0f / static_cast<float>(samples_);
+  double loss = 0;
+  for (std::size_t begin = 0; begin < samples_; begin += chunk_) {
+    const std::size_t count = std::min(chunk_, samples_ - begin);
+    for (std::size_t i = 0; i < count; ++i)
+      set_->copy(set_->train, batch_[begin + i].image, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
+    forward(model, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto scores = std::span(scores_).subspan(i * kClasses, kClasses);
+      loss += softmax(scores, batch_[begin + i].label);
+      scores[batch_[begin + i].label] -= 1;
+      for (float& score : scores) score *= share;
+    }
+    // A range is final once the last chunk has been added to it.
+    const bool last = begin + count == samples_;
+    backward(
+        model, gradient, count, last ? ready : [](std::size_t, std::size_t) {});
+  }
+  return loss / static_cast<double>(samples_);
+}
+
+std::vector<double> Images::evaluate(std::span<const float> model) {
+  const std::size_t first = test_.begin(static_cast<std::size_t>(rank_)),
+                    total = test_.size(static_cast<std::size_t>(rank_));
+  double correct = 0;
+  for (std::size_t begin = 0; begin < total; begin += chunk_) {
+    const std::size_t count = std::min(chunk_, total - begin);
+    for (std::size_t i = 0; i < count; ++i)
+      set_->copy(set_->test, first + begin + i, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
+    forward(model, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto scores = std::span(scores_).subspan(i * kClasses, kClasses);
+      const auto chosen = std::ranges::max_element(scores) - scores.begin();
+      correct += chosen == set_->test.labels[first + begin + i] ? 1 : 0;
+    }
+  }
+  return {correct, static_cast<double>(total)};
+}
+
+}  // namespace
+
+TaskRow images_row() {
+  return {
+      .name = "images",
+      .description =
+          "a network with one hidden layer on Fashion-MNIST; workers may see their own classes or wrong labels",
+      .metric = "accuracy on the test images, higher is better",
+      .default_steps = 300,
+      .default_batch_per_worker = 16,
+      .options = kOptions,
+      .make = [](const TaskInputs& inputs) -> std::unique_ptr<train::Task> { return std::make_unique<Images>(inputs); },
+      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
+      .takes_uneven_batches = true,
+  };
+}
+
+}  // namespace flockstep::tasks

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "tasks/registry.h"
+
+namespace flockstep::tasks {
+
+enum class Shards {
+  iid,      // every worker draws from all training images
+  classes,  // of P workers, worker i draws from the classes c with c = i modulo min(P, 10)
+};
+
+struct ImagesOptions {
+  std::size_t hidden = 64;
+  double learning_rate = 0.3;
+  double momentum = 0;
+  Shards shards = Shards::iid;
+  int random_labels = 0;  // so many workers, the last ones, draw their labels
+  std::string data;       // a folder; empty: what is built in
+};
+
+TaskRow images_row();
+
+}  // namespace flockstep::tasks
