@@ -29,6 +29,14 @@ constexpr std::array<base::Choice<runtime::Wire>, 2> kWires{
     {{"float32", runtime::Wire::float32}, {"bfloat16", runtime::Wire::bfloat16}}};
 constexpr std::array<base::Choice<bool>, 2> kWatch{{{"auto", false}, {"always", true}}};
 
+// What the norm of a weighted sum may be by rounding alone, where gradients cancel.
+double rounding_of(const std::vector<double>& c, const Statistics& statistics) {
+  double sum = 0;
+  for (std::size_t i = 0; i < c.size(); ++i)
+    if (c[i] != 0) sum += std::abs(c[i]) * std::sqrt(statistics.q[i]);
+  return 1e-6 * sum;
+}
+
 class GradientRule final : public Algorithm {
  public:
   GradientRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice)
@@ -121,14 +129,14 @@ void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double we
   const std::vector<Statistics> sections = observe(pass, gradient, weights);
   std::vector<Decision> decisions;
   runtime::Coefficients coefficients;
-  std::vector<double> norms;
+  std::vector<runtime::Norm> norms;
   bool has_norms = false;
   for (std::size_t section = 0; section < sections.size(); ++section) {
     decisions.push_back(math::decide(rule_, options_.aggregate, sections[section], memory_[section]));
     const Decision& decision = decisions.back();
     coefficients.emplace_back(decision.c.begin(), decision.c.end());
     if (decision.norm) has_norms = true;
-    norms.push_back(decision.norm.value_or(0));  // of a section whose result is zero: nothing to scale
+    norms.push_back({decision.norm.value_or(0), rounding_of(decision.c, sections[section])});
   }
   if (!has_norms) norms.clear();
   take_down(sections, decisions);

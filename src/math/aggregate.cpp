@@ -130,7 +130,9 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
   }
 
   if (scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);
-  for (std::size_t k = 0; k < living.size(); ++k) decision.c[living[k]] = outcome->c[k];
+  // A gradient of zeros adds nothing whatever it is multiplied by, and what a rule divides by its norm is no figure.
+  for (std::size_t k = 0; k < living.size(); ++k)
+    if (!looked || present.q[k] > 0) decision.c[living[k]] = outcome->c[k];
   return decision;
 }
 

@@ -41,7 +41,7 @@ std::string_view to_string(Event event);
 
 struct Decision {
   Event event = Event::none;
-  std::vector<double> c;       // one per worker; zeros where a worker is left out or the result is zero
+  std::vector<double> c;       // one per worker; zeros where a worker is left out, is zero, or the result is
   std::vector<double> memory;  // the rule's, after this step: as it was before unless event is none
   // The result's norm has to be brought to this one by whoever has the result (unless the result is zero), because row
   // sums do not tell its norm. Nothing where c is already scaled or `own` was asked for.

@@ -140,7 +140,7 @@ void OnePass::sum(const Arrival& arrival, std::span<float> whole, const Coeffici
 }
 
 // One more small sum, over the owners' shards: row sums do not tell the norm of the result beforehand.
-void OnePass::bring_to(const std::vector<double>& norms, std::span<float> whole) {
+void OnePass::bring_to(const std::vector<Norm>& norms, std::span<float> whole) {
   std::vector<double> squares(sections_.count());
   const auto each_segment = [&](const auto& action) {
     for (std::size_t bucket = 0; bucket < segments_.size(); ++bucket)
@@ -150,8 +150,9 @@ void OnePass::bring_to(const std::vector<double>& norms, std::span<float> whole)
   each_segment([&](std::size_t section, std::span<const float> part) { squares[section] += kernels::dot(part, part); });
   context_.all_reduce(squares, "small_sum");
   each_segment([&](std::size_t section, std::span<float> part) {
-    if (squares[section] <= 0) return;
-    const auto scale = static_cast<float>(norms[section] / std::sqrt(squares[section]));
+    const double norm = std::sqrt(squares[section]);
+    if (norm <= norms[section].rounding) return;
+    const auto scale = static_cast<float>(norms[section].wanted / norm);
     const float* const row = part.data();
     kernels::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
     context_.engine().charge(static_cast<double>(3 * part.size_bytes()));
@@ -160,7 +161,7 @@ void OnePass::bring_to(const std::vector<double>& norms, std::span<float> whole)
 
 // What has started is taken out of the object first: a wait that throws then leaves nothing half done behind.
 void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, Target target,
-                     const std::vector<double>& norms) {
+                     const std::vector<Norm>& norms) {
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});

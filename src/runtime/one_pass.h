@@ -28,6 +28,11 @@ struct OnePassOptions {
 // One list per section, one number per worker.
 using Coefficients = std::vector<std::vector<float>>;
 
+// The norm that a section's result is to have, unless its own is no larger than `rounding`.
+struct Norm {
+  double wanted, rounding;
+};
+
 class OnePass {
  public:
   enum class Target { everywhere, own_shard };
@@ -52,9 +57,9 @@ class OnePass {
                                             const std::vector<bool>& included);
 
   // Turns every bucket into the weighted sum over the workers. Every bucket must have been started. With `norms`, one
-  // per section, the result is scaled to that norm unless the result is zero. Own shards are complete either way.
+  // per section, the results are scaled to them. Own shards are complete either way.
   void finish(std::span<float> whole, const Coefficients& coefficients, Target target = Target::everywhere,
-              const std::vector<double>& norms = {});
+              const std::vector<Norm>& norms = {});
   // Forgets what has arrived: the result is known without it. After statistics() only.
   void drop() { arrivals_.clear(); }
 
@@ -71,7 +76,7 @@ class OnePass {
   void sweep(const Arrival& arrival, std::span<float> whole);
   std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);
   void sum(const Arrival& arrival, std::span<float> whole, const Coefficients& coefficients);
-  void bring_to(const std::vector<double>& norms, std::span<float> whole);
+  void bring_to(const std::vector<Norm>& norms, std::span<float> whole);
 
   Context& context_;
   OnePassOptions options_;

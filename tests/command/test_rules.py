@@ -96,3 +96,64 @@ def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
         run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
         resumed = run_json("train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume")
         assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
+
+
+FAULTS = {
+    "2:scale:-5": "worker 2 points against the others",
+    "3:zeros": "worker 3 sends zeros",
+    "1:scale:40": "worker 1's gradient is",
+    "3:copies:1": "workers 1 and 3 sent the same gradient for 60 steps: are they reading the same data?",
+    "2:nan:7": "worker 2 sent numbers that are not finite in 1 step",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_worker_is_found_whatever_the_rule(fault, tmp_path):
+    for rule in ("mean", "adacons", "direction_consensus"):
+        out = tmp_path / rule
+        watch = f"--{rule}.watch=always"
+        train = ["train", "--task", "images", "--algorithm", rule, watch, "--steps", 60, "--faulty", fault]
+        result = run_json(*train, f"--{rule}.magnitude=mean_norm", "--out", out)
+        (finding,) = result["findings"]
+        assert finding["sentence"].startswith(FAULTS[fault])
+        (line,) = lines_of(out, "finding")
+        assert line["workers"] == finding["workers"]
+        assert 1 <= line["first_step"] <= line["step"]
+
+
+@pytest.mark.parametrize("task", ["images", "linear"])
+def test_healthy_workers_are_left_in_peace(task):
+    for rule in ("adacons", "direction_consensus", "adasum"):
+        for more in ([], ["--images.shards", "classes"] if task == "images" else ["--batch", 8]):
+            result = run_json("train", "--task", task, "--algorithm", rule, "--steps", 300, *more)
+            assert result["findings"] == []
+
+
+def test_guards_are_counted_and_shown(tmp_path):
+    plain = ["train", "--task", "images", "--steps", 20, "--algorithm", "adacons", "--faulty", "2:nan:7"]
+    result = run_json(*plain, "--out", tmp_path / "run")
+    assert result["guards"] == {"skipped_steps": 4, "non_finite": 1, "all_zero": 0, "unsafe": 0}
+    assert [line["step"] for line in lines_of(tmp_path / "run", "step") if line.get("event") == "non_finite"] == [7]
+    assert "1 steps with non-finite gradients" in run(*plain).stdout
+    left_out = run_json(*plain, "--adacons.non_finite", "exclude")
+    assert left_out["guards"]["skipped_steps"] == 0
+    assert left_out["guards"]["non_finite"] == 1
+
+
+def test_transfers_overlap_with_the_computation_of_the_gradient(tmp_path):
+    out = tmp_path / "run"
+    train = ["train", "--task", "images", "--algorithm", "adacons", "--steps", 5, "--compute-ms", 30]
+    run_json(*train, "--bucket-kib", 16, "--out", out)
+    spans = [event for event in json.loads((out / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"]
+    for worker in range(4):
+        mine = [span for span in spans if span["pid"] == worker]
+        backward = [span for span in mine if span["name"] == "gradient"]
+        sent = [span for span in mine if span["name"] == "all_to_all" and span["dur"] > 0]
+        inside = [
+            transfer
+            for transfer in sent
+            for span in backward
+            if span["ts"] < transfer["ts"] and transfer["ts"] + transfer["dur"] < span["ts"] + span["dur"]
+        ]
+        assert len(backward) == 5
+        assert len(inside) > len(sent) / 2  # begun and over while later buckets were still being made

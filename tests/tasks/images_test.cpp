@@ -241,7 +241,7 @@ TEST(Images, wrongOptionsSayWhatIsAllowed) {
   EXPECT_EQ(sentence_of({}, 7, 30), "");  // batches may be uneven
   EXPECT_EQ(sentence_of({}, 7, 6), "a batch of 6 leaves some of 7 workers without a sample: use at least 7");
   EXPECT_EQ(sentence_of({{"shards", "clases"}}),
-            "unknown --images.shards 'clases' (did you mean classes?); there are iid, classes");
+            "--images.shards takes iid or classes, not 'clases'");
   EXPECT_EQ(sentence_of({{"random_labels", "5"}}), "--images.random_labels takes a whole number from 0 to 4, not '5'");
   EXPECT_EQ(sentence_of({{"hidden", "0"}}), "--images.hidden takes a whole number from 1 to 65536, not '0'");
 }
