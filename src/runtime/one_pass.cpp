@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <utility>
 
 #include "base/check.h"
@@ -12,13 +13,37 @@ namespace {
 
 using math::Need;
 
-// Buckets that travel at a time where all are ready: enough to overlap copying with adding, few enough for their shards
-// to be still in cache when they are swept or added.
+// Buckets that travel at a time, each way, where all are ready: enough to overlap copying with adding, few enough for
+// their shards to be still in cache when they are swept or added, and for an engine not to serve many at once.
 constexpr std::size_t kWindow = 2;
 
 std::size_t numbers_of(Need need, std::size_t workers) {
   return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
 }
+
+// Results on their way to everybody, few at a time.
+class Gathering {
+ public:
+  Gathering(Exchange& exchange, std::span<float> whole) : exchange_(exchange), whole_(whole) {}
+
+  void add(std::size_t bucket) {
+    if (results_.size() == kWindow) wait_for_oldest();
+    results_.push_back(exchange_.gather(bucket, whole_));
+  }
+  void wait_for_all() {
+    while (!results_.empty()) wait_for_oldest();
+  }
+
+ private:
+  void wait_for_oldest() {
+    exchange_.wait(results_.front(), whole_);
+    results_.pop_front();
+  }
+
+  Exchange& exchange_;
+  std::span<float> whole_;
+  std::deque<Exchange::Result> results_;
+};
 
 }  // namespace
 
@@ -165,18 +190,18 @@ void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, T
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
-  std::vector<Exchange::Result> results;
+  Gathering gathering(exchange_, whole);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (i >= swept_) exchange_.wait(arrivals[i]);
     sum(arrivals[i], whole, coefficients);
-    if (norms.empty() && target == Target::everywhere) results.push_back(exchange_.gather(arrivals[i].bucket, whole));
+    if (norms.empty() && target == Target::everywhere) gathering.add(arrivals[i].bucket);
   }
   if (!norms.empty()) {
     bring_to(norms, whole);
     if (target == Target::everywhere)
-      for (const Arrival& arrival : arrivals) results.push_back(exchange_.gather(arrival.bucket, whole));
+      for (const Arrival& arrival : arrivals) gathering.add(arrival.bucket);
   }
-  for (Exchange::Result& result : results) exchange_.wait(result, whole);
+  gathering.wait_for_all();
 }
 
 void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
@@ -185,17 +210,17 @@ void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
   const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kWindow);
   // The places of the first buckets serve all: no bucket is larger than an earlier one.
   std::vector<Arrival> arrivals;
-  std::vector<Exchange::Result> results;
+  Gathering gathering(exchange_, whole);
   for (std::size_t bucket = 0; bucket < window; ++bucket)
     arrivals.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
     Arrival& oldest = arrivals[bucket % window];
     exchange_.wait(oldest);
     sum(oldest, whole, all);
-    results.push_back(exchange_.gather(bucket, whole));
+    gathering.add(bucket);
     if (bucket + window < count) oldest = exchange_.send(bucket + window, oldest.place, whole);
   }
-  for (Exchange::Result& result : results) exchange_.wait(result, whole);
+  gathering.wait_for_all();
 }
 
 }  // namespace flockstep::runtime

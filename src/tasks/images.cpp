@@ -24,44 +24,31 @@ namespace {
 
 constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network together: they stay in cache
 
-constexpr std::array<base::OptionSpec, 6> kOptions{{
+constexpr std::array<base::OptionSpec, 7> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
-    {"learning_rate", "0.3", "of the local update"},
-    {"momentum", "0", "of the local update"},
+    {"learning_rate", "0.2", "of the local update"},
+    {"momentum", "0.9", "of the local update"},
+    {"schedule", "linear", "of the learning rate: linear (falls to zero over the run) or constant"},
     {"shards", "iid", "iid, or classes: each worker sees its own classes only"},
     {"random_labels", "0", "so many workers, the last ones, draw their labels at random"},
     {"data", "", "folder with the four files of MNIST or Fashion-MNIST, instead of the built-in part of the latter"},
 }};
 constexpr std::array<base::Choice<Shards>, 2> kShards{{{"iid", Shards::iid}, {"classes", Shards::classes}}};
 
-ImagesOptions options_of(const base::Settings& settings, int workers) {
+constexpr std::array<base::Choice<Schedule>, 2> kSchedules{
+    {{"linear", Schedule::linear}, {"constant", Schedule::constant}}};
+
+ImagesOptions options_of(const base::Settings& settings, int workers, std::int64_t steps) {
   const base::SettingsReader reader("images", kOptions, settings);
   return {.hidden = static_cast<std::size_t>(reader.integer("hidden", 1, 65536)),
-          .learning_rate = reader.real("learning_rate", 0, 1000),
-          .momentum = reader.below_one("momentum"),
+          .descent = {.learning_rate = reader.real("learning_rate", 0, 1000),
+                      .momentum = reader.below_one("momentum"),
+                      .schedule = reader.choice("schedule", kSchedules),
+                      .steps = steps},
           .shards = reader.choice("shards", kShards),
           .random_labels = static_cast<int>(reader.integer("random_labels", 0, workers)),
           .data = reader.text("data")};
 }
-
-class Descent final : public train::Optimizer {
- public:
-  Descent(double rate, double momentum, std::size_t parameters)
-      : rate_(static_cast<float>(rate)),
-        momentum_(static_cast<float>(momentum)),
-        velocity_(momentum > 0 ? parameters : 0) {}
-
-  void update(std::span<float> model, std::span<const float> gradient) override {
-    for (std::size_t i = 0; i < velocity_.size(); ++i) velocity_[i] = momentum_ * velocity_[i] + gradient[i];
-    kernels::axpy(-rate_, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
-  }
-  void save(base::Archive& archive) const override { archive.put("velocity", std::span(velocity_)); }
-  void restore(const base::Archive& archive) override { archive.get("velocity", std::span(velocity_)); }
-
- private:
-  float rate_, momentum_;
-  std::vector<float> velocity_;
-};
 
 // Turns scores into probabilities; returns the cross entropy with `label`.
 double softmax(std::span<float> scores, std::size_t label) {
@@ -85,9 +72,7 @@ class Images final : public train::Task {
   void initialise(std::span<float> model) override;
   double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
                   const RangeReady& ready) override;
-  std::unique_ptr<train::Optimizer> make_optimizer() override {
-    return std::make_unique<Descent>(options_.learning_rate, options_.momentum, end_);
-  }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return make_descent(options_.descent, end_); }
   std::vector<double> evaluate(std::span<const float> model) override;
   double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
 
@@ -117,7 +102,7 @@ class Images final : public train::Task {
 };
 
 Images::Images(const TaskInputs& inputs)
-    : options_(options_of(inputs.settings, inputs.workers)),
+    : options_(options_of(inputs.settings, inputs.workers, inputs.steps)),
       seed_(inputs.seed),
       rank_(inputs.rank),
       workers_(inputs.workers),
@@ -259,7 +244,7 @@ TaskRow images_row() {
       .default_batch_per_worker = 16,
       .options = kOptions,
       .make = [](const TaskInputs& inputs) -> std::unique_ptr<train::Task> { return std::make_unique<Images>(inputs); },
-      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
+      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers, 0); },
       .takes_uneven_batches = true,
   };
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tasks/descent.h"
 #include "tasks/registry.h"
 
 namespace flockstep::tasks {
@@ -13,8 +14,7 @@ enum class Shards {
 
 struct ImagesOptions {
   std::size_t hidden = 64;
-  double learning_rate = 0.3;
-  double momentum = 0;
+  DescentOptions descent;
   Shards shards = Shards::iid;
   int random_labels = 0;  // so many workers, the last ones, draw their labels
   std::string data;       // a folder; empty: what is built in

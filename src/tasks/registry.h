@@ -12,7 +12,8 @@ struct TaskInputs {
   std::uint64_t seed;
   std::int64_t batch;  // over all workers
   int rank, workers;
-  int data_rank = rank;  // whose data this worker reads: its own, unless it is made to err
+  int data_rank = rank;    // whose data this worker reads: its own, unless it is made to err
+  std::int64_t steps = 0;  // of the run, for schedules; 0: unknown
 };
 
 struct TaskRow {

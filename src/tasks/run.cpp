@@ -49,7 +49,8 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     request.on_start(context);
     const auto make_task = [&](int rank, int workers) {
       return find_task(options.task)
-          .make({options.task_settings, options.seed, options.batch, rank, workers, options.faults.data_rank(rank)});
+          .make({options.task_settings, options.seed, options.batch, rank, workers, options.faults.data_rank(rank),
+                 options.steps});
     };
     RunOutcome mine{train::train(engine, options, make_task, observer), options, engine.size(), engine.rank()};
     const std::lock_guard lock(mutex);

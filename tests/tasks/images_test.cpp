@@ -228,6 +228,22 @@ TEST(Images, momentumIsKeptInACheckpoint) {
   for (std::size_t i = 0; i < there.size(); ++i) EXPECT_FLOAT_EQ(there[i], -2.5f * images.gradient[i]);
 }
 
+TEST(Descent, theRateFallsToZeroOverTheRunAndGoesOnFromACheckpoint) {
+  const auto make = [] { return make_descent({.learning_rate = 4, .schedule = Schedule::linear, .steps = 4}, 1); };
+  const std::vector<float> gradient{1};
+  std::vector<float> model{0}, places;
+  auto optimizer = make();
+  for (int step = 0; step < 6; ++step) {
+    base::Archive archive;
+    optimizer->save(archive);
+    optimizer = make();
+    optimizer->restore(archive);
+    optimizer->update(model, gradient);
+    places.push_back(model[0]);
+  }
+  EXPECT_EQ(places, (std::vector<float>{-4, -7, -9, -10, -10, -10}));
+}
+
 TEST(Images, wrongOptionsSayWhatIsAllowed) {
   const auto sentence_of = [](base::Settings settings, int workers = 4, std::int64_t batch = 0) -> std::string {
     try {
@@ -240,8 +256,7 @@ TEST(Images, wrongOptionsSayWhatIsAllowed) {
   };
   EXPECT_EQ(sentence_of({}, 7, 30), "");  // batches may be uneven
   EXPECT_EQ(sentence_of({}, 7, 6), "a batch of 6 leaves some of 7 workers without a sample: use at least 7");
-  EXPECT_EQ(sentence_of({{"shards", "clases"}}),
-            "--images.shards takes iid or classes, not 'clases'");
+  EXPECT_EQ(sentence_of({{"shards", "clases"}}), "--images.shards takes iid or classes, not 'clases'");
   EXPECT_EQ(sentence_of({{"random_labels", "5"}}), "--images.random_labels takes a whole number from 0 to 4, not '5'");
   EXPECT_EQ(sentence_of({{"hidden", "0"}}), "--images.hidden takes a whole number from 1 to 65536, not '0'");
 }
