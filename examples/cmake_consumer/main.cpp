@@ -7,11 +7,11 @@
 
 int main() {
   flockstep::launch({.engine = "threads", .workers = 4}, [](flockstep::Worker& worker) {
-    std::vector<float> model{0, 0};  // y = model[0] + model[1] * x
+    std::vector<float> model{0, 0}, gradient{0, 0};  // y = model[0] + model[1] * x
     flockstep::Synchronizer synchronizer(worker, "mean", model.size());
 
     for (int step = 0; step < 2000; ++step) {
-      std::vector<float> gradient{0, 0};
+      gradient = {0, 0};
       for (int i = 0; i < 8; ++i) {  // each worker sees other points of y = 3 - 2x
         const float x = static_cast<float>(worker.rank() * 8 + i) / 32, y = 3 - 2 * x;
         const float error = model[0] + model[1] * x - y;

@@ -2,15 +2,17 @@
 // still averages, and says who is wrong.
 #include <flockstep/flockstep.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 #include <vector>
 
 constexpr std::size_t kDimension = 50;
 
-std::vector<float> gradient_of(const std::vector<float>& model, std::mt19937& random) {
+void compute(const std::vector<float>& model, std::mt19937& random, std::vector<float>& gradient) {
   std::normal_distribution<float> normal;
-  std::vector<float> gradient(kDimension), x(kDimension);
+  std::vector<float> x(kDimension);
+  std::ranges::fill(gradient, 0.0f);
   for (int sample = 0; sample < 16; ++sample) {
     float error = 0;
     for (std::size_t i = 0; i < kDimension; ++i) {
@@ -19,18 +21,17 @@ std::vector<float> gradient_of(const std::vector<float>& model, std::mt19937& ra
     }
     for (std::size_t i = 0; i < kDimension; ++i) gradient[i] += error * x[i] / 16;
   }
-  return gradient;
 }
 
 int main() {
   flockstep::launch({.engine = "threads", .workers = 8}, [](flockstep::Worker& worker) {
     const int rank = worker.rank();
     std::mt19937 random(static_cast<unsigned>(rank == 5 ? 3 : rank));  // 5 forgot to ask for its own share of the data
-    std::vector<float> model(kDimension);
+    std::vector<float> model(kDimension), gradient(kDimension);
     flockstep::Synchronizer mean(worker, "mean", kDimension, {{"watch", "always"}});
 
     for (int step = 0; step < 60; ++step) {
-      auto gradient = gradient_of(model, random);
+      compute(model, random, gradient);
       if (rank == 2)
         for (float& value : gradient) value = -value;  // a sign error
       if (rank == 6)

@@ -33,35 +33,44 @@ struct LaunchSettings {
   double deadline_s = 60;          // of every single wait
 };
 
-// One worker: made by launch(), valid while its function runs.
+// One worker: made by launch() and valid while its function runs, or part of an MpiWorker (mpi.h).
 class Worker {
  public:
-  class Implementation;
-  explicit Worker(Implementation& implementation) : implementation_(implementation) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   int rank() const;
   int size() const;
-  Implementation& implementation() { return implementation_; }
 
  private:
+  friend class MpiWorker;
+  friend class Synchronizer;
+  friend void launch(const LaunchSettings&, const std::function<void(Worker&)>&);
+  class Implementation;
+  explicit Worker(Implementation& implementation) : implementation_(implementation) {}
+
   Implementation& implementation_;
 };
 
 // Runs `body` once per worker of this process and returns when all are done. Throws what the first failing one threw.
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body);
 
-// What the last gradient step told about the workers; the same on all of them. Lists have one number per worker, and
-// are empty where the rule had no need to look (option watch = always makes it look).
+// What the last gradient step told about the workers; the same on all of them. Lists have one number per worker. Norms
+// and agreement are empty, and no guard is seen, where the rule had no need to look at gradients (option watch = always
+// makes it look); agreement is known up to 64 workers, or with a rule that needs it.
 struct StepReport {
   std::vector<double> coefficients;  // what each gradient was multiplied by
   std::vector<double> norms;
   std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
   std::string event;              // the guard that fired: "non_finite", "all_zero", "unsafe"; else "none"
+  std::map<std::string, std::int64_t> guards;  // how many steps each of them fired in so far
 };
 
 // An algorithm's two hooks around a local optimizer. Collective: all workers make the same calls in the same order.
+//
+// Spans are used in place. Declare what you pass before the Synchronizer, so that it outlives it: an exception may
+// leave transfers behind that only the Synchronizer's end withdraws. MPI cannot withdraw: there, after an Error, spans
+// have to live until MPI_Abort.
 class Synchronizer {
  public:
   // `algorithm` and its `options` as in `flockstep algorithms`, such as "adacons" with {{"beta", "0.9"}}. Throws
@@ -87,6 +96,11 @@ class Synchronizer {
   void after_update(std::span<float> model);
   // Makes the models of all workers equal: call it at the end.
   void consolidate(std::span<float> model);
+
+  // What a resumed run needs beyond the model and the optimizer: momentum, step and guard counts. Restoring with
+  // another number of workers re-makes what it can and says so in one sentence; else it returns nothing.
+  std::vector<std::byte> save() const;
+  std::string restore(std::span<const std::byte> state);
 
   StepReport report() const;
   // What is suspicious about the workers so far, a sentence each, such as "worker 2 points against the others ...".

@@ -18,7 +18,7 @@ namespace flockstep {
 // thread that made it.
 class MpiWorker {
  public:
-  // `deadline_s` is that of every single wait.
+  // `deadline_s` is that of every single wait, the one for the others' ends included.
   explicit MpiWorker(MPI_Comm communicator, double deadline_s = 60);
   ~MpiWorker();
   MpiWorker(const MpiWorker&) = delete;

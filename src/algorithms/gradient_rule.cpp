@@ -69,8 +69,9 @@ class GradientRule final : public Algorithm {
   std::vector<double> weights_of_all(double weight);
   // What the pass has seen, with the workers that have to be left out marked in every section.
   std::vector<Statistics> observe(OnePass& pass, std::span<float> gradient, const std::vector<double>& weights);
-  // Without a look at the gradients; nothing where the rule cannot do without.
+  // Coefficients that do not depend on the gradients; nothing where they do.
   std::optional<std::vector<double>> blindly(const std::vector<double>& weights) const;
+  Decision nothing_to_decide(const std::vector<double>& memory) const;
   void take_down(const std::vector<Statistics>& sections, const std::vector<Decision>& decisions);
 
   runtime::Context& context_;
@@ -89,11 +90,17 @@ class GradientRule final : public Algorithm {
 
 std::vector<double> GradientRule::weights_of_all(double weight) {
   if (!rule_.uses_weights) return std::vector<double>(workers_, 1.0);
-  return runtime::gather_doubles(context_, {&weight, 1});
+  const auto weights = runtime::gather_doubles(context_, {&weight, 1});
+  for (std::size_t i = 0; i < workers_; ++i)
+    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("worker {} counts {} samples: a weight is a number of samples, 0 or more", i, weights[i]));
+  return weights;
 }
 
 std::optional<std::vector<double>> GradientRule::blindly(const std::vector<double>& weights) const {
-  if (need_ != Need::nothing) return std::nullopt;
+  if (math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
   auto outcome = rule_.apply(Statistics::none(weights), {});
   return outcome ? std::optional(std::move(outcome->c)) : std::nullopt;
 }
@@ -115,12 +122,20 @@ std::vector<Statistics> GradientRule::observe(OnePass& pass, std::span<float> gr
   return sections;
 }
 
+Decision GradientRule::nothing_to_decide(const std::vector<double>& memory) const {
+  Decision decision;
+  decision.c.resize(workers_);
+  decision.memory = memory;
+  return decision;
+}
+
 void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target) {
   const std::vector<double> weights = weights_of_all(weight);
   ++steps_;
-  if (const auto c = blindly(weights)) {
-    report_ = {Event::none, *c, Statistics::none(weights)};
-    const std::vector<float> coefficients(c->begin(), c->end());
+  const auto blind = blindly(weights);
+  if (blind && need_ == Need::nothing) {
+    report_ = {Event::none, *blind, Statistics::none(weights)};
+    const std::vector<float> coefficients(blind->begin(), blind->end());
     if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
     if (!pass.any_started()) pass.start_all(gradient);
     return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target);
@@ -130,26 +145,31 @@ void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double we
   std::vector<Decision> decisions;
   runtime::Coefficients coefficients;
   std::vector<runtime::Norm> norms;
-  bool has_norms = false;
   for (std::size_t section = 0; section < sections.size(); ++section) {
-    decisions.push_back(math::decide(rule_, options_.aggregate, sections[section], memory_[section]));
-    const Decision& decision = decisions.back();
+    const bool is_empty = pass.sections().size(section) == 0;
+    decisions.push_back(is_empty ? nothing_to_decide(memory_[section])
+                                 : math::decide(rule_, options_.aggregate, sections[section], memory_[section]));
+    Decision& decision = decisions.back();
+    if (blind) decision.c = *blind;  // looking on must not change what is seen
     coefficients.emplace_back(decision.c.begin(), decision.c.end());
-    if (decision.norm) has_norms = true;
-    norms.push_back({decision.norm.value_or(0), rounding_of(decision.c, sections[section])});
+    norms.push_back(decision.norm ? runtime::Norm{*decision.norm, rounding_of(decision.c, sections[section])}
+                                  : runtime::Norm{0, std::numeric_limits<double>::infinity()});
   }
-  if (!has_norms) norms.clear();
   take_down(sections, decisions);
-  // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.
-  const auto fill = [&](float value) {
-    pass.drop();
-    std::ranges::fill(gradient, value);
-  };
-  if (std::ranges::any_of(decisions, &Decision::propagates)) return fill(std::numeric_limits<float>::quiet_NaN());
-  if (std::ranges::all_of(decisions, [](const Decision& decision) { return decision.event == Event::all_zero; }))
-    return fill(0.0f);
+  if (!blind) {
+    // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.
+    const auto fill = [&](float value) {
+      pass.drop();
+      std::ranges::fill(gradient, value);
+    };
+    if (std::ranges::any_of(decisions, &Decision::propagates)) return fill(std::numeric_limits<float>::quiet_NaN());
+    if (std::ranges::all_of(decisions, [](const Decision& decision) { return decision.event == Event::all_zero; }))
+      return fill(0.0f);
+  }
   for (std::size_t section = 0; section < sections.size(); ++section) memory_[section] = decisions[section].memory;
-  pass.finish(gradient, coefficients, target, norms);
+  const bool any_norm =
+      std::ranges::any_of(decisions, [](const Decision& decision) { return decision.norm.has_value(); });
+  pass.finish(gradient, coefficients, target, any_norm ? norms : std::vector<runtime::Norm>());
 }
 
 std::span<float> GradientRule::reduce_scatter(std::span<float> gradient, double weight) {

@@ -25,7 +25,8 @@ inline constexpr std::array<base::OptionSpec, 6> kGradientRuleOptions{{
     {"non_finite", "propagate",
      "a gradient with NaN or infinity: propagate (all skip the step) or exclude that worker"},
     {"wire", "float32", "format in which gradients travel: float32 or bfloat16 (half the bytes)"},
-    {"watch", "auto", "look at who agrees with whom: auto (where it costs nothing) or always"},
+    {"watch", "auto",
+     "look at who agrees with whom: auto (where it costs nothing) or always (beyond 64 workers, norms)"},
     {"eps", "1e-8", "added to norms before dividing by them"},
 }};
 
@@ -57,6 +58,7 @@ std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, con
 
 // Bytes sent per worker and step, without sections beyond the first.
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice);
-inline constexpr std::string_view kGradientRuleBytes = "8 D (P-1)/P", kWatchedRuleBytes = "8 D (P-1)/P + 8 P^2";
+inline constexpr std::string_view kGradientRuleBytes = "8 D (P-1)/P",
+                                  kWatchedRuleBytes = "8 D (P-1)/P + 8 P^2 per section";
 
 }  // namespace flockstep::algorithms

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 
-#include "math/coefficients.h"
 #include "runtime/one_pass.h"
 
 namespace flockstep::algorithms {
@@ -18,19 +17,17 @@ class LocalSgd final : public Algorithm {
  public:
   explicit LocalSgd(const AlgorithmInputs& inputs)
       : options_(local_sgd_options(inputs.settings)),
-        one_pass_(inputs.context, inputs.layout, "received model shards"),
-        coefficients_(math::mean_coefficients(inputs.context.size())) {}
+        one_pass_(inputs.context, inputs.layout, "received model shards") {}
 
   void after_update(std::int64_t step, std::span<float> model) override {
-    if ((step + 1) % options_.period == 0) one_pass_.run(model, coefficients_);
+    if ((step + 1) % options_.period == 0) one_pass_.average(model);
   }
   bool replicas_are_equal() const override { return options_.period == 1; }
-  void consolidate(std::span<float> model) override { one_pass_.run(model, coefficients_); }
+  void consolidate(std::span<float> model) override { one_pass_.average(model); }
 
  private:
   LocalSgdOptions options_;
   runtime::OnePass one_pass_;
-  std::vector<float> coefficients_;
 };
 
 }  // namespace

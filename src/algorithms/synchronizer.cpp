@@ -59,7 +59,7 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
                            const std::map<std::string, std::string>& options)
-    : implementation_(std::make_unique<Implementation>(worker.implementation().context, tensors)) {
+    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, tensors)) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
   Implementation& mine = *implementation_;
   mine.settings = {options.begin(), options.end()};
@@ -98,6 +98,10 @@ void Synchronizer::after_backward(std::span<float> gradient, double weight) {
 
 std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
   implementation_->check_size(gradient);
+  if (implementation_->ready.any_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready, and its results would go to "
+                "everybody: call after_backward, or reduce_scatter without announcing");
   const auto own = implementation_->algorithm->reduce_scatter(gradient, weight);
   implementation_->look();
   return own;
@@ -113,11 +117,28 @@ void Synchronizer::consolidate(std::span<float> model) {
   implementation_->algorithm->consolidate(model);
 }
 
+std::vector<std::byte> Synchronizer::save() const {
+  base::Archive archive;
+  archive.put_value("step", implementation_->step);
+  archive.put_value("updates", implementation_->updates);
+  implementation_->algorithm->save(archive);
+  return archive.to_bytes();
+}
+
+std::string Synchronizer::restore(std::span<const std::byte> state) {
+  const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
+  implementation_->step = archive.get_value<std::int64_t>("step");
+  implementation_->updates = archive.get_value<std::int64_t>("updates");
+  return implementation_->algorithm->restore(archive);
+}
+
 StepReport Synchronizer::report() const {
   StepReport result;
   const auto* const report = implementation_->algorithm->report();
   if (!report) return result;
   result.event = math::to_string(report->event);
+  const algorithms::GuardCounts guards = implementation_->algorithm->guards();
+  result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
   result.coefficients = report->coefficients;
   for (const double square : report->statistics.q) result.norms.push_back(std::sqrt(square));
   result.agreement = math::agreement(report->statistics);

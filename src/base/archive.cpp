@@ -25,7 +25,7 @@ void append_number(std::vector<std::byte>& out, std::uint64_t number) {
 // Takes bytes off the front of a file that may be shorter than it claims.
 class Cursor {
  public:
-  Cursor(std::span<const std::byte> bytes, const std::filesystem::path& path) : rest_(bytes), path_(path) {}
+  Cursor(std::span<const std::byte> bytes, const std::string& path) : rest_(bytes), path_(path) {}
 
   std::span<const std::byte> take(std::uint64_t size) {
     if (size > rest_.size()) damaged("it ends too early");
@@ -42,17 +42,22 @@ class Cursor {
 
   [[noreturn]] void damaged(std::string_view why) const {
     throw Error(ErrorCode::bad_file,
-                fmt::format("{} is not a whole checkpoint file ({}): delete it or restore it", path_.string(), why));
+                fmt::format("{} is not a whole checkpoint file ({}): delete it or restore it", path_, why));
   }
 
  private:
   std::span<const std::byte> rest_;
-  const std::filesystem::path& path_;
+  const std::string& path_;
 };
 
 }  // namespace
 
 void Archive::write(const std::filesystem::path& path) const {
+  const std::vector<std::byte> bytes = to_bytes();
+  write_atomically(path, std::span<const std::byte>(bytes));
+}
+
+std::vector<std::byte> Archive::to_bytes() const {
   std::vector<std::byte> out;
   append(out, std::as_bytes(std::span(kMagic)));
   for (const auto& [name, bytes] : blocks_) {
@@ -62,21 +67,22 @@ void Archive::write(const std::filesystem::path& path) const {
     append(out, bytes);
   }
   append_number(out, hash_of(std::span<const std::byte>(out)));
-  write_atomically(path, std::span<const std::byte>(out));
+  return out;
 }
 
-Archive Archive::read(const std::filesystem::path& path) {
-  const std::vector<std::byte> file = read_bytes(path);
+Archive Archive::read(const std::filesystem::path& path) { return from_bytes(read_bytes(path), path.string()); }
+
+Archive Archive::from_bytes(std::span<const std::byte> file, const std::string& path) {
   Cursor whole(file, path);
   if (file.size() < kMagic.size() + sizeof(std::uint64_t)) whole.damaged("it is too short");
   Cursor body(whole.take(file.size() - sizeof(std::uint64_t)), path);
-  if (hash_of(std::span(file).first(file.size() - sizeof(std::uint64_t))) != whole.take_number())
+  if (hash_of(file.first(file.size() - sizeof(std::uint64_t))) != whole.take_number())
     whole.damaged("its checksum is wrong");
   const auto magic = body.take(kMagic.size());
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) body.damaged("it is of another kind or version");
 
   Archive archive;
-  archive.path_ = path.string();
+  archive.path_ = path;
   while (!body.empty()) {
     const auto name = body.take(body.take_number());
     const auto bytes = body.take(body.take_number());

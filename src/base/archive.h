@@ -50,6 +50,9 @@ class Archive {
 
   void write(const std::filesystem::path& path) const;
   static Archive read(const std::filesystem::path& path);
+  // The same without a file; `name` stands for it in sentences.
+  std::vector<std::byte> to_bytes() const;
+  static Archive from_bytes(std::span<const std::byte> bytes, const std::string& name);
 
  private:
   void put_block(const std::string& name, std::span<const std::byte> bytes);

@@ -65,7 +65,7 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
         numbers.clear();
         for (const std::string& part : sizes == Sizes::lists ? split_list(text) : std::vector{text})
           numbers.push_back(static_cast<Number>(base::parse_integer(name, part, 1, most)));
-        if (numbers.empty())
+        if (numbers.empty() || text.starts_with(',') || text.ends_with(',') || text.find(",,") != std::string::npos)
           throw Error(ErrorCode::bad_input, fmt::format("{} takes numbers such as 8 or 8,32, not '{}'", name, text));
       },
       help);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <cctype>
+#include <limits>
 
 #include "algorithms/registry.h"
 #include "base/names.h"

@@ -61,8 +61,11 @@ void set_magnitude(Magnitude magnitude, const Statistics& present, std::vector<d
   for (std::size_t i = 0; i < c.size(); ++i)
     for (std::size_t j = 0; j < c.size(); ++j) magnitudes += std::abs(c[i] * c[j] * present.at(i, j));
   const double square = square_norm(present, c);
-  // The sums of products are good to six digits: what is left below them is rounding, and has no norm to scale.
-  if (!(square > 1e-6 * magnitudes)) return;
+  // The sums of products are good to six digits: what is left below them is known better by who has the result.
+  if (!(square > 1e-6 * magnitudes)) {
+    norm = target;
+    return;
+  }
   for (double& value : c) value *= target / std::sqrt(square);
 }
 

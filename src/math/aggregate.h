@@ -44,7 +44,8 @@ struct Decision {
   std::vector<double> c;       // one per worker; zeros where a worker is left out, is zero, or the result is
   std::vector<double> memory;  // the rule's, after this step: as it was before unless event is none
   // The result's norm has to be brought to this one by whoever has the result (unless the result is zero), because row
-  // sums do not tell its norm. Nothing where c is already scaled or `own` was asked for.
+  // sums do not tell its norm, nor does the matrix where gradients nearly cancel. Nothing where c is already scaled or
+  // `own` was asked for.
   std::optional<double> norm;
   bool propagates = false;  // the result is non-finite everywhere, whatever c says; c is NaN then
 };

@@ -16,7 +16,7 @@ namespace flockstep::math {
 enum class Belonging {
   nobody,    // the rule has no memory
   position,  // to places in an order: another number of workers re-samples it by interpolation
-  worker,    // to one worker each: it stays with those that stay
+  worker,    // to one worker each: it goes with those that take part, and another number of them starts anew
 };
 
 struct Outcome {

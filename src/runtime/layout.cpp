@@ -27,6 +27,7 @@ Layout::Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats)
     tensors_.push_back({begin, size});
     begin += size;
   }
+  if (tensors_.empty()) tensors_.push_back({0, 0});
 }
 
 Shards Shards::by_bucket(const Layout& layout, std::size_t workers) {

@@ -24,8 +24,8 @@ class Layout {
  public:
   // Buckets of at most `bucket_floats`, equal in size to one; at least one bucket, which may be empty. One tensor.
   Layout(std::size_t size, std::size_t bucket_floats);
-  // The same over tensors of these sizes, one behind the other. A bucket may hold parts of several, and the other way
-  // round.
+  // The same over tensors of these sizes, one behind the other; without any, one that is empty. A bucket may hold parts
+  // of several, and the other way round.
   Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats);
 
   std::size_t size() const { return size_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <exception>
 #include <utility>
 
 #include "base/check.h"
@@ -57,11 +58,26 @@ OnePass::OnePass(Context& context, const Layout& layout, Shards shards, const st
       sections_(layout, options.granularity),
       exchange_(context, std::move(shards), options.wire, purpose) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket)
-    segments_.push_back(sections_.cut(bucket, exchange_.own(bucket)));
+    segments_.push_back(sections_.cut(exchange_.own(bucket)));
 }
+
+// Drops what has started when an exception leaves: the engine then withdraws what it can, instead of touching spans
+// that may be gone.
+class OnePass::Withdrawal {
+ public:
+  explicit Withdrawal(OnePass& pass) : pass_(pass), exceptions_(std::uncaught_exceptions()) {}
+  ~Withdrawal() {
+    if (std::uncaught_exceptions() > exceptions_) pass_.arrivals_.clear();
+  }
+
+ private:
+  OnePass& pass_;
+  int exceptions_;
+};
 
 // Sweeping in the order of the starts, whatever arrives first, keeps the sums' bits from depending on timing.
 void OnePass::start(std::size_t bucket, std::span<float> whole) {
+  const Withdrawal on_exception(*this);
   if (arrivals_.empty()) {
     swept_ = 0;
     sums_.assign(sections_.count() * numbers_of(options_.need, exchange_.shards().workers()), 0.0);
@@ -121,6 +137,7 @@ std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need nee
 
 std::vector<math::Statistics> OnePass::statistics(std::span<float> whole, const std::vector<double>& weights) {
   base::check(options_.need != Need::nothing, "something to know");
+  const Withdrawal on_exception(*this);
   if (!any_started()) start_all(whole);
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   while (swept_ < arrivals_.size()) sweep_next(whole);
@@ -129,6 +146,7 @@ std::vector<math::Statistics> OnePass::statistics(std::span<float> whole, const 
 
 std::vector<math::Statistics> OnePass::row_sums_of(std::span<float> whole, const std::vector<double>& weights,
                                                    const std::vector<bool>& included) {
+  const Withdrawal on_exception(*this);
   if (!any_started()) start_all(whole);
   wait_for_all();
   std::vector<std::size_t> kept;
@@ -202,6 +220,11 @@ void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, T
       for (const Arrival& arrival : arrivals) gathering.add(arrival.bucket);
   }
   gathering.wait_for_all();
+}
+
+void OnePass::average(std::span<float> whole) {
+  const std::size_t workers = exchange_.shards().workers();
+  run(whole, std::vector<float>(workers, 1.0f / static_cast<float>(workers)));
 }
 
 void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {

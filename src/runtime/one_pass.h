@@ -28,7 +28,8 @@ struct OnePassOptions {
 // One list per section, one number per worker.
 using Coefficients = std::vector<std::vector<float>>;
 
-// The norm that a section's result is to have, unless its own is no larger than `rounding`.
+// The norm that a section's result is to have, unless its own is no larger than `rounding`; infinite where the result
+// is to stay as it is.
 struct Norm {
   double wanted, rounding;
 };
@@ -65,11 +66,13 @@ class OnePass {
 
   // For a span that is ready as a whole and coefficients that are known, one per worker. The fastest way.
   void run(std::span<float> whole, std::span<const float> coefficients);
+  void average(std::span<float> whole);
 
   const Sections& sections() const { return sections_; }
 
  private:
   using Arrival = Exchange::Arrival;
+  class Withdrawal;
 
   void wait_for_all();
   void sweep_next(std::span<float> whole);

@@ -4,23 +4,18 @@
 
 namespace flockstep::runtime {
 
-Sections::Sections(const Layout& layout, Granularity granularity)
-    : granularity_(granularity), tensors_(layout.tensors()) {
-  if (granularity == Granularity::model) sizes_ = {layout.size()};
-  if (granularity == Granularity::bucket)
-    for (const Range& bucket : layout.buckets()) sizes_.push_back(bucket.size);
-  if (granularity == Granularity::tensor)
-    for (const Range& tensor : tensors_) sizes_.push_back(tensor.size);
+Sections::Sections(const Layout& layout, Granularity granularity) {
+  if (granularity == Granularity::model) ranges_ = {{0, layout.size()}};
+  if (granularity == Granularity::bucket) ranges_ = layout.buckets();
+  if (granularity == Granularity::tensor) ranges_ = layout.tensors();
 }
 
-std::vector<Sections::Segment> Sections::cut(std::size_t bucket, Range shard) const {
-  if (shard.size == 0) return {};
-  if (granularity_ != Granularity::tensor) return {{granularity_ == Granularity::bucket ? bucket : 0, 0, shard.size}};
+std::vector<Sections::Segment> Sections::cut(Range shard) const {
   std::vector<Segment> segments;
-  for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-    const std::size_t from = std::max(shard.begin, tensors_[tensor].begin),
-                      to = std::min(shard.end(), tensors_[tensor].end());
-    if (from < to) segments.push_back({tensor, from - shard.begin, to - from});
+  for (std::size_t section = 0; section < ranges_.size(); ++section) {
+    const std::size_t from = std::max(shard.begin, ranges_[section].begin),
+                      to = std::min(shard.end(), ranges_[section].end());
+    if (from < to) segments.push_back({section, from - shard.begin, to - from});
   }
   return segments;
 }

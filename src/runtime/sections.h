@@ -1,8 +1,6 @@
 // What is weighted as one: the parts of a gradient that each have a Gram matrix and coefficients of their own.
 #pragma once
 
-#include <string_view>
-
 #include "runtime/layout.h"
 
 namespace flockstep::runtime {
@@ -17,20 +15,18 @@ class Sections {
  public:
   Sections(const Layout& layout, Granularity granularity);
 
-  std::size_t count() const { return sizes_.size(); }
-  std::size_t size(std::size_t section) const { return sizes_[section]; }
+  std::size_t count() const { return ranges_.size(); }
+  std::size_t size(std::size_t section) const { return ranges_[section].size; }
 
   // The part of a shard that belongs to one section; `offset` counts from the shard's begin.
   struct Segment {
     std::size_t section, offset, size;
   };
-  // Cuts a shard of a bucket along the borders of the sections. Empty shards have no segments.
-  std::vector<Segment> cut(std::size_t bucket, Range shard) const;
+  // Cuts a shard along the borders of the sections. Empty shards have no segments.
+  std::vector<Segment> cut(Range shard) const;
 
  private:
-  Granularity granularity_;
-  std::vector<Range> tensors_;
-  std::vector<std::size_t> sizes_;
+  std::vector<Range> ranges_;
 };
 
 }  // namespace flockstep::runtime

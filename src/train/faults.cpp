@@ -63,6 +63,8 @@ Fault parse_fault(std::string_view text) {
         base::parse_integer(what, words[2], static_cast<std::int64_t>(row.least), static_cast<std::int64_t>(row.most)));
   else if (has_value)
     value = base::parse_real(what, words[2], row.least, row.most);
+  if (row.kind == FaultKind::copies && value == static_cast<double>(worker))
+    refuse(fmt::format("--faulty {} changes nothing: a worker reads its own data anyway", text));
   return {static_cast<int>(worker), row.kind, value};
 }
 

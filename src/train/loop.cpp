@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "engines/all_reduce.h"
 #include "kernels/kernels.h"
-#include "math/coefficients.h"
 #include "runtime/gather.h"
 #include "runtime/one_pass.h"
 #include "runtime/ready_buckets.h"
@@ -53,6 +52,7 @@ class Loop {
   void require_same_run(const nlohmann::json& saved) const;
   bool take_step(std::int64_t step);  // false when a guard skipped the update
   double compute_gradient(std::int64_t step);
+  void observe(std::int64_t step, const algorithms::GradientReport& report, bool finite);
   // These three return true when somebody asked to stop.
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
@@ -82,7 +82,7 @@ class Loop {
   std::vector<StepRecord> records_;
   // Totals over the whole run, a resumed one included.
   struct Totals {
-    double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0;
+    double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
   } totals_;
   Summary summary_;
 };
@@ -135,6 +135,7 @@ void Loop::resume(const base::Archive& archive, int workers) {
   summary_.train_loss = archive.get_value<double>("train loss");
   totals_ = archive.get_value<Totals>("totals");
   archive.get("model", model_.span());
+  if (context_.rank() == 0) telemetry_.resume(findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
   const std::string remade = algorithm_->restore(archive);
   optimizer_->restore(archive);
   context_.log().info("resumed after step {}", step_);
@@ -142,7 +143,7 @@ void Loop::resume(const base::Archive& archive, int workers) {
   // Everybody has read worker 0's part: what counts for one worker is now shared by others.
   const double share = static_cast<double>(workers) / context_.size();
   totals_.samples *= share;
-  totals_.skipped *= share;
+  totals_.skipped = context_.rank() == 0 ? totals_.skipped * workers : 0;
   summary_.notes.push_back(fmt::format("resumed after step {} with {} workers where there had been {}{}", step_,
                                        context_.size(), workers, remade.empty() ? "" : "; " + remade));
 }
@@ -153,9 +154,11 @@ void Loop::require_same_run(const nlohmann::json& saved) const {
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
     if (name == "workers" && algorithm_->replicas_are_equal()) continue;
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{} holds a run with {} {}, which one with {} cannot continue: start it like the first",
-                            options_.out.string(), name, saved.value(name, nlohmann::json()).dump(), value.dump()));
+    const std::string before = saved.value(name, nlohmann::json()).dump();
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("{} holds a run with {} {}, which one with {} cannot continue: {}", options_.out.string(), name,
+                    before, value.dump(), name == "batch" ? "add --batch " + before : "start it like the first"));
   }
 }
 
@@ -199,10 +202,10 @@ bool Loop::take_step(std::int64_t step) {
   const double loss = compute_gradient(step);
   context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
   algorithm_->finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
-  if (const auto* report = algorithm_->report(); report && context_.rank() == 0) telemetry_.observe(step + 1, *report);
 
   const Time update_begin = engine.now();
   const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
+  if (const auto* report = algorithm_->report()) observe(step, *report, finite);
   if (finite) optimizer_->update(model_.span(), gradient_.span());
   context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
   algorithm_->after_update(step, model_.span());
@@ -215,6 +218,13 @@ bool Loop::take_step(std::int64_t step) {
   totals_.bytes_sent += static_cast<double>(engine.bytes_sent() - sent_before);
   totals_.skipped += finite ? 0 : 1;
   return finite;
+}
+
+// A rule that does not look at gradients cannot tell that one was not finite; the result does.
+void Loop::observe(std::int64_t step, const algorithms::GradientReport& report, bool finite) {
+  const bool unseen = !finite && report.event == math::Event::none;
+  totals_.unseen_non_finite += unseen ? 1 : 0;
+  if (context_.rank() == 0) telemetry_.observe(step + 1, report, unseen ? math::Event::non_finite : report.event);
 }
 
 // Turns the records of this worker into their means over all workers.
@@ -264,6 +274,7 @@ bool Loop::flush() {
   records_.clear();
   telemetry_.forget();
   summary_.guards = algorithm_->guards();
+  summary_.guards.non_finite += static_cast<std::int64_t>(totals_.unseen_non_finite);
   return sums[0] > 0;
 }
 
@@ -273,7 +284,7 @@ bool Loop::evaluate() {
   if (averaging_) {
     std::ranges::copy(model, averaged_.span().begin());
     model = averaged_.span();
-    averaging_->run(model, math::mean_coefficients(context_.size()));
+    averaging_->average(model);
   }
   auto sums = task_->evaluate(model);
   engines::all_reduce(context_.engine(), sums, context_.deadline());
@@ -306,6 +317,7 @@ bool Loop::checkpoint() {
   archive.put_value("totals", totals_);
   archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
   archive.put("model", model_.span());
+  archive.put_text("findings", findings_json(telemetry_.findings()).dump());
   algorithm_->save(archive);
   optimizer_->save(archive);
   Checkpoints(context_, options_.out).write(step_, archive);

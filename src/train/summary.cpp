@@ -15,8 +15,6 @@ nlohmann::json guards_json(const Summary& summary) {
 }
 
 nlohmann::json to_json(const Summary& summary) {
-  nlohmann::json findings = nlohmann::json::array();
-  for (const math::Finding& finding : summary.findings) findings.push_back(to_json(finding));
   return {
       {"steps", summary.steps},
       {"interrupted", summary.interrupted},
@@ -29,7 +27,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"wait_share", summary.wait_share},
       {"bytes_sent_per_step", summary.bytes_sent_per_step},
       {"guards", guards_json(summary)},
-      {"findings", findings},
+      {"findings", findings_json(summary.findings)},
       {"notes", summary.notes},
       {"model_hash", summary.model_hash},
       {"replicas_equal", summary.replicas_equal},
@@ -67,7 +65,7 @@ Summary summary_from_json(const nlohmann::json& json) {
   guards.at("non_finite").get_to(summary.guards.non_finite);
   guards.at("all_zero").get_to(summary.guards.all_zero);
   guards.at("unsafe").get_to(summary.guards.unsafe);
-  for (const auto& finding : json.at("findings")) summary.findings.push_back(finding_from_json(finding));
+  summary.findings = findings_from_json(json.at("findings"));
   json.at("notes").get_to(summary.notes);
   json.at("model_hash").get_to(summary.model_hash);
   json.at("replicas_equal").get_to(summary.replicas_equal);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace flockstep::train {
 namespace {
@@ -17,34 +19,44 @@ nlohmann::json brief(const std::vector<double>& values) {
   return list;
 }
 
-}  // namespace
-
 nlohmann::json to_json(const math::Finding& finding) {
   return {
       {"finding", math::to_string(finding.kind)}, {"workers", finding.workers},   {"first_step", finding.first_step},
       {"last_step", finding.last_step},           {"evidence", finding.evidence}, {"sentence", finding.sentence}};
 }
 
-math::Finding finding_from_json(const nlohmann::json& json) {
-  math::Finding finding{};
-  for (const math::FindingKind kind : math::kFindingKinds)
-    if (math::to_string(kind) == json.at("finding").get<std::string>()) finding.kind = kind;
-  json.at("workers").get_to(finding.workers);
-  json.at("first_step").get_to(finding.first_step);
-  json.at("last_step").get_to(finding.last_step);
-  finding.evidence = json.at("evidence").is_null() ? 0 : json.at("evidence").get<double>();
-  json.at("sentence").get_to(finding.sentence);
-  return finding;
+}  // namespace
+
+nlohmann::json findings_json(const std::vector<math::Finding>& findings) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const math::Finding& finding : findings) list.push_back(to_json(finding));
+  return list;
 }
 
-void Telemetry::observe(std::int64_t step, const algorithms::GradientReport& report) {
-  Seen seen{step, report.event, report.coefficients, {}, {}};
+std::vector<math::Finding> findings_from_json(const nlohmann::json& json) {
+  std::vector<math::Finding> findings;
+  for (const auto& each : json) {
+    math::Finding finding{};
+    for (const math::FindingKind kind : math::kFindingKinds)
+      if (math::to_string(kind) == each.at("finding").get<std::string>()) finding.kind = kind;
+    each.at("workers").get_to(finding.workers);
+    each.at("first_step").get_to(finding.first_step);
+    each.at("last_step").get_to(finding.last_step);
+    finding.evidence = each.at("evidence").is_null() ? 0 : each.at("evidence").get<double>();
+    each.at("sentence").get_to(finding.sentence);
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+void Telemetry::observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event) {
+  Seen seen{step, event, report.coefficients, {}, {}};
   const math::Statistics& statistics = report.statistics;
   for (const double square : statistics.q) seen.norms.push_back(std::sqrt(square));
   seen.agreement = math::agreement(statistics);
   steps_.push_back(std::move(seen));
   if (statistics.q.empty()) return;
-  watch_.observe(step, statistics);
+  std::ranges::move(watch_.observe(step, statistics), std::back_inserter(raised_));
   if (!statistics.has_matrix() || statistics.workers() > kCosineWorkers) return;
   const auto cosines = math::cosines(statistics, 1e-30);
   if (std::ranges::any_of(cosines, [](double cosine) { return !std::isfinite(cosine); })) return;
@@ -83,12 +95,26 @@ std::optional<nlohmann::json> Telemetry::cosines(std::int64_t step) {
 
 std::vector<nlohmann::json> Telemetry::new_findings(std::int64_t step) {
   std::vector<nlohmann::json> lines;
-  for (; told_ < findings().size(); ++told_) {
-    lines.push_back(to_json(findings()[told_]));
+  for (const math::Finding& finding : std::exchange(raised_, {})) {
+    lines.push_back(to_json(finding));
     lines.back()["kind"] = "finding";
     lines.back()["step"] = step;
   }
   return lines;
+}
+
+std::vector<math::Finding> Telemetry::findings() const {
+  std::vector<math::Finding> all = earlier_;
+  for (const math::Finding& finding : watch_.findings()) {
+    const auto same = std::ranges::find_if(all, [&](const math::Finding& other) {
+      return other.kind == finding.kind && other.workers == finding.workers;
+    });
+    if (same == all.end())
+      all.push_back(finding);
+    else
+      *same = finding;
+  }
+  return all;
 }
 
 }  // namespace flockstep::train

@@ -198,21 +198,63 @@ TEST(GradientRules, weighEachTensorOrBucketOnItsOwnWhenAsked) {
 
 TEST(GradientRules, reduceScatterGivesEachWorkerItsPartOfTheSameResult) {
   for (const std::string_view name : rules())
-    for (const int workers : {1, 3, 4})
-      for (const std::size_t size : {2, 101})
-        test::on_threads(workers, [&](runtime::Context& context) {
-          Member member(context, name, {}, size);
-          Oracle expected(name);
-          auto gradient = gradient_of(member.rank, 0, size);
-          const auto own = member.algorithm->reduce_scatter(gradient, weight_of(member.rank));
-          auto whole = expected.step(gradients_of(member.workers, 0, size));
-          const base::Parts parts(size, member.workers);
-          ASSERT_EQ(own.size(), parts.size(member.rank));
-          EXPECT_EQ(own.data(), gradient.data() + parts.begin(member.rank));
-          const double scale = oracle::norm(whole);
-          for (std::size_t k = 0; k < own.size(); ++k)
-            ASSERT_NEAR(own[k], whole[parts.begin(member.rank) + k], 2e-5 * scale) << name;
-        });
+    for (const std::string granularity : {"model", "bucket", "tensor"})
+      for (const int workers : {1, 3, 4})
+        for (const std::size_t size : {2, 101})
+          test::on_threads(workers, [&](runtime::Context& context) {
+            const base::Settings settings{{"granularity", granularity}};
+            Member scattered(context, name, settings, size), everywhere(context, name, settings, size);
+            for (std::int64_t step = 0; step < 2; ++step) {
+              auto gradient = gradient_of(scattered.rank, step, size);
+              const auto own = scattered.algorithm->reduce_scatter(gradient, weight_of(scattered.rank));
+              const auto whole = everywhere.step(step);
+              const base::Parts parts(size, scattered.workers);
+              ASSERT_EQ(own.size(), parts.size(scattered.rank));
+              EXPECT_EQ(own.data(), gradient.data() + parts.begin(scattered.rank));
+              for (std::size_t k = 0; k < own.size(); ++k)
+                ASSERT_NEAR(own[k], whole[parts.begin(scattered.rank) + k], 1e-5) << name << ", " << granularity;
+            }
+          });
+}
+
+TEST(GradientRules, tensorsWithoutNumbersAreNoEvent) {
+  for (const std::string_view name : rules())
+    for (const auto& tensors : {std::vector<std::size_t>{}, {0}, {5, 0, 3}})
+      test::on_threads(3, [&](runtime::Context& context) {
+        const runtime::Layout layout(tensors, 4);
+        const base::Settings settings{{"granularity", "tensor"}, {"magnitude", "median_norm"}};
+        const auto algorithm = find_algorithm(name).make({context, layout, settings});
+        auto gradient = gradient_of(static_cast<std::size_t>(context.rank()), 0, layout.size());
+        algorithm->finish_gradient(gradient, 1);
+        EXPECT_EQ(algorithm->report()->event, math::Event::none) << name;
+        for (const float value : gradient) EXPECT_TRUE(std::isfinite(value));
+      });
+}
+
+TEST(GradientRules, lookingOnChangesNoBitOfAMean) {
+  for (const float scale : {1.0f, 1e19f, 1e-25f})  // beyond what sums of squares can hold, too
+    test::on_threads(3, [&](runtime::Context& context) {
+      const base::Settings watching{{"watch", "always"}}, none;
+      Member blind(context, "mean", none), looking(context, "mean", watching);
+      auto gradient = gradient_of(blind.rank, 0, 100);
+      for (float& value : gradient) value *= scale;
+      EXPECT_EQ(looking.finish(gradient), blind.finish(gradient));
+    });
+}
+
+// There the matrix is too coarse to tell the norm of the result, and it is measured.
+TEST(GradientRules, takeTheMagnitudeEvenWhereGradientsNearlyCancel) {
+  test::on_threads(2, [](runtime::Context& context) {
+    const base::Settings settings{{"magnitude", "median_norm"}};
+    Member member(context, "normalized_mean", settings);
+    auto gradient = gradient_of(0, 0, 100);
+    const auto nudge = gradient_of(1, 0, 100);
+    for (std::size_t k = 0; k < 100; ++k)
+      gradient[k] = member.rank == 0 ? gradient[k] + 2e-4f * nudge[k] : -gradient[k];
+    const double wanted = oracle::norm({gradient.begin(), gradient.end()});
+    const auto values = member.finish(gradient);
+    EXPECT_NEAR(oracle::norm({values.begin(), values.end()}) / wanted, 1, 1e-3);
+  });
 }
 
 TEST(GradientRules, bfloat16OnTheWireStaysCloseAndLeavesEverybodyOnTheSameBits) {
@@ -249,6 +291,21 @@ TEST(WeightedMean, withoutAnySamplesTheDirectionsAreAveragedAndItIsCounted) {
     expect_near(gradient, oracle::normalized_mean(gradients_of(3, 0, 100), kEps), 2e-5);
     EXPECT_EQ(member.algorithm->guards().unsafe, 1);
   });
+}
+
+TEST(WeightedMean, aWeightThatCountsNothingIsRefusedEverywhere) {
+  for (const double wrong : {-1.0, static_cast<double>(kNan), std::numeric_limits<double>::infinity()})
+    test::on_threads(3, [&](runtime::Context& context) {
+      Member member(context, "weighted_mean", {}, 10);
+      std::vector<float> gradient(10);
+      try {
+        member.algorithm->finish_gradient(gradient, member.rank == 1 ? wrong : 1.0);
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::bad_input);
+        EXPECT_EQ(std::string(error.what()).rfind("worker 1 counts", 0), 0u) << error.what();
+      }
+    });
 }
 
 TEST(AdaCons, extraMemoryIsBelowOneGradient) {

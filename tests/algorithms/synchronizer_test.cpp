@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,6 +38,86 @@ TEST(Synchronizer, differentNumbersOfParametersAreFoundAtStart) {
     EXPECT_STREQ(error.what(),
                  "worker 1 has parameters 999 where worker 0 has 1000: all workers must be started alike");
   }
+}
+
+TEST(Synchronizer, aGradientCanBeAnnouncedPieceByPiece) {
+  launch({.engine = "threads", .workers = 3}, [](Worker& worker) {
+    constexpr std::size_t kSize = (3 << 20) + 5;
+    std::vector<float> whole(kSize, static_cast<float>(worker.rank() + 1)), pieces = whole;
+    Synchronizer first(worker, "normalized_mean", kSize), second(worker, "normalized_mean", kSize);
+    first.after_backward(whole);
+    for (const auto& [begin, size] : {std::pair<std::size_t, std::size_t>{2 << 20, (1 << 20) + 5}, {0, 2 << 20}})
+      second.ready(pieces, begin, size);
+    second.after_backward(pieces);
+    EXPECT_EQ(pieces, whole);
+
+    second.ready(pieces, 0, 7);
+    EXPECT_THROW(second.after_backward(pieces), Error);
+    EXPECT_THROW(second.reduce_scatter(pieces), Error);
+    EXPECT_THROW(second.ready(pieces, kSize - 1, 2), Error);
+  });
+}
+
+// The engine must let go of spans when the exception of one worker unwinds all of them.
+TEST(Synchronizer, aBackwardPassThatThrowsEndsTheRunCleanly) {
+  for (int repetition = 0; repetition < 3; ++repetition)
+    EXPECT_THROW(launch({.engine = "threads", .workers = 4},
+                        [](Worker& worker) {
+                          constexpr std::size_t kSize = 5 << 20, kPiece = 1 << 20;
+                          std::vector<float> gradient(kSize, 1.0f);
+                          Synchronizer adacons(worker, "adacons", kSize);
+                          for (std::size_t begin = 0; begin < kSize; begin += kPiece) {
+                            if (worker.rank() == 1 && begin == 3 * kPiece) throw std::runtime_error("backward failed");
+                            adacons.ready(gradient, begin, kPiece);
+                          }
+                          adacons.after_backward(gradient);
+                        }),
+                 std::runtime_error);
+}
+
+TEST(Synchronizer, reportsWhatItSawAndKeepsItsStateAsBytes) {
+  launch({.engine = "threads", .workers = 3}, [](Worker& worker) {
+    std::vector<float> gradient(8), other(8);
+    Synchronizer first(worker, "adacons", 8), second(worker, "adacons", 8);
+    const auto fill = [&](float last) {
+      std::ranges::fill(gradient, static_cast<float>(worker.rank() + 1));
+      gradient[static_cast<std::size_t>(worker.rank())] = last;
+      other = gradient;
+    };
+    fill(0);
+    first.after_backward(gradient);
+    StepReport report = first.report();
+    EXPECT_EQ(report.event, "none");
+    EXPECT_EQ(report.coefficients.size(), 3u);
+    EXPECT_NEAR(report.norms[1], 2 * std::sqrt(7.0), 1e-6);
+    EXPECT_NEAR(report.agreement[0], 6.0 / 7, 1e-6);
+
+    std::ranges::fill(gradient, 0.0f);
+    first.after_backward(gradient);
+    EXPECT_EQ(first.report().event, "all_zero");
+    EXPECT_EQ(first.report().guards.at("all_zero"), 1);
+
+    EXPECT_EQ(second.restore(first.save()), "");
+    EXPECT_EQ(second.report().guards.at("all_zero"), 1);
+    fill(5);
+    first.after_backward(gradient);
+    second.after_backward(other);
+    EXPECT_EQ(gradient, other);
+    auto damaged = first.save();
+    damaged.back() ^= std::byte{1};
+    EXPECT_THROW(second.restore(damaged), Error);
+  });
+}
+
+TEST(Synchronizer, givesEachWorkerItsPartForShardedTraining) {
+  launch({.engine = "threads", .workers = 3}, [](Worker& worker) {
+    std::vector<float> gradient(10, static_cast<float>(worker.rank()));
+    Synchronizer mean(worker, "mean", 10), local(worker, "local_sgd", 10);
+    const auto own = mean.reduce_scatter(gradient);
+    EXPECT_EQ(own.size(), worker.rank() == 0 ? 4u : 3u);
+    EXPECT_EQ(std::vector<float>(own.begin(), own.end()), std::vector<float>(own.size(), 1.0f));
+    EXPECT_THROW(local.reduce_scatter(gradient), Error);
+  });
 }
 
 TEST(Synchronizer, aSpanOfAnotherLengthIsRefused) {

@@ -129,6 +129,20 @@ def test_healthy_workers_are_left_in_peace(task):
             assert result["findings"] == []
 
 
+def test_a_rule_that_does_not_look_is_counted_too(tmp_path):
+    out = tmp_path / "run"
+    result = run_json("train", "--task", "images", "--steps", 10, "--faulty", "2:nan:7", "--out", out)
+    assert result["guards"]["non_finite"] == 1
+    assert [line["step"] for line in lines_of(out, "step") if "event" in line] == [7]
+
+
+def test_findings_outlive_a_resume(tmp_path):
+    kept = ["--task", "images", "--algorithm", "adacons", "--faulty", "1:zeros", "--checkpoint-every", 10]
+    first = run_json("train", *kept, "--steps", 40, "--out", tmp_path / "run")
+    again = run_json("train", *kept, "--steps", 50, "--out", tmp_path / "run", "--resume")
+    assert [finding["sentence"] for finding in again["findings"]] == [f["sentence"] for f in first["findings"]]
+
+
 def test_guards_are_counted_and_shown(tmp_path):
     plain = ["train", "--task", "images", "--steps", 20, "--algorithm", "adacons", "--faulty", "2:nan:7"]
     result = run_json(*plain, "--out", tmp_path / "run")

@@ -28,6 +28,8 @@ WRONG = [
     (["train", "--algorithm", "adacons", "--adacons.granularity", "layer"], "takes model, bucket or tensor, not 'layer'"),
     (["train", "--algorithm", "adacons", "--adacons.wire", "float64"], "takes float32 or bfloat16, not 'float64'"),
     (["bench", "adacons", "--wire", "int8"], "--adacons.wire takes float32 or bfloat16, not 'int8'"),
+    (["compare", "--workers", "2,,3"], "--workers takes numbers such as 8 or 8,32, not '2,,3'"),
+    (["train", "--faulty", "1:copies:1"], "changes nothing: a worker reads its own data anyway"),
     (["train", "--resume"], "add --out DIR"),
     (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
     (["train", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),

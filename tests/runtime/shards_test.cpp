@@ -36,7 +36,7 @@ TEST(Sections, cutAShardAlongTheBordersOfTensors) {
   const Layout layout(tensors, 64);
   const Sections sections(layout, Granularity::tensor);
   EXPECT_EQ(sections.count(), 4u);
-  const auto segments = sections.cut(0, {8, 10});
+  const auto segments = sections.cut({8, 10});
   ASSERT_EQ(segments.size(), 3u);
   EXPECT_EQ(segments[0].section, 0u);
   EXPECT_EQ(segments[0].size, 2u);
@@ -44,7 +44,7 @@ TEST(Sections, cutAShardAlongTheBordersOfTensors) {
   EXPECT_EQ(segments[1].offset, 2u);
   EXPECT_EQ(segments[2].offset, 7u);
   EXPECT_EQ(segments[2].size, 3u);
-  EXPECT_TRUE(sections.cut(0, {8, 0}).empty());
+  EXPECT_TRUE(sections.cut({8, 0}).empty());
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 
 namespace flockstep::engines::mpi {
 
-Attachment::Attachment(MPI_Comm communicator) : exceptions_(std::uncaught_exceptions()) {
+Attachment::Attachment(MPI_Comm communicator, base::Duration patience)
+    : patience_(patience), exceptions_(std::uncaught_exceptions()) {
   int initialised = 0, finalised = 0;
   checked(MPI_Initialized(&initialised), "asking whether MPI is initialised");
   checked(MPI_Finalized(&finalised), "asking whether MPI is finalised");
@@ -23,7 +24,7 @@ Attachment::~Attachment() {
     if (std::uncaught_exceptions() > exceptions_)
       engine_->abandon(std::runtime_error(fmt::format("worker {} failed", engine_->rank())));
     else if (!engine_->broken())
-      engine_->close();
+      engine_->close(patience_);
   } catch (const Error&) {  // recorded, and told to the peers
   }
 }

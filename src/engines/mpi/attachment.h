@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/time.h"
 #include "engines/mpi/handles.h"
 
 namespace flockstep::engines {
@@ -16,7 +17,8 @@ class MpiEngine;
 // exception, the peers' waits fail instead of lasting to their deadlines.
 class Attachment {
  public:
-  explicit Attachment(MPI_Comm communicator);
+  // `patience` is how long the end waits for the peers' ends.
+  Attachment(MPI_Comm communicator, base::Duration patience);
   ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
@@ -25,6 +27,7 @@ class Attachment {
 
  private:
   std::unique_ptr<MpiEngine> engine_;
+  base::Duration patience_;
   int exceptions_;  // under way when it was made
 };
 

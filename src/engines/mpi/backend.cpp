@@ -10,6 +10,8 @@
 namespace flockstep::engines::mpi {
 namespace {
 
+constexpr base::Duration kFarewell{3600};  // between the ends of the first worker and the last
+
 bool asked(int (*question)(int*), std::string_view what) {
   int answer = 0;
   checked(question(&answer), what);
@@ -151,7 +153,7 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
     throw;
   }
   if (engine.broken()) return;  // and the worker chose to live with it
-  engine.close();
+  engine.close(kFarewell);
   no_finalising.lift();
 }
 

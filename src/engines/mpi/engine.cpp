@@ -16,7 +16,6 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int:
 // On the communicator of control messages. A failure carries its code in the first byte, then its sentence.
 constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2;
 constexpr base::Duration kLookUp = 500us;
-constexpr base::Duration kFarewell = 1h;  // between the ends of the first worker and the last
 // Waits of one thread that are no further apart than this are one wait to its back-off: an agent that looks up from its
 // wait every few milliseconds, and finds nothing, is idle all the same.
 constexpr base::Duration kSameVigil = 10ms;
@@ -367,7 +366,7 @@ void MpiEngine::require(int return_code, std::string_view what) {
 // Every worker says farewell to every other after its last control message, and takes what comes until it has heard all
 // farewells. Without that a late message could reach a communicator that is freed already, and MPI hands out the number
 // of a freed one to the next run.
-void MpiEngine::close() {
+void MpiEngine::close(base::Duration patience) {
   for (int peer = 0; peer < size_; ++peer) require(post_control(peer, kFarewellTag, {}), "saying farewell");
   int missing = size_;
   std::vector<std::byte> late;
@@ -379,10 +378,11 @@ void MpiEngine::close() {
         }
         return reap_control_sends() && missing == 0;
       },
-      now() + kFarewell);
+      now() + patience);
   if (!heard_all)
     fail(Error(ErrorCode::deadline,
-               fmt::format("worker {}: {} of {} workers have not ended an hour after this one", rank_, missing, size_),
+               fmt::format("worker {}: {} of {} workers have not ended {:.3g} s after this one", rank_, missing, size_,
+                           patience.count()),
                "mpi"));
   collectives_.free();
   messages_.free();

@@ -46,8 +46,8 @@ class MpiEngine final : public PairwiseEngine {
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
   [[noreturn]] void fail(const Error& error) override;
 
-  // The end of a run in which nothing failed: waits for the peers' ends, then frees what the constructor made.
-  void close();
+  // The end of a run in which nothing failed: waits so long for the peers' ends, then frees what the constructor made.
+  void close(base::Duration patience);
   // The end of a run in which this worker failed otherwise than through the engine: lets the peers know.
   void abandon(const std::exception& error) noexcept;
   bool broken() const { return broken_.load(std::memory_order_acquire); }
