@@ -1,8 +1,15 @@
-"""A run's folder as training writes it, made up: worker 2 points against the others, and guards have fired."""
+"""A run's folder as training writes it, made up: worker 2 points against the others, and guards have fired.
 
+And ways to damage it, or a comparison's, and a reader of the page that is drawn of it.
+"""
+
+import base64
+import html.parser
 import json
 import math
 import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +73,118 @@ def write_sample_run(folder: Path, workers: int = 8, steps: int = 100, against: 
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     return summary
+
+
+def values(**changed: Any) -> Callable[[str], str]:
+    """Damages an object."""
+    return lambda text: json.dumps({**json.loads(text), **changed})
+
+
+def first_row(**changed: Any) -> Callable[[str], str]:
+    """Damages the first row of a comparison; None takes the value away."""
+
+    def damage(text: str) -> str:
+        saved = json.loads(text)
+        row = {**saved["cases"][0]["rows"][0], **changed}
+        saved["cases"][0]["rows"][0] = {name: value for name, value in row.items() if value is not None}
+        return json.dumps(saved)
+
+    return damage
+
+
+def replaced(old: str, new: str) -> Callable[[str], str]:
+    """Damages a text at its first `old`."""
+    return lambda text: text.replace(old, new, 1)
+
+
+def blown_up(text: str, huge: str) -> str:
+    """With `huge` for every third number that has a fraction."""
+    at = iter(range(len(text)))
+    return re.sub(r"(?<=[:\[ ])-?[0-9]+\.[0-9]+(e-?[0-9]+)?", lambda found: found[0] if next(at) % 3 else huge, text)
+
+
+DEEP = "[" * 100_000
+DAMAGED_RUNS = [
+    ("metrics.jsonl", lambda text: text.replace('"loss"', '"los'), "metrics.jsonl line 1 is damaged"),
+    ("metrics.jsonl", replaced('"seconds"', '"second"'), "is damaged: it lacks 'seconds'"),
+    ("metrics.jsonl", lambda text: "[1]\n" + text, "line 1 is damaged: it should be an object with a kind"),
+    ("metrics.jsonl", replaced('"norms": [', '"norms": [1, '), "norms, agreement are of 8, 9, 8 workers"),
+    ("metrics.jsonl", replaced('"matrix": [[', '"matrix": [[2, '), "its matrix is not square"),
+    ("metrics.jsonl", replaced('"step": 1,', '"step": null,'), "step should be a whole number from 0 on, not None"),
+    ("metrics.jsonl", replaced('"seconds": 0.01', '"seconds": NaN'), "line 1 is damaged: NaN is no JSON"),
+    ("metrics.jsonl", lambda text: DEEP + "\n" + text, "line 1 is damaged: it is nested too deeply"),
+    ("summary.json", lambda text: text[:-20], "summary.json is damaged"),
+    ("summary.json", lambda text: "[]", "summary.json is damaged: it should hold a JSON object"),
+    ("summary.json", lambda text: DEEP, "summary.json is damaged: it is nested too deeply"),
+    ("summary.json", replaced('"sentence"', '"word"'), "summary.json is damaged: findings[0] lacks 'sentence'"),
+    ("summary.json", values(time_s="a"), "time_s should be a number, not 'a'"),
+    ("summary.json", values(samples_per_s=10**400), "samples_per_s should be a number, not 1000"),
+    ("summary.json", values(pace=3), "pace should be an object, not 3"),
+    ("summary.json", values(pace={"fixed_stragglers": [1]}), "pace.fixed_stragglers[0] should be an object, not 1"),
+    ("summary.json", values(quality={}), "quality should be a number, not {}"),
+    ("summary.json", values(guards=[1]), "guards should be an object, not [1]"),
+    ("summary.json", values(algorithm="\ud800"), "algorithm should be a text"),
+]
+DAMAGED_COMPARISONS = [
+    (lambda text: '{"metric": "loss"}', "it lacks 'lower_is_better'"),
+    (lambda text: DEEP, "it is nested too deeply"),
+    (first_row(samples_per_s=None), "cases[0].rows[0] lacks 'samples_per_s'"),
+    (first_row(quality=3), "cases[0].rows[0].quality should be an object, not 3"),
+    (replaced('"quality": {', '"quality": null, "x": {'), "quality should be an object, not None"),
+    (first_row(folders="runs"), "folders should be a list, not 'runs'"),
+    (first_row(folders=["\0"]), "embedded null byte"),
+    (first_row(runs="many"), "runs should be a whole number from 0 on, not 'many'"),
+    (replaced('"rows": [', '"rows": [], "x": ['), "cases[0].rows is empty"),
+    (values(cases=[{}]), "cases[0] lacks 'workers'"),
+    (replaced('"seeds": 1', '"seeds": "x"'), "how.seeds should be a whole number from 0 on, not 'x'"),
+]
+
+
+class Page(html.parser.HTMLParser):
+    """What a page says and shows; fails on tags that are not closed in order."""
+
+    VOID = frozenset({"meta", "img", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.pictures: list[str] = []
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.addresses += [value or "" for name, value in attributes if name in ("src", "href", "srcset", "data")]
+        if tag == "img":
+            assert given["alt"]
+            self.pictures.append(given["alt"])
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def page_of(folder: Path) -> Page:
+    """The page in a folder, after a look at whether it is self-contained."""
+    text = (folder / "report.html").read_text()
+    page = Page(text)
+    assert not any(re.match(r"\s*(https?:)?//", address) for address in page.addresses)
+    assert "url(" not in text
+    assert "<script" not in text
+    for address in page.addresses:
+        kind, _, data = address.partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert b"<svg" in base64.b64decode(data)
+    assert 'name="viewport"' in text
+    return page

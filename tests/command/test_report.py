@@ -1,63 +1,22 @@
 """`flockstep report`: one page that needs nothing but itself, and one sentence where there is none to draw."""
 
-import base64
-import html.parser
 import json
 import os
 import pty
 import re
+import shutil
 import subprocess
+import sys
 
+import numpy as np
 import pytest
-from conftest import COMMAND, run, run_json
-from sample_run import write_sample_run
+from conftest import COMMAND, ROOT, run, run_json
+from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, page_of, write_sample_run
 
-
-class Page(html.parser.HTMLParser):
-    """What a page says and shows; fails on tags that are not closed in order."""
-
-    VOID = frozenset({"meta", "img", "br"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.words, self.pictures, self.addresses, self.open = [], [], [], []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.addresses += [value for name, value in attributes if name in ("src", "href", "srcset", "data")]
-        if tag == "img":
-            assert given["alt"]
-            self.pictures.append(given["alt"])
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] != ["style"]:
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-
-def page_of(folder):
-    """The page in a folder, after a look at whether it is self-contained."""
-    text = (folder / "report.html").read_text()
-    page = Page(text)
-    assert not any(re.match(r"\s*(https?:)?//", address) for address in page.addresses)
-    assert "url(" not in text
-    assert "<script" not in text
-    for address in page.addresses:
-        kind, _, data = address.partition(",")
-        assert kind == "data:image/svg+xml;base64"
-        assert b"<svg" in base64.b64decode(data)
-    assert 'name="viewport"' in text
-    return page
+sys.path.insert(0, str(ROOT / "python"))
+from flockstep.report.__main__ import main as draw
+from flockstep.report.reading import read_run
+from flockstep.report.series import MovingMeans, range_without_outliers
 
 
 def report(folder):
@@ -147,47 +106,124 @@ def test_names_cannot_break_the_page(tmp_path):
     assert "<script src=http://elsewhere> on linear" in report(out).text
 
 
-DAMAGED = [
-    ("metrics.jsonl", lambda text: text.replace('"loss"', '"los'), "metrics.jsonl line 1 is damaged"),
-    ("metrics.jsonl", lambda text: text.replace('"seconds"', '"second"', 1), "is damaged: it lacks 'seconds'"),
-    ("metrics.jsonl", lambda text: "[1]\n" + text, "line 1 is damaged: it should be an object with a kind"),
-    (
-        "metrics.jsonl",
-        lambda text: text.replace('"norms": [', '"norms": [1, ', 1),
-        "its norms are of 8 and of 9 workers",
-    ),
-    ("metrics.jsonl", lambda text: text.replace('"matrix": [[', '"matrix": [[2, ', 1), "is damaged"),
-    ("summary.json", lambda text: text[:-20], "summary.json is damaged"),
-    ("summary.json", lambda text: "[]", "summary.json is damaged: it should hold a JSON object"),
-    ("summary.json", lambda text: text.replace('"sentence"', '"word"'), "summary.json is damaged: it lacks 'sentence'"),
-]
+def is_refused(folder, sentence, capsys):
+    """Checks for one sentence and no page; within this process, since there are many ways to be damaged."""
+    assert draw([str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.startswith(f"flockstep: {folder}/")
+    assert " is damaged: " in said
+    assert said.count("\n") == 1
+    assert not (folder / "report.html").exists()
 
 
-@pytest.mark.parametrize(("name", "damage", "sentence"), DAMAGED, ids=[case[2] for case in DAMAGED])
-def test_a_damaged_file_is_named(tmp_path, name, damage, sentence):
+@pytest.mark.parametrize(("name", "damage", "sentence"), DAMAGED_RUNS, ids=[case[2] for case in DAMAGED_RUNS])
+def test_a_damaged_run_is_told(tmp_path, capsys, name, damage, sentence):
     out = tmp_path / "run"
     write_sample_run(out)
     (out / name).write_text(damage((out / name).read_text()))
-    done = run("report", out)
-    assert done.returncode == 1
-    assert sentence in done.stderr
-    assert done.stderr.startswith("flockstep: ")
-    assert done.stderr.count("\n") == 1
-    assert not (out / "report.html").exists()
+    is_refused(out, sentence, capsys)
 
 
-def test_a_comparison_that_lost_a_run_or_its_sense_is_told(tmp_path):
-    out = tmp_path / "comparison"
-    run_json("compare", "--steps", 5, "--out", out)
-    (out / "runs" / "mean-seed-1" / "metrics.jsonl").unlink()
+def test_damage_is_one_sentence_from_the_command_too(tmp_path):
+    out = tmp_path / "run"
+    write_sample_run(out)
+    (out / "summary.json").write_text("[]")
     done = run("report", out)
-    assert done.returncode == 1
-    assert "cannot read" in done.stderr
-    assert "mean-seed-1/metrics.jsonl" in done.stderr
-    (out / "compare.json").write_text('{"metric": "loss"}')
-    done = run("report", out)
-    assert done.returncode == 1
-    assert "compare.json is damaged: it lacks 'lower_is_better'" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"flockstep: {out}/summary.json is damaged: it should hold a JSON object\n"
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """The folder of a small comparison without its page."""
+    out = tmp_path_factory.mktemp("comparison") / "out"
+    run_json("compare", "--steps", 5, "--algorithms", "mean,adacons", "--out", out)
+    (out / "report.html").unlink()
+    return out
+
+
+@pytest.mark.parametrize(("damage", "sentence"), DAMAGED_COMPARISONS, ids=[case[1] for case in DAMAGED_COMPARISONS])
+def test_a_damaged_comparison_is_told(tmp_path, capsys, comparison, damage, sentence):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    (out / "compare.json").write_text(damage((out / "compare.json").read_text()))
+    is_refused(out, sentence, capsys)
+
+
+@pytest.mark.parametrize("huge", ["1e308", "-1e308", "1e999"])
+def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, comparison, huge):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    for path in (out / "compare.json", *out.glob("runs/*/metrics.jsonl")):
+        path.write_text(blown_up(path.read_text(), huge))
+    report(out)
+    out = tmp_path / "run"
+    write_sample_run(out)
+    for path in (out / "summary.json", out / "metrics.jsonl"):
+        path.write_text(blown_up(path.read_text(), huge))
+    report(out)
+
+
+def test_a_comparison_that_lost_a_run_keeps_its_row(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    shutil.rmtree(out / "runs" / "mean-seed-1")
+    page = report(out)
+    assert "The curves are drawn without runs/mean-seed-1: its metrics are gone." in page.text
+    assert re.search(r"\bmean [0-9.]+ [0-9]+ ", page.text), "its row"
+    assert any("one per algorithm (adacons)" in picture for picture in page.pictures)
+
+
+def test_a_run_resumed_with_fewer_workers_is_drawn(tmp_path):
+    out = tmp_path / "run"
+    arguments = ["train", "--algorithm", "adacons", "--batch", 48, "--checkpoint-every", 10, "--out", out]
+    run_json(*arguments, "--workers", 4, "--steps", 20)
+    run_json(*arguments, "--workers", 2, "--steps", 40, "--resume")
+    page = report(out)
+    assert "Resumed after step 20 with 2 workers where there had been 4" in page.text
+    assert any("between 2 workers' gradients" in alt and "mean over steps 21 to 40" in alt for alt in page.pictures)
+    norms = read_run(out).steps.per_worker["norms"]
+    assert np.isfinite(norms).tolist() == [[True] * 4] * 20 + [[True, True, False, False]] * 20
+
+
+def test_findings_of_the_metrics_and_of_the_summary_are_merged(tmp_path):
+    out = tmp_path / "run"
+    summary = write_sample_run(out)
+    [known] = summary["findings"]
+    same = {**known, "finding": "same_gradient", "workers": [4, 5], "sentence": "workers 4 and 5 send the same"}
+    grown = {**same, "workers": [4, 5, 6], "sentence": "workers 4, 5 and 6 send the same"}
+    with (out / "metrics.jsonl").open("a") as metrics:
+        metrics.writelines(json.dumps({**line, "kind": "finding", "step": 100}) + "\n" for line in (same,))
+    summary["findings"] = [{**known, "last_step": 50, "sentence": "an earlier word on worker 2"}, grown]
+    (out / "summary.json").write_text(json.dumps(summary))
+    sentences = [finding.sentence for finding in read_run(out).findings]
+    assert sentences == [known["sentence"], grown["sentence"]]
+
+
+def test_many_steps_become_moving_means_that_end_where_a_worker_left():
+    assert MovingMeans.over(100).window == 1
+    calm = MovingMeans.over(200)
+    assert calm.window == 10
+    assert "moving means over 10 steps" in calm.axis_label
+    noisy = np.where(np.arange(200) % 2, 1.0, 3.0)[:, None] * [1, 10]
+    noisy[120:, 1] = np.nan
+    means = calm.of(noisy)
+    assert np.allclose(means[4:195, 0], 2)
+    assert np.isfinite(means[:120, 1]).all()
+    assert np.isnan(means[120:, 1]).all()
+    assert len(MovingMeans.over(123_456).of(np.ones((123_456, 1)))) <= 300
+
+
+def test_an_outlier_does_not_rule_a_range_but_an_odd_worker_does():
+    table = np.random.default_rng(1).uniform(0.1, 0.2, (200, 64))
+    assert range_without_outliers(table, table) is None
+    table[:, 7] += 5
+    assert range_without_outliers(table, table) is None
+    table[17, 3] = 1000
+    low, high, beyond = range_without_outliers(table, table)
+    assert low == table.min()
+    assert 5.2 <= high < 10
+    assert beyond == 1
+    means = MovingMeans.over(200).of(table)
+    assert range_without_outliers(table, means) == (means.min(), high, 10), "a window's length of means"
 
 
 def test_a_wrong_folder_is_a_wrong_call(tmp_path):

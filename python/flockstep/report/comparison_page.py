@@ -2,9 +2,11 @@
 
 from flockstep.report import comparison_pictures, page
 from flockstep.report.progress import Progress
-from flockstep.report.reading import Case, Comparison
 from flockstep.report.style import colour
 from flockstep.report.tables import case_table, has_edge, pace_text, settings_text
+from flockstep.report.values import Case, Comparison
+
+MOST_NAMED = 4
 
 
 def _name(case: Case) -> str:
@@ -13,7 +15,7 @@ def _name(case: Case) -> str:
 
 def _lead(comparison: Comparison) -> str:
     how = comparison.how
-    seeds, first = int(how.get("seeds", 1)), int(how.get("first_seed", 1))
+    seeds, first = how.get("seeds", 1), how.get("first_seed", 1)
     parts = [
         f"On the {how.get('engine')} engine, "
         + (f"seed {first}" if seeds == 1 else f"seeds {first} to {first + seeds - 1}")
@@ -32,6 +34,15 @@ def _title(comparison: Comparison) -> str:
     return f"{what} on {comparison.how.get('task')}{sizes}"
 
 
+def _lost(case: Case) -> str:
+    """One line on what the pictures cannot show."""
+    lost = [run for row in case.rows for run in row.lost]
+    if not lost:
+        return ""
+    names = ", ".join(lost[:MOST_NAMED]) + (f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else "")
+    return f"The curves are drawn without {names}: {'its' if len(lost) == 1 else 'their'} metrics are gone."
+
+
 def _case(comparison: Comparison, case: Case, colours: comparison_pictures.Colours, progress: Progress) -> list[str]:
     head, rows = case_table(comparison, case)
     keys = [colour(colours[row.label]) for row in case.rows]
@@ -40,6 +51,7 @@ def _case(comparison: Comparison, case: Case, colours: comparison_pictures.Colou
         body.append(
             page.paragraph("(edge): the best value is the smallest or largest that was tried; look beyond it.", "note")
         )
+    body.append(page.paragraph(_lost(case), "note"))
     progress.say(_name(case))
     drawn = [
         comparison_pictures.against_step(comparison, case, colours),

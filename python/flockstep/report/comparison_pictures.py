@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
-from flockstep.report.reading import Array, Case, Comparison, Evaluation, Row, number
 from flockstep.report.style import (
     GREY,
     WIDE,
@@ -18,9 +17,11 @@ from flockstep.report.style import (
     legend,
     new_figure,
     picture_of,
+    plain,
     short,
     spans_decades,
 )
+from flockstep.report.values import LARGEST_DRAWN, Array, Case, Comparison, Evaluation, Row, drawn_number
 
 Colours = dict[str, int]  # an algorithm's place in the palette
 
@@ -54,28 +55,29 @@ def over_seeds(
 def _curves(
     comparison: Comparison, case: Case, colours: Colours, x_of: Callable[[Evaluation], float], title: str, x_label: str
 ) -> Picture | None:
-    if not any(row.curves for row in case.rows):
+    rows = [row for row in case.rows if any(row.curves)]
+    if not rows:
         return None
-    figure = new_figure(height=3.4 + 0.11 * len(case.rows))  # the legend grows
+    figure = new_figure(height=3.4 + 0.11 * len(rows))  # the legend grows
     axes = figure.subplots()
     drawn = []
-    faint = 0.14 if len(case.rows) <= 4 else 0.06
-    seeds = max(len(row.curves) for row in case.rows)
-    for row in case.rows:
+    faint = 0.14 if len(rows) <= 4 else 0.06
+    seeds = max(len(row.curves) for row in rows)
+    for row in rows:
         place = colours[row.label]
         x, median, low, high = over_seeds(comparison.lower_is_better, row.curves, x_of)
-        axes.plot(x, median, color=colour(place), linestyle=dashes(place), label=row.label)
+        axes.plot(x, median, color=colour(place), linestyle=dashes(place), label=plain(row.label))
         if seeds > 1:
             axes.fill_between(x, low, high, color=colour(place), alpha=faint, linewidth=0)
         drawn += [low, high]
     fit_y(axes, np.concatenate(drawn))
     axes.set(
-        title=title,
+        title=plain(title),
         xlabel=x_label,
-        ylabel=comparison.metric + (" (lower is better)" if comparison.lower_is_better else ""),
+        ylabel=plain(comparison.metric) + (" (lower is better)" if comparison.lower_is_better else ""),
     )
     legend(figure, axes)
-    names = ", ".join(row.label for row in case.rows)
+    names = ", ".join(row.label for row in rows)
     return picture_of(figure, f"Lines, one per algorithm ({names}): {title}.")
 
 
@@ -98,7 +100,7 @@ def throughput(case: Case, colours: Colours) -> Picture:
     shades = [colour(colours[row.label]) for row in rows]
 
     def spread(row: Row, figure_name: str, key: str) -> float:
-        return number(row.figures[figure_name][key])
+        return drawn_number(row.figures[figure_name][key])
 
     for axes, name, scale in ((speed, "samples_per_s", 1.0), (waiting, "wait_share", 100.0)):
         middle = np.array([scale * spread(row, name, "mean") for row in rows])
@@ -109,35 +111,41 @@ def throughput(case: Case, colours: Colours) -> Picture:
             axes.errorbar(middle, places, xerr=reach, fmt="none", ecolor=GREY, capsize=3, linewidth=1)
         for place, value in enumerate(middle):
             # Behind the whisker, so that neither hides the other.
-            end = np.nanmax([value, ends[1][place]])
-            text = f"{value:.0f}%" if axes is waiting else short(value)
+            end = max((each for each in (value, ends[1][place]) if math.isfinite(each)), default=0.0)
+            text = short(value) if axes is speed or not math.isfinite(value) else f"{value:.0f}%"
             axes.annotate(text, (end, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
         axes.margins(x=0.16)
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(4 if axes is waiting else 5))
         axes.grid(axis="y", visible=False)
     speed.xaxis.set_major_formatter(EngFormatter(sep=""))
-    speed.set_yticks(places, [row.label for row in rows])
+    speed.set_yticks(places, [plain(row.label) for row in rows])
     speed.invert_yaxis()
     speed.tick_params(axis="y", length=0)
     waiting.tick_params(axis="y", length=0)
     speed.set(title="Throughput", xlabel="samples/s, all workers together")
     waiting.set(title="Waiting", xlabel="share of the time in steps (%)")
-    fastest = max(rows, key=lambda row: spread(row, "samples_per_s", "mean"))
-    return picture_of(figure, f"Bars: throughput and waiting of each algorithm; {fastest.label} is the fastest.")
+    alt = "Bars: throughput and waiting of each algorithm"
+    known = [row for row in rows if math.isfinite(spread(row, "samples_per_s", "mean"))]
+    if known:
+        alt += f"; {max(known, key=lambda row: spread(row, 'samples_per_s', 'mean')).label} is the fastest"
+    return picture_of(figure, f"{alt}.")
 
 
 def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
     """Quality against the searched option, for the algorithms that it concerns."""
-    searched = [row for row in case.rows if row.figures.get("searched")]
+    searched = [row for row in case.rows if row.figures.get("searched") and row.figures["tried"]]
     try:
         tried = {
-            row.label: sorted((float(each["value"]), number(each["quality"]["mean"])) for each in row.figures["tried"])
+            row.label: sorted(
+                (float(each["value"]), drawn_number(each["quality"]["mean"])) for each in row.figures["tried"]
+            )
             for row in searched
         }
     except ValueError:  # words have no place on an axis; the table lists them
         return None
-    if not tried:
+    values = np.unique([value for points in tried.values() for value, _ in points])
+    if not values.size or not (np.abs(values) <= LARGEST_DRAWN).all():
         return None
     name = str(searched[0].figures["searched"]["name"])
     figure = new_figure(height=3.7)
@@ -145,15 +153,14 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
     for label, points in tried.items():
         place = colours[label]
         x, y = np.array(points).T
-        axes.plot(x, y, color=colour(place), linestyle=dashes(place), marker="o", markersize=4, label=label)
+        axes.plot(x, y, color=colour(place), linestyle=dashes(place), marker="o", markersize=4, label=plain(label))
     all_points = np.array([point for points in tried.values() for point in points])
     fit_y(axes, all_points[:, 1])
-    values = np.unique(all_points[:, 0])
     if values[0] > 0 and (values[-1] / values[0] >= 8 or spans_decades(values)):
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
     title = f"{capitalised(comparison.metric)} for each value tried"
-    axes.set(title=title, xlabel=name, ylabel=f"{comparison.metric}, mean over the seeds")
+    axes.set(title=plain(title), xlabel=plain(name), ylabel=f"{plain(comparison.metric)}, mean over the seeds")
     legend(figure, axes)
     return picture_of(figure, f"Lines, one per algorithm: {title} of {name}.")

@@ -15,3 +15,7 @@ class ReportError(Exception):
     def __init__(self, sentence: str, exit_code: int = 1) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+class MissingFileError(ReportError):
+    """The file is not there: for some, whoever asked can do without."""

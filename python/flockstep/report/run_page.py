@@ -6,9 +6,9 @@ from typing import Any
 
 from flockstep.report import page, run_pictures
 from flockstep.report.progress import Progress
-from flockstep.report.reading import PER_WORKER, Finding, Run, number
 from flockstep.report.style import Picture, capitalised, counted, name_workers
 from flockstep.report.tables import pace_text, readable, settings_text
+from flockstep.report.values import PER_WORKER, Finding, Run, number
 
 # Guards by their names in the metrics, and what each says when it has fired.
 GUARDS = {
@@ -21,7 +21,7 @@ GUARDS = {
 
 def guards_of(run: Run) -> dict[str, int]:
     if run.summary.get("guards"):
-        return {str(name): int(count) for name, count in run.summary["guards"].items()}
+        return dict(run.summary["guards"])
     return run.evaluations[-1].guards if run.evaluations else {}
 
 
@@ -124,6 +124,7 @@ def page_of(run: Run, progress: Progress) -> str:
     else:
         body.append(page.paragraph("Nothing suspicious was found.", "calm"))
     body.append(page.paragraph(looked_at(run), "note"))
+    body += [page.paragraph(capitalised(note) + ".", "note") for note in run.summary.get("notes", [])]
     if figures := _figures(run):
         body += [page.heading("Figures"), page.table((), figures, kind="pairs")]
 

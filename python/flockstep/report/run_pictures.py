@@ -1,18 +1,18 @@
 """The pictures of one run."""
 
 import math
+from itertools import takewhile
 
 import matplotlib
 import numpy as np
 
-from flockstep.report.reading import Cosines, Run
+from flockstep.report.series import Bins
 from flockstep.report.style import (
     HEIGHT,
     INK,
     PALETTE,
     WIDE,
     WIDTH,
-    Bins,
     Picture,
     capitalised,
     colour,
@@ -22,8 +22,10 @@ from flockstep.report.style import (
     name_workers,
     new_figure,
     picture_of,
+    plain,
     short,
 )
+from flockstep.report.values import Cosines, Run
 from flockstep.report.worker_lines import FEW, worker_figure
 
 EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
@@ -45,7 +47,7 @@ def quality(run: Run) -> Picture | None:
     axes.plot([evaluation.step for evaluation in run.evaluations], values, color=PALETTE[0], marker="o", markersize=3)
     fit_y(axes, values)
     sentence = f"{capitalised(metric)}: {short(values[0])} at first, {short(values[-1])} at last"
-    axes.set(title=sentence, xlabel="step", ylabel=metric)
+    axes.set(title=plain(sentence), xlabel="step", ylabel=plain(metric))
     return picture_of(figure, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
 
 
@@ -70,7 +72,7 @@ def train_loss(run: Run) -> Picture | None:
             markersize=9,
             markeredgewidth=1.5,
             color=PALETTE[1 + index],
-            label=f"{EVENT_WORDS.get(kind, kind)} ({counted(len(at), 'step')})",
+            label=f"{plain(EVENT_WORDS.get(kind, kind))} ({counted(len(at), 'step')})",
         )
         title = "Training loss, and the steps in which a guard fired"
     axes.set(title=title, xlabel=bins.axis_label, ylabel="loss")
@@ -83,7 +85,9 @@ def coefficients(run: Run) -> Picture | None:
     if values is None:
         return None
     title = "How much each worker's gradient counts"
-    figure, axes = worker_figure(title, "coefficient", run.steps.step, values, flagged_workers(run))
+    figure, axes = worker_figure(
+        title, "coefficient", run.steps.step, values, flagged_workers(run), without_outliers=True
+    )
     if (values < 0).any():
         axes.axhline(0, color=INK, linewidth=0.8)
     return picture_of(figure, f"Lines, one per worker: {title}.")
@@ -183,19 +187,25 @@ def cosines(run: Run, part: Cosines, title: str) -> Picture:
     return picture_of(figure, f"Heat map of the cosines between {workers} workers' gradients: {title}.")
 
 
+def mean_cosines(parts: list[Cosines]) -> Cosines:
+    weights = np.array([part.steps for part in parts], dtype=np.float64)[:, None, None]
+    stacked = np.stack([part.matrix for part in parts])
+    known = np.isfinite(stacked) * weights
+    with np.errstate(invalid="ignore"):
+        mean = np.nansum(stacked * weights, axis=0) / known.sum(axis=0)
+    last = parts[-1]
+    return Cosines(last.step, last.step - parts[0].first_step + 1, mean)
+
+
 def heat_maps(run: Run) -> list[Picture]:
-    """The last stretch of the run and, if there was more than one, the whole of it."""
+    """The last stretch of the run and, if there was more than one with these workers, the mean over those."""
     if not run.cosines:
         return []
     last = run.cosines[-1]
-    maps = [cosines(run, last, f"Who agrees with whom, steps {last.step - last.steps + 1} to {last.step}")]
-    same = [part for part in run.cosines if part.matrix.shape == last.matrix.shape]
-    if len(same) > 1:
-        weights = np.array([part.steps for part in same], dtype=np.float64)
-        stacked = np.stack([part.matrix for part in same])
-        known = np.isfinite(stacked) * weights[:, None, None]
-        with np.errstate(invalid="ignore"):
-            mean = np.nansum(stacked * weights[:, None, None], axis=0) / known.sum(axis=0)
-        whole = Cosines(last.step, int(weights.sum()), mean)
-        maps.insert(0, cosines(run, whole, f"Who agrees with whom, mean over {whole.steps} steps"))
-    return maps
+
+    def titled(part: Cosines, what: str = "") -> Picture:
+        return cosines(run, part, f"Who agrees with whom, {what}steps {part.first_step} to {part.step}")
+
+    # Of a run that was resumed with another number of workers, those who are there now.
+    same = list(takewhile(lambda part: part.matrix.shape == last.matrix.shape, reversed(run.cosines)))[::-1]
+    return [*([titled(mean_cosines(same), "mean over ")] if len(same) > 1 else []), titled(last)]

@@ -3,7 +3,6 @@
 import base64
 import io
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flockstep.report.errors import ReportError, how_to_get
-from flockstep.report.reading import Array
+from flockstep.report.values import Array
 
 # After Okabe and Ito, without the yellow that white paper swallows; then three darker ones that differ in lightness.
 PALETTE = (
@@ -24,7 +23,6 @@ DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 INK, GREY, FAINT = "#1A1A1A", "#6B6B6B", "#D9D9D9"
 # A figure this wide fills half of a page, or all of a phone.
 WIDTH, HEIGHT, WIDE = 5.2, 3.3, 7.6
-MOST_POINTS = 300
 LOG_FROM = 100.0  # the ratio between largest and smallest from which an axis is logarithmic
 
 # The first whose legends know a place outside of the axes.
@@ -119,42 +117,15 @@ def fit_y(axes: Axes, values: Array) -> None:
         axes.set_yscale("log")
 
 
-def means(values: Array, axis: int = 0) -> Array:
-    """Means that skip NaN, and are NaN where there is nothing else."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.asarray(np.nanmean(values, axis=axis))
-
-
-@dataclass
-class Bins:
-    """Cuts a long series into at most MOST_POINTS stretches of equal length, to be drawn as their means."""
-
-    edges: list[int]
-    width: int
-
-    @classmethod
-    def over(cls, count: int) -> "Bins":
-        width = max(1, math.ceil(count / MOST_POINTS))
-        return cls(list(range(0, count, width)), width)
-
-    def means(self, values: Array) -> Array:
-        if self.width == 1:
-            return values
-        return np.array([means(values[begin : begin + self.width]) for begin in self.edges])
-
-    def sums(self, values: Array) -> Array:
-        return np.add.reduceat(values, self.edges) if self.edges else values
-
-    @property
-    def axis_label(self) -> str:
-        return "step" if self.width == 1 else f"step (means over {self.width} steps)"
-
-
 def short(value: float) -> str:
     if not math.isfinite(value):
         return "no number"
     return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def plain(name: str) -> str:
+    """A name out of a file as pictures have to be told it: between two dollars they would look for formulas."""
+    return name.replace("$", r"\$")
 
 
 def capitalised(text: str) -> str:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from flockstep.report.reading import Case, Comparison, number
+from flockstep.report.values import Case, Comparison, number
 
 
 def readable(value: float) -> str:

@@ -6,8 +6,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flockstep.report.reading import Array
-from flockstep.report.style import GREY, PALETTE, Bins, colour, dashes, legend, means, new_figure
+from flockstep.report.series import MOST_POINTS, MovingMeans, means, range_without_outliers
+from flockstep.report.style import GREY, PALETTE, colour, dashes, legend, new_figure
+from flockstep.report.values import Array
 
 FEW = 12
 MOST_FLAGGED = 5
@@ -28,7 +29,7 @@ def notable(values: Array, flagged: list[int]) -> dict[int, str]:
 def draw_few(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
     for worker in range(values.shape[1]):
         label = f"{worker} (flagged)" if worker in flagged else str(worker)
-        width, order = (2.6, 3) if worker in flagged else (1.1, 2)
+        width, order = (2.6, 4) if worker in flagged else (1.3, 3)
         axes.plot(
             *(steps, values[:, worker]),
             color=colour(worker),
@@ -37,6 +38,12 @@ def draw_few(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> Non
             zorder=order,
             label=label,
         )
+
+
+def draw_faint(axes: Axes, steps: Array, values: Array) -> None:
+    """Single steps behind the means of few workers."""
+    for worker in range(values.shape[1]):
+        axes.plot(steps, values[:, worker], color=colour(worker), linewidth=0.6, alpha=0.18, zorder=1)
 
 
 def draw_many(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
@@ -53,13 +60,26 @@ def draw_many(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> No
     axes.add_line(Line2D([], [], color=GREY, linewidth=0.8, alpha=0.6, label=f"the other {len(others)}"))
 
 
-def worker_figure(title: str, y_label: str, steps: Array, values: Array, flagged: list[int]) -> tuple[Figure, Axes]:
-    bins = Bins.over(len(steps))
+def worker_figure(
+    title: str, y_label: str, steps: Array, values: Array, flagged: list[int], without_outliers: bool = False
+) -> tuple[Figure, Axes]:
+    """`without_outliers`: a few values far from all others may lie beyond the axis, which then says so."""
+    calm = MovingMeans.over(len(steps))
     figure = new_figure(height=3.6)
     axes = figure.subplots()
     flagged = [worker for worker in flagged if worker < values.shape[1]]
-    draw = draw_few if values.shape[1] <= FEW else draw_many
-    draw(axes, bins.means(steps), bins.means(values), flagged)
-    axes.set(title=title, xlabel=bins.axis_label, ylabel=y_label)
+    few = values.shape[1] <= FEW
+    lines = drawn = calm.of(values)
+    if few and calm.window > 1 and len(steps) <= MOST_POINTS:
+        draw_faint(axes, steps, values)
+        drawn = values
+    draw = draw_few if few else draw_many
+    draw(axes, steps[calm.centres], lines, flagged)
+    axes.set(title=title, xlabel=calm.axis_label, ylabel=y_label)
+    if without_outliers and (limits := range_without_outliers(values, drawn)):
+        low, high, beyond = limits
+        margin = 0.05 * (high - low)
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_ylabel(f"{y_label} ({beyond} of {np.isfinite(drawn).sum()} cut off)")
     legend(figure, axes, "worker")
     return figure, axes

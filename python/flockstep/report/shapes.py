@@ -1,0 +1,161 @@
+"""What the JSON files have to look like. A shape looks at a value and raises Misshapen, which says where it is wrong.
+
+Nothing is converted here. Keys that no shape names are let pass: a newer command may write more.
+"""
+
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LARGEST_COUNT = 2**63 - 1  # what the command's integers can hold
+
+Shape = Callable[[Any, str], None]
+
+
+class Misshapen(ValueError):
+    def __init__(self, where: str, trouble: str) -> None:
+        super().__init__(f"{where or 'it'} {trouble}")
+
+
+def _expect(holds: bool, where: str, what: str, value: Any) -> None:
+    if not holds:
+        raise Misshapen(where, f"should be {what}, not {reprlib.repr(value)}")
+
+
+def amount(value: Any, where: str) -> None:
+    holds = isinstance(value, int | float) and not isinstance(value, bool)
+    if holds and isinstance(value, int):  # a float of JSON is at worst infinite; a whole number may be longer than any
+        holds = abs(value) <= LARGEST_COUNT
+    _expect(holds, where, "a number", value)
+
+
+def figure(value: Any, where: str) -> None:
+    """A number, or the null that stands for one that is not finite."""
+    if value is not None:
+        amount(value, where)
+
+
+def count(value: Any, where: str) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT
+    _expect(whole, where, "a whole number from 0 on", value)
+
+
+def text(value: Any, where: str) -> None:
+    # JSON can write halves of characters, which no page can hold.
+    _expect(isinstance(value, str) and value.encode(errors="replace").decode() == value, where, "a text", value)
+
+
+def truth(value: Any, where: str) -> None:
+    _expect(isinstance(value, bool), where, "true or false", value)
+
+
+def scalar(value: Any, where: str) -> None:
+    if isinstance(value, str):
+        text(value, where)
+    else:
+        _expect(isinstance(value, int | float), where, "a text or a number", value)
+
+
+def list_of(shape: Shape, at_least: int = 0) -> Shape:
+    def check(value: Any, where: str) -> None:
+        _expect(isinstance(value, list), where, "a list", value)
+        if len(value) < at_least:
+            raise Misshapen(where, "is empty")
+        for index, each in enumerate(value):
+            shape(each, f"{where}[{index}]")
+
+    return check
+
+
+def map_of(shape: Shape) -> Shape:
+    """Any names, and the same shape behind each."""
+
+    def check(value: Any, where: str) -> None:
+        _expect(isinstance(value, dict), where, "an object", value)
+        for name, each in value.items():
+            text(name, where)
+            shape(each, f"{where}.{name}".lstrip("."))
+
+    return check
+
+
+def object_of(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
+    def check(value: Any, where: str) -> None:
+        _expect(isinstance(value, dict), where, "an object", value)
+        for name, shape in required.items():
+            if name not in value:
+                raise Misshapen(where, f"lacks {name!r}")
+            shape(value[name], f"{where}.{name}".lstrip("."))
+        for name, shape in (optional or {}).items():
+            if name in value:
+                shape(value[name], f"{where}.{name}".lstrip("."))
+
+    return check
+
+
+FINDING = object_of(
+    {"finding": text, "workers": list_of(count), "first_step": count, "last_step": count, "sentence": text},
+    {"evidence": figure},
+)
+PACE = object_of(
+    {},
+    {
+        "compute_s": amount,
+        "random_stragglers": count,
+        "random_delay_s": amount,
+        "fixed_stragglers": list_of(object_of({"worker": count, "delay_s": amount})),
+        "jitter_sigma": amount,
+    },
+)
+
+SUMMARY = object_of(
+    {
+        **dict.fromkeys(("task", "algorithm", "engine", "metric"), text),
+        **dict.fromkeys(("workers", "seed", "steps"), count),
+        "quality": figure,
+    },
+    {
+        **dict.fromkeys(("train_loss", "time_s", "samples_per_s", "wait_share", "bytes_sent_per_step"), figure),
+        **dict.fromkeys(("batch", "requested_steps"), count),
+        **dict.fromkeys(("interrupted", "replicas_equal"), truth),
+        **dict.fromkeys(("task_settings", "algorithm_settings"), map_of(scalar)),
+        "model_hash": text,
+        "guards": map_of(count),
+        "pace": PACE,
+        "findings": list_of(FINDING),
+        "notes": list_of(text),
+    },
+)
+
+# The lines of metrics.jsonl by their kinds. What a step holds per worker is looked at when it becomes an array.
+LINES = {
+    "step": object_of(
+        {"step": count, **dict.fromkeys(("loss", "seconds", "wait_s", "transfer_s"), figure)}, {"event": text}
+    ),
+    "evaluation": object_of(
+        {"step": count, "time_s": figure, "quality": figure, "metric": text}, {"guards": map_of(count)}
+    ),
+    "cosines": object_of({"step": count, "steps": count, "matrix": list_of(list_of(figure))}),
+    "finding": FINDING,
+}
+
+SPREAD = object_of(dict.fromkeys(("mean", "deviation", "median", "min", "max"), figure))
+ROW = object_of(
+    {
+        **dict.fromkeys(("quality", "samples_per_s", "wait_share", "time_s"), SPREAD),
+        **dict.fromkeys(("runs", "diverged"), count),
+        "algorithm": text,
+        "bytes_sent_per_step": figure,
+        "folders": list_of(text),
+        "tried": list_of(object_of({"value": scalar, "quality": SPREAD})),
+    },
+    {"searched": object_of({"name": text, "value": scalar, "edge": truth})},
+)
+CASE = object_of({"workers": count, "batch": count, "statistic": text, "verdict": text, "rows": list_of(ROW, 1)})
+HOW = object_of(
+    {"engine": text, "task": text},
+    {"seeds": count, "first_seed": count, "task_settings": map_of(scalar), "pace": PACE},
+)
+COMPARISON = object_of(
+    {"metric": text, "lower_is_better": truth, "interrupted": truth, "how": HOW, "cases": list_of(CASE)}
+)
