@@ -34,7 +34,9 @@ def test_metrics_tell_coefficients_norms_agreement_and_cosines(tmp_path):
         assert len(line["coefficients"]) == len(line["norms"]) == len(line["agreement"]) == 3
         assert all(-1 <= value <= 1 for value in line["agreement"])
         # Coefficients of directions add up to one.
-        assert sum(c * n for c, n in zip(line["coefficients"], line["norms"], strict=True)) == pytest.approx(1, abs=1e-4)
+        assert sum(c * n for c, n in zip(line["coefficients"], line["norms"], strict=True)) == pytest.approx(
+            1, abs=1e-4
+        )
     matrices = lines_of(out, "cosines")
     assert sum(line["steps"] for line in matrices) == 40
     for line in matrices:
@@ -94,7 +96,9 @@ def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
     for rule in ("adacons", "direction_consensus"):
         out = tmp_path / rule
         run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
-        resumed = run_json("train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume")
+        resumed = run_json(
+            "train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume"
+        )
         assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
 
 

@@ -7,7 +7,10 @@ from conftest import COMMAND, MPIRUN, run
 
 WRONG = [
     (["trian"], "unknown command 'trian' (did you mean train?)"),
-    (["train", "--algorithm", "maen"], "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, "),
+    (
+        ["train", "--algorithm", "maen"],
+        "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, ",
+    ),
     (["train", "--task", "liner"], "unknown task 'liner' (did you mean linear?)"),
     (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
     (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
@@ -25,7 +28,10 @@ WRONG = [
     (["train", "--algorithm", "adacons", "--adacons.beta", "1"], "--adacons.beta takes a number from 0 to below 1"),
     (["train", "--algorithm", "adacons", "--adacons.beta=-0.5"], "--adacons.beta takes a number from 0 to below 1"),
     (["train", "--algorithm", "adacons", "--adacons.eps", "0"], "--adacons.eps takes a number above 0, not '0'"),
-    (["train", "--algorithm", "adacons", "--adacons.granularity", "layer"], "takes model, bucket or tensor, not 'layer'"),
+    (
+        ["train", "--algorithm", "adacons", "--adacons.granularity", "layer"],
+        "takes model, bucket or tensor, not 'layer'",
+    ),
     (["train", "--algorithm", "adacons", "--adacons.wire", "float64"], "takes float32 or bfloat16, not 'float64'"),
     (["bench", "adacons", "--wire", "int8"], "--adacons.wire takes float32 or bfloat16, not 'int8'"),
     (["compare", "--workers", "2,,3"], "--workers takes numbers such as 8 or 8,32, not '2,,3'"),
@@ -41,7 +47,10 @@ WRONG = [
     (["bench", "kernels", "--workers", ","], "--workers takes numbers such as 8"),
     (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
     (["compare", "--algorithms", ","], "nothing to compare"),
-    (["compare", "--algorithms", "mean:period=2"], "unknown option of mean 'period'; there are magnitude, granularity,"),
+    (
+        ["compare", "--algorithms", "mean:period=2"],
+        "unknown option of mean 'period'; there are magnitude, granularity,",
+    ),
     (["compare", "--algorithms", "local_sgd:period"], "should be an option and its value"),
     (["compare", "--algorithms", "mean,local_sgd:period=0"], "--local_sgd.period takes a whole number"),
     (["compare", "--search", "linear.dimension=5"], "needs two or more values"),
