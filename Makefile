@@ -10,7 +10,7 @@ python   := build/venv/bin/python
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: help setup build demo test test-cpp test-python bench format lint asan tsan minimal clean
+.PHONY: help setup build demo test test-cpp test-python bench studies format lint asan tsan minimal clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -22,9 +22,13 @@ build: setup ## configure and compile build/release
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
 
-demo: build ## compare the algorithms on a small problem, 8 workers on this machine, and draw the report
+# Rules on directions get the norm of the mean, so that one learning rate suits all.
+demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
-	$(command) compare --task linear --workers 8 --straggler 2x5ms --seeds 3 --out $$out
+	$(command) compare --task images --workers 8 --straggler 2x5ms --seeds 3 --out $$out \
+	  --algorithms mean,normalized_mean,adacons,direction_consensus,geometric_median,local_sgd \
+	  --normalized_mean.magnitude mean_norm --adacons.magnitude mean_norm \
+	  --direction_consensus.magnitude mean_norm --geometric_median.magnitude mean_norm
 
 test: test-cpp test-python ## run all tests: ctest, then pytest
 
@@ -37,7 +41,11 @@ test-python: build
 bench: build ## measure the targets of docs/benchmarks.md on this machine
 	@$(command) bench kernels --workers 8,16,32
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
-	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench mean; done; fi
+	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; fi
+
+studies: build ## the comparisons and pictures of docs/adacons.md (half an hour on two cores; data=DIR: whole Fashion-MNIST)
+	@$(python) scripts/studies.py linear
+	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)

@@ -14,7 +14,7 @@ namespace {
 
 using math::Need;
 
-// Buckets that travel at a time, each way, where all are ready: enough to overlap copying with adding, few enough for
+// Buckets that travel at a time where all are ready: enough to overlap copying with adding, few enough for
 // their shards to be still in cache when they are swept or added, and for an engine not to serve many at once.
 constexpr std::size_t kWindow = 2;
 
@@ -22,13 +22,14 @@ std::size_t numbers_of(Need need, std::size_t workers) {
   return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
 }
 
-// Results on their way to everybody, few at a time.
+// Results on their way to everybody, at most `most` at a time.
 class Gathering {
  public:
-  Gathering(Exchange& exchange, std::span<float> whole) : exchange_(exchange), whole_(whole) {}
+  Gathering(Exchange& exchange, std::span<float> whole, std::size_t most)
+      : exchange_(exchange), whole_(whole), most_(most) {}
 
   void add(std::size_t bucket) {
-    if (results_.size() == kWindow) wait_for_oldest();
+    if (results_.size() == most_) wait_for_oldest();
     results_.push_back(exchange_.gather(bucket, whole_));
   }
   void wait_for_all() {
@@ -43,6 +44,7 @@ class Gathering {
 
   Exchange& exchange_;
   std::span<float> whole_;
+  std::size_t most_;
   std::deque<Exchange::Result> results_;
 };
 
@@ -208,7 +210,7 @@ void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, T
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
-  Gathering gathering(exchange_, whole);
+  Gathering gathering(exchange_, whole, kWindow);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (i >= swept_) exchange_.wait(arrivals[i]);
     sum(arrivals[i], whole, coefficients);
@@ -233,7 +235,7 @@ void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
   const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kWindow);
   // The places of the first buckets serve all: no bucket is larger than an earlier one.
   std::vector<Arrival> arrivals;
-  Gathering gathering(exchange_, whole);
+  Gathering gathering(exchange_, whole, count);  // waits for arrivals in between hold them back already
   for (std::size_t bucket = 0; bucket < window; ++bucket)
     arrivals.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
