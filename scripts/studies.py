@@ -47,8 +47,11 @@ RATES = "0.025,0.05,0.1,0.2,0.4,0.8"
 
 def compare(out: Path, *arguments: str) -> Path:
     """Runs a comparison unless `out` already holds it."""
-    if not (out / "compare.json").exists():
+    result = out / "compare.json"
+    if not result.exists():
         subprocess.run([COMMAND, "compare", *arguments, "--out", out], check=True, stdout=sys.stderr)
+    elif json.loads(result.read_text())["interrupted"]:
+        sys.exit(f"{out} holds a comparison that was interrupted: delete it")
     return out
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
 from flockstep.report.style import (
@@ -52,6 +53,22 @@ def over_seeds(
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
 
 
+def zoom_past_the_start(axes: Axes, series: list[Array]) -> bool:
+    """Where an untrained model lies far from all that follows, shows what follows. Says whether it does."""
+    everything = np.concatenate(series)
+    later = np.concatenate([values[1:] for values in series])
+    later = later[np.isfinite(later)]
+    if (
+        later.size < 2
+        or later.max() == later.min()
+        or np.nanmax(everything) - np.nanmin(everything) < 2 * np.ptp(later)
+    ):
+        return False
+    margin = 0.05 * np.ptp(later)
+    axes.set_ylim(later.min() - margin, later.max() + margin)
+    return True
+
+
 def _curves(
     comparison: Comparison, case: Case, colours: Colours, x_of: Callable[[Evaluation], float], title: str, x_label: str
 ) -> Picture | None:
@@ -71,10 +88,13 @@ def _curves(
             axes.fill_between(x, low, high, color=colour(place), alpha=faint, linewidth=0)
         drawn += [low, high]
     fit_y(axes, np.concatenate(drawn))
+    cut = axes.get_yscale() == "linear" and zoom_past_the_start(axes, drawn)
     axes.set(
         title=plain(title),
         xlabel=x_label,
-        ylabel=plain(comparison.metric) + (" (lower is better)" if comparison.lower_is_better else ""),
+        ylabel=plain(comparison.metric)
+        + (" (lower is better)" if comparison.lower_is_better else "")
+        + (", without the start" if cut else ""),
     )
     legend(figure, axes)
     names = ", ".join(row.label for row in rows)
