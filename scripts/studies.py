@@ -76,7 +76,7 @@ def linear(out: Path) -> None:
     folder = compare(out / "linear", "--task", "linear", *sizes, "--algorithms", ",".join(LINEAR))
     comparison = read_comparison(folder)
     figure = style.new_figure(height=6.4, width=9.2)
-    panels = figure.subplots(2, 2, sharex=True, sharey=True)
+    panels = figure.subplots(2, 2, sharex=True, sharey="col")
     rows: dict[str, list[str]] = {label: [name] for label, name in LINEAR.items()}
     head = ["rule"]
     for case, axes in zip(comparison.cases, panels.flat, strict=True):

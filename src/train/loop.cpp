@@ -4,7 +4,6 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
@@ -15,6 +14,7 @@
 #include "runtime/one_pass.h"
 #include "runtime/ready_buckets.h"
 #include "train/checkpoint.h"
+#include "train/measurements.h"
 #include "train/metrics_file.h"
 #include "train/telemetry.h"
 #include "train/trace_file.h"
@@ -27,11 +27,6 @@ using base::Time;
 
 constexpr double kForwardShare = 1.0 / 3;  // of slept compute; the rest is backward, bucket by bucket
 
-// What one worker remembers of one step until the next flush. Travels as doubles.
-struct StepRecord {
-  double loss, seconds, waited_s, transferred_s;
-};
-constexpr std::size_t kRecordDoubles = sizeof(StepRecord) / sizeof(double);
 // A request to stop is heard, and what was measured is written, at least this often.
 constexpr std::int64_t kFlushEvery = 250;
 
@@ -57,7 +52,6 @@ class Loop {
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
   bool checkpoint();
-  void average_records();
   void write_step_lines();
   Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
@@ -79,11 +73,7 @@ class Loop {
 
   std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
-  std::vector<StepRecord> records_;
-  // Totals over the whole run, a resumed one included.
-  struct Totals {
-    double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
-  } totals_;
+  Measurements measurements_;
   Summary summary_;
 };
 
@@ -133,17 +123,13 @@ void Loop::resume(const base::Archive& archive, int workers) {
   step_ = archive.get_value<std::int64_t>("step");
   evaluated_ = archive.get_value<std::int64_t>("evaluated");
   summary_.train_loss = archive.get_value<double>("train loss");
-  totals_ = archive.get_value<Totals>("totals");
+  measurements_.restore(archive, context_, workers);
   archive.get("model", model_.span());
   if (context_.rank() == 0) telemetry_.resume(findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
   const std::string remade = algorithm_->restore(archive);
   optimizer_->restore(archive);
   context_.log().info("resumed after step {}", step_);
   if (workers == context_.size()) return;
-  // Everybody has read worker 0's part: what counts for one worker is now shared by others.
-  const double share = static_cast<double>(workers) / context_.size();
-  totals_.samples *= share;
-  totals_.skipped = context_.rank() == 0 ? totals_.skipped * workers : 0;
   summary_.notes.push_back(fmt::format("resumed after step {} with {} workers where there had been {}{}", step_,
                                        context_.size(), workers, remade.empty() ? "" : "; " + remade));
 }
@@ -211,36 +197,21 @@ bool Loop::take_step(std::int64_t step) {
   algorithm_->after_update(step, model_.span());
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
-  records_.push_back({loss, seconds, waited, (context_.transferred() - transferred_before).count()});
-  totals_.seconds += seconds;
-  totals_.waited_s += waited;
-  totals_.samples += static_cast<double>(task_->samples_per_step());
-  totals_.bytes_sent += static_cast<double>(engine.bytes_sent() - sent_before);
-  totals_.skipped += finite ? 0 : 1;
+  measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
+                    task_->samples_per_step(), engine.bytes_sent() - sent_before, !finite);
   return finite;
 }
 
 // A rule that does not look at gradients cannot tell that one was not finite; the result does.
 void Loop::observe(std::int64_t step, const algorithms::GradientReport& report, bool finite) {
   const bool unseen = !finite && report.event == math::Event::none;
-  totals_.unseen_non_finite += unseen ? 1 : 0;
+  if (unseen) measurements_.add_unseen_non_finite();
   if (context_.rank() == 0) telemetry_.observe(step + 1, report, unseen ? math::Event::non_finite : report.event);
 }
 
-// Turns the records of this worker into their means over all workers.
-void Loop::average_records() {
-  if (records_.empty()) return;
-  std::vector<double> sums(records_.size() * kRecordDoubles);
-  std::memcpy(sums.data(), records_.data(), sums.size() * sizeof(double));
-  engines::all_reduce(context_.engine(), sums, context_.deadline());
-  for (double& sum : sums) sum /= context_.size();
-  std::memcpy(records_.data(), sums.data(), sums.size() * sizeof(double));
-  summary_.train_loss = records_.back().loss;
-}
-
 void Loop::write_step_lines() {
-  std::int64_t step = step_ - static_cast<std::int64_t>(records_.size());
-  for (const StepRecord& record : records_) {
+  std::int64_t step = step_ - static_cast<std::int64_t>(measurements_.records().size());
+  for (const StepRecord& record : measurements_.records()) {
     nlohmann::json line{{"kind", "step"},
                         {"step", ++step},
                         {"loss", record.loss},
@@ -254,28 +225,12 @@ void Loop::write_step_lines() {
 }
 
 bool Loop::flush() {
-  const double share = 1.0 / context_.size(), seconds = totals_.seconds;
-  std::vector<double> sums{
-      observer_.stop_requested() ? 1.0 : 0.0,
-      share * seconds,
-      seconds > 0 ? share * totals_.waited_s / seconds : 0,
-      seconds > 0 ? totals_.samples / seconds : 0,
-      step_ > 0 ? share * totals_.bytes_sent / static_cast<double>(step_) : 0,
-      totals_.skipped,
-  };
-  engines::all_reduce(context_.engine(), sums, context_.deadline());
-  summary_.time_s = sums[1];
-  summary_.wait_share = sums[2];
-  summary_.samples_per_s = sums[3];
-  summary_.bytes_sent_per_step = sums[4];
-  summary_.skipped_steps = static_cast<std::int64_t>(sums[5]);
-  average_records();
-  if (writes()) write_step_lines();
-  records_.clear();
-  telemetry_.forget();
   summary_.guards = algorithm_->guards();
-  summary_.guards.non_finite += static_cast<std::int64_t>(totals_.unseen_non_finite);
-  return sums[0] > 0;
+  const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), summary_);
+  if (writes()) write_step_lines();
+  measurements_.forget();
+  telemetry_.forget();
+  return stop;
 }
 
 bool Loop::evaluate() {
@@ -314,7 +269,7 @@ bool Loop::checkpoint() {
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);
   archive.put_value("train loss", summary_.train_loss);
-  archive.put_value("totals", totals_);
+  measurements_.save(archive);
   archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
   archive.put("model", model_.span());
   archive.put_text("findings", findings_json(telemetry_.findings()).dump());

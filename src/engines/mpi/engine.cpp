@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/mpi/exchange.h"
 
 namespace flockstep::engines::mpi {
 namespace {
@@ -21,83 +22,6 @@ constexpr base::Duration kLookUp = 500us;
 constexpr base::Duration kSameVigil = 10ms;
 
 }  // namespace
-
-// The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
-class MpiEngine::Exchange final : public Operation {
- public:
-  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine) {
-    pieces_.reserve(pieces);
-    ++engine_.in_flight_;
-  }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
-  // MPI cannot take back a send, nor reliably a receive: what is left keeps its bytes, for ever.
-  ~Exchange() override {
-    try {
-      if (done()) return;
-    } catch (const Error&) {  // recorded
-    }
-    engine_.record(Error(
-        ErrorCode::deadline,
-        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank()), "mpi"));
-  }
-
-  bool done() override {
-    while (!pieces_.empty()) {
-      int complete = 0;
-      MPI_Status status;
-      const int return_code = MPI_Test(&pieces_.back().request, &complete, &status);
-      const Piece piece = pieces_.back();
-      if (return_code != MPI_SUCCESS || complete) pieces_.pop_back();
-      engine_.require(return_code, "a transfer");
-      if (!complete) return false;
-      if (!piece.is_send) require_length(piece, status);
-    }
-    if (!std::exchange(is_done_, true)) --engine_.in_flight_;
-    return true;
-  }
-
-  void post_receive(MPI_Comm communicator, int peer, Tag tag, Bytes bytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    engine_.require(
-        MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
-        "posting a receive");
-    pieces_.push_back({request, peer, false, static_cast<int>(bytes.size())});
-  }
-
-  void post_send(MPI_Comm communicator, int peer, Tag tag, ConstBytes bytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    engine_.require(
-        MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
-        "posting a send");
-    pieces_.push_back({request, peer, true, static_cast<int>(bytes.size())});
-  }
-
- private:
-  struct Piece {
-    MPI_Request request;
-    int peer;
-    bool is_send;
-    int length;
-  };
-
-  // MPI reports blocks that are too long; one that is too short would leave old numbers behind it.
-  void require_length(const Piece& piece, const MPI_Status& status) {
-    int length = 0;
-    engine_.require(MPI_Get_count(&status, MPI_BYTE, &length), "reading a length");
-    if (length == piece.length) return;
-    engine_.fail(
-        Error(ErrorCode::mismatch,
-              fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
-                          engine_.rank(), piece.length, piece.peer, length),
-              "mpi"));
-  }
-
-  MpiEngine& engine_;
-  std::vector<Piece> pieces_;  // those not known to be done
-  bool is_done_ = false;
-};
 
 class MpiEngine::RealAgent final : public Agent {
  public:
