@@ -66,7 +66,7 @@ class GradientRule final : public Algorithm {
 
   runtime::OnePassOptions pass_options() const { return {options_.wire, options_.granularity, need_}; }
   void aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target);
-  std::vector<double> weights_of_all(double weight);
+  std::vector<double> weights_of_all(OnePass& pass, double weight);
   // What the pass has seen, with the workers that have to be left out marked in every section.
   std::vector<Statistics> observe(OnePass& pass, std::span<float> gradient, const std::vector<double>& weights);
   // Coefficients that do not depend on the gradients; nothing where they do.
@@ -88,14 +88,17 @@ class GradientRule final : public Algorithm {
   GradientReport report_;
 };
 
-std::vector<double> GradientRule::weights_of_all(double weight) {
+// Everybody sees the same weights and throws alike, after what is under way has ended: the next step can begin.
+std::vector<double> GradientRule::weights_of_all(OnePass& pass, double weight) {
   if (!rule_.uses_weights) return std::vector<double>(workers_, 1.0);
   const auto weights = runtime::gather_doubles(context_, {&weight, 1});
-  for (std::size_t i = 0; i < workers_; ++i)
-    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
-      throw Error(
-          ErrorCode::bad_input,
-          fmt::format("worker {} counts {} samples: a weight is a number of samples, 0 or more", i, weights[i]));
+  for (std::size_t i = 0; i < workers_; ++i) {
+    if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
+    if (pass.any_started()) pass.wait_for_all();
+    pass.drop();
+    throw Error(ErrorCode::bad_input,
+                fmt::format("worker {} counts {} samples: a weight is a number of samples, 0 or more", i, weights[i]));
+  }
   return weights;
 }
 
@@ -130,7 +133,7 @@ Decision GradientRule::nothing_to_decide(const std::vector<double>& memory) cons
 }
 
 void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target) {
-  const std::vector<double> weights = weights_of_all(weight);
+  const std::vector<double> weights = weights_of_all(pass, weight);
   ++steps_;
   const auto blind = blindly(weights);
   if (blind && need_ == Need::nothing) {

@@ -61,7 +61,9 @@ class OnePass {
   // per section, the results are scaled to them. Own shards are complete either way.
   void finish(std::span<float> whole, const Coefficients& coefficients, Target target = Target::everywhere,
               const std::vector<Norm>& norms = {});
-  // Forgets what has arrived: the result is known without it. After statistics() only.
+  // Waits for what was started, every bucket of it.
+  void wait_for_all();
+  // Forgets what has arrived: there is no use for it. After statistics() or wait_for_all() only.
   void drop() { arrivals_.clear(); }
 
   // For a span that is ready as a whole and coefficients that are known, one per worker. The fastest way.
@@ -74,7 +76,6 @@ class OnePass {
   using Arrival = Exchange::Arrival;
   class Withdrawal;
 
-  void wait_for_all();
   void sweep_next(std::span<float> whole);
   void sweep(const Arrival& arrival, std::span<float> whole);
   std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);

@@ -299,12 +299,16 @@ TEST(WeightedMean, aWeightThatCountsNothingIsRefusedEverywhere) {
       Member member(context, "weighted_mean", {}, 10);
       std::vector<float> gradient(10);
       try {
+        member.algorithm->bucket_ready(0, gradient);
         member.algorithm->finish_gradient(gradient, member.rank == 1 ? wrong : 1.0);
         ADD_FAILURE() << "nothing was thrown";
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::bad_input);
         EXPECT_EQ(std::string(error.what()).rfind("worker 1 counts", 0), 0u) << error.what();
       }
+      std::ranges::fill(gradient, static_cast<float>(member.rank));
+      member.algorithm->finish_gradient(gradient, 1);  // and the next step goes on
+      EXPECT_EQ(gradient, std::vector<float>(10, 1.0f));
     });
 }
 
