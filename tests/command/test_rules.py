@@ -34,7 +34,9 @@ def test_metrics_tell_coefficients_norms_agreement_and_cosines(tmp_path):
         assert len(line["coefficients"]) == len(line["norms"]) == len(line["agreement"]) == 3
         assert all(-1 <= value <= 1 for value in line["agreement"])
         # Coefficients of directions add up to one.
-        assert sum(c * n for c, n in zip(line["coefficients"], line["norms"], strict=True)) == pytest.approx(1, abs=1e-4)
+        assert sum(c * n for c, n in zip(line["coefficients"], line["norms"], strict=True)) == pytest.approx(
+            1, abs=1e-4
+        )
     matrices = lines_of(out, "cosines")
     assert sum(line["steps"] for line in matrices) == 40
     for line in matrices:
@@ -94,7 +96,9 @@ def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
     for rule in ("adacons", "direction_consensus"):
         out = tmp_path / rule
         run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
-        resumed = run_json("train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume")
+        resumed = run_json(
+            "train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume"
+        )
         assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
 
 
@@ -102,6 +106,7 @@ FAULTS = {
     "2:scale:-5": "worker 2 points against the others",
     "3:zeros": "worker 3 sends zeros",
     "1:scale:40": "worker 1's gradient is",
+    "2:noise:10": "worker 2's gradient is",
     "3:copies:1": "workers 1 and 3 sent the same gradient for 60 steps: are they reading the same data?",
     "2:nan:7": "worker 2 sent numbers that are not finite in 1 step",
 }
@@ -127,6 +132,21 @@ def test_healthy_workers_are_left_in_peace(task):
         for more in ([], ["--images.shards", "classes"] if task == "images" else ["--batch", 8]):
             result = run_json("train", "--task", task, "--algorithm", rule, "--steps", 300, *more)
             assert result["findings"] == []
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 16])
+def test_healthy_workers_that_see_their_own_classes_are_left_in_peace(workers):
+    for rule in ("mean", "direction_consensus"):
+        for more in ([], ["--images.hidden", 2], ["--batch", 2 * workers]):
+            train = ["train", "--task", "images", "--images.shards", "classes", "--workers", workers, "--steps", 300]
+            assert run_json(*train, "--algorithm", rule, f"--{rule}.watch=always", *more)["findings"] == []
+
+
+@pytest.mark.parametrize("rule", ["mean", "adacons", "direction_consensus"])
+def test_a_wrong_sign_is_found_among_eight_samples_a_worker(rule):
+    train = ["train", "--task", "images", "--workers", 8, "--batch", 64, "--steps", 300, "--faulty", "3:scale:-1"]
+    (finding,) = run_json(*train, "--algorithm", rule, f"--{rule}.watch=always")["findings"]
+    assert finding["sentence"].startswith("worker 3 points against the others")
 
 
 def test_guards_are_counted_and_shown(tmp_path):
