@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -41,6 +42,16 @@ double cosine(const Statistics& statistics, std::size_t i, std::size_t j) {
   return statistics.at(i, j) / (std::sqrt(statistics.q[i]) * std::sqrt(statistics.q[j]));
 }
 
+double log_norm(const Statistics& statistics, std::size_t i) { return std::log(statistics.q[i]) / 2; }
+
+// What the others stand for: the second largest, as healthy ones with data of their own lie far apart and two that are
+// broken must not hide each other; of fewer than three, the middle.
+double upper(std::vector<double> levels) {
+  if (levels.size() < 3) return median(std::move(levels));
+  std::nth_element(levels.begin(), levels.begin() + 1, levels.end(), std::greater<>());
+  return levels[1];
+}
+
 bool are_equal(const Statistics& statistics, std::size_t i, std::size_t j) {
   const double x = std::sqrt(statistics.q[i]), y = std::sqrt(statistics.q[j]);
   return cosine(statistics, i, j) >= Watch::kSameCosine && std::min(x, y) >= Watch::kSameCosine * std::max(x, y);
@@ -64,17 +75,22 @@ void Watch::Run::count(bool holds, std::int64_t step) {
   if (holds && length++ == 0) first_step = step;
 }
 
-void Watch::Window::add(double value) { values[static_cast<std::size_t>(count++ % kSteps)] = value; }
+void Watch::Window::add(std::int64_t step, double value) {
+  if (full()) values_.pop_front();
+  values_.push_back({step, value});
+}
 
 double Watch::Window::mean() const {
-  const auto filled = std::min(count, kSteps);
-  return std::accumulate(values.begin(), values.begin() + filled, 0.0) / static_cast<double>(filled);
+  double sum = 0;
+  for (const Value& value : values_) sum += value.value;
+  return sum / static_cast<double>(values_.size());
 }
 
 double Watch::Window::standard_error() const {
+  const double center = mean(), count = static_cast<double>(values_.size());
   double squares = 0;
-  for (const double value : values) squares += (value - mean()) * (value - mean());
-  return std::sqrt(squares / static_cast<double>(kSteps * (kSteps - 1)));
+  for (const Value& value : values_) squares += (value.value - center) * (value.value - center);
+  return std::sqrt(squares / (count * (count - 1)));
 }
 
 std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statistics) {
@@ -86,16 +102,18 @@ std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statist
     equal_.assign(packed_size(statistics.workers()), {});
   }
   const std::vector<std::size_t> living = with_direction(statistics);
-  watch_numbers(step, statistics, living);
+  std::vector<std::size_t> learning = living;  // what is left of a gradient when its data are fitted is rounding
+  std::erase_if(learning, [&](std::size_t i) { return log_norm(statistics, i) < workers_[i].own + std::log(kFitted); });
+  watch_numbers(step, statistics, learning);
   watch_norms(step, statistics, living);
   if (statistics.has_matrix()) {
-    watch_directions(step, statistics, living);
+    watch_directions(step, statistics, learning);
     watch_equality(step, statistics, living);
   }
   return std::exchange(raised_, {});
 }
 
-void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living) {
+void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
     const int rank = static_cast<int>(i);
@@ -109,9 +127,9 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
             fmt::format("worker {} sent numbers that are not finite in {} step{}", i, steps, steps == 1 ? "" : "s"));
     }
 
-    // When everybody sends zeros nobody is to blame, and nothing is learnt of this worker.
+    // When nobody sends more than zeros or rounding nobody is to blame, and nothing is learnt of this worker.
     const bool sends_zeros = has_samples && square == 0;
-    if (!sends_zeros || !living.empty()) worker.zeros.count(sends_zeros, step);
+    if (!sends_zeros || !learning.empty()) worker.zeros.count(sends_zeros, step);
     if (sends_zeros && worker.zeros.length >= kSteps) {
       const std::int64_t steps = worker.zeros.length;
       raise(FindingKind::zeros, {rank}, worker.zeros.first_step, static_cast<double>(steps),
@@ -120,60 +138,82 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
   }
 }
 
+// By logarithms, so that a few spikes do not make a mean.
 void Watch::watch_norms(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living) {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
+  for (const std::size_t i : living) workers_[i].log_norms.add(step, log_norm(statistics, i));
+  for (const std::size_t i : living) {
     Worker& worker = workers_[i];
-    std::vector<double> others;  // without itself: of two workers, it would make half of the median
-    for (const std::size_t j : living)
-      if (j != i) others.push_back(std::sqrt(statistics.q[j]));
-    const bool compares = !others.empty() && std::find(living.begin(), living.end(), i) != living.end();
-    const double ratio = compares ? std::sqrt(statistics.q[i]) / median(std::move(others)) : 0;
-    worker.exploding.count(ratio >= kExplodingRatio, step);
-    worker.log_ratios = worker.exploding.length == 0 ? 0 : worker.log_ratios + std::log(ratio);
-    if (worker.exploding.length < kSteps) continue;
-    const std::int64_t steps = worker.exploding.length;
-    const double typical = std::exp(worker.log_ratios / static_cast<double>(steps));
-    raise(FindingKind::exploding, {static_cast<int>(i)}, worker.exploding.first_step, typical,
-          fmt::format("worker {}'s gradient is {} times the {} ({} steps on end)", i, as_factor(typical),
-                      workers_.size() == 2 ? "other one's" : "median", steps));
+    std::vector<double> now, means;  // of the others: with itself, of two workers, it would make half of the median
+    for (const std::size_t j : living) {
+      if (j == i) continue;
+      now.push_back(log_norm(statistics, j));
+      if (workers_[j].log_norms.full()) means.push_back(workers_[j].log_norms.mean());
+    }
+    if (now.empty()) continue;
+    worker.log_ratios.add(step, log_norm(statistics, i) - median(std::move(now)));
+    if (!worker.log_norms.full() || means.empty()) continue;
+    worker.others = std::max(worker.others, upper(std::move(means)));
+    if (worker.levels.full() && !worker.exploding) worker.own = std::max(worker.own, worker.levels.oldest());
+    worker.levels.add(step, worker.log_norms.mean());
+    if (worker.log_ratios.full()) raise_exploding(i);
   }
+}
+
+// Where the others have fitted their data and this worker has not, it is large beside them and not broken.
+void Watch::raise_exploding(std::size_t i) {
+  Worker& worker = workers_[i];
+  if (worker.log_norms.mean() - std::max(worker.others, worker.own) < std::log(kExplodingRatio)) return;
+  const double mean = worker.log_ratios.mean(), ratio = std::exp(mean);
+  if (ratio < kExplodingRatio || mean < kErrors * worker.log_ratios.standard_error()) return;
+  worker.exploding = true;
+  raise(FindingKind::exploding, {static_cast<int>(i)}, worker.log_ratios.first_step(), ratio,
+        fmt::format("worker {}'s gradient is {} times the {} (over {} steps)", i, as_factor(ratio),
+                    workers_.size() == 2 ? "other one's" : "median", kSteps));
 }
 
 // By unit directions, so that a huge worker cannot define the flock.
-void Watch::watch_directions(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living) {
-  if (living.size() < 2) return;
-  for (const std::size_t i : living) {
-    double sum = 0;
-    for (const std::size_t j : living)
-      if (j != i) sum += cosine(statistics, i, j);
-    workers_[i].cosines.add(sum / static_cast<double>(living.size() - 1));
+void Watch::watch_directions(std::int64_t step, const Statistics& statistics,
+                             const std::vector<std::size_t>& learning) {
+  if (learning.size() < (workers_.size() == 2 ? 2 : 3)) return;
+  std::vector<double> rows;  // of each, the sum of its cosines with the others
+  for (const std::size_t i : learning) {
+    rows.push_back(0);
+    for (const std::size_t j : learning)
+      if (j != i) rows.back() += cosine(statistics, i, j);
   }
-  for (const std::size_t i : living) {
-    Worker& worker = workers_[i];
-    const double mean = worker.cosines.mean();
-    worker.against.count(mean < kAgainstCosine, step);
-    if (worker.against.length < kSteps) continue;
-    // Cosines of a model of few numbers are far from zero by chance: the mean must also stand out of their spread.
-    if (mean > -kAgainstErrors * worker.cosines.standard_error()) continue;
-    const std::string evidence = fmt::format("(mean cosine {:.2f} over {} steps)", mean, kSteps);
-    if (workers_.size() == 2) {  // of two, nobody can say which is wrong
-      if (i == 0)
-        raise(FindingKind::against, {0, 1}, worker.against.first_step, mean,
-              fmt::format("workers 0 and 1 point against each other {}", evidence));
-    } else if (stands_out(i)) {
-      raise(FindingKind::against, {static_cast<int>(i)}, worker.against.first_step, mean,
-            fmt::format("worker {} points against the others {}", i, evidence));
-    }
+  const double all = std::accumulate(rows.begin(), rows.end(), 0.0), others = static_cast<double>(learning.size() - 1);
+  for (std::size_t k = 0; k < learning.size(); ++k) {
+    Worker& worker = workers_[learning[k]];
+    worker.cosines.add(step, rows[k] / others);
+    if (others > 1) worker.agreement.add(step, (all - 2 * rows[k]) / (others * (others - 1)));
   }
+  if (workers_.size() == 2) return raise_opposed(workers_.front().cosines);
+  for (const std::size_t i : learning) raise_against(i);
 }
 
-// Near an optimum the workers' gradients cancel, and everybody has a negative cosine with the rest: that is no fault of
-// one of them.
-bool Watch::stands_out(std::size_t worker) const {
-  std::vector<double> others;
-  for (std::size_t j = 0; j < workers_.size(); ++j)
-    if (j != worker && workers_[j].cosines.count > 0) others.push_back(workers_[j].cosines.mean());
-  return !others.empty() && workers_[worker].cosines.mean() < median(std::move(others)) + kAgainstCosine;
+// Of two, nobody can say which is wrong.
+void Watch::raise_opposed(const Window& cosines) {
+  if (!cosines.full()) return;
+  const double mean = cosines.mean();
+  if (mean > kOpposed || mean > -kErrors * cosines.standard_error()) return;
+  raise(FindingKind::against, {0, 1}, cosines.first_step(), mean,
+        fmt::format(
+            "workers 0 and 1 point against each other (mean cosine {:.2f} over {} steps): has one the wrong sign?",
+            mean, kAgainstSteps));
+}
+
+// Workers with different data, or near an optimum, have negative cosines with the rest and are not broken: a wrong sign
+// shows against a direction that the others share.
+void Watch::raise_against(std::size_t worker) {
+  const Window& cosines = workers_[worker].cosines;
+  if (!cosines.full()) return;
+  const double mean = cosines.mean(), agreement = workers_[worker].agreement.mean();
+  if (agreement < kAgreement || mean > kAgainstPart * agreement) return;
+  // Cosines of a model of few numbers are far from zero by chance.
+  if (mean > -kErrors * cosines.standard_error()) return;
+  raise(FindingKind::against, {static_cast<int>(worker)}, cosines.first_step(), mean,
+        fmt::format("worker {} points against the others (mean cosine {:.2f} over {} steps)", worker, mean,
+                    kAgainstSteps));
 }
 
 void Watch::watch_equality(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living) {

@@ -1,6 +1,11 @@
-// Looks at the statistics of step after step and says in words which worker is broken. A finding is raised only after
-// its evidence has held for kSteps steps on end, with thresholds that healthy training does not come near; numbers that
-// are not finite are raised at once.
+// Looks at the statistics of step after step and says in words which worker is broken. A finding is raised only when
+// its evidence has held for kSteps steps on end, or in the mean over a window of steps and well clear of their spread,
+// with thresholds that healthy training does not come near; numbers that are not finite are raised at once.
+//
+// Healthy workers whose data differ may disagree, and some have fitted theirs when others have not. Hence a worker is
+// against the others only where these agree among themselves, and exploding only beyond what the others have ever been
+// and what it has been itself until lately. What this misses: a wrong sign among workers that do not agree anyway, and
+// a gradient that becomes too large, but not by much, when all gradients have long been small.
 //
 // A worker of weight zero in a step had no samples: it is not looked at in that step.
 #pragma once
@@ -8,6 +13,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,16 +35,24 @@ struct Finding {
   std::vector<int> workers;            // ascending
   std::int64_t first_step, last_step;  // of the evidence
   double evidence;                     // the cosine, the mean cosine, the ratio of norms or the number of steps
-  std::string sentence;                // "worker 2 points against the others (mean cosine -0.87 over 20 steps)"
+  std::string sentence;                // "worker 2 points against the others (mean cosine -0.87 over 40 steps)"
 };
 
 class Watch {
  public:
   static constexpr std::int64_t kSteps = 20;
   static constexpr double kSameCosine = 1 - 1e-5;  // and norms as close
-  static constexpr double kAgainstCosine = -0.1;   // mean cosine with the others, averaged over kSteps steps
-  static constexpr double kAgainstErrors = 8;      // and as many standard errors below zero, for models of few numbers
-  static constexpr double kExplodingRatio = 10;    // of a worker's norm to the median of the others'
+  static constexpr double kErrors = 5;             // means of windows stand so many standard errors clear of chance
+
+  static constexpr std::int64_t kAgainstSteps = 40;  // at eight samples a worker, 20 do not tell a cosine from chance
+  static constexpr double kAgreement = 0.07;         // mean cosine among the others: less is no common direction
+  static constexpr double kAgainstPart = -0.75;      // of that: mean cosine with the others (a wrong sign has -1)
+  static constexpr double kOpposed = -0.65;          // mean cosine of two workers, where nobody else can be asked
+
+  static constexpr double kFitted = 1e-3;  // of its own norm once: less is rounding, which has no direction
+
+  static constexpr double kExplodingRatio = 6;      // of its norm to the most that the others' or its own has been
+  static constexpr std::int64_t kGrowthSteps = 40;  // ago and more: who grows slower than that is only left behind
 
   // Steps must come in order. Without the matrix only norms are looked at. Another number of workers starts the
   // evidence anew. Returns what this step raised: new findings, and groups of equal workers that grew.
@@ -51,26 +67,44 @@ class Watch {
     std::int64_t length = 0, first_step = 0;
     void count(bool holds, std::int64_t step);
   };
-  // The last kSteps values.
-  struct Window {
-    std::array<double, kSteps> values{};
-    std::int64_t count = 0;  // of all so far
-    void add(double value);
+  // The last `size` values, with the steps they came from.
+  class Window {
+   public:
+    explicit Window(std::int64_t size) : size_(size) {}
+    void add(std::int64_t step, double value);
+    bool full() const { return std::ssize(values_) == size_; }
+    std::int64_t first_step() const { return values_.front().step; }
+    double oldest() const { return values_.front().value; }
     double mean() const;
-    double standard_error() const;  // of the mean; needs kSteps values
+    double standard_error() const;  // of the mean; of at least two values
+
+   private:
+    struct Value {
+      std::int64_t step;
+      double value;
+    };
+    std::int64_t size_;
+    std::deque<Value> values_;
   };
+  static constexpr double kLowest = -std::numeric_limits<double>::infinity();
   struct Worker {
-    Run non_finite, zeros, exploding, against;
-    double log_ratios = 0;  // their sum over the run of `exploding`
-    Window cosines;         // the mean one with the others, step by step
+    Run non_finite, zeros;
+    Window log_norms{kSteps}, log_ratios{kSteps};  // the latter to the others' median
+    Window levels{kGrowthSteps};                   // means of log_norms
+    double own = kLowest, others = kLowest;        // highest level: its own, kGrowthSteps ago, and the others'
+    bool exploding = false;                        // raised: from then on what it sends is no measure of itself
+    Window cosines{kAgainstSteps};                 // the mean one with the others, step by step
+    Window agreement{kAgainstSteps};               // the mean cosine among the others, without this one
   };
 
-  void watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
+  void watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning);
   void watch_norms(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
-  void watch_directions(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
+  void watch_directions(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning);
   void watch_equality(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
   void raise_groups(const Statistics& statistics);
-  bool stands_out(std::size_t worker) const;
+  void raise_exploding(std::size_t worker);
+  void raise_opposed(const Window& cosines);
+  void raise_against(std::size_t worker);
   void raise(FindingKind kind, std::vector<int> workers, std::int64_t first_step, double evidence,
              std::string sentence);
 

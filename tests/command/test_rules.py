@@ -106,6 +106,7 @@ FAULTS = {
     "2:scale:-5": "worker 2 points against the others",
     "3:zeros": "worker 3 sends zeros",
     "1:scale:40": "worker 1's gradient is",
+    "2:noise:10": "worker 2's gradient is",
     "3:copies:1": "workers 1 and 3 sent the same gradient for 60 steps: are they reading the same data?",
     "2:nan:7": "worker 2 sent numbers that are not finite in 1 step",
 }
@@ -145,6 +146,21 @@ def test_findings_outlive_a_resume(tmp_path):
     first = run_json("train", *kept, "--steps", 40, "--out", tmp_path / "run")
     again = run_json("train", *kept, "--steps", 50, "--out", tmp_path / "run", "--resume")
     assert [finding["sentence"] for finding in again["findings"]] == [f["sentence"] for f in first["findings"]]
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 16])
+def test_healthy_workers_that_see_their_own_classes_are_left_in_peace(workers):
+    for rule in ("mean", "direction_consensus"):
+        for more in ([], ["--images.hidden", 2], ["--batch", 2 * workers]):
+            train = ["train", "--task", "images", "--images.shards", "classes", "--workers", workers, "--steps", 300]
+            assert run_json(*train, "--algorithm", rule, f"--{rule}.watch=always", *more)["findings"] == []
+
+
+@pytest.mark.parametrize("rule", ["mean", "adacons", "direction_consensus"])
+def test_a_wrong_sign_is_found_among_eight_samples_a_worker(rule):
+    train = ["train", "--task", "images", "--workers", 8, "--batch", 64, "--steps", 300, "--faulty", "3:scale:-1"]
+    (finding,) = run_json(*train, "--algorithm", rule, f"--{rule}.watch=always")["findings"]
+    assert finding["sentence"].startswith("worker 3 points against the others")
 
 
 def test_guards_are_counted_and_shown(tmp_path):

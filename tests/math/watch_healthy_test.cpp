@@ -61,6 +61,84 @@ TEST(WatchHealthy, aWorkerWithALargerGradientThroughoutIsNotExploding) {
   }
 }
 
+// Data of their own make some workers' gradients many times those of the rest.
+TEST(WatchHealthy, theLargestOfWorkersThatLieFarApartIsNotExploding) {
+  Watch watch;
+  for (std::uint32_t step = 0; step < 500; ++step) {
+    Gradients gradients = drawn({8, 3, step, 50, 0.5});
+    for (const auto& [worker, factor] : {std::pair(1, 3.5), std::pair(5, 6.0), std::pair(6, 9.0)})
+      gradients[worker] = oracle::scaled(factor, std::move(gradients[worker]));
+    watch.observe(step, statistics_of(gradients));
+  }
+  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
+}
+
+// One worker has data of its own, which the others have fitted while it has not; what they learn makes it worse.
+TEST(WatchHealthy, aWorkerThatIsLeftBehindIsNotExploding) {
+  for (const std::size_t workers : {2u, 3u, 8u}) {
+    Watch watch;
+    for (std::uint32_t step = 0; step < 1000; ++step) {
+      Gradients gradients = drawn({workers, 3, step, 50, 0.5});
+      for (std::size_t i = 1; i < workers; ++i)
+        gradients[i] = oracle::scaled(std::exp(-0.02 * step), std::move(gradients[i]));
+      gradients[0] = oracle::scaled(std::exp(0.003 * step), std::move(gradients[0]));
+      watch.observe(step, statistics_of(gradients));
+    }
+    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
+  }
+}
+
+// Where all data are fitted exactly some workers round to zero before others do.
+TEST(WatchHealthy, zerosAmongRoundingErrorsBlameNobody) {
+  Watch watch;
+  for (std::uint32_t step = 0; step < 500; ++step) {
+    Gradients gradients = drawn({4, 3, step, 50, 0.5});
+    for (Vector& gradient : gradients) gradient = oracle::scaled(std::exp(-0.05 * step), std::move(gradient));
+    if (step > 300) gradients[1].assign(50, 0.0);
+    watch.observe(step, statistics_of(gradients));
+  }
+  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
+}
+
+// Training that comes apart throws each worker in turn.
+TEST(WatchHealthy, spikesAreNotExploding) {
+  for (const std::size_t workers : {2u, 3u, 8u}) {
+    Watch watch;
+    for (std::uint32_t step = 0; step < 1000; ++step) {
+      Gradients gradients = drawn({workers, 3, step, 50, 0.5});
+      Vector& thrown = gradients[step / 8 % workers];
+      if (step / 8 % 2 == 0) thrown = oracle::scaled(std::pow(10, step % 8), std::move(thrown));
+      watch.observe(step, statistics_of(gradients));
+    }
+    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
+  }
+}
+
+// Each worker has classes of its own, and what is good for one is bad for the next.
+TEST(WatchHealthy, aWorkerAgainstOthersThatDoNotAgreeIsNotBroken) {
+  for (const std::size_t workers : {3u, 4u, 8u, 16u}) {
+    Watch watch;
+    for (std::uint32_t step = 0; step < 500; ++step) {
+      Gradients gradients = drawn({workers, 3, step, 200, 0});
+      const Vector others =
+          oracle::added(oracle::scaled(-static_cast<double>(workers), oracle::mean(gradients)), gradients[1]);
+      gradients[1] = others;
+      watch.observe(step, statistics_of(gradients));
+    }
+    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
+  }
+}
+
+TEST(WatchHealthy, twoWorkersWithClassesOfTheirOwnAreNotOpposed) {
+  Watch watch;
+  for (std::uint32_t step = 0; step < 1000; ++step) {
+    Gradients gradients = drawn({2, 3, step, 200, 0});
+    gradients[1] = oracle::added(std::move(gradients[1]), oracle::scaled(-0.37, gradients[0]));  // a cosine of -0.35
+    watch.observe(step, statistics_of(gradients));
+  }
+  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
+}
+
 // At an optimum of unequal data the gradients cancel: all cosines are negative and nobody is broken.
 TEST(WatchHealthy, gradientsThatCancelBlameNobody) {
   for (const std::size_t workers : {3u, 4u, 8u, 16u}) {
