@@ -137,7 +137,7 @@ def disagreement(out: Path, data: str) -> None:
         axes.errorbar(places, mean, yerr=bars, fmt="o", ms=5, lw=1.2, color=style.colour(index), label=rule)
         for place, value in zip(places, mean, strict=True):
             if value < LEAST_SHOWN:
-                axes.annotate(f"{value:.2f}", (place, LEAST_SHOWN), ha="center", color=style.colour(index), fontsize=8)
+                axes.annotate(f"{value:.2f}", (place, LEAST_SHOWN + 0.002), ha="center", color=style.colour(index))
     axes.set_ylim(LEAST_SHOWN, 0.88)
     axes.set_xticks(range(len(SCENARIOS)), [textwrap.fill(title, 16) for title, _ in SCENARIOS.values()])
     axes.set_ylabel("test accuracy")
