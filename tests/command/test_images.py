@@ -43,7 +43,9 @@ def test_the_shipped_files_are_small_and_are_what_is_built_in():
 def test_compare_takes_data_and_faults_and_hands_them_to_its_children(needs):
     needs("sim")
     compared = ["compare", *SHORT[1:], "--algorithms", "mean", "--data", SHIPPED, "--faulty", "3:scale:-5"]
-    here, there = (run_json(*compared, "--engine", engine)["rows"][0]["quality"] for engine in ("threads", "sim"))
+    here, there = (
+        run_json(*compared, "--engine", engine)["cases"][0]["rows"][0]["quality"] for engine in ("threads", "sim")
+    )
     assert here == there
     assert here["mean"] < run_json(*SHORT)["quality"]
 
@@ -79,7 +81,7 @@ def test_files_that_cannot_be_trusted_fail_the_run_in_one_sentence(tmp_path, nee
 
 WRONG = [
     (["--task", "linear", "--data", "/"], "the task linear makes its own data"),
-    (["--task", "images", "--images.shards", "clases"], "did you mean classes?"),
+    (["--task", "images", "--images.shards", "clases"], "takes iid or classes, not 'clases'"),
     (["--task", "images", "--images.random_labels", "5"], "takes a whole number from 0 to 4, not '5'"),
     (["--task", "images", "--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample"),
     (["--faulty", "4:zeros"], "--faulty names worker 4, but workers are 0 to 3"),
