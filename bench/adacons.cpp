@@ -261,7 +261,7 @@ AdaConsBench run_adacons_bench(const AdaConsBenchOptions& options) {
   const engines::Backend& backend = engines::find_backend(options.engine);
   if (options.engine == "sim")
     throw Error(ErrorCode::bad_input, "a benchmark takes real time, and sim has none: use --engine threads or mpi");
-  algorithms::find_algorithm("adacons").check({{"wire", options.wire}});
+  algorithms::find_algorithm("adacons").check({{"wire", options.wire}}, 1);
   std::mutex mutex;
   std::optional<AdaConsBench> result;
   backend.run(options.launch, [&](engines::Engine& engine) {

@@ -1,6 +1,6 @@
 // An algorithm is a pair of hooks around the local optimizer, on one worker:
 //
-//   backward -> [bucket_ready, finish_gradient] -> local optimizer -> [after_update]
+//   begin -> { backward -> [bucket_ready, finish_gradient] -> local optimizer -> [after_update] } -> drain, consolidate
 //
 // It sees flat spans and an engine, and nothing of models, optimizers or torch.
 #pragma once
@@ -21,6 +21,9 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
+  // Before the first step that is taken here: `step` counts the local updates so far, `model` is the same everywhere.
+  virtual void begin(std::int64_t /*step*/, std::span<const float> /*model*/) {}
+
   // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
   // Where the whole gradient is there at once, finish_gradient alone will do. `weight` is how much this worker's
   // gradient counts: the number of samples behind it.
@@ -36,11 +39,17 @@ class Algorithm {
 
   // Whether all workers hold the same model after every step, to the last bit.
   virtual bool replicas_are_equal() const = 0;
-  // A blocking average that makes all replicas equal: at the end of a run. Nothing where they always are.
+  // The end of a run, before consolidate: gradients that were still under way. True when `gradient` was filled and asks
+  // for one more local update.
+  virtual bool drain(std::span<float> /*gradient*/) { return false; }
+  // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
+  // always are. Steps may follow.
   virtual void consolidate(std::span<float> /*model*/) {}
 
   // What the last step told about the workers, the same on all of them; null where nobody looks at gradients.
   virtual const GradientReport* report() const { return nullptr; }
+  // How this worker's models met those of others so far; null where they meet in lockstep.
+  virtual const MeetingReport* meetings() const { return nullptr; }
   virtual GuardCounts guards() const { return {}; }
 
   // What a resumed run needs beyond the model. Restoring returns what had to be re-made for another number of workers,
@@ -53,6 +62,7 @@ struct AlgorithmInputs {
   runtime::Context& context;
   const runtime::Layout& layout;
   const base::Settings& settings;
+  std::uint64_t seed = 1;  // of whatever is drawn, the same on every worker
 };
 
 }  // namespace flockstep::algorithms

@@ -51,7 +51,7 @@ AlgorithmRow local_sgd_row() {
       .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
         return std::make_unique<LocalSgd>(inputs);
       },
-      .check = [](const base::Settings& settings) { local_sgd_options(settings); },
+      .check = [](const base::Settings& settings, int) { local_sgd_options(settings); },
   };
 }
 

@@ -18,7 +18,8 @@ struct AlgorithmRow {
   double (*bytes_per_step)(int workers, double parameters, const base::Settings& settings);
   std::span<const base::OptionSpec> options;
   std::unique_ptr<Algorithm> (*make)(const AlgorithmInputs& inputs);
-  void (*check)(const base::Settings& settings);  // throws Error{bad_input} without an engine at hand
+  // Throws Error{bad_input}, without an engine at hand; `workers` is the largest int where it is not known yet.
+  void (*check)(const base::Settings& settings, int workers);
 };
 
 std::span<const AlgorithmRow> algorithms();

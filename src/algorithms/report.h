@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "math/aggregate.h"
 
@@ -13,6 +14,17 @@ struct GradientReport {
   std::vector<double> coefficients;
   // Of the whole gradient, whatever the granularity. Without K, or without anything, where that was not swept.
   math::Statistics statistics;
+};
+
+// What one worker counts, since the start, where models are averaged without waiting for everybody.
+struct MeetingReport {
+  std::int64_t fresh = 0;         // steps whose model was in the average it was merged with
+  std::int64_t stale = 0;         // ... was not: the average had been taken without it
+  std::int64_t alone = 0;         // steps with no new average to merge with
+  std::int64_t synchronised = 0;  // steps that waited for everybody
+  // staleness[k]: contributions that were k iterations old when a round took them.
+  std::vector<std::int64_t> staleness;
+  double round_s = 0;  // rounds under way, from the contribution to the result, added up
 };
 
 // How often each guard fired, in steps.

@@ -28,7 +28,7 @@ AlgorithmRow gradient_row(std::string_view name, std::string_view description, s
           },
       .options = options,
       .make = [](const AlgorithmInputs& inputs) { return make_gradient_rule(inputs, Choose(inputs.settings)); },
-      .check = [](const base::Settings& settings) { Choose(settings); },
+      .check = [](const base::Settings& settings, int) { Choose(settings); },
   };
 }
 

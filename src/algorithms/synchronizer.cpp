@@ -63,7 +63,7 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
   Implementation& mine = *implementation_;
   mine.settings = {options.begin(), options.end()};
-  row.check(mine.settings);
+  row.check(mine.settings, mine.context.size());
   runtime::check_agreement(mine.context, {{"algorithm", std::string(algorithm)},
                                           {"options", nlohmann::json(mine.settings).dump()},
                                           {"parameters", std::to_string(mine.layout.size())},

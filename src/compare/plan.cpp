@@ -141,8 +141,9 @@ void check_case(const CompareRequest& request, Plan& plan, Case& size) {
       if (size.workers > 0) {
         batch = tasks::complete(options, size.workers).batch;
       } else {  // the engine will know how many there are, and check the rest
-        tasks::find_task(options.task).check(options.task_settings, std::numeric_limits<int>::max());
-        algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
+        constexpr int kUnknown = std::numeric_limits<int>::max();
+        tasks::find_task(options.task).check(options.task_settings, kUnknown);
+        algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, kUnknown);
       }
     }
   size.batch = batch;

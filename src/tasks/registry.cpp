@@ -22,7 +22,7 @@ const TaskRow& find_task(std::string_view name) { return base::find_by_name(task
 train::TrainOptions complete(train::TrainOptions options, int workers) {
   const TaskRow& task = find_task(options.task);
   task.check(options.task_settings, workers);
-  algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings);
+  algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, workers);
   train::Pace(options.pace, options.seed, 0, workers);
   train::Faults(options.faults, options.seed, 0, workers);
 

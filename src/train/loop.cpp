@@ -91,7 +91,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const MakeTask&
                                       {"evaluate-every", std::to_string(options.evaluate_every)},
                                       {"checkpoint-every", std::to_string(options.checkpoint_every)},
                                       {"options", identity_of(options, engine.size()).dump()}});
-  algorithm_ = algorithms::find_algorithm(options.algorithm).make({context_, layout_, options.algorithm_settings});
+  algorithm_ = algorithms::find_algorithm(options.algorithm).make({context_, layout_, options.algorithm_settings, options.seed});
   optimizer_ = task_->make_optimizer();
   model_ = engine.memory().allocate<float>(layout_.size(), "model");
   gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");

@@ -98,12 +98,12 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
             "adasum, direction_consensus, geometric_median, local_sgd");
   EXPECT_EQ(sentence_of([] {
-              find_algorithm("local_sgd").check({{"period", "0"}});
+              find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),
             "--local_sgd.period takes a whole number at least 1, not '0'");
-  EXPECT_NE(sentence_of([] { find_algorithm("mean").check({{"beta", "1"}}); }), "");
+  EXPECT_NE(sentence_of([] { find_algorithm("mean").check({{"beta", "1"}}, 4); }), "");
   const auto adacons = [&](const std::string& option, const std::string& value) {
-    return sentence_of([&] { find_algorithm("adacons").check({{option, value}}); });
+    return sentence_of([&] { find_algorithm("adacons").check({{option, value}}, 4); });
   };
   for (const std::string wrong : {"1", "-0.1", "nan", "much"})
     EXPECT_EQ(adacons("beta", wrong), "--adacons.beta takes a number from 0 to below 1, not '" + wrong + "'");

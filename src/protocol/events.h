@@ -1,0 +1,89 @@
+// What can happen to a member of the protocol, and what it may want done.
+#pragma once
+
+#include <string_view>
+#include <variant>
+
+#include "base/time.h"
+#include "protocol/message.h"
+
+namespace flockstep::protocol {
+
+// ---- events ----
+struct Arrived {  // the worker has ended this iteration, and its model is published: every one in turn, from the first
+  Iteration iteration;
+};
+struct Received {
+  int peer;
+  Message message;
+};
+struct PartReceived {  // after it was expected; earlier does no harm
+  int peer;
+  Part part;
+};
+struct PartSent {  // its bytes may be written again
+  int peer;
+  Part part;
+};
+struct Tick {};  // a time asked for by WakeAt has come; late or needless ones do no harm
+struct PeerLost {
+  int peer;
+};
+using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost>;
+
+// ---- actions, to be done in order ----
+struct Send {
+  int peer;
+  Message message;
+};
+// Take the contribution to the round, now: what was last published. It begins a round, and begins it again with fewer
+// members after a loss: what was received and summed before is void.
+struct Freeze {
+  Iteration round;
+  Iteration version;  // the iteration of the published model; first - 1 for the initial one
+  Ranks members;      // those who take part, in rising order, oneself included
+  bool is_synchronisation;
+};
+struct SendPart {
+  int peer;
+  Part part;
+};
+struct ExpectPart {
+  int peer;
+  Part part;
+};
+struct Sum {  // everybody's contribution to one's own part of the chunk is there: average it
+  int chunk;
+};
+struct Place {  // the owner's averaged part of the chunk is there, and one's own contribution to it is not needed any more
+  int peer;
+  int chunk;
+};
+struct Complete {  // the whole average is there and nothing is under way
+  Iteration round;
+  int members;
+  bool is_synchronisation;
+};
+
+enum class Outcome {
+  synchronised,     // everybody's model of this iteration was averaged
+  fresh,            // round t was waited for, and this iteration's model is in it
+  stale_in_flight,  // round t was waited for, but had taken an older model when the worker arrived
+  stale_behind,     // a round of this number or later had run before the worker arrived
+  alone,            // the same, and its average was merged before: nothing new to merge with
+};
+std::string_view to_string(Outcome outcome);
+
+struct Merge {  // the worker's model with the average of `round`, the newest that is complete
+  Iteration iteration, round;
+  Outcome outcome;
+};
+struct Proceed {  // the worker may begin `iteration`
+  Iteration iteration;
+};
+struct WakeAt {  // give a Tick then; replaces what was asked for before
+  base::Time time;
+};
+using Action = std::variant<Send, Freeze, SendPart, ExpectPart, Sum, Place, Complete, Merge, Proceed, WakeAt>;
+
+}  // namespace flockstep::protocol

@@ -1,0 +1,48 @@
+// What members of the protocol say to each other in control messages, and the names of what they exchange beside them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace flockstep::protocol {
+
+// Iterations of the workers and rounds share their numbers: round t is the one that iteration t ends with.
+using Iteration = std::int64_t;
+using Ranks = std::vector<int>;  // rising, each once
+
+struct Message {
+  enum class Kind : std::uint8_t {
+    arrived,   // the sender's worker has arrived at round `number`: to the one who counts arrivals
+    activate,  // round `number` runs: along the tree of `root`
+    absent,    // `ranks` take no part in round `number`: they are lost, or have completed it already
+    finished,  // everybody below the sender in the tree of the minimum has finished `number` iterations: upwards
+    minimum,   // everybody has finished `number` iterations: downwards
+  };
+  Kind kind = Kind::arrived;
+  Iteration number = 0;
+  int root = 0;
+  Ranks ranks{};
+  Ranks lost{};  // workers that the sender knows to be lost
+
+  bool operator==(const Message&) const = default;
+};
+
+std::vector<std::byte> to_bytes(const Message& message);
+Message message_from_bytes(std::span<const std::byte> bytes);  // throws Error{mismatch} for what to_bytes did not make
+
+// A piece of a model on its way inside a group. The model is cut into chunks, and each chunk into one part per member,
+// its owner. `reduce`: the sender's contribution to the receiver's own part of the chunk. `gather`: the sender's own part,
+// averaged.
+enum class Phase : std::uint8_t { reduce, gather };
+struct Part {
+  Iteration round = 0;
+  Phase phase = Phase::reduce;
+  int chunk = 0;
+  Ranks absent{};  // those of the group that take no part as far as the sender knows; parts meet where these are equal
+
+  bool operator==(const Part&) const = default;
+};
+
+}  // namespace flockstep::protocol

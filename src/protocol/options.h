@@ -1,0 +1,40 @@
+// What all members of one protocol must agree on.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "protocol/message.h"
+
+namespace flockstep::protocol {
+
+enum class Sync {
+  barrier,  // the last round of every period waits for every worker and makes all models equal
+  rolling,  // nobody is more than a period ahead of the slowest; the last round of a period is over all, without waiting
+  none,     // rounds over groups for ever: nothing bounds how far a worker falls behind
+};
+
+// Who starts a round: one decision for all groups.
+enum class Activation {
+  first,      // the first worker to arrive
+  majority,   // half of the workers, rounded down, at least one
+  quorum,     // so many workers
+  deadline,   // so long after the first one, or when all are there
+  appointed,  // one worker, drawn for each round
+};
+
+struct Options {
+  int workers = 2;     // >= 2
+  int group_size = 2;  // S, in 2..workers
+  Sync sync = Sync::barrier;
+  Iteration period = 10;  // tau, >= 1
+  Activation activation = Activation::first;
+  int quorum = 1;              // for quorum: 1..workers, of the living
+  base::Duration deadline{0};  // for deadline; zero: twice the median lateness of recent arrivals
+  std::uint64_t seed = 1;      // of the appointed
+  Iteration first = 0;         // iteration that the run begins with
+  int chunks = 1;              // >= 1, that a model travels in
+  int window = 2;              // >= 1, chunks under way at once
+};
+
+}  // namespace flockstep::protocol

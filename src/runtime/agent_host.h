@@ -1,0 +1,75 @@
+// A thread beside the worker that reacts to messages, transfers, times and to the worker's own requests, one thing at a
+// time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the worker
+// waits for the answer.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+
+namespace flockstep::runtime {
+
+class AgentHost {
+ public:
+  // What the agent is for. All calls come on the agent's thread; what they throw breaks the engine.
+  class Service {
+   public:
+    virtual ~Service() = default;
+    virtual void on_control(int peer, std::span<const std::byte> payload) = 0;
+    // Called once `wake_at` has passed; the service then asks for the next time, if any.
+    virtual void on_time() {}
+  };
+
+  // Starts the agent; `service` must outlive it. `name` appears in sentences.
+  AgentHost(Context& context, const std::string& name, Service& service);
+  // Ends it. Transfers that are not done are withdrawn where the engine can.
+  ~AgentHost();
+  AgentHost(const AgentHost&) = delete;
+  AgentHost& operator=(const AgentHost&) = delete;
+
+  // ---- the worker's side ----
+  // Has the agent run `request`, and waits until the service has called answer(), in it or later. `what` completes "...
+  // did not happen in time"; counted and traced as a wait.
+  void ask(const std::function<void()>& request, std::string_view what);
+
+  // ---- the service's side ----
+  void answer();
+  // `done` is called once the transfer is done. The bytes are the engine's until then.
+  void send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done);
+  void receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done);
+  void send_control(int peer, std::span<const std::byte> payload) { context_.engine().send_control(peer, payload); }
+  void wake_at(base::Time time) { wake_at_ = time; }  // replaces the time asked for before
+  base::Time now() const { return context_.engine().now(); }
+  std::size_t transfers() const { return transfers_.size(); }  // under way
+
+ private:
+  struct Transfer {
+    engines::Pending operation;
+    base::Time issued;
+    std::function<void()> done;
+    bool is_done;
+  };
+
+  void run(const std::string& name);
+  bool look();
+  void react();
+  void require_in_time(const std::string& name);
+
+  Context& context_;
+  Service& service_;
+  std::unique_ptr<engines::Signal> for_agent_, for_worker_;
+  const std::function<void()>* request_ = nullptr;  // handed over by for_agent_, back by for_worker_
+  std::atomic<bool> stopping_ = false;
+  // The agent's own.
+  std::deque<engines::Control> controls_;
+  std::vector<Transfer> transfers_;
+  base::Time wake_at_ = base::Time::max();
+  std::unique_ptr<engines::Agent> agent_;  // last: it uses the others
+};
+
+}  // namespace flockstep::runtime
