@@ -5,6 +5,9 @@
 // that in chunks. A member runs every round once, in order. The worker goes on when round t has run here, and, with a
 // rolling bound, when nobody is too far behind.
 //
+// Groups keep the schedule of all workers and leave lost ones out. Members of a group who differ about who takes part
+// begin the round again without any that one of them leaves out; who has completed it keeps the result, and is left out.
+//
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
 #pragma once
@@ -16,10 +19,8 @@
 
 #include "math/groups.h"
 #include "protocol/activator.h"
-#include "protocol/events.h"
 #include "protocol/group_average.h"
 #include "protocol/minimum.h"
-#include "protocol/options.h"
 
 namespace flockstep::protocol {
 
@@ -32,9 +33,9 @@ class Member {
 
   // The newest round that is complete here; first - 1 before any is.
   Iteration executed() const { return executed_; }
-  // No round is under way.
+  // Nothing of a round is under way.
   bool idle() const { return !flight_; }
-  // Who started the round, as far as is known here; itself, the counter of arrivals, or the root it heard of first.
+  // Who started the round: the lowest rank of those heard of; -1 where nobody was, as for synchronisations.
   int activator_of(Iteration round) const { return activator_.root_of(round); }
 
  private:
@@ -42,40 +43,40 @@ class Member {
   void handle(const Received& event);
   void handle(const PartReceived& event);
   void handle(const PartSent& event);
-  void handle(const Tick&) {}
+  void handle(const Tick& event);
   void handle(const PeerLost& event);
 
+  Turn turn() { return {now_, lost_, actions_}; }
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
   Ranks group_of(Iteration round) const;
   void advance();
   void begin_flight(Iteration round);
   void end_flight();
+  void release_worker();
   void leave_out(Iteration round, const Ranks& ranks);
   void learn_lost(const Ranks& ranks);
-  void answer_late(int peer, Iteration round);
-  void release_worker();
+  void say_absent(int peer, Iteration round, const Ranks& ranks);
 
-  const Options options_;
-  const int rank_;
-  const math::GroupSchedule schedule_;
-  base::Time now_{};
-  std::vector<Action> actions_;
-
-  Ranks lost_;
+  Options options_;
+  int rank_;
+  math::GroupSchedule schedule_;
   Activator activator_;
   Minimum minimum_;
+  base::Time now_{};
+  std::vector<Action> actions_;
+  Ranks lost_;
 
-  Iteration arrived_;    // newest iteration that the worker has ended
-  Iteration executed_;   // newest round that is complete
-  Iteration merged_;     // newest round whose average was merged
+  Iteration arrived_;   // newest iteration that the worker has ended
+  Iteration executed_;  // newest round that is complete
+  Iteration merged_;    // newest round whose average was merged
   bool waits_for_round_ = false, waits_for_minimum_ = false;
-  bool fresh_ = false;   // whether the newest round took the model of its own iteration
-  bool newest_was_synchronisation_ = false;
+  bool behind_ = false;  // the round that the worker arrived at had run by then
+  bool fresh_ = false;   // the newest round that began took the model of its own iteration
 
   std::optional<GroupAverage> flight_;
-  std::map<Iteration, Ranks> absent_;               // of the round under way and of those to come
-  std::vector<std::pair<int, Part>> early_;         // parts of rounds, or of attempts, that have not begun
+  std::map<Iteration, Ranks> absent_;        // of the round under way and of those to come
+  std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 
 }  // namespace flockstep::protocol

@@ -1,0 +1,76 @@
+#include "protocol/minimum.h"
+
+#include <algorithm>
+
+#include "protocol/ranks.h"
+#include "protocol/tree.h"
+
+namespace flockstep::protocol {
+namespace {
+
+// Rooted at the lowest worker that lives.
+Tree tree_of(int workers, const Ranks& lost) {
+  int root = 0;
+  while (contains(lost, root)) ++root;
+  return {workers, lost, root};
+}
+
+}  // namespace
+
+Minimum::Minimum(const Options& options, int rank)
+    : workers_(options.workers),
+      rank_(rank),
+      first_(options.first),
+      own_(options.first),
+      known_(options.first),
+      told_(options.first) {}
+
+void Minimum::finished(const Turn& turn, Iteration count) {
+  own_ = count;
+  update(turn);
+}
+
+// A count from a tree of another shape stands for other workers. Its sender will tell again once it knows what it lacks.
+void Minimum::on_finished(const Turn& turn, int peer, const Message& message) {
+  if (message.lost != turn.lost) return;
+  below_[peer] = message.number;
+  update(turn);
+}
+
+void Minimum::on_minimum(const Turn& turn, const Message& message) {
+  if (message.number <= known_) return;
+  known_ = message.number;
+  tell_below(turn);
+}
+
+void Minimum::on_lost(const Turn& turn) {
+  below_.clear();
+  told_ = first_;
+  tell_below(turn);
+  update(turn);
+}
+
+void Minimum::update(const Turn& turn) {
+  const Tree tree = tree_of(workers_, turn.lost);
+  Iteration least = own_;
+  for (const int child : tree.children(rank_)) {
+    const auto told = below_.find(child);
+    least = std::min(least, told == below_.end() ? first_ : told->second);
+  }
+  if (const auto parent = tree.parent(rank_)) {
+    if (least <= told_) return;
+    told_ = least;
+    turn.send(*parent, {.kind = Message::Kind::finished, .number = least});
+  } else if (least > known_) {
+    known_ = least;
+    tell_below(turn);
+  }
+}
+
+void Minimum::tell_below(const Turn& turn) const {
+  if (known_ == first_) return;
+  for (const int child : tree_of(workers_, turn.lost).children(rank_))
+    turn.send(child, {.kind = Message::Kind::minimum, .number = known_});
+}
+
+}  // namespace flockstep::protocol
