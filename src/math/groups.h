@@ -1,13 +1,17 @@
 // Who averages with whom: one partition of the workers into groups per round, for any number of workers.
 //
 // Round 0 cuts 0..P-1 into consecutive blocks; each next round reads the groups column by column (all first members,
-// then all second ones, ...) and cuts again. There are ceil(P/S) groups (for S = 2, floor(P/2)), whose sizes differ by at
-// most one, larger ones first. For powers of two with S < P these are the partitions of the butterfly: in round t worker
-// i meets those that differ from it in log2 S bits from bit t log2 S on, modulo log2 P.
+// then all second ones, ...) and cuts again. There are ceil(P/S) groups (for S = 2, floor(P/2)), whose sizes differ by
+// at most one, larger ones first. For powers of two with S < P these are the partitions of the butterfly: in round t
+// worker i meets those that differ from it in log2 S bits from bit t log2 S on, modulo log2 P.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "base/parts.h"
 
 namespace flockstep::math {
 
@@ -19,8 +23,8 @@ class GroupSchedule {
   // workers >= 2, group_size in 2..workers.
   GroupSchedule(int workers, int group_size);
 
-  int workers() const { return static_cast<int>(cycle_of_.size()); }
-  int groups() const { return static_cast<int>(begins_.size()) - 1; }
+  int workers() const { return workers_; }
+  int groups() const { return static_cast<int>(groups_); }
   // The group that `rank` is in, itself included, in rising order. Takes time in proportion to P, whatever the round.
   std::vector<int> group_of(int rank, std::int64_t round) const;
   // All of them, each in rising order.
@@ -28,10 +32,12 @@ class GroupSchedule {
 
  private:
   std::vector<int> order(std::int64_t round) const;  // workers in the order in which the round cuts them
+  std::vector<int> cut(std::span<const int> order, std::size_t group) const;
 
-  std::vector<int> begins_;               // of the groups, in the order; one more than there are
+  int workers_;
+  std::size_t groups_;
+  base::Parts places_;                    // of the groups in the order
   std::vector<std::vector<int>> cycles_;  // of the permutation that one round applies to the order
-  std::vector<int> cycle_of_, place_in_cycle_;
 };
 
 }  // namespace flockstep::math
