@@ -1,6 +1,6 @@
 // A thread beside the worker that reacts to messages, transfers, times and to the worker's own requests, one thing at a
-// time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the worker
-// waits for the answer.
+// time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the
+// worker waits for the answer.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ class AgentHost {
   AgentHost& operator=(const AgentHost&) = delete;
 
   // ---- the worker's side ----
-  // Has the agent run `request`, and waits until the service has called answer(), in it or later. `what` completes "...
-  // did not happen in time"; counted and traced as a wait.
+  // Has the agent run `request`, and waits until the service has called answer(), in it or later. `what` is a string
+  // literal that completes "... did not happen in time"; counted and traced as a wait.
   void ask(const std::function<void()>& request, std::string_view what);
 
   // ---- the service's side ----
@@ -50,24 +50,32 @@ class AgentHost {
  private:
   struct Transfer {
     engines::Pending operation;
-    base::Time issued;
+    bool is_send;
+    int peer;
+    base::Time deadline;
     std::function<void()> done;
-    bool is_done;
+    bool is_done = false;
   };
 
-  void run(const std::string& name);
+  void run();
   bool look();
   void react();
-  void require_in_time(const std::string& name);
+  void end_transfers();
+  void require_in_time();
+  base::Time next_time() const;
+  void add(engines::Pending operation, bool is_send, int peer, std::function<void()> done);
+  void end() noexcept;
 
   Context& context_;
+  const std::string name_;
   Service& service_;
   std::unique_ptr<engines::Signal> for_agent_, for_worker_;
   const std::function<void()>* request_ = nullptr;  // handed over by for_agent_, back by for_worker_
   std::atomic<bool> stopping_ = false;
   // The agent's own.
+  bool has_request_ = false, owes_answer_ = false;
   std::deque<engines::Control> controls_;
-  std::vector<Transfer> transfers_;
+  std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   base::Time wake_at_ = base::Time::max();
   std::unique_ptr<engines::Agent> agent_;  // last: it uses the others
 };

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <fmt/core.h>
+
 #include "engines/all_reduce.h"
 
 namespace flockstep::runtime {
@@ -14,6 +16,17 @@ void Context::wait(engines::Operation& operation, std::string_view name, base::T
   const base::Time begin = engine_.now();
   engines::wait(engine_, operation, begin + patience_, name);
   count(name, issued, begin);
+}
+
+void Context::wait_for(const std::function<bool()>& ready, std::string_view name) {
+  const base::Time begin = engine_.now();
+  if (!engine_.wait_until(ready, begin + patience_))
+    engine_.fail(
+        Error(ErrorCode::deadline,
+              fmt::format("worker {}: {} did not happen in time; a peer is stuck or gone, or the deadline is too short",
+                          rank(), name),
+              std::string(engine_.name())));
+  count(name, begin, begin);
 }
 
 void Context::all_reduce(std::span<double> values, std::string_view name) {

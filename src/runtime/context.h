@@ -18,6 +18,7 @@ class Context {
   engines::Engine& engine() { return engine_; }
   int rank() const { return engine_.rank(); }
   int size() const { return engine_.size(); }
+  base::Duration patience() const { return patience_; }
   base::Time deadline() const { return engine_.now() + patience_; }
   base::Trace& trace() { return trace_; }
   spdlog::logger& log() { return *log_; }
@@ -27,6 +28,8 @@ class Context {
   void wait(engines::Operation& operation, std::string_view name, base::Time issued);
   // The same for one issued just now.
   void wait(const engines::Pending& operation, std::string_view name) { wait(*operation, name, engine_.now()); }
+  // The same for anything that becomes true; `name` completes "... did not happen in time". ready() looks or takes.
+  void wait_for(const std::function<bool()>& ready, std::string_view name);
 
   // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
   void all_reduce(std::span<double> values, std::string_view name);

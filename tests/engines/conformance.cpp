@@ -18,6 +18,7 @@ void on_every_worker(const WorkerMain& body) {
   LaunchOptions options;
   options.workers = subject().workers;
   options.deterministic = subject().deterministic;
+  options.seed = subject().seed;
   find_backend(subject().engine).run(options, body);
 }
 
@@ -58,6 +59,8 @@ int main(int argc, char** argv) {
       subject().engine = argv[++i];
     } else if (flag == "--workers" && i + 1 < argc) {
       subject().workers = std::atoi(argv[++i]);
+    } else if (flag == "--seed" && i + 1 < argc) {
+      subject().seed = std::strtoull(argv[++i], nullptr, 10);
     } else {
       std::fprintf(stderr, "conformance_test: unknown argument %s\n", argv[i]);
       return 2;

@@ -13,6 +13,7 @@ struct Subject {
   std::string engine = "threads";
   int workers = 1;
   bool deterministic = false;
+  std::uint64_t seed = 1;  // of the order in deterministic mode
 };
 
 // Set once by main(), before any test.

@@ -1,0 +1,127 @@
+#include "runtime/agent_host.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+
+namespace flockstep::runtime {
+namespace {
+
+// With nothing to wait for the agent looks up this often: finite, because not every clock can count to the last time.
+constexpr base::Duration kIdle = std::chrono::hours(1);
+
+}  // namespace
+
+AgentHost::AgentHost(Context& context, const std::string& name, Service& service)
+    : context_(context),
+      name_(name),
+      service_(service),
+      for_agent_(context.engine().make_signal()),
+      for_worker_(context.engine().make_signal()),
+      agent_(context.engine().spawn(name, [this] { run(); })) {}
+
+AgentHost::~AgentHost() { end(); }
+
+void AgentHost::end() noexcept {
+  stopping_.store(true, std::memory_order_release);
+  for_agent_->raise();
+  agent_.reset();
+}
+
+// When the wait throws, the agent may be about to run the request or in the middle of it, on data of a stack that is
+// going. The engine is broken then, so the agent has come to an end soon.
+void AgentHost::ask(const std::function<void()>& request, std::string_view what) {
+  request_ = &request;
+  for_agent_->raise();
+  try {
+    context_.wait_for([this] { return for_worker_->take(); }, what);
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+void AgentHost::answer() {
+  base::check(std::exchange(owes_answer_, false), "one answer to each request");
+  for_worker_->raise();
+}
+
+void AgentHost::send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done) {
+  add(context_.engine().send(peer, tag, data), true, peer, std::move(done));
+}
+
+void AgentHost::receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done) {
+  add(context_.engine().receive(peer, tag, data), false, peer, std::move(done));
+}
+
+void AgentHost::add(engines::Pending operation, bool is_send, int peer, std::function<void()> done) {
+  transfers_.push_back({std::move(operation), is_send, peer, context_.deadline(), std::move(done)});
+}
+
+void AgentHost::run() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    context_.engine().wait_until([this] { return look(); }, next_time());
+    react();
+  }
+}
+
+base::Time AgentHost::next_time() const {
+  const base::Time time = std::min(wake_at_, now() + kIdle);
+  return transfers_.empty() ? time : std::min(time, transfers_.front().deadline);
+}
+
+// Some engines call this on another thread, while that of the agent sleeps: it takes and tests, and reacts to nothing.
+bool AgentHost::look() {
+  if (for_agent_->take()) {
+    if (stopping_.load(std::memory_order_acquire)) return true;
+    has_request_ = true;
+  }
+  while (auto control = context_.engine().take_control()) controls_.push_back(std::move(*control));
+  bool any_done = false;
+  for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
+  return has_request_ || !controls_.empty() || any_done;
+}
+
+void AgentHost::react() {
+  if (stopping_.load(std::memory_order_acquire)) return;
+  if (std::exchange(has_request_, false)) {
+    owes_answer_ = true;
+    (*request_)();
+  }
+  for (; !controls_.empty(); controls_.pop_front())
+    service_.on_control(controls_.front().peer, controls_.front().payload);
+  end_transfers();
+  if (now() >= wake_at_) {
+    wake_at_ = base::Time::max();
+    service_.on_time();
+  }
+  require_in_time();
+}
+
+// What is done leaves the list first: the callbacks may start further transfers.
+void AgentHost::end_transfers() {
+  const auto first_done =
+      std::ranges::stable_partition(transfers_, [](const Transfer& transfer) { return !transfer.is_done; }).begin();
+  std::vector<Transfer> done(std::make_move_iterator(first_done), std::make_move_iterator(transfers_.end()));
+  transfers_.erase(first_done, transfers_.end());
+  for (const Transfer& transfer : done) transfer.done();
+}
+
+// The oldest is tested once more: reacting may have taken long.
+void AgentHost::require_in_time() {
+  if (transfers_.empty() || now() < transfers_.front().deadline || transfers_.front().operation->done()) return;
+  const Transfer& late = transfers_.front();
+  context_.engine().fail(Error(
+      ErrorCode::deadline,
+      fmt::format("worker {}: the agent '{}' could not {} worker {} within {:.3g} s; that worker is stuck or gone, "
+                  "or the deadline is too short",
+                  context_.rank(), name_, late.is_send ? "send to" : "receive from", late.peer,
+                  context_.patience().count()),
+      std::string(context_.engine().name())));
+}
+
+}  // namespace flockstep::runtime

@@ -1,0 +1,328 @@
+// The agent beside a worker, on whichever engine the command line names, with as many workers as it says.
+#include "runtime/agent_host.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "engines/conformance.h"
+
+namespace flockstep::runtime {
+namespace {
+
+using base::Duration;
+using engines::bytes_of;
+using engines::const_bytes_of;
+using engines::Engine;
+using engines::conformance::on_every_worker;
+using engines::conformance::subject;
+
+// A service made of functions, which tests fill in before they ask for anything.
+struct Loose final : AgentHost::Service {
+  void on_control(int peer, std::span<const std::byte> payload) override { control(peer, payload); }
+  void on_time() override { time(); }
+  std::function<void(int, std::span<const std::byte>)> control = [](int, auto) {};
+  std::function<void()> time = [] {};
+};
+
+// One worker with its agent.
+struct Station {
+  explicit Station(Engine& engine, Duration patience = Duration(20)) : context(engine, patience) {}
+  int next() { return (context.rank() + 1) % context.size(); }
+  int previous() { return (context.rank() + context.size() - 1) % context.size(); }
+  void meet() { context.wait(context.engine().barrier(), "barrier"); }
+
+  Context context;
+  Loose service;
+  AgentHost host{context, "test", service};
+};
+
+std::byte number(int value) { return static_cast<std::byte>(value); }
+
+TEST(AgentHost, requestsAreRunOneAtATimeAndAnswered) {
+  on_every_worker([](Engine& engine) {
+    Station station(engine);
+    int count = 0;
+    for (int i = 0; i < 200; ++i) {
+      station.host.ask(
+          [&] {
+            ++count;
+            station.host.answer();
+          },
+          "counting");
+      ASSERT_EQ(count, i + 1);
+    }
+  });
+}
+
+TEST(AgentHost, anAnswerMayWaitForAControlMessage) {
+  on_every_worker([](Engine& engine) {
+    Station station(engine);
+    int heard = 0, needed = 0;
+    const auto answer_if_due = [&] {
+      if (needed > 0 && heard >= needed) {
+        needed = 0;
+        station.host.answer();
+      }
+    };
+    station.host.ask(
+        [&] {
+          station.service.control = [&](int peer, auto payload) {
+            EXPECT_EQ(peer, station.previous());
+            EXPECT_EQ(payload[0], number(heard));
+            ++heard;
+            answer_if_due();
+          };
+          station.host.answer();
+        },
+        "listening");
+    station.meet();
+    for (int i = 0; i < 50; ++i)
+      station.host.ask(
+          [&] {
+            const std::byte payload = number(i);
+            station.host.send_control(station.next(), {&payload, 1});
+            needed = i + 1;
+            answer_if_due();
+          },
+          "hearing from the previous worker");
+    EXPECT_EQ(heard, 50);
+    station.meet();
+  });
+}
+
+TEST(AgentHost, transfersRunBothWaysAndMayStartOthers) {
+  on_every_worker([](Engine& engine) {
+    constexpr int kLaps = 20;
+    Station station(engine);
+    std::vector<int> sent(3000), received(3000);
+    int lap = 0, ended = 0;
+    std::function<void()> start = [&] {
+      std::ranges::fill(sent, 100 * lap + engine.rank());
+      const auto end = [&] {
+        if (++ended % 2) return;  // one of the two is still under way
+        EXPECT_EQ(received, std::vector<int>(3000, 100 * lap + station.previous()));
+        if (++lap == kLaps)
+          station.host.answer();
+        else
+          start();
+      };
+      station.host.receive(station.previous(), 3, bytes_of(std::span(received)), end);
+      station.host.send(station.next(), 3, const_bytes_of(std::span(sent)), end);
+      EXPECT_EQ(station.host.transfers(), 2u);
+    };
+    station.host.ask(start, "going round");
+    EXPECT_EQ(lap, kLaps);
+    station.host.ask(
+        [&] {
+          EXPECT_EQ(station.host.transfers(), 0u);
+          station.host.answer();
+        },
+        "looking");
+  });
+}
+
+TEST(AgentHost, transfersThatEndTogetherEndInTheOrderOfTheirIssue) {
+  on_every_worker([](Engine& engine) {
+    Station station(engine);
+    std::vector<int> sent(10), received(10);
+    std::vector<int> order;
+    station.host.ask(
+        [&] {
+          for (int i = 0; i < 10; ++i)
+            station.host.receive(engine.rank(), i, bytes_of(std::span(&received[static_cast<std::size_t>(i)], 1)),
+                                 [&, i] {
+                                   order.push_back(i);
+                                   if (order.size() == 10) station.host.answer();
+                                 });
+          for (int i = 9; i >= 0; --i)
+            station.host.send(engine.rank(), i, const_bytes_of(std::span(&sent[static_cast<std::size_t>(i)], 1)),
+                              [] {});
+        },
+        "ten messages to oneself");
+    ASSERT_EQ(order.size(), 10u);
+    if (subject().engine != "mpi") {  // which may see some of them a moment later
+      EXPECT_TRUE(std::ranges::is_sorted(order));
+    }
+  });
+}
+
+TEST(AgentHost, aTimeComesOnceAndMayBeAskedForAgain) {
+  on_every_worker([](Engine& engine) {
+    Station station(engine);
+    const base::Time begin = engine.now();
+    int times = 0;
+    station.service.time = [&] {
+      EXPECT_GE(engine.now() - begin, Duration(0.01) * (times + 1));
+      if (++times == 3) return station.host.answer();
+      station.host.wake_at(begin + Duration(0.01) * (times + 1));
+    };
+    station.host.ask(
+        [&] {
+          station.host.wake_at(begin);  // replaced before it can come
+          station.host.wake_at(begin + Duration(0.01));
+        },
+        "the third time");
+    EXPECT_EQ(times, 3);
+    engine.sleep(Duration(0.03));
+    EXPECT_EQ(times, 3);
+  });
+}
+
+TEST(AgentHost, asksAreCountedAndTracedAsWaits) {
+  on_every_worker([](Engine& engine) {
+    Context context(engine, Duration(20), 100);
+    Loose service;
+    AgentHost host(context, "test", service);
+    service.time = [&] { host.answer(); };
+    host.ask([&] { host.wake_at(host.now() + Duration(0.02)); }, "a while");
+    EXPECT_GE(context.waited(), Duration(0.0199));
+    ASSERT_FALSE(context.trace().spans().empty());
+    EXPECT_EQ(context.trace().spans()[0].track, base::Track::wait);
+    EXPECT_EQ(context.trace().names()[context.trace().spans()[0].name], "a while");
+  });
+}
+
+TEST(AgentHost, agentsServeWhileTheirWorkersRunCollectives) {
+  on_every_worker([](Engine& engine) {
+    Station station(engine);
+    int heard = 0;
+    station.host.ask(
+        [&] {
+          station.service.control = [&](int, auto payload) {
+            ++heard;
+            if (payload[0] != number(0)) {
+              const std::byte left = number(static_cast<int>(payload[0]) - 1);
+              station.host.send_control(station.next(), {&left, 1});
+            }
+          };
+          station.host.answer();
+        },
+        "listening");
+    station.meet();
+    const std::byte hops = number(40);
+    station.host.ask(
+        [&] {
+          station.host.send_control(station.next(), {&hops, 1});
+          station.host.answer();
+        },
+        "starting");
+    for (int i = 0; i < 10; ++i) station.meet();
+    engine.wait_until(  // whatever is still on its way comes while the agent serves
+        [&] { return false; }, engine.now() + Duration(0.2));
+    station.meet();
+    int total = 0;
+    station.host.ask(
+        [&] {
+          total = heard;
+          station.host.answer();
+        },
+        "looking");
+    EXPECT_EQ(total, 41);
+  });
+}
+
+// ---- these break the engine, or may ----
+
+std::string sentence_of(const std::function<void()>& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// The first error of a run in which `body` ends with one on every worker.
+void on_every_worker_until_broken(const engines::WorkerMain& body) {
+  try {
+    on_every_worker(body);
+  } catch (const Error&) {  // where a worker that broke the engine cannot end its run normally
+  }
+}
+
+TEST(AgentHostFailure, anAgentEndsInTheMiddleOfTransfers) {
+  on_every_worker([](Engine& engine) {
+    std::vector<int> sent(100), received(100);
+    {
+      Station station(engine);
+      station.host.ask(
+          [&] {
+            for (int i = 0; i < 5; ++i) {
+              station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] { FAIL() << "received"; });
+              station.host.send(station.next(), 8, const_bytes_of(std::span(sent)), [] {});
+            }
+            station.host.answer();
+          },
+          "starting");
+    }
+    Station another(engine);
+    another.meet();
+    another.host.ask([&] { another.host.answer(); }, "a second agent");
+  });
+}
+
+TEST(AgentHostFailure, aServiceThatThrowsEndsItsWorkersAsk) {
+  on_every_worker_until_broken([](Engine& engine) {
+    Station station(engine);
+    station.meet();
+    const std::string sentence = sentence_of(
+        [&] { station.host.ask([] { throw std::runtime_error("out of ideas"); }, "an answer"); }, ErrorCode::peer_lost);
+    EXPECT_NE(sentence.find("out of ideas"), std::string::npos) << sentence;
+    EXPECT_EQ(sentence_of([&] { station.host.ask([] { FAIL() << "ran"; }, "an answer"); }, ErrorCode::peer_lost),
+              sentence);
+  });
+}
+
+TEST(AgentHostFailure, anAnswerThatNeverComesBreaksTheEngineAtTheDeadline) {
+  on_every_worker_until_broken([](Engine& engine) {
+    Station station(engine, Duration(0.2));
+    const std::string sentence = sentence_of([&] { station.host.ask([] {}, "the answer"); }, ErrorCode::deadline);
+    EXPECT_NE(sentence.find("the answer did not happen in time"), std::string::npos) << sentence;
+  });
+}
+
+TEST(AgentHostFailure, aTransferThatTakesTooLongBreaksTheEngineAndSaysWhichOne) {
+  on_every_worker_until_broken([](Engine& engine) {
+    Station station(engine, Duration(0.2));
+    int value = 0;
+    const base::Time begin = engine.now();
+    const std::string sentence = sentence_of(
+        [&] {
+          station.host.ask(
+              [&] {
+                station.host.receive(station.previous(), 7, bytes_of(std::span(&value, 1)), [] {});
+                station.host.answer();
+              },
+              "starting");
+          engine.wait_until([] { return false; }, begin + Duration(10));
+        },
+        ErrorCode::deadline);
+    EXPECT_NE(sentence.find("the agent 'test' could not receive from worker"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("within 0.2 s"), std::string::npos) << sentence;
+    EXPECT_LT(engine.now() - begin, Duration(5));
+  });
+}
+
+TEST(AgentHostFailure, aWorkerThatFailsUnwindsPastItsAgent) {
+  try {
+    on_every_worker([](Engine& engine) {
+      std::vector<int> received(100);
+      Station station(engine);
+      station.host.ask(
+          [&] {
+            station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] {});
+            station.host.answer();
+          },
+          "starting");
+      if (engine.rank() == 0) throw std::runtime_error("the worker's own");
+      station.meet();
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the worker's own");
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::runtime
