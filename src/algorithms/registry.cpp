@@ -2,10 +2,13 @@
 
 #include <array>
 
+#include "algorithms/dpsgd.h"
 #include "algorithms/eager.h"
 #include "algorithms/flock.h"
 #include "algorithms/local_sgd.h"
+#include "algorithms/post_local_sgd.h"
 #include "algorithms/rules.h"
+#include "algorithms/sgp.h"
 #include "algorithms/wagma.h"
 #include "base/names.h"
 
@@ -25,6 +28,9 @@ std::span<const AlgorithmRow> algorithms() {
       eager_solo_row(),
       eager_majority_row(),
       local_sgd_row(),
+      post_local_sgd_row(),
+      dpsgd_row(),
+      sgp_row(),
       wagma_row(),
       flock_row(),
   };
