@@ -126,7 +126,7 @@ template <protocol::Activation activation>
 AlgorithmRow row(std::string_view name, std::string_view description) {
   return {
       .name = name,
-      .family = Family::gradient,
+      .family = Family::partial_gradient,
       .description = description,
       .bytes_text = "8 D (P-1)/P",
       .bytes_per_step = [](int workers, double parameters,

@@ -100,9 +100,11 @@ std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, G
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {
-  const auto of_group = [&](double members) { return 8 * parameters * (members - 1) / members; };
+  if (workers == 1) return 0;
+  const auto with_groups = [&](double groups) { return 8 * parameters * (workers - groups) / workers; };
   const double share = 1 / static_cast<double>(options.protocol.period);
-  return share * of_group(workers) + (1 - share) * of_group(options.protocol.group_size);
+  const double groups = math::GroupSchedule(workers, options.protocol.group_size).groups();
+  return share * with_groups(1) + (1 - share) * with_groups(groups);
 }
 
 }  // namespace flockstep::algorithms
