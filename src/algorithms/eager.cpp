@@ -82,6 +82,8 @@ class Eager final : public Algorithm {
     agent_.emplace(context_, rounds_, layout_.size(), layout_.size(), gradients_);
   }
 
+  bool needs_begin() const override { return true; }
+
   void finish_gradient(std::span<float> gradient, double) override {
     base::check(agent_.has_value(), "begin() before the first step");
     meetings_.add(agent_->arrive(step_++, gradient), agent_->take_records());

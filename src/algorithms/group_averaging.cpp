@@ -40,6 +40,8 @@ class GroupAveraging final : public Algorithm {
     agent_.emplace(context_, options_, parameters_, size_, model_);
   }
 
+  bool needs_begin() const override { return true; }
+
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
     meetings_.add(agent_->arrive(step, model), agent_->take_records());
