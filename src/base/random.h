@@ -25,6 +25,7 @@ enum class Purpose : std::uint32_t {
   schedule = 4,
   test = 5,
   fault_noise = 6,
+  partner = 7,
 };
 
 class Random {

@@ -12,6 +12,7 @@ struct Trainee {
   Trainee(runtime::Context& context, std::string_view name, const base::Settings& settings)
       : layout(30, 8), algorithm(find_algorithm(name).make({context, layout, settings})), rank(context.rank()) {
     model.assign(30, static_cast<float>(rank));
+    algorithm->begin(0, model);
   }
   void step() {
     std::vector<float> gradient(30, static_cast<float>(rank + 1));
@@ -80,7 +81,12 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
         context.wait(context.engine().all_gather(engines::const_bytes_of(std::span(&mine, 1)), receive), "gather");
         double mean = 0;
         for (const double each : all) mean += each / workers;
-        EXPECT_NEAR(mean, row.bytes_per_step(workers, 30, {}), 1e-9) << row.name << " with " << workers;
+        const double stated = row.bytes_per_step(workers, 30, {});
+        if (row.bytes_text.starts_with("at most"))  // averages are skipped where they would be too many at once
+          EXPECT_LE(mean, stated + 1e-9) << row.name << " with " << workers;
+        else
+          EXPECT_NEAR(mean, stated, 1e-9) << row.name << " with " << workers;
+        trainee.algorithm->consolidate(trainee.model);
       });
 }
 
@@ -96,7 +102,7 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   };
   EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
-            "adasum, direction_consensus, geometric_median, local_sgd");
+            "adasum, direction_consensus, geometric_median, local_sgd, adpsgd, swarm");
   EXPECT_EQ(sentence_of([] {
               find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),
