@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "algorithms/adpsgd.h"
 #include "algorithms/dpsgd.h"
 #include "algorithms/eager.h"
 #include "algorithms/flock.h"
@@ -9,6 +10,7 @@
 #include "algorithms/post_local_sgd.h"
 #include "algorithms/rules.h"
 #include "algorithms/sgp.h"
+#include "algorithms/swarm.h"
 #include "algorithms/wagma.h"
 #include "base/names.h"
 
@@ -38,6 +40,8 @@ std::span<const AlgorithmRow> algorithms() {
       post_local_sgd_row(),
       dpsgd_row(),
       sgp_row(),
+      adpsgd_row(),
+      swarm_row(),
       wagma_row(),
       flock_row(),
   };

@@ -26,6 +26,7 @@ enum class Purpose : std::uint32_t {
   test = 5,
   fault_noise = 6,
   appointment = 7,
+  partner = 8,
 };
 
 class Random {

@@ -84,7 +84,12 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
         context.wait(context.engine().all_gather(engines::const_bytes_of(std::span(&mine, 1)), receive), "gather");
         double mean = 0;
         for (const double each : all) mean += each / workers;
-        EXPECT_NEAR(mean, row.bytes_per_step(workers, 30, settings), 1e-9) << row.name << " with " << workers;
+        const double stated = row.bytes_per_step(workers, 30, settings);
+        if (row.bytes_text.starts_with("at most"))  // averages are skipped where they would be too many at once
+          EXPECT_LE(mean, stated + 1e-9) << row.name << " with " << workers;
+        else
+          EXPECT_NEAR(mean, stated, 1e-9) << row.name << " with " << workers;
+        trainee.algorithm->consolidate(trainee.model);
       });
 }
 
@@ -101,8 +106,7 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
             "adasum, direction_consensus, geometric_median, eager_solo, eager_majority, local_sgd, post_local_sgd, "
-            "dpsgd, sgp, "
-            "wagma, flock");
+            "dpsgd, sgp, adpsgd, swarm, wagma, flock");
   EXPECT_EQ(sentence_of([] {
               find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),

@@ -1,0 +1,66 @@
+// `swarm(H)`: after H local steps, pairwise average with a uniformly random neighbour, asynchronously.
+//
+// Any two may meet, so a worker that is busy with a third says so, and the next neighbour is asked: a few of them, then
+// the worker does without until its next H steps are done.
+#include "algorithms/swarm.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "algorithms/pair_averaging.h"
+#include "base/random.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr std::array<base::OptionSpec, 1> kOptions{{
+    {"period", "4", "local steps between two averages with a random worker (H)"},
+}};
+
+constexpr std::size_t kMostNeighbours = 4;  // asked for one average
+
+PickPartners random_neighbours(const AlgorithmInputs& inputs) {
+  const int rank = inputs.context.rank(), others = inputs.context.size() - 1;
+  const std::int64_t period = swarm_options(inputs.settings).period;
+  return [rank, others, period, seed = inputs.seed](std::int64_t step) {
+    std::vector<int> neighbours;
+    if ((step + 1) % period != 0) return neighbours;
+    base::Random random(seed, base::Purpose::partner, static_cast<std::uint32_t>(rank),
+                        static_cast<std::uint32_t>(step));
+    while (neighbours.size() < std::min(kMostNeighbours, static_cast<std::size_t>(others))) {
+      const int drawn = static_cast<int>(random.below(static_cast<std::uint32_t>(others)));
+      const int neighbour = drawn < rank ? drawn : drawn + 1;
+      if (std::ranges::find(neighbours, neighbour) == neighbours.end()) neighbours.push_back(neighbour);
+    }
+    return neighbours;
+  };
+}
+
+}  // namespace
+
+SwarmOptions swarm_options(const base::Settings& settings) {
+  const base::SettingsReader reader("swarm", kOptions, settings);
+  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
+}
+
+AlgorithmRow swarm_row() {
+  return {
+      .name = "swarm",
+      .family = Family::model,
+      .description = "take H local steps, then average with a random worker, beside the computing",
+      .bytes_text = "at most 8 D/H",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {
+            return workers == 1 ? 0 : 8 * parameters / static_cast<double>(swarm_options(settings).period);
+          },
+      .options = kOptions,
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::refuse, random_neighbours(inputs));
+          },
+      .check = [](const base::Settings& settings, int) { swarm_options(settings); },
+  };
+}
+
+}  // namespace flockstep::algorithms

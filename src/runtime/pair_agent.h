@@ -1,0 +1,105 @@
+// A worker's shared model x, which an agent beside the worker averages with one other worker's at a time.
+//
+//   merge     what the worker has added to its snapshot s since it was taken is added to x, and the worker goes on from
+//             a new snapshot: x += model - s, s = model = x
+//   average   both ends freeze their x, send it, and move by half of the difference: x_a += (b - a)/2, x_b += (a - b)/2
+//
+// The two moves are each other's negatives to the last bit, and are added to whatever x has become meanwhile: no merge
+// is lost or counted twice, and the sum of all x changes by the merges alone, but for rounding. A worker never waits
+// for another one's computing: the agents exchange models on their own, bucket by bucket, one average at a time per
+// worker.
+//
+// How two agents find each other: one asks, and the other accepts, or is busy with a third. Two that ask each other
+// have found each other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "runtime/agent_host.h"
+#include "runtime/layout.h"
+
+namespace flockstep::runtime {
+
+class PairAgent final : private AgentHost::Service {
+ public:
+  // What an agent that is busy does when another asks for an average.
+  enum class WhenBusy {
+    queue,   // takes it in turn; only where those who are asked never ask, else a ring of them could wait for ever
+    refuse,  // says so, and the other may ask somebody else
+  };
+
+  struct Counts {
+    std::int64_t averages = 0;  // that this worker took part in, asked for here or elsewhere
+    std::int64_t skipped = 0;   // wishes that came to nothing: all partners were busy, or too many waited already
+    std::int64_t met = 0;       // merges that found a new average in x
+    std::int64_t alone = 0;     // merges that found none
+    double under_way_s = 0;     // averages, from freezing x to moving it, added up
+  };
+
+  // x = s = model. Others may ask from here on.
+  PairAgent(Context& context, const Layout& layout, WhenBusy when_busy, std::span<const float> model);
+
+  // Lets the model's update land in x and takes a new snapshot. `partners`: whom to average with then, asked one after
+  // the other until one accepts; empty for nobody. The average is not waited for. While one is asked for or under way
+  // here, one more wish is kept, and further ones are skipped.
+  void merge(std::span<float> model, const std::vector<int>& partners);
+
+  // Collective: waits until nobody averages with anybody any more; then model = x, without any rounding.
+  void come_to_rest(std::span<float> model);
+  // x = s = model.
+  void adopt(std::span<const float> model);
+
+  const Counts& counts() const { return seen_; }  // as of the last merge or rest
+
+ private:
+  enum class State { idle, asking, averaging };
+  enum class Message : std::uint8_t { ask, accept, busy };
+  static constexpr std::size_t kWindow = 2;  // buckets under way at once
+
+  // ---- on the agent's thread ----
+  void on_control(int peer, std::span<const std::byte> payload) override;
+  void on_time() override;
+  void say(int peer, Message message);
+  void land(std::span<float> model);
+  void wish(const std::vector<int>& partners);
+  void go_on();
+  void ask_next();
+  void start_average(int peer);
+  void start_bucket(std::size_t place);
+  void end_bucket(std::size_t bucket, std::size_t place);
+  void end_average();
+  void answer_when(const std::function<bool()>& due, const std::function<void()>& answer, std::string_view what);
+  void answer_if_due();
+
+  std::span<float> place(std::size_t place, std::size_t size) const {
+    return received_.span().subspan(place * buckets_[0].size, size);
+  }
+
+  Context& context_;
+  const WhenBusy when_busy_;
+  const std::vector<Range> buckets_;  // never larger than the first
+  // x; s; x as it was frozen, overwritten with the move bucket by bucket; and the peer's buckets that have just
+  // arrived.
+  base::Buffer<float> shared_, snapshot_, frozen_, received_;
+  Counts seen_;  // the worker's copy
+
+  State state_ = State::idle;
+  int peer_ = -1;                         // asked, or averaged with
+  bool asked_here_ = false;               // for the average under way
+  base::Time since_{};                    // when the state was entered
+  std::deque<std::vector<int>> wishes_;   // the first is under way, with the partners that are left to ask
+  std::deque<int> queue_;                 // who has asked and has no answer yet
+  std::size_t started_ = 0, ended_ = 0;   // buckets of the average under way
+  std::array<int, kWindow> transfers_{};  // under way, by place
+  bool averaged_since_merge_ = false;
+  Counts counts_;
+  const std::function<bool()>* due_ = nullptr;  // of a request that is not answered yet, with what is done first
+  const std::function<void()>* before_answer_ = nullptr;
+
+  AgentHost host_;  // last: from its construction on everything above is the agent's
+};
+
+}  // namespace flockstep::runtime
