@@ -113,8 +113,8 @@ class Synchronizer {
   // At the end, before consolidate(): gradients that were still under way. True when `gradient` was filled and asks for
   // one more local update, without any hook around it.
   bool drain(std::span<float> gradient);
-  // Makes the models of all workers equal: call it at the end, and before save() where models differ and workers
-  // average without waiting. Steps may follow.
+  // Makes the models of all workers equal: call it at the end and, with an algorithm that averages without waiting,
+  // before save(). Steps may follow.
   void consolidate(std::span<float> model);
 
   // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards. Restoring with

@@ -57,14 +57,23 @@ std::string searched_name(const compare::CaseResult& result) {
   return "";
 }
 
+// Of the steps that were merged with an average, those whose own model was in it.
+std::string fresh_of(const compare::Result& result) {
+  if (!result.meetings || !std::isfinite(result.meetings->fresh_fraction.mean)) return "-";
+  return fmt::format("{:.1f}%", 100 * result.meetings->fresh_fraction.mean);
+}
+
 std::string table_of(const compare::Comparison& comparison, const compare::CaseResult& result) {
   const Statistic statistic = statistic_of(result);
   const std::string searched = searched_name(result);
+  const bool meet = std::ranges::any_of(result.rows, [](const auto& row) { return row.result.meetings.has_value(); });
   std::vector<std::string> head{"algorithm"};
   if (!searched.empty()) head.push_back(searched);
-  for (const std::string& name : {quality_head(comparison, statistic), std::string("samples/s"), std::string("waiting"),
-                                  std::string("time in steps"), std::string("kB sent/step"), std::string("runs")})
+  for (const std::string& name :
+       {quality_head(comparison, statistic), std::string("samples/s"), std::string("waiting")})
     head.push_back(name);
+  if (meet) head.push_back("fresh");
+  for (const char* name : {"time in steps", "kB sent/step", "runs"}) head.push_back(name);
   Table table(head);
   for (const compare::Row& row : result.rows) {
     const compare::Result& figures = row.result;
@@ -73,8 +82,12 @@ std::string table_of(const compare::Comparison& comparison, const compare::CaseR
       cells.push_back(row.searched ? row.searched->value + (row.searched->edge ? " (edge)" : "") : "-");
     for (const std::string& cell :
          {quality_of(figures, statistic), shown(figures.samples_per_s, figures.runs, Statistic::mean),
-          fmt::format("{:.1f}%", 100 * figures.wait_share.mean), fmt::format("{:.3g} s", figures.time_s.mean),
-          fmt::format("{:.4g}", figures.bytes_sent_per_step / 1000), std::to_string(figures.runs)})
+          fmt::format("{:.1f}%", 100 * figures.wait_share.mean)})
+      cells.push_back(cell);
+    if (meet) cells.push_back(fresh_of(figures));
+    for (const std::string& cell :
+         {fmt::format("{:.3g} s", figures.time_s.mean), fmt::format("{:.4g}", figures.bytes_sent_per_step / 1000),
+          std::to_string(figures.runs)})
       cells.push_back(cell);
     table.add(cells);
   }

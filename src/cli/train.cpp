@@ -25,6 +25,13 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   if (summary.time_s > 0) table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
   table.add({"waiting", fmt::format("{:.1f}% of the time", 100 * summary.wait_share)});
   table.add({"sent", fmt::format("{:.4g} kB per worker and step", summary.bytes_sent_per_step / 1000)});
+  if (summary.meetings) {
+    const train::MeetingFigures& meetings = *summary.meetings;
+    table.add({"fresh", fmt::format("{:.1f}% of the merged steps were in their average; {:.1f}% of all found none",
+                                    100 * meetings.fresh_fraction, 100 * meetings.alone_share)});
+    table.add({"staleness", fmt::format("{:.3g} iterations in the mean; a round takes {:.3g} ms",
+                                        meetings.mean_staleness, 1000 * meetings.mean_round_s)});
+  }
   if (summary.skipped_steps > 0)
     table.add({"skipped updates", fmt::format("{} (non-finite gradient)", summary.skipped_steps)});
   table.add({"model", fmt::format("{} ({})", summary.model_hash,

@@ -1,5 +1,6 @@
 #include "compare/compare.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -13,6 +14,7 @@ namespace {
 struct Collected {
   std::vector<double> quality, samples_per_s, wait_share, time_s;
   double bytes_sent_per_step = 0;
+  std::vector<train::MeetingFigures> meetings;
   std::vector<std::string> folders;
 };
 
@@ -22,7 +24,27 @@ void add(Collected& collected, const train::Summary& summary, const std::string&
   collected.wait_share.push_back(summary.wait_share);
   collected.time_s.push_back(summary.time_s);
   collected.bytes_sent_per_step = summary.bytes_sent_per_step;
+  if (summary.meetings) collected.meetings.push_back(*summary.meetings);
   if (!folder.empty()) collected.folders.push_back(folder);
+}
+
+std::optional<Meetings> meetings_of(const std::vector<train::MeetingFigures>& runs) {
+  if (runs.empty()) return std::nullopt;
+  const auto spread = [&](double train::MeetingFigures::*figure) {
+    std::vector<double> values;
+    for (const train::MeetingFigures& run : runs) values.push_back(run.*figure);
+    return spread_of(values);
+  };
+  Meetings meetings{spread(&train::MeetingFigures::fresh_fraction),
+                    spread(&train::MeetingFigures::alone_share),
+                    spread(&train::MeetingFigures::mean_staleness),
+                    spread(&train::MeetingFigures::mean_round_s),
+                    {}};
+  for (const train::MeetingFigures& run : runs) {
+    meetings.staleness.resize(std::max(meetings.staleness.size(), run.staleness.size()));
+    for (std::size_t age = 0; age < run.staleness.size(); ++age) meetings.staleness[age] += run.staleness[age];
+  }
+  return meetings;
 }
 
 Result result_of(const Collected& collected, bool lower_is_better) {
@@ -34,6 +56,7 @@ Result result_of(const Collected& collected, bool lower_is_better) {
           spread_of(collected.wait_share),
           spread_of(collected.time_s),
           collected.bytes_sent_per_step,
+          meetings_of(collected.meetings),
           collected.folders};
 }
 

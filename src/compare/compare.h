@@ -14,11 +14,18 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values, bool lower_is_better = true);
 
+// How models met, where they are averaged without waiting for everybody (train/meetings.h).
+struct Meetings {
+  Spread fresh_fraction, alone_share, mean_staleness, mean_round_s;
+  std::vector<std::int64_t> staleness;  // added up over the seeds
+};
+
 struct Result {
   int runs = 0;
   int diverged = 0;  // of them, those whose quality is no number
   Spread quality, samples_per_s, wait_share, time_s;
   double bytes_sent_per_step = 0;
+  std::optional<Meetings> meetings;
   std::vector<std::string> folders;  // of the runs, below the comparison's; empty when nothing was written
 };
 

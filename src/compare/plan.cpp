@@ -13,6 +13,8 @@
 namespace flockstep::compare {
 namespace {
 
+constexpr int kUnknown = std::numeric_limits<int>::max();  // number of workers
+
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -129,6 +131,21 @@ tasks::RunRequest run_of(const CompareRequest& request, const Case& size, const 
 
 std::size_t runs_per_seed(const Variant& variant) { return std::max<std::size_t>(1, variant.values.size()); }
 
+// What an algorithm takes may depend on the number of workers, so the sentence says which variant it was, and with how
+// many.
+void check_algorithm(const Variant& variant, const Plan& plan, std::size_t value, const train::TrainOptions& options,
+                     int workers) {
+  try {
+    algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, workers);
+  } catch (const Error& error) {
+    std::string who = variant.label;
+    if (!variant.values.empty() && plan.search->owner == variant.algorithm)
+      who += fmt::format(":{}={}", plan.search->option, variant.values[value]);
+    if (workers != kUnknown) who += fmt::format(" with {} workers", workers);
+    throw Error(error.code(), fmt::format("{}: {}", who, error.what()));
+  }
+}
+
 // Fills in the batch of a case that has none, now that its task can tell.
 void check_case(const CompareRequest& request, Plan& plan, Case& size) {
   if (request.base.engine == "self" && size.workers != 1)
@@ -138,13 +155,12 @@ void check_case(const CompareRequest& request, Plan& plan, Case& size) {
   for (const Variant& variant : plan.variants)
     for (std::size_t value = 0; value < runs_per_seed(variant); ++value) {
       const train::TrainOptions options = run_of(request, size, variant, plan, value).train;
-      if (size.workers > 0) {
-        batch = tasks::complete(options, size.workers).batch;
-      } else {  // the engine will know how many there are, and check the rest
-        constexpr int kUnknown = std::numeric_limits<int>::max();
+      const int workers = size.workers > 0 ? size.workers : kUnknown;
+      check_algorithm(variant, plan, value, options, workers);
+      if (workers != kUnknown)
+        batch = tasks::complete(options, workers).batch;
+      else  // the engine will know how many there are, and check the rest
         tasks::find_task(options.task).check(options.task_settings, kUnknown);
-        algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, kUnknown);
-      }
     }
   size.batch = batch;
 }

@@ -28,6 +28,9 @@ nlohmann::json to_json(const Spread& spread) {
 }
 
 nlohmann::json to_json(const Result& result) {
+  const auto meetings = [&](Spread Meetings::*figure) {
+    return result.meetings ? to_json(*result.meetings.*figure) : nlohmann::json();
+  };
   return {{"runs", result.runs},
           {"diverged", result.diverged},
           {"quality", to_json(result.quality)},
@@ -35,6 +38,11 @@ nlohmann::json to_json(const Result& result) {
           {"wait_share", to_json(result.wait_share)},
           {"time_s", to_json(result.time_s)},
           {"bytes_sent_per_step", result.bytes_sent_per_step},
+          {"fresh_fraction", meetings(&Meetings::fresh_fraction)},
+          {"alone_share", meetings(&Meetings::alone_share)},
+          {"mean_staleness", meetings(&Meetings::mean_staleness)},
+          {"mean_round_s", meetings(&Meetings::mean_round_s)},
+          {"staleness", result.meetings ? nlohmann::json(result.meetings->staleness) : nlohmann::json()},
           {"folders", result.folders}};
 }
 

@@ -20,8 +20,18 @@ def cosine(i: int, j: int, against: int) -> float:
     return (-0.4 if against in (i, j) else 0.5) + 0.05 * math.sin(3 * i + 3 * j)
 
 
-def write_sample_run(folder: Path, workers: int = 8, steps: int = 100, against: int = 2) -> dict[str, Any]:
-    """Returns the summary that it has written."""
+def meetings_at(step: int) -> dict[str, Any]:
+    """How models had met by then; as a run in lockstep tells it before the first step."""
+    if step == 0:
+        return dict.fromkeys(("fresh_fraction", "alone_share", "mean_staleness", "mean_round_s", "staleness"))
+    figures = {"fresh_fraction": 0.5 + 0.3 / step, "alone_share": 0.05, "mean_staleness": 0.625, "mean_round_s": 0.004}
+    return {**figures, "staleness": [5 * step, 2 * step, 0, step]}
+
+
+def write_sample_run(
+    folder: Path, workers: int = 8, steps: int = 100, against: int = 2, meet: bool = False
+) -> dict[str, Any]:
+    """Returns the summary that it has written. With `meet`, as of an algorithm that averages without waiting."""
     draw = random.Random(7)
     folder.mkdir(parents=True)
     lines: list[dict[str, Any]] = []
@@ -61,7 +71,8 @@ def write_sample_run(folder: Path, workers: int = 8, steps: int = 100, against: 
         if step % 10 == 0:
             evaluation = {"kind": "evaluation", "step": step, "time_s": 0.01 * step, "metric": "loss"}
             figures = {"samples_per_s": 1600.0, "wait_share": 0.3, "bytes_sent_per_step": 7000.0}
-            lines.append({**evaluation, "quality": 500 * math.exp(-step / 12), **figures, "guards": guards})
+            line = {**evaluation, "quality": 500 * math.exp(-step / 12), **figures, "guards": guards}
+            lines.append({**line, **meetings_at(step if meet else 0)})
     lines.append({"kind": "finding", "step": steps, **finding})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     summary = {
@@ -70,6 +81,7 @@ def write_sample_run(folder: Path, workers: int = 8, steps: int = 100, against: 
         **{"interrupted": False, "metric": "loss", "lower_is_better": True, "quality": 500 * math.exp(-steps / 12)},
         **{"train_loss": 0.2, "time_s": 1.0, "samples_per_s": 1600.0, "wait_share": 0.3, "bytes_sent_per_step": 7000.0},
         **{"guards": guards, "model_hash": "0123456789abcdef", "replicas_equal": True, "findings": [finding]},
+        **meetings_at(steps if meet else 0),
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     return summary
@@ -90,6 +102,19 @@ def first_row(**changed: Any) -> Callable[[str], str]:
         return json.dumps(saved)
 
     return damage
+
+
+def meeting_rows(text: str) -> str:
+    """A comparison in which all but the first algorithm average without waiting."""
+    saved = json.loads(text)
+    for case in saved["cases"]:
+        for place, row in enumerate(case["rows"][1:]):
+            figures = meetings_at(100)
+            for name in ("fresh_fraction", "alone_share", "mean_staleness", "mean_round_s"):
+                value = figures[name] / (place + 1)
+                row[name] = {"mean": value, "deviation": 0.1, "median": value, "min": 0.9 * value, "max": 1.1 * value}
+            row["staleness"] = figures["staleness"] + [place] * 20 * place
+    return json.dumps(saved)
 
 
 def replaced(old: str, new: str) -> Callable[[str], str]:
@@ -123,6 +148,8 @@ DAMAGED_RUNS = [
     ("summary.json", values(pace={"fixed_stragglers": [1]}), "pace.fixed_stragglers[0] should be an object, not 1"),
     ("summary.json", values(quality={}), "quality should be a number, not {}"),
     ("summary.json", values(guards=[1]), "guards should be an object, not [1]"),
+    ("summary.json", values(staleness=[1, -2]), "staleness[1] should be a whole number from 0 on, not -2"),
+    ("summary.json", values(fresh_fraction="all"), "fresh_fraction should be a number, not 'all'"),
     ("summary.json", values(algorithm="\ud800"), "algorithm should be a text"),
 ]
 DAMAGED_COMPARISONS = [
@@ -131,6 +158,7 @@ DAMAGED_COMPARISONS = [
     (first_row(samples_per_s=None), "cases[0].rows[0] lacks 'samples_per_s'"),
     (first_row(quality=3), "cases[0].rows[0].quality should be an object, not 3"),
     (replaced('"quality": {', '"quality": null, "x": {'), "quality should be an object, not None"),
+    (first_row(fresh_fraction=0.5), "cases[0].rows[0].fresh_fraction should be an object, not 0.5"),
     (first_row(folders="runs"), "folders should be a list, not 'runs'"),
     (first_row(folders=["\0"]), "embedded null byte"),
     (first_row(runs="many"), "runs should be a whole number from 0 on, not 'many'"),

@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 from conftest import COMMAND, ROOT, run, run_json
-from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, page_of, write_sample_run
+from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows, page_of, write_sample_run
 
 sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.__main__ import main as draw
+from flockstep.report.meeting_pictures import folded
 from flockstep.report.reading import read_run
 from flockstep.report.series import MovingMeans, range_without_outliers
 
@@ -75,6 +76,38 @@ def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
     assert "Nothing suspicious" not in page.text
     for what in ("gradient counts", "gradient is", "Against the others: worker 2", "Heat map", "guard fired", "waited"):
         assert any(what in picture for picture in page.pictures), what
+
+
+def test_how_models_met_is_told_and_drawn_where_they_did(tmp_path):
+    write_sample_run(tmp_path / "apart")
+    assert not any("fresh" in picture or "old" in picture for picture in report(tmp_path / "apart").pictures)
+    write_sample_run(tmp_path / "met", meet=True)
+    page = report(tmp_path / "met")
+    assert "50.3% of the merged steps were in their average" in page.text
+    assert "5.0% of the steps found no new average" in page.text
+    assert "0.625 iterations, mean over the contributions" in page.text
+    assert "4 ms from a contribution to the result" in page.text
+    assert any("50% of merged steps fresh, 30% of the time waiting" in picture for picture in page.pictures)
+    assert any("How many iterations old contributions were, mean 0.62" in picture for picture in page.pictures)
+
+
+def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    assert "fresh" not in report(out).text
+    compared = out / "compare.json"
+    compared.write_text(meeting_rows(compared.read_text()))
+    page = report(out)
+    assert "waiting fresh time in steps" in page.text
+    assert "% - " in page.text, "mean, whose models meet in lockstep"
+    assert "50.3%" in page.text, "adacons, made to look as if it did not wait"
+    assert any(alt.startswith("Bars: throughput, waiting and fresh of each algorithm") for alt in page.pictures)
+    assert any("a panel for each of adacons: how many iterations old" in alt for alt in page.pictures)
+
+
+def test_old_contributions_share_the_last_bar():
+    assert folded([6, 2, 1, 1], 4).tolist() == [60, 20, 10, 10]
+    assert folded([6, 2, 1, 1], 2).tolist() == [60, 40]
+    assert folded([3], 3).tolist() == [100, 0, 0]
 
 
 def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
@@ -153,11 +186,12 @@ def test_a_damaged_comparison_is_told(tmp_path, capsys, comparison, damage, sent
 @pytest.mark.parametrize("huge", ["1e308", "-1e308", "1e999"])
 def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, comparison, huge):
     out = shutil.copytree(comparison, tmp_path / "comparison")
+    (out / "compare.json").write_text(meeting_rows((out / "compare.json").read_text()))
     for path in (out / "compare.json", *out.glob("runs/*/metrics.jsonl")):
         path.write_text(blown_up(path.read_text(), huge))
     report(out)
     out = tmp_path / "run"
-    write_sample_run(out)
+    write_sample_run(out, meet=True)
     for path in (out / "summary.json", out / "metrics.jsonl"):
         path.write_text(blown_up(path.read_text(), huge))
     report(out)

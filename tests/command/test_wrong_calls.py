@@ -52,7 +52,10 @@ WRONG = [
         "unknown option of mean 'period'; there are magnitude, granularity,",
     ),
     (["compare", "--algorithms", "local_sgd:period"], "should be an option and its value"),
-    (["compare", "--algorithms", "mean,local_sgd:period=0"], "--local_sgd.period takes a whole number"),
+    (
+        ["compare", "--algorithms", "mean,local_sgd:period=0"],
+        "local_sgd:period=0 with 4 workers: --local_sgd.period takes a whole number",
+    ),
     (["compare", "--search", "linear.dimension=5"], "needs two or more values"),
     (["compare", "--search", "images.rate=1,2"], "neither the task (linear) nor one of the --algorithms"),
     (["compare", "--workers", "2,3", "--batch", "4"], "a batch of 4 cannot be split evenly over 3 workers"),
@@ -111,9 +114,22 @@ def test_gradients_of_different_length_are_named(needs):
     ranks = [["-n", "1", COMMAND, "train", "--linear.dimension", str(size)] for size in (1000, 999)]
     done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "worker 1 has" in done.stderr
-    assert "999" in done.stderr
+    assert "worker 1 has linear.dimension 999 where worker 0 has 1000" in done.stderr
     assert done.stderr.count("flockstep: ") == 1
+
+
+def test_an_option_that_differs_between_workers_is_named(needs):
+    needs("mpi")
+    train = [COMMAND, "train", "--algorithm", "local_sgd", "--steps", "10"]
+    ranks = [["-n", "1", *train, *more] for more in (["--local_sgd.period", "4"], ["--local_sgd.period", "2"], [])]
+    for odd, sentence in (
+        (ranks[1], "worker 1 has local_sgd.period 2 where worker 0 has 4"),
+        (ranks[2], "worker 1 has local_sgd.period at its default where worker 0 has 4"),
+    ):
+        done = subprocess.run([*MPIRUN, *ranks[0], ":", *odd], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert done.stderr.count("flockstep: ") == 1
 
 
 def test_a_wrong_call_of_one_process_is_told_by_that_process(needs):

@@ -199,6 +199,29 @@ TEST(Compare, showsMediansWhereSeedsLieFarApartOrDiverged) {
   EXPECT_TRUE(nlohmann::json::parse(to_json(nothing).dump())["cases"][0]["rows"][0]["quality"]["mean"].is_null());
 }
 
+TEST(Compare, tellsHowModelsMetWhereTheyDid) {
+  const auto comparison = compare(request(), [](const PlannedRun& run) {
+    auto outcome = outcome_of(run);
+    const double share = 0.1 * static_cast<double>(run.request.train.seed);
+    if (run.request.train.algorithm == "local_sgd") {
+      outcome.summary.meetings = train::MeetingFigures{share, 0.5, 2, 0.01, {1, 2}};
+      if (run.request.train.seed == 3) outcome.summary.meetings->staleness = {0, 0, 5};
+    }
+    return outcome;
+  });
+  const auto& rows = comparison.cases[0].rows;
+  EXPECT_FALSE(rows[0].result.meetings);
+  ASSERT_TRUE(rows[1].result.meetings);
+  EXPECT_DOUBLE_EQ(rows[1].result.meetings->fresh_fraction.mean, 0.2);
+  EXPECT_EQ(rows[1].result.meetings->staleness, (std::vector<std::int64_t>{2, 4, 5}));
+  const auto json = to_json(comparison)["cases"][0]["rows"];
+  EXPECT_TRUE(json[0]["fresh_fraction"].is_null());
+  EXPECT_TRUE(json[0]["staleness"].is_null());
+  EXPECT_DOUBLE_EQ(json[1]["fresh_fraction"]["max"], 0.1 * 3);
+  EXPECT_EQ(json[1]["mean_round_s"]["mean"], 0.01);
+  EXPECT_EQ(json[1]["staleness"], (std::vector<std::int64_t>{2, 4, 5}));
+}
+
 TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("flockstep_compare_" + std::to_string(::getpid()));
@@ -236,13 +259,14 @@ TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
       {"did you mean period", algorithms({"mean", "local_sgd:perid=2"})},
       {"gives period twice", algorithms({"local_sgd:period=2:period=3"})},
       {"'period' in --algorithms local_sgd:period should be an option", algorithms({"local_sgd:period"})},
-      {"--local_sgd.period takes a whole number", algorithms({"mean", "local_sgd:period=0"})},
+      {"local_sgd:period=0 with 4 workers: --local_sgd.period takes a whole number at least 1, not '0'",
+       algorithms({"mean", "local_sgd:period=0"})},
       {"takes the form NAME.OPTION=VALUE,VALUE", search("period")},
       {"needs two or more values", search("local_sgd.period=4")},
       {"names 4 twice", search("local_sgd.period=4,4")},
       {"neither the task (linear) nor one of the --algorithms", search("images.rate=1,2")},
       {"did you mean period", search("local_sgd.perod=1,2")},
-      {"--local_sgd.period takes a whole number", search("local_sgd.period=4,no")},
+      {"local_sgd:period=no with 4 workers: --local_sgd.period takes a whole number", search("local_sgd.period=4,no")},
       {"--linear.dimension takes a whole number", search("linear.dimension=10,0")},
       {"--workers names 2 twice",
        [](CompareRequest& wrong) {

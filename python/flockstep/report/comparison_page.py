@@ -1,6 +1,6 @@
 """The page of a comparison: for every case its table as it was printed, and its pictures."""
 
-from flockstep.report import comparison_pictures, page
+from flockstep.report import comparison_pictures, meeting_pictures, page
 from flockstep.report.progress import Progress
 from flockstep.report.style import colour
 from flockstep.report.tables import case_table, has_edge, pace_text, settings_text
@@ -58,6 +58,7 @@ def _case(comparison: Comparison, case: Case, colours: comparison_pictures.Colou
         comparison_pictures.against_time(comparison, case, colours),
         comparison_pictures.search(comparison, case, colours),
         comparison_pictures.throughput(case, colours),
+        meeting_pictures.staleness_of_case(case, colours),
     ]
     if max(int(row.figures["runs"]) for row in case.rows) > 1:
         note = "Lines are medians over the seeds, bands reach from the lowest to the highest seed; so do whiskers."

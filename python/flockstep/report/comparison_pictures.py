@@ -112,17 +112,24 @@ def against_time(comparison: Comparison, case: Case, colours: Colours) -> Pictur
 
 
 def throughput(case: Case, colours: Colours) -> Picture:
-    """Samples per second, with the range over the seeds, and beside it how much of the time went into waiting."""
+    """Samples per second, with the range over the seeds, and beside it what they cost: how much of the time went into
+    waiting and, where averages do not wait for everybody, how many held the model that was merged with them."""
     rows = case.rows
+    panels = [("samples_per_s", "Throughput", "samples/s, all workers")]
+    panels.append(("wait_share", "Waiting", "% of the time in steps"))
+    if any(row.figures.get("fresh_fraction") for row in rows):
+        panels.append(("fresh_fraction", "Fresh", "% of merged steps"))
     figure = new_figure(height=1.3 + 0.36 * len(rows), width=WIDE)
-    speed, waiting = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    all_axes = figure.subplots(1, len(panels), sharey=True, width_ratios=(3, 2, 2)[: len(panels)])
     places = np.arange(len(rows))
     shades = [colour(colours[row.label]) for row in rows]
 
     def spread(row: Row, figure_name: str, key: str) -> float:
-        return drawn_number(row.figures[figure_name][key])
+        return drawn_number((row.figures.get(figure_name) or {}).get(key))
 
-    for axes, name, scale in ((speed, "samples_per_s", 1.0), (waiting, "wait_share", 100.0)):
+    for axes, (name, title, unit) in zip(all_axes, panels, strict=True):
+        is_share = name != "samples_per_s"
+        scale = 100.0 if is_share else 1.0
         middle = np.array([scale * spread(row, name, "mean") for row in rows])
         axes.barh(places, middle, height=0.62, color=shades)
         ends = scale * np.array([[spread(row, name, key) for row in rows] for key in ("min", "max")])
@@ -130,22 +137,25 @@ def throughput(case: Case, colours: Colours) -> Picture:
             reach = np.maximum(np.abs(ends - middle), 0)
             axes.errorbar(middle, places, xerr=reach, fmt="none", ecolor=GREY, capsize=3, linewidth=1)
         for place, value in enumerate(middle):
+            if not rows[place].figures.get(name):  # in lockstep nothing is fresh or stale
+                continue
             # Behind the whisker, so that neither hides the other.
             end = max((each for each in (value, ends[1][place]) if math.isfinite(each)), default=0.0)
-            text = short(value) if axes is speed or not math.isfinite(value) else f"{value:.0f}%"
+            text = f"{value:.0f}%" if is_share and math.isfinite(value) else short(value)
             axes.annotate(text, (end, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
-        axes.margins(x=0.16)
+        axes.margins(x=0.16 if len(panels) == 2 else 0.22)
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4 if axes is waiting else 5))
+        axes.xaxis.set_major_locator(MaxNLocator(4 if is_share or len(panels) > 2 else 5))
         axes.grid(axis="y", visible=False)
+        axes.tick_params(axis="y", length=0)
+        axes.set(title=title, xlabel=unit)
+    speed = all_axes[0]
     speed.xaxis.set_major_formatter(EngFormatter(sep=""))
     speed.set_yticks(places, [plain(row.label) for row in rows])
     speed.invert_yaxis()
-    speed.tick_params(axis="y", length=0)
-    waiting.tick_params(axis="y", length=0)
-    speed.set(title="Throughput", xlabel="samples/s, all workers together")
-    waiting.set(title="Waiting", xlabel="share of the time in steps (%)")
-    alt = "Bars: throughput and waiting of each algorithm"
+    alt = (
+        f"Bars: {', '.join(title.lower() for _, title, _ in panels[:-1])} and {panels[-1][1].lower()} of each algorithm"
+    )
     known = [row for row in rows if math.isfinite(spread(row, "samples_per_s", "mean"))]
     if known:
         alt += f"; {max(known, key=lambda row: spread(row, 'samples_per_s', 'mean')).label} is the fastest"

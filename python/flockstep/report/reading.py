@@ -42,7 +42,11 @@ def read(folder: Path) -> Run | Comparison:
 def _evaluation(line: dict[str, Any]) -> Evaluation:
     shapes.LINES["evaluation"](line, "")
     time_s, quality = drawn_number(line["time_s"]), drawn_number(line["quality"])
-    return Evaluation(line["step"], time_s, quality, line["metric"], line.get("guards", {}))
+    return Evaluation(
+        *(line["step"], time_s, quality, line["metric"], line.get("guards", {})),
+        wait_share=drawn_number(line.get("wait_share")),
+        fresh_fraction=drawn_number(line.get("fresh_fraction")),
+    )
 
 
 def _array(values: list[Any]) -> Array:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flockstep.report import page, run_pictures
+from flockstep.report import meeting_pictures, page, run_pictures
 from flockstep.report.progress import Progress
 from flockstep.report.style import Picture, capitalised, counted, name_workers
 from flockstep.report.tables import pace_text, readable, settings_text
@@ -101,6 +101,10 @@ def _figures(run: Run) -> list[tuple[str, str]]:
     add("time in steps", "time_s", lambda value: f"{value:.3g} s")
     add("throughput", "samples_per_s", lambda value: f"{value:.5g} samples/s")
     add("waiting", "wait_share", lambda value: f"{100 * value:.1f}% of the time")
+    add("fresh", "fresh_fraction", lambda value: f"{100 * value:.1f}% of the merged steps were in their average")
+    add("alone", "alone_share", lambda value: f"{100 * value:.1f}% of the steps found no new average to merge with")
+    add("staleness", "mean_staleness", lambda value: f"{value:.3g} iterations, mean over the contributions")
+    add("round", "mean_round_s", lambda value: f"{1000 * value:.3g} ms from a contribution to the result")
     add("sent", "bytes_sent_per_step", lambda value: f"{value / 1000:.4g} kB per worker and step")
     add("options of the task", "task_settings", settings_text)
     add("options of the algorithm", "algorithm_settings", settings_text)
@@ -136,6 +140,8 @@ def page_of(run: Run, progress: Progress) -> str:
         draw("quality", run_pictures.quality),
         draw("loss", run_pictures.train_loss),
         draw("waiting", run_pictures.shares),
+        draw("freshness", meeting_pictures.freshness),
+        draw("staleness", meeting_pictures.staleness_of_run),
     ]
     body += [page.heading("Learning and time"), page.pictures(learning)]
     workers = [

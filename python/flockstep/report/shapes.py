@@ -49,6 +49,14 @@ def truth(value: Any, where: str) -> None:
     _expect(isinstance(value, bool), where, "true or false", value)
 
 
+def or_null(shape: Shape) -> Shape:
+    def check(value: Any, where: str) -> None:
+        if value is not None:
+            shape(value, where)
+
+    return check
+
+
 def scalar(value: Any, where: str) -> None:
     if isinstance(value, str):
         text(value, where)
@@ -108,6 +116,10 @@ PACE = object_of(
     },
 )
 
+# How models met; null where they meet in lockstep.
+MEETING_FIGURES = ("fresh_fraction", "alone_share", "mean_staleness", "mean_round_s")
+STALENESS = or_null(list_of(count))
+
 SUMMARY = object_of(
     {
         **dict.fromkeys(("task", "algorithm", "engine", "metric"), text),
@@ -119,6 +131,8 @@ SUMMARY = object_of(
         **dict.fromkeys(("batch", "requested_steps"), count),
         **dict.fromkeys(("interrupted", "replicas_equal"), truth),
         **dict.fromkeys(("task_settings", "algorithm_settings"), map_of(scalar)),
+        **dict.fromkeys(MEETING_FIGURES, figure),
+        "staleness": STALENESS,
         "model_hash": text,
         "guards": map_of(count),
         "pace": PACE,
@@ -133,7 +147,8 @@ LINES = {
         {"step": count, **dict.fromkeys(("loss", "seconds", "wait_s", "transfer_s"), figure)}, {"event": text}
     ),
     "evaluation": object_of(
-        {"step": count, "time_s": figure, "quality": figure, "metric": text}, {"guards": map_of(count)}
+        {"step": count, "time_s": figure, "quality": figure, "metric": text},
+        {"guards": map_of(count), "wait_share": figure, "fresh_fraction": figure},
     ),
     "cosines": object_of({"step": count, "steps": count, "matrix": list_of(list_of(figure))}),
     "finding": FINDING,
@@ -149,7 +164,11 @@ ROW = object_of(
         "folders": list_of(text),
         "tried": list_of(object_of({"value": scalar, "quality": SPREAD})),
     },
-    {"searched": object_of({"name": text, "value": scalar, "edge": truth})},
+    {
+        **dict.fromkeys(MEETING_FIGURES, or_null(SPREAD)),
+        "staleness": STALENESS,
+        "searched": object_of({"name": text, "value": scalar, "edge": truth}),
+    },
 )
 CASE = object_of({"workers": count, "batch": count, "statistic": text, "verdict": text, "rows": list_of(ROW, 1)})
 HOW = object_of(

@@ -27,11 +27,18 @@ def quality_head(comparison: Comparison, case: Case) -> str:
     return comparison.metric + what + ("; lower is better" if comparison.lower_is_better else "")
 
 
+def fresh(figures: dict[str, Any]) -> str:
+    """Of the steps that were merged with an average, those whose own model was in it."""
+    share = number((figures.get("fresh_fraction") or {}).get("mean"))
+    return f"{100 * share:.1f}%" if math.isfinite(share) else "-"
+
+
 def case_table(comparison: Comparison, case: Case) -> tuple[list[str], list[list[str]]]:
     """The table's head and rows."""
     searched = next((row.figures["searched"]["name"] for row in case.rows if row.figures.get("searched")), "")
+    meet = any(row.figures.get("fresh_fraction") for row in case.rows)
     head = ["algorithm", *([searched] if searched else []), quality_head(comparison, case)]
-    head += ["samples/s", "waiting", "time in steps", "kB sent/step", "runs"]
+    head += ["samples/s", "waiting", *(["fresh"] if meet else []), "time in steps", "kB sent/step", "runs"]
     rows = []
     for row in case.rows:
         figures, runs = row.figures, int(row.figures["runs"])
@@ -44,6 +51,8 @@ def case_table(comparison: Comparison, case: Case) -> tuple[list[str], list[list
         cells.append(f"{quality}, {diverged} of {runs} diverged" if diverged and runs > 1 else quality)
         cells.append(shown(figures["samples_per_s"], runs, "mean"))
         cells.append(f"{100 * number(figures['wait_share']['mean']):.1f}%")
+        if meet:
+            cells.append(fresh(figures))
         cells.append(f"{number(figures['time_s']['mean']):.3g} s")
         cells.append(f"{number(figures['bytes_sent_per_step']) / 1000:.4g}")
         cells.append(str(runs))

@@ -22,6 +22,8 @@ class Evaluation:
     quality: float
     metric: str
     guards: dict[str, int]
+    wait_share: float  # so far, as all that an evaluation tells but its quality
+    fresh_fraction: float  # NaN where models meet in lockstep, and while there is nothing to take a share of
 
 
 @dataclass
