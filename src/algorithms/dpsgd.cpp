@@ -28,6 +28,7 @@ class Dpsgd final : public Algorithm {
     neighbours_.mix(model, ring_, ring_, 1.0f / static_cast<float>(ring_.size() + 1));
   }
   bool replicas_are_equal() const override { return false; }
+  bool resumes_apart() const override { return true; }
   void consolidate(std::span<float> model) override { one_pass_.average(model); }
 
  private:

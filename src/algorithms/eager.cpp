@@ -100,6 +100,7 @@ class Eager final : public Algorithm {
   }
 
   bool replicas_are_equal() const override { return false; }
+  bool resumes_apart() const override { return true; }  // with gradients under way of its own
   void consolidate(std::span<float> model) override { average_over_all(context_, layout_, model); }
   const MeetingReport* meetings() const override { return &meetings_.report(); }
 

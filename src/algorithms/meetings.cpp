@@ -29,8 +29,7 @@ void Meetings::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rou
     if (report_.staleness.size() <= staleness) report_.staleness.resize(staleness + 1);
     ++report_.staleness[staleness];
     report_.round_s += (round.end - round.begin).count();
-    context_.trace().record(base::Round{role_of(round, context_.rank()), round.begin, round.end, round.round,
-                                        static_cast<std::int32_t>(round.activator)});
+    context_.record({role_of(round, context_.rank()), round.begin, round.end, round.round, round.activator});
   }
 }
 

@@ -36,6 +36,7 @@ class PostLocalSgd final : public Algorithm {
   }
 
   bool replicas_are_equal() const override { return options_.period == 1; }
+  bool resumes_apart() const override { return !replicas_are_equal(); }
   void consolidate(std::span<float> model) override { phase_->consolidate(model); }
   const GradientReport* report() const override { return phase_->report(); }
   GuardCounts guards() const override { return phase_->guards(); }

@@ -50,6 +50,7 @@ class Sgp final : public Algorithm {
   }
 
   bool replicas_are_equal() const override { return false; }
+  bool resumes_apart() const override { return true; }
   // The mean of all x, as the weights add up to P; everybody goes on from it with a weight of one.
   void consolidate(std::span<float> z) override {
     if (w_ != 1) combine({z.data()}, {w_}, z);

@@ -26,7 +26,9 @@ void Context::wait_for(const std::function<bool()>& ready, std::string_view name
               fmt::format("worker {}: {} did not happen in time; a peer is stuck or gone, or the deadline is too short",
                           rank(), name),
               std::string(engine_.name())));
-  count(name, begin, begin);
+  const base::Time end = engine_.now();
+  waited_ += end - begin;
+  trace_.record(base::Track::wait, name, begin, end);
 }
 
 void Context::all_reduce(std::span<double> values, std::string_view name) {
