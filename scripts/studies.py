@@ -1,15 +1,14 @@
-"""The studies of docs/adacons.md: runs the comparisons and draws the pictures. `make studies` calls it.
+"""The studies of docs/adacons.md and docs/wagma.md: runs the comparisons and draws the pictures. `make studies` calls it.
 
 studies.py linear        the regression of the AdaCons paper: what is normalisation, what consensus, what momentum
 studies.py disagreement  images with workers that differ or err, all rules (--data: the whole of Fashion-MNIST)
+studies.py waiting       images and linear with uneven steps, in virtual time: barrier or rolling, merges, policies (--data)
 
 Comparisons go to --out (each with a page of its own), pictures to docs/pictures, tables in Markdown to standard output.
 """
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -23,9 +22,9 @@ sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report import style  # noqa: E402
 from flockstep.report.reading import read_comparison  # noqa: E402
 from linear_reference import final_losses  # noqa: E402
+from study_tools import compare, save, table  # noqa: E402
+from waiting_study import waiting  # noqa: E402
 
-COMMAND = ROOT / os.environ.get("FLOCKSTEP_BUILD", "build/release") / "bin" / "flockstep"
-PICTURES = ROOT / "docs" / "pictures"
 WORKERS, BATCHES, SEEDS = (8, 32), (128, 2048), 5
 LINEAR = {
     "mean": "mean",
@@ -45,27 +44,6 @@ SCENARIOS: dict[str, tuple[str, list[str]]] = {
 }
 LEAST_SHOWN = 0.7  # accuracy; what lies below is written at the edge of the picture
 RATES = "0.025,0.05,0.1,0.2,0.4,0.8"
-
-
-def compare(out: Path, *arguments: str) -> Path:
-    """Runs a comparison unless `out` already holds it."""
-    result = out / "compare.json"
-    if not result.exists():
-        subprocess.run([COMMAND, "compare", *arguments, "--out", out], check=True, stdout=sys.stderr)
-    elif json.loads(result.read_text())["interrupted"]:
-        sys.exit(f"{out} holds a comparison that was interrupted: delete it")
-    return out
-
-
-def save(figure: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None, "Creator": None})
-
-
-def table(head: list[str], rows: list[list[str]]) -> None:
-    for cells in (head, ["---"] * len(head), *rows):
-        print("| " + " | ".join(cells) + " |")
-    print()
 
 
 def spread(values: list[float]) -> str:
@@ -149,14 +127,16 @@ def disagreement(out: Path, data: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=["linear", "disagreement"])
+    parser.add_argument("study", choices=["linear", "disagreement", "waiting"])
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "studies", help="folder of the comparisons")
     parser.add_argument("--data", default="", help="folder with the whole of Fashion-MNIST [the built-in part]")
     chosen = parser.parse_args()
     if chosen.study == "linear":
         linear(chosen.out)
-    else:
+    elif chosen.study == "disagreement":
         disagreement(chosen.out, chosen.data)
+    else:
+        waiting(chosen.out, chosen.data)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,114 @@
+"""What waiting costs and what not waiting costs: the study of docs/wagma.md, in virtual time with real gradients."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flockstep.report import style
+from study_tools import compare, save, table
+
+COMPUTE_MS, SIGMA = 100, 0.53
+# Workers and steps. Groups have their default size, 4 and 8.
+SIZES = {16: 320, 64: 200}
+SETTINGS = {
+    "mean": ("lockstep", "-", "all", "1"),
+    "wagma:period=8": ("barrier", "published", "first", "8"),
+    "wagma:period=8:activation=majority": ("barrier", "published", "majority", "8"),
+    "wagma:period=8:merge=additive": ("barrier", "additive", "first", "8"),
+    "wagma:period=8:sync=rolling": ("rolling", "published", "first", "8"),
+    "wagma:period=8:sync=rolling:activation=majority": ("rolling", "published", "majority", "8"),
+    "flock:period=8:activation=first": ("rolling", "additive", "first", "8"),
+    "flock:period=8": ("rolling", "additive", "majority", "8"),
+    "flock:period=8:activation=deadline": ("rolling", "additive", "deadline", "8"),
+    "flock:period=8:activation=quorum": ("rolling", "additive", "quorum (all but one)", "8"),
+    "flock:period=16:activation=first": ("rolling", "additive", "first", "16"),
+    "flock:period=16": ("rolling", "additive", "majority", "16"),
+}
+FAMILY = ("mean", "wagma", "flock", "local_sgd", "dpsgd", "sgp", "adpsgd", "swarm", "eager_solo", "eager_majority")
+PACE = ["--engine", "sim", "--compute-ms", str(COMPUTE_MS), "--jitter", f"lognormal:{SIGMA}"]
+NO_NETWORK = ["--bandwidth-gbps", "100000", "--latency-us", "0.1"]
+
+
+def rows_of(folder: Path) -> dict[str, dict[str, Any]]:
+    (case,) = json.loads((folder / "compare.json").read_text())["cases"]
+    return {row["algorithm"]: {**row, "workers": case["workers"], "batch": case["batch"]} for row in case["rows"]}
+
+
+def share_of_ideal(row: dict[str, Any]) -> float:
+    return row["samples_per_s"]["mean"] * COMPUTE_MS / 1000 / row["batch"]
+
+
+def fresh(row: dict[str, Any]) -> str:
+    return f"{row['fresh_fraction']['mean']:.2f}" if row.get("fresh_fraction") else "-"
+
+
+def quality(row: dict[str, Any], digits: int) -> str:
+    return f"{row['quality']['mean']:.{digits}g} ± {row['quality']['deviation']:.1g}"
+
+
+def settings_table(results: dict[int, dict[str, dict[str, Any]]]) -> None:
+    head = ["sync", "merge", "activation", "tau"]
+    for workers in SIZES:
+        head += [f"accuracy, P = {workers}", "of ideal", "fresh"]
+    lines = []
+    for variant, names in SETTINGS.items():
+        cells = list(names)
+        for rows in results.values():
+            row = rows[variant]
+            cells += [quality(row, 3), f"{share_of_ideal(row):.2f}", fresh(row)]
+        lines.append(cells)
+    table(head, lines)
+
+
+def settings_picture(results: dict[int, dict[str, dict[str, Any]]]) -> None:
+    figure = style.new_figure(height=4.4, width=9.2)
+    panels = figure.subplots(1, len(results), sharey=True)
+    marks = {"lockstep": "s", "barrier": "o", "rolling": "^"}
+    colours = {"-": 6, "published": 1, "additive": 0}
+    for (workers, rows), axes in zip(results.items(), panels, strict=True):
+        for variant, (sync, merge, activation, tau) in SETTINGS.items():
+            row = rows[variant]
+            place = share_of_ideal(row), row["quality"]["mean"]
+            low, high = row["quality"]["min"], row["quality"]["max"]
+            look = {"color": style.colour(colours[merge]), "marker": marks[sync]}
+            bars = [[place[1] - low], [high - place[1]]]
+            axes.errorbar(
+                *place, yerr=bars, ms=7, lw=1, mew=1.2, mfc="white" if activation == "first" else None, **look
+            )
+            text = "mean" if sync == "lockstep" else f"{activation.split()[0]}, {tau}"
+            axes.annotate(text, place, xytext=(7, 4), textcoords="offset points", fontsize=7.5, color=style.GREY)
+        axes.set_title(f"{workers} workers")
+        axes.set_xlabel("share of the ideal throughput")
+        axes.set_xlim(0.25, 1.08)
+    panels[0].set_ylabel("test accuracy after the same steps")
+    for merge, sync in (("-", "lockstep"), ("published", "barrier"), ("additive", "barrier"), *ROLLING):
+        name = "mean, in lockstep" if sync == "lockstep" else f"{sync}, {merge}"
+        panels[0].plot([], [], marks[sync], color=style.colour(colours[merge]), label=name)
+    style.legend(figure, panels[0])
+    save(figure, "waiting")
+
+
+ROLLING = (("published", "rolling"), ("additive", "rolling"))
+
+
+def waiting(out: Path, data: str) -> None:
+    folder = out / "waiting"
+    given = ["--data", data] if data else []
+    seeds = ["--seeds", "3"]
+    results = {}
+    for workers, steps in SIZES.items():
+        size = ["--workers", str(workers), "--steps", str(steps), "--evaluate-every", str(steps)]
+        common = ["--task", "images", *given, *PACE, *NO_NETWORK, *size, *seeds]
+        results[workers] = rows_of(compare(folder / f"images-{workers}", *common, "--algorithms", ",".join(SETTINGS)))
+    settings_table(results)
+    settings_picture(results)
+
+    lines = []
+    for task, extra, digits in (("images", given, 3), ("linear", [], 2)):
+        common = ["--task", task, *extra, *PACE, "--workers", "16", "--steps", "320", "--evaluate-every", "320", *seeds]
+        rows = rows_of(compare(folder / f"family-{task}", *common, "--algorithms", ",".join(FAMILY)))
+        best = np.array([share_of_ideal(row) for row in rows.values()])
+        for name, row, share in zip(rows, rows.values(), best, strict=True):
+            lines.append([task, f"`{name}`", quality(row, digits), f"{share:.2f}", fresh(row)])
+    table(["task", "algorithm", "accuracy, loss", "of ideal", "fresh"], lines)
