@@ -28,6 +28,7 @@ class MpiEngine::RealAgent final : public Agent {
   RealAgent(MpiEngine& engine, const std::string& name, std::function<void()> body)
       : thread_([this, &engine, name, body = std::move(body)] {
           engine.run_agent(name, body);
+          --engine.agents_;
           done_.store(true, std::memory_order_release);
           engine.bell_.ring();
         }) {}
@@ -158,7 +159,7 @@ base::Time MpiEngine::now() const { return base::Time(std::chrono::steady_clock:
 // MPI moves large messages only while somebody calls it, so whoever sleeps during a transfer looks up now and then.
 void MpiEngine::sleep(base::Duration duration) {
   const base::Time end = now() + duration;
-  while (in_flight_ > 0 && end - now() > kLookUp) {
+  while (in_flight() > 0 && end - now() > kLookUp) {
     std::this_thread::sleep_for(kLookUp);
     int found = 0;
     require(MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, controls_.get(), &found, MPI_STATUS_IGNORE), "looking up");
@@ -177,6 +178,7 @@ std::unique_ptr<Agent> MpiEngine::spawn(const std::string& name, std::function<v
                 "this algorithm needs an agent beside each worker: initialise MPI with "
                 "MPI_Init_thread and MPI_THREAD_MULTIPLE",
                 "mpi");
+  ++agents_;
   return std::make_unique<RealAgent>(*this, name, std::move(body));
 }
 
@@ -200,8 +202,13 @@ MpiEngine::Vigil& MpiEngine::vigil() {
   return vigils_[std::this_thread::get_id()];
 }
 
+const BackOff& MpiEngine::back_off() {
+  if (in_flight() > 0) return kTransferBackOff;
+  if (!is_worker()) return kIdleAgentBackOff;
+  return agents_ > 0 ? kBellBackOff : kTransferBackOff;
+}
+
 bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
-  const BackOff& back_off = std::this_thread::get_id() == worker_thread_ ? kWorkerBackOff : kAgentBackOff;
   Vigil& vigil = this->vigil();
   if (now() - vigil.ended > kSameVigil) vigil.since = now();
   while (true) {
@@ -218,7 +225,7 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
     }
     if (rings != vigil.rings) vigil.since = time;
     vigil.rings = rings;
-    const base::Duration nap = std::min(back_off.nap(time - vigil.since), deadline - time);
+    const base::Duration nap = std::min(back_off().nap(time - vigil.since), deadline - time);
     if (nap <= 0s) {
       std::this_thread::yield();
     } else {

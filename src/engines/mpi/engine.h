@@ -79,6 +79,9 @@ class MpiEngine final : public PairwiseEngine {
   void require_usable() const;
   void require(int return_code, std::string_view what);  // as checked(), and breaks the engine
   Vigil& vigil();
+  bool is_worker() const { return std::this_thread::get_id() == worker_thread_; }
+  std::atomic<int>& in_flight() { return is_worker() ? in_flight_of_worker_ : in_flight_of_agents_; }
+  const BackOff& back_off();
 
   const std::thread::id worker_thread_ = std::this_thread::get_id();
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
@@ -88,7 +91,9 @@ class MpiEngine final : public PairwiseEngine {
   Bell bell_;
   std::uint64_t collective_count_ = 0;  // the worker's own thread only
   std::atomic<std::uint64_t> bytes_sent_ = 0;
-  std::atomic<int> in_flight_ = 0;  // operations that are not known to be done
+  // Operations that are not known to be done, by who started them.
+  std::atomic<int> in_flight_of_worker_ = 0, in_flight_of_agents_ = 0;
+  std::atomic<int> agents_ = 0;  // running
 
   std::atomic<bool> broken_ = false;  // set after failure_
   mutable std::mutex failure_mutex_;

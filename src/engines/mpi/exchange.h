@@ -11,9 +11,9 @@ namespace flockstep::engines::mpi {
 // The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
 class MpiEngine::Exchange final : public Operation {
  public:
-  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine) {
+  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine), in_flight_(engine.in_flight()) {
     pieces_.reserve(pieces);
-    ++engine_.in_flight_;
+    ++in_flight_;
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -40,7 +40,7 @@ class MpiEngine::Exchange final : public Operation {
       if (!complete) return false;
       if (!piece.is_send) require_length(piece, status);
     }
-    if (!std::exchange(is_done_, true)) --engine_.in_flight_;
+    if (!std::exchange(is_done_, true)) --in_flight_;
     return true;
   }
 
@@ -81,6 +81,7 @@ class MpiEngine::Exchange final : public Operation {
   }
 
   MpiEngine& engine_;
+  std::atomic<int>& in_flight_;
   std::vector<Piece> pieces_;  // those not known to be done
   bool is_done_ = false;
 };
