@@ -63,6 +63,9 @@ struct AlgorithmInputs {
   const runtime::Layout& layout;
   const base::Settings& settings;
   std::uint64_t seed = 1;  // of whatever is drawn, the same on every worker
+  // Running statistics and the like, which have no gradient: so many numbers at the end of the spans of models, which
+  // are so much longer than those of gradients.
+  std::size_t buffers = 0;
 };
 
 }  // namespace flockstep::algorithms

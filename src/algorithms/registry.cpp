@@ -2,8 +2,14 @@
 
 #include <array>
 
+#include "algorithms/dpsgd.h"
+#include "algorithms/eager.h"
+#include "algorithms/flock.h"
 #include "algorithms/local_sgd.h"
+#include "algorithms/post_local_sgd.h"
 #include "algorithms/rules.h"
+#include "algorithms/sgp.h"
+#include "algorithms/wagma.h"
 #include "base/names.h"
 
 namespace flockstep::algorithms {
@@ -11,9 +17,22 @@ namespace flockstep::algorithms {
 std::string_view to_string(Family family) { return family == Family::gradient ? "gradient" : "model"; }
 
 std::span<const AlgorithmRow> algorithms() {
-  static const std::array<AlgorithmRow, 8> rows{
-      mean_row(),   weighted_mean_row(),       normalized_mean_row(),  adacons_row(),
-      adasum_row(), direction_consensus_row(), geometric_median_row(), local_sgd_row(),
+  static const std::array rows{
+      mean_row(),
+      weighted_mean_row(),
+      normalized_mean_row(),
+      adacons_row(),
+      adasum_row(),
+      direction_consensus_row(),
+      geometric_median_row(),
+      eager_solo_row(),
+      eager_majority_row(),
+      local_sgd_row(),
+      post_local_sgd_row(),
+      dpsgd_row(),
+      sgp_row(),
+      wagma_row(),
+      flock_row(),
   };
   return rows;
 }

@@ -76,6 +76,10 @@ double SettingsReader::below_one(std::string_view name) const {
   throw Error(ErrorCode::bad_input, fmt::format("{} takes a number from 0 to below 1, not '{}'", what, given));
 }
 
+Duration SettingsReader::duration(std::string_view name) const {
+  return parse_duration(fmt::format("--{}.{}", owner_, name), text(name));
+}
+
 double SettingsReader::positive(std::string_view name) const {
   const std::string given = text(name), what = fmt::format("--{}.{}", owner_, name);
   if (const auto value = number_in(given); value && *value > 0 && std::isfinite(*value)) return *value;

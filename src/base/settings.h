@@ -40,6 +40,7 @@ class SettingsReader {
   double real(std::string_view name, double least, double most) const;
   double below_one(std::string_view name) const;  // 0 <= value < 1
   double positive(std::string_view name) const;   // finite and > 0
+  Duration duration(std::string_view name) const;
 
   // One of a few words, each of which stands for a value.
   template <typename Value, std::size_t N>

@@ -43,6 +43,7 @@ struct Freeze {
   Iteration version;  // the iteration of the published model; first - 1 for the initial one
   Ranks members;      // those who take part, in rising order, oneself included
   bool is_synchronisation;
+  bool ends_period;  // a round over all workers; running statistics travel with it
 };
 struct SendPart {
   int peer;
@@ -55,7 +56,8 @@ struct ExpectPart {
 struct Sum {  // everybody's contribution to one's own part of the chunk is there: average it
   int chunk;
 };
-struct Place {  // the owner's averaged part of the chunk is there, and one's own contribution to it is not needed any more
+struct Place {  // the owner's averaged part of the chunk is there, and one's own contribution to it is not needed any
+                // more
   int peer;
   int chunk;
 };

@@ -26,16 +26,18 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
 
 // ---- rounds ----
 
-bool Member::is_synchronisation(Iteration round) const {
-  return options_.sync == Sync::barrier && (round + 1) % options_.period == 0;
+bool Member::ends_period(Iteration round) const {
+  return options_.sync != Sync::none && (round + 1) % options_.period == 0;
 }
+
+bool Member::is_synchronisation(Iteration round) const { return options_.sync == Sync::barrier && ends_period(round); }
 
 bool Member::may_begin(Iteration round) const {
   return is_synchronisation(round) ? arrived_ >= round : activator_.newest() >= round;
 }
 
 Ranks Member::group_of(Iteration round) const {
-  if (options_.sync == Sync::none || (round + 1) % options_.period != 0) return schedule_.group_of(rank_, round);
+  if (!ends_period(round)) return schedule_.group_of(rank_, round);
   Ranks all(static_cast<std::size_t>(options_.workers));
   std::iota(all.begin(), all.end(), 0);
   return all;
@@ -63,7 +65,7 @@ void Member::begin_flight(Iteration round) {
   absent = united(absent, common(group, lost_));
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_.chunks, options_.window);
-  actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round)});
+  actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});
   for (const auto& [peer, part] : early) handle(PartReceived{peer, part});
@@ -71,8 +73,7 @@ void Member::begin_flight(Iteration round) {
 
 void Member::end_flight() {
   executed_ = flight_->round();
-  actions_.push_back(
-      Complete{executed_, static_cast<int>(flight_->members().size()), is_synchronisation(executed_)});
+  actions_.push_back(Complete{executed_, static_cast<int>(flight_->members().size()), is_synchronisation(executed_)});
   flight_.reset();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   std::erase_if(early_, [this](const auto& early) { return early.second.round <= executed_; });
@@ -102,8 +103,7 @@ void Member::release_worker() {
     waits_for_minimum_ = true;
     if (options_.sync == Sync::rolling) minimum_.finished(turn(), arrived_ + 1);
   }
-  if (waits_for_minimum_ &&
-      (options_.sync != Sync::rolling || minimum_.known() >= arrived_ + 2 - options_.period)) {
+  if (waits_for_minimum_ && (options_.sync != Sync::rolling || minimum_.known() >= arrived_ + 2 - options_.period)) {
     waits_for_minimum_ = false;
     actions_.push_back(Proceed{arrived_ + 1});
   }
@@ -115,14 +115,10 @@ void Member::handle(const Received& event) {
   const Message& message = event.message;
   learn_lost(message.lost);
   switch (message.kind) {
-    case Message::Kind::arrived:
-      return activator_.on_arrived(turn(), event.peer, message);
-    case Message::Kind::activate:
-      return activator_.on_activate(turn(), message);
-    case Message::Kind::finished:
-      return minimum_.on_finished(turn(), event.peer, message);
-    case Message::Kind::minimum:
-      return minimum_.on_minimum(turn(), message);
+    case Message::Kind::arrived: return activator_.on_arrived(turn(), event.peer, message);
+    case Message::Kind::activate: return activator_.on_activate(turn(), message);
+    case Message::Kind::finished: return minimum_.on_finished(turn(), event.peer, message);
+    case Message::Kind::minimum: return minimum_.on_minimum(turn(), message);
     case Message::Kind::absent:
       if (message.number > executed_)
         leave_out(message.number, message.ranks);

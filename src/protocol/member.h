@@ -1,12 +1,13 @@
 // One worker's side of wait-avoiding group averaging, without I/O: it is told what happened, and says what to do.
 //
-// A worker that ends iteration t arrives at round t. The policy (Activation) starts the round once, for all groups; then
-// every member contributes what its worker has published last, whether it has arrived or not, and the group averages
-// that in chunks. A member runs every round once, in order. The worker goes on when round t has run here, and, with a
-// rolling bound, when nobody is too far behind.
+// A worker that ends iteration t arrives at round t. The policy (Activation) starts the round once, for all groups;
+// then every member contributes what its worker has published last, whether it has arrived or not, and the group
+// averages that in chunks. A member runs every round once, in order. The worker goes on when round t has run here, and,
+// with a rolling bound, when nobody is too far behind.
 //
 // Groups keep the schedule of all workers and leave lost ones out. Members of a group who differ about who takes part
-// begin the round again without any that one of them leaves out; who has completed it keeps the result, and is left out.
+// begin the round again without any that one of them leaves out; who has completed it keeps the result, and is left
+// out.
 //
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
@@ -47,6 +48,7 @@ class Member {
   void handle(const PeerLost& event);
 
   Turn turn() { return {now_, lost_, actions_}; }
+  bool ends_period(Iteration round) const;
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
   Ranks group_of(Iteration round) const;

@@ -129,7 +129,7 @@ TEST(Synchronizer, aSpanOfAnotherLengthIsRefused) {
 }
 
 TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
-  for (const std::string algorithm : {"mean", "local_sgd"}) {
+  for (const std::string algorithm : {"mean", "local_sgd", "dpsgd", "sgp"}) {
     const auto call = [](Synchronizer& synchronizer, std::vector<float>& values) -> std::string {
       try {
         synchronizer.after_backward(values);
@@ -143,8 +143,8 @@ TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
     launch({.engine = "threads", .workers = 2, .deadline_s = 0.2}, [&](Worker& worker) {
       const std::map<std::string, std::string> every_step{{"period", "1"}}, none;
       Synchronizer synchronizer(worker, algorithm, 3 << 20,
-                                algorithm == "mean" ? none : every_step);  // several buckets
-      if (worker.rank() == 0) return;                                      // never joins again
+                                algorithm == "local_sgd" ? every_step : none);  // several buckets
+      if (worker.rank() == 0) return;                                           // never joins again
       std::vector<float> values(3 << 20);
       const std::string first = call(synchronizer, values);
       EXPECT_EQ(call(synchronizer, values), first);

@@ -6,7 +6,7 @@ from conftest import run_json
 STEPS = ["--steps", "40", "--linear.dimension", "203", "--bucket-kib", "1"]
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "adacons", "direction_consensus", "local_sgd"])
+@pytest.mark.parametrize("algorithm", ["mean", "adacons", "direction_consensus", "local_sgd", "dpsgd", "sgp"])
 @pytest.mark.parametrize("workers", [1, 3, 4])
 def test_every_engine_gives_the_same_model(needs, algorithm, workers):
     needs("mpi", "sim")

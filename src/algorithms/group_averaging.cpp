@@ -1,0 +1,108 @@
+#include "algorithms/group_averaging.h"
+
+#include <limits>
+
+#include "algorithms/meetings.h"
+#include "base/check.h"
+#include "math/groups.h"
+#include "runtime/published_model.h"
+#include "runtime/shared_model.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+using protocol::Activation;
+using protocol::Sync;
+
+constexpr std::array<base::Choice<MergeRule>, 2> kMerges{
+    {{"published", MergeRule::published}, {"additive", MergeRule::additive}}};
+constexpr std::array<base::Choice<Sync>, 2> kSyncs{{{"barrier", Sync::barrier}, {"rolling", Sync::rolling}}};
+constexpr std::array<base::Choice<Activation>, 4> kActivations{{{"first", Activation::first},
+                                                                {"majority", Activation::majority},
+                                                                {"quorum", Activation::quorum},
+                                                                {"deadline", Activation::deadline}}};
+
+template <typename Model>
+class GroupAveraging final : public Algorithm {
+ public:
+  GroupAveraging(const AlgorithmInputs& inputs, const protocol::Options& options)
+      : context_(inputs.context),
+        options_(options),
+        parameters_(inputs.layout.size()),
+        size_(parameters_ + inputs.buffers),
+        layout_(size_, inputs.layout.bucket_floats()),
+        model_(context_, size_),
+        meetings_(context_) {}
+
+  void begin(std::int64_t step, std::span<const float> model) override {
+    options_.first = step;
+    model_.reset(model);
+    agent_.emplace(context_, options_, parameters_, size_, model_);
+  }
+
+  void after_update(std::int64_t step, std::span<float> model) override {
+    require_begun();
+    meetings_.add(agent_->arrive(step, model), agent_->take_records());
+  }
+
+  bool replicas_are_equal() const override { return options_.sync == Sync::barrier && options_.period == 1; }
+
+  // Nobody may begin a step, and so a round, before everybody has the new model in place.
+  void consolidate(std::span<float> model) override {
+    require_begun();
+    agent_->at_rest([&] { model_.proceed(model); });
+    average_over_all(context_, layout_, model);
+    agent_->at_rest([&] { model_.reset(model); });
+    context_.wait(context_.engine().barrier(), "barrier");
+  }
+
+  const MeetingReport* meetings() const override { return &meetings_.report(); }
+
+ private:
+  void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }
+
+  runtime::Context& context_;
+  protocol::Options options_;
+  std::size_t parameters_, size_;
+  runtime::Layout layout_;
+  Model model_;
+  Meetings meetings_;
+  std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
+};
+
+}  // namespace
+
+GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
+                                              const base::Settings& settings, int workers) {
+  const base::SettingsReader reader(name, specs, settings);
+  const auto is_auto = [&](std::string_view option) { return reader.text(option) == "auto"; };
+  GroupAveragingOptions options;
+  protocol::Options& rounds = options.protocol;
+  rounds.workers = workers;
+  options.merge = reader.choice("merge", kMerges);
+  rounds.sync = reader.choice("sync", kSyncs);
+  rounds.activation = reader.choice("activation", kActivations);
+  rounds.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max());
+  if (!is_auto("deadline")) rounds.deadline = reader.duration("deadline");
+  rounds.group_size = math::default_group_size(workers);
+  if (workers > 1 && !is_auto("group_size"))
+    rounds.group_size = static_cast<int>(reader.integer("group_size", 2, workers));
+  rounds.quorum = is_auto("quorum") ? std::max(1, workers - 1) : static_cast<int>(reader.integer("quorum", 1, workers));
+  return options;
+}
+
+std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
+  options.protocol.seed = inputs.seed;
+  if (inputs.context.size() == 1) return std::make_unique<PlainSgd>();
+  if (options.merge == MergeRule::published)
+    return std::make_unique<GroupAveraging<runtime::PublishedModel>>(inputs, options.protocol);
+  return std::make_unique<GroupAveraging<runtime::SharedModel>>(inputs, options.protocol);
+}
+
+double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {
+  const auto of_group = [&](double members) { return 8 * parameters * (members - 1) / members; };
+  const double share = 1 / static_cast<double>(options.protocol.period);
+  return share * of_group(workers) + (1 - share) * of_group(options.protocol.group_size);
+}
+
+}  // namespace flockstep::algorithms

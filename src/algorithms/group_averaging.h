@@ -1,0 +1,43 @@
+// Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`.
+#pragma once
+
+#include "algorithms/registry.h"
+#include "protocol/options.h"
+
+namespace flockstep::algorithms {
+
+enum class MergeRule {
+  published,  // (m average + own) / (m + 1) where the average was taken without the worker's own model
+  additive,   // rounds move a shared model, to which each worker adds its updates
+};
+
+struct GroupAveragingOptions {
+  MergeRule merge = MergeRule::published;
+  protocol::Options protocol;
+};
+
+// What `wagma` and `flock` take; they differ in the defaults.
+inline constexpr std::size_t kGroupAveragingOptions = 7;
+consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
+                                                                                     std::string_view sync,
+                                                                                     std::string_view activation) {
+  return {{
+      {"group_size", "auto", "workers in a group (S), 2 to P; auto: the power of two at or above the square root of P"},
+      {"period", "10", "steps from one round over all workers to the next (tau), which bounds staleness"},
+      {"merge", merge, "published or additive: how a worker's model meets an average that was taken without it"},
+      {"sync", sync, "barrier: the last round of a period waits for all; rolling: nobody is a period ahead of anybody"},
+      {"activation", activation, "who starts a round: first, majority, quorum or deadline"},
+      {"quorum", "auto", "activation = quorum: so many workers, 1 to P; auto: all but one, at least one"},
+      {"deadline", "auto",
+       "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
+  }};
+}
+
+// Reads and validates for so many workers; throws Error{bad_input}.
+GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
+                                              const base::Settings& settings, int workers);
+std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
+double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
+inline constexpr std::string_view kGroupAveragingBytes = "8 D (S-1)/S, each tau-th step (P-1)/P";
+
+}  // namespace flockstep::algorithms

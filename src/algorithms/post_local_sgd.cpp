@@ -1,0 +1,96 @@
+// `post_local_sgd(K, H)`: gradient averaging for K steps, then local SGD with period H. The two phases are `mean` and
+// `local_sgd` themselves, one after the other, so that the memory of the first goes when the second begins.
+#include "algorithms/post_local_sgd.h"
+
+#include <array>
+#include <limits>
+
+#include "algorithms/local_sgd.h"
+#include "algorithms/rules.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr std::array<base::OptionSpec, 2> kOptions{{
+    {"switch_after", "100", "steps with averaged gradients before the first local one (K)"},
+    {"period", "8", "from then on, local steps between two averages of the models (H)"},
+}};
+
+class PostLocalSgd final : public Algorithm {
+ public:
+  explicit PostLocalSgd(const AlgorithmInputs& inputs)
+      : context_(inputs.context), layout_(inputs.layout), options_(post_local_sgd_options(inputs.settings)) {
+    enter_phase();
+  }
+
+  void bucket_ready(std::size_t bucket, std::span<float> gradient) override { phase_->bucket_ready(bucket, gradient); }
+  void finish_gradient(std::span<float> gradient, double weight) override { phase_->finish_gradient(gradient, weight); }
+  std::span<float> reduce_scatter(std::span<float> gradient, double weight) override {
+    return phase_->reduce_scatter(gradient, weight);
+  }
+  void after_update(std::int64_t step, std::span<float> model) override {
+    phase_->after_update(step - options_.switch_after, model);
+    const bool was_local = is_local();
+    steps_ = step + 1;
+    if (is_local() != was_local) enter_phase();
+  }
+
+  bool replicas_are_equal() const override { return options_.period == 1; }
+  void consolidate(std::span<float> model) override { phase_->consolidate(model); }
+  const GradientReport* report() const override { return phase_->report(); }
+  GuardCounts guards() const override { return phase_->guards(); }
+
+  void save(base::Archive& archive) const override {
+    archive.put_value("post_local_sgd steps", steps_);
+    phase_->save(archive);
+  }
+  std::string restore(const base::Archive& archive) override {
+    steps_ = archive.get_value<std::int64_t>("post_local_sgd steps");
+    enter_phase();
+    return phase_->restore(archive);
+  }
+
+ private:
+  bool is_local() const { return steps_ >= options_.switch_after; }
+  void enter_phase() {
+    phase_.reset();
+    const base::Settings settings =
+        is_local() ? base::Settings{{"period", std::to_string(options_.period)}} : base::Settings{};
+    phase_ = (is_local() ? local_sgd_row() : mean_row()).make({context_, layout_, settings});
+  }
+
+  runtime::Context& context_;
+  const runtime::Layout& layout_;
+  PostLocalSgdOptions options_;
+  std::int64_t steps_ = 0;  // local updates so far
+  std::unique_ptr<Algorithm> phase_;
+};
+
+}  // namespace
+
+PostLocalSgdOptions post_local_sgd_options(const base::Settings& settings) {
+  const base::SettingsReader reader("post_local_sgd", kOptions, settings);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return {.switch_after = reader.integer("switch_after", 0, kMost), .period = reader.integer("period", 1, kMost)};
+}
+
+AlgorithmRow post_local_sgd_row() {
+  return {
+      .name = "post_local_sgd",
+      .family = Family::model,
+      .description = "average the gradients for K steps, then take H local steps between averages of the models",
+      .bytes_text = "8 D (P-1)/P, after K steps 8 D (P-1)/(P H)",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {  // in the long run
+            return 8 * parameters * (workers - 1) / workers /
+                   static_cast<double>(post_local_sgd_options(settings).period);
+          },
+      .options = kOptions,
+      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
+        return std::make_unique<PostLocalSgd>(inputs);
+      },
+      .check = [](const base::Settings& settings, int) { post_local_sgd_options(settings); },
+  };
+}
+
+}  // namespace flockstep::algorithms

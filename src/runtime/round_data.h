@@ -1,0 +1,36 @@
+// What rounds read and write on one worker. Implementations decide what is contributed, and what becomes of an average.
+//
+// Every call comes on the agent's thread, one at a time: nothing is read here while something else writes it, but for
+// bytes under way. Those are parts of a contribution, from freeze() to the part's settle(); and landings, from when
+// they are asked for to complete().
+#pragma once
+
+#include <span>
+
+#include "protocol/events.h"
+#include "runtime/layout.h"
+
+namespace flockstep::runtime {
+
+class RoundData {
+ public:
+  virtual ~RoundData() = default;
+
+  // ---- one iteration of the worker, which waits from the first to the last; `values` is its own span ----
+  virtual void arrive(std::span<float> values) = 0;
+  virtual void merge(std::span<float> values, protocol::Outcome outcome) = 0;
+  virtual void proceed(std::span<float> values) = 0;
+
+  // ---- one round ----
+  // Takes the contribution: the first `size` numbers of what is published.
+  virtual void freeze(std::size_t size, bool is_synchronisation) = 0;
+  virtual std::span<const float> contribution(Range part) const = 0;
+  // Where the average of a part is put, or received; `spare` is a place of that size that lasts until settle(), or,
+  // for the part that this worker averages itself, until complete().
+  virtual std::span<float> landing(Range part, std::span<float> spare) = 0;
+  // The average is in its landing, and the contribution to this part is not needed any more.
+  virtual void settle(Range part, std::span<const float> average) = 0;
+  virtual void complete(int members) = 0;
+};
+
+}  // namespace flockstep::runtime
