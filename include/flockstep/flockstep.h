@@ -66,6 +66,17 @@ struct StepReport {
   std::map<std::string, std::int64_t> guards;  // how many steps each of them fired in so far
 };
 
+// How this worker's models have met those of others, where models are averaged without waiting for everybody; all zero
+// where workers meet in lockstep. Every step is one of the first four.
+struct Meetings {
+  std::int64_t fresh = 0;               // its model was in the average that it was merged with
+  std::int64_t stale = 0;               // it was not: the average had been taken without it
+  std::int64_t alone = 0;               // there was no new average to merge with
+  std::int64_t synchronised = 0;        // it waited for everybody
+  std::vector<std::int64_t> staleness;  // [k]: contributions that were k iterations old when a round took them
+  double round_s = 0;                   // rounds under way, from the contribution to the result, added up
+};
+
 // An algorithm's two hooks around a local optimizer. Collective: all workers make the same calls in the same order.
 //
 // Spans are used in place. Declare what you pass before the Synchronizer, so that it outlives it: an exception may
@@ -84,6 +95,10 @@ class Synchronizer {
   Synchronizer(Synchronizer&&) noexcept;
   Synchronizer& operator=(Synchronizer&&) noexcept;
 
+  // Before the first step, and after restore() if there is one: the model that all workers start from. Algorithms that
+  // average without waiting need it: forgetting it throws Error{bad_input} at their first step. No harm elsewhere.
+  void begin(std::span<const float> model);
+
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
   // In the same order on every worker, every number once; until after_backward returns nobody else may touch them.
   void ready(std::span<float> gradient, std::size_t begin, std::size_t size);
@@ -94,15 +109,21 @@ class Synchronizer {
   std::span<float> reduce_scatter(std::span<float> gradient, double weight = 1);
 
   void after_update(std::span<float> model);
-  // Makes the models of all workers equal: call it at the end.
+
+  // At the end, before consolidate(): gradients that were still under way. True when `gradient` was filled and asks for
+  // one more local update, without any hook around it.
+  bool drain(std::span<float> gradient);
+  // Makes the models of all workers equal: call it at the end, and before save() where models differ and workers
+  // average without waiting. Steps may follow.
   void consolidate(std::span<float> model);
 
-  // What a resumed run needs beyond the model and the optimizer: momentum, step and guard counts. Restoring with
+  // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards. Restoring with
   // another number of workers re-makes what it can and says so in one sentence; else it returns nothing.
   std::vector<std::byte> save() const;
   std::string restore(std::span<const std::byte> state);
 
   StepReport report() const;
+  Meetings meetings() const;
   // What is suspicious about the workers so far, a sentence each, such as "worker 2 points against the others ...".
   std::vector<std::string> findings() const;
 

@@ -21,8 +21,11 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
-  // Before the first step that is taken here: `step` counts the local updates so far, `model` is the same everywhere.
+  // Before the first step that is taken here: `step` counts the local updates so far, `model` is the same everywhere,
+  // unless resumes_apart().
   virtual void begin(std::int64_t /*step*/, std::span<const float> /*model*/) {}
+  // Whether steps without a begin() make no sense.
+  virtual bool needs_begin() const { return false; }
 
   // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
   // Where the whole gradient is there at once, finish_gradient alone will do. `weight` is how much this worker's
@@ -45,10 +48,13 @@ class Algorithm {
   // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
   // always are. Steps may follow.
   virtual void consolidate(std::span<float> /*model*/) {}
+  // Whether replicas stay apart over a checkpoint, so that a resumed run gives what an uninterrupted one gives. If not,
+  // they are consolidated before it, and it holds one model, with which any number of workers can go on.
+  virtual bool resumes_apart() const { return false; }
 
   // What the last step told about the workers, the same on all of them; null where nobody looks at gradients.
   virtual const GradientReport* report() const { return nullptr; }
-  // How this worker's models met those of others so far; null where they meet in lockstep.
+  // How this worker's models met those of others since begin(); null where they meet in lockstep.
   virtual const MeetingReport* meetings() const { return nullptr; }
   virtual GuardCounts guards() const { return {}; }
 

@@ -82,6 +82,8 @@ class Eager final : public Algorithm {
     agent_.emplace(context_, rounds_, layout_.size(), layout_.size(), gradients_);
   }
 
+  bool needs_begin() const override { return true; }
+
   void finish_gradient(std::span<float> gradient, double) override {
     base::check(agent_.has_value(), "begin() before the first step");
     meetings_.add(agent_->arrive(step_++, gradient), agent_->take_records());
@@ -126,7 +128,7 @@ template <protocol::Activation activation>
 AlgorithmRow row(std::string_view name, std::string_view description) {
   return {
       .name = name,
-      .family = Family::gradient,
+      .family = Family::partial_gradient,
       .description = description,
       .bytes_text = "8 D (P-1)/P",
       .bytes_per_step = [](int workers, double parameters,

@@ -40,6 +40,8 @@ class GroupAveraging final : public Algorithm {
     agent_.emplace(context_, options_, parameters_, size_, model_);
   }
 
+  bool needs_begin() const override { return true; }
+
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
     meetings_.add(agent_->arrive(step, model), agent_->take_records());
@@ -100,9 +102,11 @@ std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, G
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {
-  const auto of_group = [&](double members) { return 8 * parameters * (members - 1) / members; };
+  if (workers == 1) return 0;
+  const auto with_groups = [&](double groups) { return 8 * parameters * (workers - groups) / workers; };
   const double share = 1 / static_cast<double>(options.protocol.period);
-  return share * of_group(workers) + (1 - share) * of_group(options.protocol.group_size);
+  const double groups = math::GroupSchedule(workers, options.protocol.group_size).groups();
+  return share * with_groups(1) + (1 - share) * with_groups(groups);
 }
 
 }  // namespace flockstep::algorithms

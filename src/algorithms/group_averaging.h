@@ -38,6 +38,6 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
                                               const base::Settings& settings, int workers);
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
-inline constexpr std::string_view kGroupAveragingBytes = "8 D (S-1)/S, each tau-th step (P-1)/P";
+inline constexpr std::string_view kGroupAveragingBytes = "8 D (P-G)/P; G groups, 1 each tau-th step";
 
 }  // namespace flockstep::algorithms

@@ -23,7 +23,11 @@ class LocalSgd final : public Algorithm {
     if ((step + 1) % options_.period == 0) one_pass_.average(model);
   }
   bool replicas_are_equal() const override { return options_.period == 1; }
-  void consolidate(std::span<float> model) override { one_pass_.average(model); }
+  void consolidate(std::span<float> model) override {
+    if (!replicas_are_equal()) one_pass_.average(model);
+  }
+  // There is nothing but the models, so nothing is lost by keeping each.
+  bool resumes_apart() const override { return !replicas_are_equal(); }
 
  private:
   LocalSgdOptions options_;

@@ -6,6 +6,16 @@ namespace flockstep::algorithms {
 
 using protocol::Outcome;
 
+namespace {
+
+base::RoundRole role_of(const runtime::RoundRecord& round, int rank) {
+  if (round.is_synchronisation) return base::RoundRole::synchronisation;
+  if (round.activator == rank) return base::RoundRole::activated_here;
+  return round.round == round.version ? base::RoundRole::fresh : base::RoundRole::passive;
+}
+
+}  // namespace
+
 void Meetings::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rounds) {
   switch (outcome) {
     case Outcome::synchronised: ++report_.synchronised; break;
@@ -19,6 +29,8 @@ void Meetings::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rou
     if (report_.staleness.size() <= staleness) report_.staleness.resize(staleness + 1);
     ++report_.staleness[staleness];
     report_.round_s += (round.end - round.begin).count();
+    context_.trace().record(base::Round{role_of(round, context_.rank()), round.begin, round.end, round.round,
+                                        static_cast<std::int32_t>(round.activator)});
   }
 }
 

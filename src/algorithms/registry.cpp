@@ -14,7 +14,14 @@
 
 namespace flockstep::algorithms {
 
-std::string_view to_string(Family family) { return family == Family::gradient ? "gradient" : "model"; }
+std::string_view to_string(Family family) {
+  switch (family) {
+    case Family::gradient: return "gradient";
+    case Family::partial_gradient: return "partial gradient";
+    case Family::model: return "model";
+  }
+  return "";
+}
 
 std::span<const AlgorithmRow> algorithms() {
   static const std::array rows{

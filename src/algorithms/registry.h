@@ -7,7 +7,11 @@
 
 namespace flockstep::algorithms {
 
-enum class Family { gradient, model };  // which hook does the work
+enum class Family {
+  gradient,          // rules: the same result from everybody's gradients, everywhere
+  partial_gradient,  // sums of the gradients that are there
+  model,             // averages of models
+};
 std::string_view to_string(Family family);
 
 struct AlgorithmRow {

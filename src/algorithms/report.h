@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/archive.h"
 #include "math/aggregate.h"
 
 namespace flockstep::algorithms {
@@ -16,7 +17,8 @@ struct GradientReport {
   math::Statistics statistics;
 };
 
-// What one worker counts, since the start, where models are averaged without waiting for everybody.
+// What one worker counts, since it began, where models are averaged without waiting for everybody. Every step is one of
+// the first four.
 struct MeetingReport {
   std::int64_t fresh = 0;         // steps whose model was in the average it was merged with
   std::int64_t stale = 0;         // ... was not: the average had been taken without it
@@ -25,6 +27,10 @@ struct MeetingReport {
   // staleness[k]: contributions that were k iterations old when a round took them.
   std::vector<std::int64_t> staleness;
   double round_s = 0;  // rounds under way, from the contribution to the result, added up
+
+  MeetingReport& operator+=(const MeetingReport& other);
+  void save(base::Archive& archive) const;
+  static MeetingReport restored(const base::Archive& archive);
 };
 
 // How often each guard fired, in steps.

@@ -1,10 +1,12 @@
 // The public interface in include/flockstep/flockstep.h, over engines and algorithms.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "algorithms/registry.h"
+#include "algorithms/session.h"
 #include "algorithms/worker.h"
 #include "engines/registry.h"
 #include "math/watch.h"
@@ -32,14 +34,16 @@ struct Synchronizer::Implementation {
   Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors)
       : layout(tensors, kBucketFloats), context(context), ready(layout) {}
 
-  void check_size(std::span<float> values) const {
+  void check_size(std::span<const float> values) const {
     if (values.size() != layout.size())
       throw Error(ErrorCode::bad_input, fmt::format("a span of {} floats was given where {} parameters were announced",
                                                     values.size(), layout.size()));
   }
 
+  algorithms::Algorithm& algorithm() { return session->algorithm(); }
+
   void look() {
-    if (const auto* report = algorithm->report(); report && !report->statistics.q.empty())
+    if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
       watch.observe(step, report->statistics);
     ++step;
   }
@@ -48,9 +52,9 @@ struct Synchronizer::Implementation {
   runtime::Context& context;
   runtime::ReadyBuckets ready;
   base::Settings settings;
-  std::unique_ptr<algorithms::Algorithm> algorithm;
+  std::optional<algorithms::Session> session;
   math::Watch watch;
-  std::int64_t step = 0, updates = 0;
+  std::int64_t step = 0;
 };
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
@@ -64,34 +68,42 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std
   Implementation& mine = *implementation_;
   mine.settings = {options.begin(), options.end()};
   row.check(mine.settings, mine.context.size());
-  runtime::check_agreement(mine.context, {{"algorithm", std::string(algorithm)},
-                                          {"options", nlohmann::json(mine.settings).dump()},
-                                          {"parameters", std::to_string(mine.layout.size())},
-                                          {"tensors", nlohmann::json(tensors).dump()}});
-  mine.algorithm = row.make({mine.context, mine.layout, mine.settings});
+  runtime::Agreed agreed{{"algorithm", std::string(algorithm)}};
+  runtime::add_settings(agreed, algorithm, mine.settings);
+  agreed.emplace_back("parameters", std::to_string(mine.layout.size()));
+  agreed.emplace_back("tensors", fmt::format("{}", tensors));
+  runtime::check_agreement(mine.context, agreed);
+  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings}));
 }
 
 Synchronizer::~Synchronizer() = default;
 Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
 Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
+void Synchronizer::begin(std::span<const float> model) {
+  implementation_->check_size(model);
+  implementation_->session->begin(model);
+}
+
 void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
   Implementation& mine = *implementation_;
   mine.check_size(gradient);
+  mine.session->require_begun();
   if (begin > gradient.size() || size > gradient.size() - begin)
     throw Error(ErrorCode::bad_input,
                 fmt::format("numbers {} to {} are not all in a gradient of {}", begin, begin + size, gradient.size()));
-  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.algorithm->bucket_ready(bucket, gradient);
+  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.algorithm().bucket_ready(bucket, gradient);
 }
 
 void Synchronizer::after_backward(std::span<float> gradient, double weight) {
   Implementation& mine = *implementation_;
   mine.check_size(gradient);
+  mine.session->require_begun();
   if (mine.ready.any_ready() && !mine.ready.all_ready())
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready and the rest was not: announce all "
                 "of it, or nothing");
-  mine.algorithm->finish_gradient(gradient, weight);
+  mine.algorithm().finish_gradient(gradient, weight);
   mine.ready.begin();
   mine.look();
 }
@@ -102,47 +114,57 @@ std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double 
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready, and its results would go to "
                 "everybody: call after_backward, or reduce_scatter without announcing");
-  const auto own = implementation_->algorithm->reduce_scatter(gradient, weight);
+  const auto own = implementation_->algorithm().reduce_scatter(gradient, weight);
   implementation_->look();
   return own;
 }
 
 void Synchronizer::after_update(std::span<float> model) {
   implementation_->check_size(model);
-  implementation_->algorithm->after_update(implementation_->updates++, model);
+  implementation_->session->after_update(model);
+}
+
+bool Synchronizer::drain(std::span<float> gradient) {
+  implementation_->check_size(gradient);
+  implementation_->session->require_begun();
+  return implementation_->algorithm().drain(gradient);
 }
 
 void Synchronizer::consolidate(std::span<float> model) {
   implementation_->check_size(model);
-  implementation_->algorithm->consolidate(model);
+  implementation_->session->require_begun();
+  implementation_->algorithm().consolidate(model);
 }
 
 std::vector<std::byte> Synchronizer::save() const {
   base::Archive archive;
   archive.put_value("step", implementation_->step);
-  archive.put_value("updates", implementation_->updates);
-  implementation_->algorithm->save(archive);
+  implementation_->session->save(archive);
   return archive.to_bytes();
 }
 
 std::string Synchronizer::restore(std::span<const std::byte> state) {
   const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
   implementation_->step = archive.get_value<std::int64_t>("step");
-  implementation_->updates = archive.get_value<std::int64_t>("updates");
-  return implementation_->algorithm->restore(archive);
+  return implementation_->session->restore(archive);
 }
 
 StepReport Synchronizer::report() const {
   StepReport result;
-  const auto* const report = implementation_->algorithm->report();
+  const auto* const report = implementation_->algorithm().report();
   if (!report) return result;
   result.event = math::to_string(report->event);
-  const algorithms::GuardCounts guards = implementation_->algorithm->guards();
+  const algorithms::GuardCounts guards = implementation_->algorithm().guards();
   result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
   result.coefficients = report->coefficients;
   for (const double square : report->statistics.q) result.norms.push_back(std::sqrt(square));
   result.agreement = math::agreement(report->statistics);
   return result;
+}
+
+Meetings Synchronizer::meetings() const {
+  const algorithms::MeetingReport all = implementation_->session->meetings();
+  return {all.fresh, all.stale, all.alone, all.synchronised, all.staleness, all.round_s};
 }
 
 std::vector<std::string> Synchronizer::findings() const {

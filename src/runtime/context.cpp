@@ -35,6 +35,11 @@ void Context::all_reduce(std::span<double> values, std::string_view name) {
   count(name, begin, begin);
 }
 
+void Context::record(const base::Round& round) {
+  transferred_ += round.end - round.begin;
+  trace_.record(round);
+}
+
 void Context::count(std::string_view name, base::Time issued, base::Time begin) {
   const base::Time end = engine_.now();
   waited_ += end - begin;

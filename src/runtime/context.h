@@ -34,9 +34,13 @@ class Context {
   // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
   void all_reduce(std::span<double> values, std::string_view name);
 
+  // A round that an agent has run beside the worker: counted as a transfer, and traced. Called by the worker, once the
+  // agent has handed over what it knows.
+  void record(const base::Round& round);
+
   // Time spent blocked in the engine since the start.
   base::Duration waited() const { return waited_; }
-  // Time that operations were under way, from issue to the end of the wait for them, added up.
+  // Time that operations and rounds were under way, from issue to the end of the wait for them, added up.
   base::Duration transferred() const { return transferred_; }
 
  private:

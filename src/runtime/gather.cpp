@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -42,6 +43,26 @@ std::vector<std::string> gather_texts(Context& context, const std::string& mine)
   return texts;
 }
 
+std::optional<std::string> value_of(const Agreed& values, std::string_view name) {
+  const auto found = std::ranges::find(values, name, &Agreed::value_type::first);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+void refuse_difference(Context& context, const std::string& name, const std::vector<Agreed>& all) {
+  const auto expected = value_of(all[0], name);
+  std::vector<std::size_t> differing;
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (value_of(all[rank], name) != expected) differing.push_back(rank);
+  if (differing.empty()) return;
+  const bool several = differing.size() > 1;
+  throw Error(
+      ErrorCode::mismatch,
+      fmt::format("worker{} {} ha{} {} {} where worker 0 has {}: all workers must be started alike", several ? "s" : "",
+                  fmt::join(differing, ", "), several ? "ve" : "s", name,
+                  value_of(all[differing[0]], name).value_or("at its default"), expected.value_or("it at its default")),
+      std::string(context.engine().name()));
+}
+
 }  // namespace
 
 std::vector<double> gather_doubles(Context& context, std::span<const double> mine) {
@@ -70,28 +91,25 @@ std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<c
   return all;
 }
 
-void check_agreement(Context& context, const std::map<std::string, std::string>& values) {
+void add_settings(Agreed& values, std::string_view owner, const base::Settings& settings) {
+  for (const auto& [name, value] : settings) values.emplace_back(fmt::format("{}.{}", owner, name), value);
+}
+
+void check_agreement(Context& context, const Agreed& values) {
   const std::string mine = nlohmann::json(values).dump();
   const std::uint64_t hash = base::hash_of(std::span<const char>(mine));
   const auto hashes = gather<std::uint64_t>(context, {&hash, 1});
   if (std::ranges::count(hashes, hash) == context.size()) return;
 
-  const auto texts = gather_texts(context, mine);
-  const auto reference = nlohmann::json::parse(texts[0]);
-  for (const auto& [name, json] : reference.items()) {
-    const auto value = json.get<std::string>();
-    std::vector<std::size_t> differing;
-    for (std::size_t rank = 1; rank < texts.size(); ++rank)
-      if (nlohmann::json::parse(texts[rank]).value(name, std::string()) != value) differing.push_back(rank);
-    if (differing.empty()) continue;
-    const auto theirs = nlohmann::json::parse(texts[differing[0]]).value(name, std::string("none"));
-    throw Error(ErrorCode::mismatch,
-                fmt::format("worker{} {} ha{} {} {} where worker 0 has {}: all workers must be started alike",
-                            differing.size() > 1 ? "s" : "", fmt::join(differing, ", "),
-                            differing.size() > 1 ? "ve" : "s", name, theirs, value),
-                std::string(context.engine().name()));
+  std::vector<Agreed> all;
+  std::vector<std::string> names;  // worker 0's in its order, then those that only others have
+  for (const std::string& text : gather_texts(context, mine)) {
+    all.push_back(nlohmann::json::parse(text).get<Agreed>());
+    for (const auto& [name, value] : all.back())
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  base::check(false, "workers that pass the same names");
+  for (const std::string& name : names) refuse_difference(context, name, all);
+  base::check(false, "workers that pass the same values in the same order");
 }
 
 }  // namespace flockstep::runtime

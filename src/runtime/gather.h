@@ -1,10 +1,11 @@
 // Small, occasional exchanges around a run: statistics, texts, and the check that all workers mean the same run.
 #pragma once
 
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/settings.h"
 #include "runtime/context.h"
 
 namespace flockstep::runtime {
@@ -15,8 +16,14 @@ std::vector<double> gather_doubles(Context& context, std::span<const double> min
 // The `mine` of every worker, of any length, on rank 0; empty elsewhere.
 std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine);
 
+// What all workers must agree on, by name, in the order in which differences are looked for. A name that some workers
+// have and others lack is an option that those leave at its default.
+using Agreed = std::vector<std::pair<std::string, std::string>>;
+// Adds each setting by itself, as `owner`.name.
+void add_settings(Agreed& values, std::string_view owner, const base::Settings& settings);
+
 // Throws Error{mismatch}, everywhere alike, when a value differs between workers; the sentence names the value and the
 // ranks, such as "worker 2 has parameters 999 where worker 0 has 1000: all workers must be started alike".
-void check_agreement(Context& context, const std::map<std::string, std::string>& values);
+void check_agreement(Context& context, const Agreed& values);
 
 }  // namespace flockstep::runtime

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "algorithms/registry.h"
 #include "math/watch.h"
 #include "runtime/context.h"
+#include "train/meetings.h"
 #include "train/options.h"
 #include "train/task.h"
 
@@ -25,6 +27,7 @@ struct Summary {
   double samples_per_s = 0;                   // of all workers together
   double wait_share = 0;                      // of the time in steps, blocked in the engine; mean over the workers
   double bytes_sent_per_step = 0;             // mean over the workers
+  std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired
   std::vector<math::Finding> findings;        // what is suspicious about the workers (rank 0)
@@ -34,8 +37,9 @@ struct Summary {
   std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
 };
 
-nlohmann::json guards_json(const Summary& summary);
 nlohmann::json to_json(const Summary& summary);
+// The line of metrics.jsonl about an evaluation after `step` steps.
+nlohmann::json evaluation_line(const Summary& summary, std::int64_t step);
 Summary summary_from_json(const nlohmann::json& json);
 // The summary and how the run was made: what summary.json holds and `train --json` prints.
 nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers);
@@ -52,5 +56,8 @@ using MakeTask = std::function<std::unique_ptr<Task>(int rank, int workers)>;
 // `options.steps` and the like must be set: defaults are the task registry's business.
 Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
               const Observer& observer);
+// The same with an algorithm that need not be in the registry; its name in the options is for the record.
+Summary train(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
+              const MakeTask& make_task, const Observer& observer);
 
 }  // namespace flockstep::train

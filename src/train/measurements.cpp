@@ -2,21 +2,49 @@
 
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "engines/all_reduce.h"
 
 namespace flockstep::train {
+namespace {
 
-void Measurements::add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent, bool skipped) {
+// What consists of doubles, at the end of a list of them, and from there back again.
+template <typename T>
+void append(std::vector<double>& list, std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(double) == 0);
+  const std::size_t before = list.size();
+  list.resize(before + values.size_bytes() / sizeof(double));
+  if (!values.empty()) std::memcpy(&list[before], values.data(), values.size_bytes());
+}
+template <typename T>
+void take_last(std::vector<double>& list, std::span<T> values) {
+  const std::size_t count = values.size_bytes() / sizeof(double);
+  if (!values.empty()) std::memcpy(static_cast<void*>(values.data()), &list[list.size() - count], values.size_bytes());
+  list.resize(list.size() - count);
+}
+
+}  // namespace
+
+nlohmann::json line_of(std::int64_t step, const StepRecord& record) {
+  return {{"kind", "step"},
+          {"step", step},
+          {"loss", record.loss},
+          {"seconds", record.seconds},
+          {"wait_s", record.waited_s},
+          {"transfer_s", record.transferred_s}};
+}
+
+void Measurements::add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent) {
   records_.push_back(record);
   totals_.seconds += record.seconds;
   totals_.waited_s += record.waited_s;
   totals_.samples += static_cast<double>(samples);
   totals_.bytes_sent += static_cast<double>(bytes_sent);
-  totals_.skipped += skipped ? 1 : 0;
 }
 
-bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool stop_requested, Summary& summary) {
+bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool stop_requested,
+                          const algorithms::MeetingReport* meetings, Summary& summary) {
   const double share = 1.0 / context.size(), seconds = totals_.seconds;
   std::vector<double> sums{
       stop_requested ? 1.0 : 0.0,
@@ -26,24 +54,38 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
       steps > 0 ? share * totals_.bytes_sent / static_cast<double>(steps) : 0,
       totals_.skipped,
   };
-  const std::size_t figures = sums.size(), doubles = records_.size() * sizeof(StepRecord) / sizeof(double);
-  sums.resize(figures + doubles);
-  if (doubles > 0) std::memcpy(&sums[figures], records_.data(), doubles * sizeof(double));
+  const std::size_t figures = sums.size();
+  append<StepRecord>(sums, records_);
+  if (meetings) {
+    meetings_ = earlier_;
+    meetings_.add(*meetings);
+    append<MeetingTotals>(sums, {&meetings_, 1});
+  }
   engines::all_reduce(context.engine(), sums, context.deadline());
+  if (meetings) {
+    take_last<MeetingTotals>(sums, {&meetings_, 1});
+    summary.meetings = meetings_.figures();
+  }
+  for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
+  take_last<StepRecord>(sums, records_);
   summary.time_s = sums[1];
   summary.wait_share = sums[2];
   summary.samples_per_s = sums[3];
   summary.bytes_sent_per_step = sums[4];
   summary.skipped_steps = std::llround(sums[5]);
   summary.guards.non_finite += std::llround(totals_.unseen_non_finite);
-  for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
-  if (doubles > 0) std::memcpy(records_.data(), &sums[figures], doubles * sizeof(double));
   if (!records_.empty()) summary.train_loss = records_.back().loss;
   return sums[0] > 0;
 }
 
+void Measurements::save(base::Archive& archive) const {
+  archive.put_value("totals", totals_);
+  archive.put_value("meetings", meetings_);
+}
+
 void Measurements::restore(const base::Archive& archive, const runtime::Context& context, int workers) {
   totals_ = archive.get_value<Totals>("totals");
+  if (context.rank() == 0) earlier_ = archive.get_value<MeetingTotals>("meetings");
   if (workers == context.size()) return;
   totals_.samples *= static_cast<double>(workers) / context.size();
   totals_.skipped = context.rank() == 0 ? totals_.skipped * workers : 0;

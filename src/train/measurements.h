@@ -14,20 +14,27 @@ struct StepRecord {
   double loss, seconds, waited_s, transferred_s;
 };
 
+// Its line in metrics.jsonl.
+nlohmann::json line_of(std::int64_t step, const StepRecord& record);
+
 class Measurements {
  public:
-  void add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent, bool skipped);
+  void add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent);
+  // An update that was not made, its gradient not being finite.
+  void add_skipped() { ++totals_.skipped; }
   // A step whose result was not finite, though its rule had seen nothing.
   void add_unseen_non_finite() { ++totals_.unseen_non_finite; }
 
   // Collective: adds up over the workers into the summary's figures, `steps` being those done; turns the records since
-  // the last forget() into their means. Returns true if somebody asked to stop.
-  bool add_up(runtime::Context& context, std::int64_t steps, bool stop_requested, Summary& summary);
+  // the last forget() into their means. `meetings` are this worker's since it began, null on all or on none. Returns
+  // true if somebody asked to stop.
+  bool add_up(runtime::Context& context, std::int64_t steps, bool stop_requested,
+              const algorithms::MeetingReport* meetings, Summary& summary);
   const std::vector<StepRecord>& records() const { return records_; }
   void forget() { records_.clear(); }
 
   // `workers` is the number in the run that saved; where it differs, everybody restores worker 0's.
-  void save(base::Archive& archive) const { archive.put_value("totals", totals_); }
+  void save(base::Archive& archive) const;
   void restore(const base::Archive& archive, const runtime::Context& context, int workers);
 
  private:
@@ -35,6 +42,8 @@ class Measurements {
   struct Totals {
     double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
   } totals_;
+  MeetingTotals earlier_;   // before a resume, of all workers together; rank 0 only
+  MeetingTotals meetings_;  // of all workers, as last added up
   std::vector<StepRecord> records_;
 };
 

@@ -18,6 +18,20 @@ nlohmann::json identity_of(const TrainOptions& options, int workers) {
   };
 }
 
+runtime::Agreed agreed_of(const TrainOptions& options) {
+  runtime::Agreed agreed{{"task", options.task}, {"algorithm", options.algorithm}};
+  runtime::add_settings(agreed, options.task, options.task_settings);
+  runtime::add_settings(agreed, options.algorithm, options.algorithm_settings);
+  agreed.insert(agreed.end(), {{"seed", std::to_string(options.seed)},
+                               {"steps", std::to_string(options.steps)},
+                               {"batch", std::to_string(options.batch)},
+                               {"evaluate-every", std::to_string(options.evaluate_every)},
+                               {"checkpoint-every", std::to_string(options.checkpoint_every)},
+                               {"bucket-kib", std::to_string(options.bucket_kib)},
+                               {"faulty", text_of(options.faults)}});
+  return agreed;
+}
+
 nlohmann::json pace_of(const TrainOptions& options) {
   nlohmann::json fixed = nlohmann::json::array();
   for (const FixedStraggler& straggler : options.pace.fixed)

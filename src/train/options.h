@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "runtime/gather.h"
 #include "train/faults.h"
 #include "train/pace.h"
 
@@ -35,6 +36,9 @@ struct TrainOptions {
 
 // What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
 nlohmann::json identity_of(const TrainOptions& options, int workers);
+
+// What all workers of a run must have been started with alike.
+runtime::Agreed agreed_of(const TrainOptions& options);
 
 // How long steps pretended to take, and who was late.
 nlohmann::json pace_of(const TrainOptions& options);

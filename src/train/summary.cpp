@@ -6,6 +6,7 @@
 #include "train/telemetry.h"
 
 namespace flockstep::train {
+namespace {
 
 nlohmann::json guards_json(const Summary& summary) {
   return {{"skipped_steps", summary.skipped_steps},
@@ -14,8 +15,10 @@ nlohmann::json guards_json(const Summary& summary) {
           {"unsafe", summary.guards.unsafe}};
 }
 
+}  // namespace
+
 nlohmann::json to_json(const Summary& summary) {
-  return {
+  nlohmann::json json{
       {"steps", summary.steps},
       {"interrupted", summary.interrupted},
       {"metric", summary.metric},
@@ -33,6 +36,22 @@ nlohmann::json to_json(const Summary& summary) {
       {"replicas_equal", summary.replicas_equal},
       {"memory_bytes", summary.memory},
   };
+  json.update(meetings_json(summary.meetings));
+  return json;
+}
+
+nlohmann::json evaluation_line(const Summary& summary, std::int64_t step) {
+  nlohmann::json line{{"kind", "evaluation"},
+                      {"step", step},
+                      {"time_s", summary.time_s},
+                      {"metric", summary.metric},
+                      {"quality", summary.quality},
+                      {"samples_per_s", summary.samples_per_s},
+                      {"wait_share", summary.wait_share},
+                      {"bytes_sent_per_step", summary.bytes_sent_per_step},
+                      {"guards", guards_json(summary)}};
+  line.update(meetings_json(summary.meetings));
+  return line;
 }
 
 nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers) {
@@ -60,6 +79,7 @@ Summary summary_from_json(const nlohmann::json& json) {
   summary.samples_per_s = number("samples_per_s");
   summary.wait_share = number("wait_share");
   summary.bytes_sent_per_step = number("bytes_sent_per_step");
+  summary.meetings = meetings_from_json(json);
   const nlohmann::json& guards = json.at("guards");
   guards.at("skipped_steps").get_to(summary.skipped_steps);
   guards.at("non_finite").get_to(summary.guards.non_finite);

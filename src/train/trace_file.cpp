@@ -2,27 +2,37 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "runtime/gather.h"
 
 namespace flockstep::train {
 namespace {
 
-constexpr base::Track kTracks[] = {base::Track::compute, base::Track::wait, base::Track::transfer};
+constexpr base::Track kTracks[] = {base::Track::compute, base::Track::wait, base::Track::transfer, base::Track::rounds};
+
+std::string arguments_of(const base::Span& span) {
+  if (span.round == base::Round::kUnknown) return "";
+  if (span.activator == base::Round::kUnknown) return fmt::format(",\"args\":{{\"round\":{}}}", span.round);
+  return fmt::format(",\"args\":{{\"round\":{},\"activator\":{}}}", span.round, span.activator);
+}
 
 // One worker's events, each followed by a comma and a newline. Text, because that is what travels and what is written.
 std::string events_of(int rank, const base::Trace& trace) {
   std::string out = fmt::format(
       "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"worker {0}\"}}}},\n", rank);
-  for (const base::Track track : kTracks)
+  for (const base::Track track : kTracks) {
+    if (std::ranges::find(trace.spans(), track, &base::Span::track) == trace.spans().end()) continue;
     out +=
         fmt::format("{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":\"{}\"}}}},\n",
                     rank, static_cast<int>(track), to_string(track));
+  }
   for (const base::Span& span : trace.spans()) {
     const double begin_us = span.begin.time_since_epoch().count() * 1e6;
-    out += fmt::format("{{\"ph\":\"X\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}},\n",
+    out += fmt::format("{{\"ph\":\"X\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}{}}},\n",
                        trace.names()[span.name], rank, static_cast<int>(span.track), begin_us,
-                       (span.end - span.begin).count() * 1e6);
+                       (span.end - span.begin).count() * 1e6, arguments_of(span));
   }
   if (trace.dropped() > 0) {
     const double last_us = trace.spans().empty() ? 0 : trace.spans().back().end.time_since_epoch().count() * 1e6;

@@ -12,6 +12,7 @@ struct Trainee {
   Trainee(runtime::Context& context, std::string_view name, const base::Settings& settings)
       : layout(30, 8), algorithm(find_algorithm(name).make({context, layout, settings})), rank(context.rank()) {
     model.assign(30, static_cast<float>(rank));
+    algorithm->begin(0, model);
   }
   void step() {
     std::vector<float> gradient(30, static_cast<float>(rank + 1));
@@ -70,8 +71,9 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
       test::on_threads(workers, [&](runtime::Context& context) {
         base::Settings settings;  // what is stated holds in the long run
         if (row.name == "post_local_sgd") settings["switch_after"] = "0";
+        if (row.name == "wagma" || row.name == "flock") settings["period"] = "8";
         Trainee trainee(context, row.name, settings);
-        constexpr int kSteps = 16;  // a multiple of the default period
+        constexpr int kSteps = 16;  // a multiple of all periods
         for (int step = 0; step < kSteps; ++step) trainee.step();
         // Workers own shards of different sizes, so the statement holds for their mean.
         double mine = static_cast<double>(context.engine().bytes_sent()) / kSteps;
@@ -98,7 +100,9 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   };
   EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
-            "adasum, direction_consensus, geometric_median, local_sgd, post_local_sgd, dpsgd, sgp");
+            "adasum, direction_consensus, geometric_median, eager_solo, eager_majority, local_sgd, post_local_sgd, "
+            "dpsgd, sgp, "
+            "wagma, flock");
   EXPECT_EQ(sentence_of([] {
               find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),
@@ -113,6 +117,16 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
     EXPECT_EQ(adacons("eps", wrong), "--adacons.eps takes a number above 0, not '" + wrong + "'");
   EXPECT_EQ(adacons("granularity", "layer"), "--adacons.granularity takes model, bucket or tensor, not 'layer'");
   EXPECT_EQ(adacons("wire", "float64"), "--adacons.wire takes float32 or bfloat16, not 'float64'");
+  const auto wagma = [&](const std::string& option, const std::string& value) {
+    return sentence_of([&] { find_algorithm("wagma").check({{option, value}}, 4); });
+  };
+  for (const std::string wrong : {"1", "5", "-2"})
+    EXPECT_EQ(wagma("group_size", wrong), "--wagma.group_size takes a whole number from 2 to 4, not '" + wrong + "'");
+  for (const std::string wrong : {"0", "5", "some"})
+    EXPECT_EQ(wagma("quorum", wrong), "--wagma.quorum takes a whole number from 1 to 4, not '" + wrong + "'");
+  EXPECT_EQ(wagma("period", "0"), "--wagma.period takes a whole number at least 1, not '0'");
+  EXPECT_EQ(wagma("activation", "last"), "--wagma.activation takes first, majority, quorum or deadline, not 'last'");
+  EXPECT_EQ(wagma("deadline", "soon"), "--wagma.deadline takes a time such as 320ms, 1.5s or 50us, not 'soon'");
   EXPECT_EQ(adacons("permutation", "none"), "--adacons.permutation takes inverse or published, not 'none'");
 }
 

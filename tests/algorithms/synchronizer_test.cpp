@@ -40,6 +40,41 @@ TEST(Synchronizer, differentNumbersOfParametersAreFoundAtStart) {
   }
 }
 
+TEST(Synchronizer, differentOptionsAreFoundAtStartAndNamed) {
+  using Options = std::map<std::string, std::string>;
+  const std::vector<std::pair<Options, std::string>> odd{
+      {{{"period", "2"}}, "workers 1, 2 have local_sgd.period 2 where worker 0 has 4"},
+      {{}, "workers 1, 2 have local_sgd.period at its default where worker 0 has 4"},
+  };
+  for (const auto& [options, sentence] : odd) try {
+      launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
+        Synchronizer(worker, "local_sgd", 10, worker.rank() == 0 ? Options{{"period", "4"}} : options);
+      });
+      ADD_FAILURE() << "nothing was thrown: " << sentence;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_EQ(error.what(), sentence + ": all workers must be started alike");
+    }
+}
+
+TEST(Synchronizer, whatOnlyAlgorithmsThatDoNotWaitNeedDoesNoHarmToOthers) {
+  launch({.engine = "threads", .workers = 2}, [](Worker& worker) {
+    std::vector<float> model(5, static_cast<float>(worker.rank())), gradient(5, 7.0f);
+    Synchronizer local(worker, "local_sgd", 5, {{"period", "2"}});
+    local.begin(model);
+    EXPECT_THROW(local.begin(model), Error);
+    EXPECT_THROW(local.begin(std::span(model).first(4)), Error);
+    local.after_update(model);
+    EXPECT_FALSE(local.drain(gradient));
+    EXPECT_EQ(gradient, std::vector<float>(5, 7.0f));
+    local.consolidate(model);
+    EXPECT_EQ(model, std::vector<float>(5, 0.5f));
+    const Meetings meetings = local.meetings();
+    EXPECT_EQ(meetings.fresh + meetings.stale + meetings.alone + meetings.synchronised, 0);
+    EXPECT_TRUE(meetings.staleness.empty());
+  });
+}
+
 TEST(Synchronizer, aGradientCanBeAnnouncedPieceByPiece) {
   launch({.engine = "threads", .workers = 3}, [](Worker& worker) {
     constexpr std::size_t kSize = (3 << 20) + 5;

@@ -47,5 +47,23 @@ TEST(Agreement, namesTheValueAndEveryRankThatDiffersOnEveryWorker) {
   EXPECT_EQ(informed, 5);
 }
 
+TEST(Agreement, looksForDifferencesInTheOrderOfTheNamesAndKnowsDefaults) {
+  const auto sentence_of = [](const Agreed& first, const Agreed& second) {
+    std::string sentence;
+    test::on_threads(2, [&](Context& context) {
+      try {
+        check_agreement(context, context.rank() == 0 ? first : second);
+      } catch (const Error& error) {
+        if (context.rank() == 1) sentence = error.what();
+      }
+    });
+    return sentence.substr(0, sentence.find(':'));
+  };
+  EXPECT_EQ(sentence_of({{"z", "1"}, {"a", "2"}}, {{"z", "3"}, {"a", "4"}}), "worker 1 has z 3 where worker 0 has 1");
+  EXPECT_EQ(sentence_of({{"a", "2"}}, {}), "worker 1 has a at its default where worker 0 has 2");
+  EXPECT_EQ(sentence_of({{"a", "2"}}, {{"a", "2"}, {"b", "3"}}),
+            "worker 1 has b 3 where worker 0 has it at its default");
+}
+
 }  // namespace
 }  // namespace flockstep::runtime

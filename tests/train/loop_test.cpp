@@ -1,87 +1,16 @@
 #include "train/loop.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "engines/threads/backend.h"
+#include "train/pull.h"
 
 namespace flockstep::train {
 namespace {
 
-constexpr std::size_t kParameters = 1003;
-constexpr float kRate = 0.1f;
-
-// Worker i pulls every weight towards i: the mean gradient pulls towards the mean, in closed form.
-class Pull final : public Task {
- public:
-  Pull(int rank, std::int64_t poisoned_step) : target_(static_cast<float>(rank)), poisoned_step_(poisoned_step) {}
-
-  std::size_t parameters() const override { return kParameters; }
-  std::int64_t samples_per_step() const override { return 10; }
-  Metric metric() const override { return {"distance", true}; }
-  void initialise(std::span<float> model) override { std::ranges::fill(model, 8.0f); }
-  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
-                  const RangeReady& ready) override {
-    for (std::size_t i = 0; i < model.size(); ++i) gradient[i] = model[i] - target_;
-    if (step == poisoned_step_) gradient[5] = std::nanf("");
-    for (std::size_t end = model.size(); end > 0;) {  // in pieces, last first, as a backward pass does
-      const std::size_t size = std::min<std::size_t>(end, 17);
-      end -= size;
-      ready(end, size);
-    }
-    return model[0] - target_;
-  }
-  std::unique_ptr<Optimizer> make_optimizer() override {
-    struct Descent final : Optimizer {
-      void update(std::span<float> model, std::span<const float> gradient) override {
-        for (std::size_t i = 0; i < model.size(); ++i) model[i] -= kRate * gradient[i];
-      }
-    };
-    return std::make_unique<Descent>();
-  }
-  std::vector<double> evaluate(std::span<const float> model) override { return {model[0], 1.0}; }
-  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
-
- private:
-  float target_;
-  std::int64_t poisoned_step_;
-};
-
-class LoopTest : public testing::Test {
- protected:
-  LoopTest() {
-    options_.task = "pull";
-    options_.steps = 30;
-    options_.evaluate_every = 10;
-    options_.patience = base::Duration(20);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  Summary run(int workers, const Observer& observer = {}) {
-    engines::LaunchOptions launch;
-    launch.workers = workers;
-    std::mutex mutex;
-    std::optional<Summary> summary;
-    engines::threads::run(launch, [&](engines::Engine& engine) {
-      const auto make = [&](int rank, int) { return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1); };
-      Summary mine = train(engine, options_, make, observer);
-      const std::lock_guard lock(mutex);
-      if (engine.rank() == 0) summary = mine;
-    });
-    return *summary;
-  }
-
-  TrainOptions options_;
-  std::int64_t poisoned_step_ = -1;
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep_loop_" + std::to_string(::getpid()));
-};
+class LoopTest : public PullTest {};
 
 TEST_F(LoopTest, meanFollowsTheClosedForm) {
   for (const int workers : {1, 2, 5}) {
@@ -187,19 +116,51 @@ TEST_F(LoopTest, theTraceIsJsonWithSpansOfEveryWorker) {
     EXPECT_TRUE(seen.contains("gradient") && seen.contains("all_to_all")) << worker;
 }
 
-TEST_F(LoopTest, workersThatDisagreeOnTheRunAreNamed) {
-  engines::LaunchOptions launch;
-  launch.workers = 3;
-  try {
-    engines::threads::run(launch, [&](engines::Engine& engine) {
-      TrainOptions mine = options_;
-      if (engine.rank() == 2) mine.steps = 31;
-      train(engine, mine, [](int rank, int) { return std::make_unique<Pull>(rank, -1); }, {});
-    });
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "worker 2 has steps 31 where worker 0 has 30: all workers must be started alike");
+TEST_F(LoopTest, workersThatDisagreeOnTheRunAreNamedAndSoIsTheOption) {
+  struct Case {
+    std::function<void(TrainOptions&)> odd;
+    std::string sentence;
+  };
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "4"}};
+  const std::vector<Case> cases{
+      {[](TrainOptions& odd) { odd.steps = 31; }, "worker 2 has steps 31 where worker 0 has 30"},
+      {[](TrainOptions& odd) { odd.algorithm_settings["period"] = "2"; },
+       "worker 2 has local_sgd.period 2 where worker 0 has 4"},
+      {[](TrainOptions& odd) { odd.algorithm_settings.clear(); },
+       "worker 2 has local_sgd.period at its default where worker 0 has 4"},
+      {[](TrainOptions& odd) { odd.task_settings["strength"] = "3"; },
+       "worker 2 has pull.strength 3 where worker 0 has it at its default"},
+      {[](TrainOptions& odd) {
+         odd.algorithm = "mean";
+         odd.algorithm_settings.clear();
+       },
+       "worker 2 has algorithm mean where worker 0 has local_sgd"},
+  };
+  for (const Case& each : cases) {
+    engines::LaunchOptions launch;
+    launch.workers = 3;
+    try {
+      engines::threads::run(launch, [&](engines::Engine& engine) {
+        TrainOptions mine = options_;
+        if (engine.rank() == 2) each.odd(mine);
+        train(engine, mine, [](int rank, int) { return std::make_unique<Pull>(rank, -1); }, {});
+      });
+      ADD_FAILURE() << "nothing was thrown: " << each.sentence;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), each.sentence + ": all workers must be started alike");
+    }
   }
+}
+
+TEST_F(LoopTest, evaluationsAndCheckpointsDoNotTouchTheModelsOfLocalSgd) {
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "7"}};
+  const std::string plain = run(3).model_hash;
+  options_.evaluate_every = 1;
+  options_.out = folder_;
+  options_.checkpoint_every = 5;
+  EXPECT_EQ(run(3).model_hash, plain);
 }
 
 }  // namespace

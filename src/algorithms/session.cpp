@@ -1,0 +1,44 @@
+#include "algorithms/session.h"
+
+#include "flockstep/error.h"
+
+namespace flockstep::algorithms {
+
+void Session::begin(std::span<const float> model) {
+  if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
+  begun_ = true;
+  algorithm_->begin(updates_, model);
+}
+
+void Session::require_begun() const {
+  if (!begun_ && algorithm_->needs_begin())
+    throw Error(
+        ErrorCode::bad_input,
+        "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
+        "begin(model) before the first step");
+}
+
+void Session::after_update(std::span<float> model) {
+  require_begun();
+  algorithm_->after_update(updates_++, model);
+}
+
+MeetingReport Session::meetings() const {
+  MeetingReport all = earlier_;
+  if (const auto* const mine = algorithm_->meetings()) all += *mine;
+  return all;
+}
+
+void Session::save(base::Archive& archive) const {
+  archive.put_value("updates", updates_);
+  meetings().save(archive);
+  algorithm_->save(archive);
+}
+
+std::string Session::restore(const base::Archive& archive) {
+  updates_ = archive.get_value<std::int64_t>("updates");
+  earlier_ = MeetingReport::restored(archive);
+  return algorithm_->restore(archive);
+}
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,37 @@
+// An algorithm in the hands of a program that keeps its own loop: how far it has come, and whether the program calls it
+// in order. What stands behind the public Synchronizer, without engines and sizes.
+#pragma once
+
+#include <memory>
+
+#include "algorithms/algorithm.h"
+
+namespace flockstep::algorithms {
+
+class Session {
+ public:
+  explicit Session(std::unique_ptr<Algorithm> algorithm) : algorithm_(std::move(algorithm)) {}
+
+  Algorithm& algorithm() { return *algorithm_; }
+  const Algorithm& algorithm() const { return *algorithm_; }
+
+  // Before the first step that is taken here; throws Error{bad_input} the second time.
+  void begin(std::span<const float> model);
+  // Throws Error{bad_input} if the algorithm needs a beginning and had none.
+  void require_begun() const;
+  void after_update(std::span<float> model);
+
+  // Those of this worker before a restore() included.
+  MeetingReport meetings() const;
+
+  void save(base::Archive& archive) const;
+  std::string restore(const base::Archive& archive);
+
+ private:
+  std::unique_ptr<Algorithm> algorithm_;
+  std::int64_t updates_ = 0;
+  bool begun_ = false;
+  MeetingReport earlier_;  // meetings of the session that this one continues
+};
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,100 @@
+#include "algorithms/session.h"
+
+#include <gtest/gtest.h>
+
+#include "flockstep/error.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+// Remembers what it was told.
+class Fake final : public Algorithm {
+ public:
+  Fake(bool needs_begin, MeetingReport meetings) : needs_begin_(needs_begin), meetings_(std::move(meetings)) {}
+  void begin(std::int64_t step, std::span<const float> model) override {
+    began_after = step;
+    began_with = model[0];
+  }
+  bool needs_begin() const override { return needs_begin_; }
+  void after_update(std::int64_t step, std::span<float>) override { updated.push_back(step); }
+  bool replicas_are_equal() const override { return false; }
+  const MeetingReport* meetings() const override { return &meetings_; }
+
+  std::int64_t began_after = -1;
+  float began_with = 0;
+  std::vector<std::int64_t> updated;
+
+ private:
+  bool needs_begin_;
+  MeetingReport meetings_;
+};
+
+struct Case {
+  explicit Case(bool needs_begin, MeetingReport meetings = {}) {
+    auto made = std::make_unique<Fake>(needs_begin, std::move(meetings));
+    fake = made.get();
+    session = std::make_unique<Session>(std::move(made));
+  }
+  std::unique_ptr<Session> session;
+  Fake* fake;
+};
+
+std::string sentence_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Session, anAlgorithmThatNeedsABeginningRefusesToStepWithoutOne) {
+  Case needs(true);
+  std::vector<float> model{3};
+  EXPECT_EQ(sentence_of([&] { needs.session->after_update(model); }),
+            "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
+            "begin(model) before the first step");
+  EXPECT_TRUE(needs.fake->updated.empty());
+  needs.session->begin(model);
+  needs.session->after_update(model);
+  EXPECT_EQ(needs.fake->began_after, 0);
+  EXPECT_EQ(needs.fake->began_with, 3);
+  EXPECT_EQ(needs.fake->updated, std::vector<std::int64_t>{0});
+}
+
+TEST(Session, aBeginningThatIsNotNeededMayBeLeftOutButNeverRepeated) {
+  Case free(false);
+  std::vector<float> model{3};
+  free.session->after_update(model);
+  Case twice(false);
+  twice.session->begin(model);
+  EXPECT_EQ(sentence_of([&] { twice.session->begin(model); }),
+            "begin was called twice: make another Synchronizer to start again");
+}
+
+TEST(Session, continuesTheCountsOfTheOneThatWasSaved) {
+  std::vector<float> model{3};
+  Case first(true, {1, 2, 3, 4, {5, 6}, 0.5}), second(true, {10, 20, 30, 40, {50, 60, 70}, 0.25});
+  first.session->begin(model);
+  first.session->after_update(model);
+  first.session->after_update(model);
+  base::Archive archive;
+  first.session->save(archive);
+
+  second.session->restore(archive);
+  second.session->begin(model);
+  second.session->after_update(model);
+  EXPECT_EQ(second.fake->began_after, 2);
+  EXPECT_EQ(second.fake->updated, std::vector<std::int64_t>{2});
+  const MeetingReport all = second.session->meetings();
+  EXPECT_EQ(all.fresh, 11);
+  EXPECT_EQ(all.stale, 22);
+  EXPECT_EQ(all.alone, 33);
+  EXPECT_EQ(all.synchronised, 44);
+  EXPECT_EQ(all.staleness, (std::vector<std::int64_t>{55, 66, 70}));
+  EXPECT_EQ(all.round_s, 0.75);
+}
+
+}  // namespace
+}  // namespace flockstep::algorithms

@@ -1,0 +1,88 @@
+// A task in closed form, and a way to train it on threads.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "engines/threads/backend.h"
+#include "train/loop.h"
+
+namespace flockstep::train {
+
+inline constexpr std::size_t kParameters = 1003;
+inline constexpr float kRate = 0.1f;
+
+// Worker i pulls every weight towards i: the mean gradient pulls towards the mean, in closed form.
+class Pull final : public Task {
+ public:
+  Pull(int rank, std::int64_t poisoned_step) : target_(static_cast<float>(rank)), poisoned_step_(poisoned_step) {}
+
+  std::size_t parameters() const override { return kParameters; }
+  std::int64_t samples_per_step() const override { return 10; }
+  Metric metric() const override { return {"distance", true}; }
+  void initialise(std::span<float> model) override { std::ranges::fill(model, 8.0f); }
+  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                  const RangeReady& ready) override {
+    for (std::size_t i = 0; i < model.size(); ++i) gradient[i] = model[i] - target_;
+    if (step == poisoned_step_) gradient[5] = std::nanf("");
+    for (std::size_t end = model.size(); end > 0;) {  // in pieces, last first, as a backward pass does
+      const std::size_t size = std::min<std::size_t>(end, 17);
+      end -= size;
+      ready(end, size);
+    }
+    return model[0] - target_;
+  }
+  std::unique_ptr<Optimizer> make_optimizer() override {
+    struct Descent final : Optimizer {
+      void update(std::span<float> model, std::span<const float> gradient) override {
+        for (std::size_t i = 0; i < model.size(); ++i) model[i] -= kRate * gradient[i];
+      }
+    };
+    return std::make_unique<Descent>();
+  }
+  std::vector<double> evaluate(std::span<const float> model) override { return {model[0], 1.0}; }
+  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+
+ private:
+  float target_;
+  std::int64_t poisoned_step_;
+};
+
+class PullTest : public testing::Test {
+ protected:
+  PullTest() {
+    options_.task = "pull";
+    options_.steps = 30;
+    options_.evaluate_every = 10;
+    options_.patience = base::Duration(20);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Rank 0's summary. Without an algorithm, that of the options.
+  Summary run(int workers, const Observer& observer = {}, const algorithms::AlgorithmRow* algorithm = nullptr) {
+    engines::LaunchOptions launch;
+    launch.workers = workers;
+    std::mutex mutex;
+    std::optional<Summary> summary;
+    engines::threads::run(launch, [&](engines::Engine& engine) {
+      const auto make = [&](int rank, int) { return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1); };
+      Summary mine =
+          algorithm ? train(engine, options_, *algorithm, make, observer) : train(engine, options_, make, observer);
+      const std::lock_guard lock(mutex);
+      if (engine.rank() == 0) summary = mine;
+    });
+    return *summary;
+  }
+
+  TrainOptions options_;
+  std::int64_t poisoned_step_ = -1;  // in which worker 1's gradient is not finite
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("flockstep_pull_" + std::to_string(::getpid()));
+};
+
+}  // namespace flockstep::train
