@@ -27,12 +27,14 @@ class Checker {
   Checker& operator=(const Checker&) = delete;
 
   std::string_view property() const { return property_; }
+  // Most happenings are about parts, and most checkers are not.
+  virtual bool watches_parts() const { return false; }
 
   // The member is about to be told; the worker has done its part.
   virtual void before(int, const protocol::Event&) {}
   // The action is done.
   virtual void after(int, const protocol::Action&) {}
-  // All actions of one event are done.
+  // All actions of one event are done, and not all were about parts.
   virtual void settled(int) {}
   virtual void crashed(int) {}
   // Nothing is left to happen.
@@ -56,7 +58,7 @@ namespace property {
 inline constexpr std::string_view kOnceInOrder = "every worker runs every round once, in order";
 inline constexpr std::string_view kWholeSum =
     "the sum of a round holds every member once, with the model that the member says it took";
-inline constexpr std::string_view kUntouched = "nothing is written that is still being sent";
+inline constexpr std::string_view kUntouched = "nothing is written where something is still needed";
 inline constexpr std::string_view kHonestOutcome = "a merge takes the newest average, once, and says what is in it";
 inline constexpr std::string_view kNothingLeft = "no message is left behind";
 // waiting

@@ -10,8 +10,8 @@ namespace {
 thread_local std::uint64_t current_seed = 0;
 
 void note_kind(Summary& summary, const Scenario& scenario) {
-  for (const std::string_view kind : {to_string(scenario.options.sync), to_string(scenario.options.activation),
-                                      to_string(scenario.merging)}) {
+  for (const std::string_view kind :
+       {to_string(scenario.options.sync), to_string(scenario.options.activation), to_string(scenario.merging)}) {
     const auto found = summary.kinds.find(kind);
     ++(found == summary.kinds.end() ? summary.kinds[std::string(kind)] : found->second);
   }
@@ -45,7 +45,8 @@ void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
   for (auto& checker : make_checkers(world.truth()))
     if (how.only.empty() || checker->property() == how.only) world.watch(std::move(checker));
   const auto note = [&](std::string_view property, std::string_view sentence) {
-    if (!summary.failure) summary.failure = Failure{seed, std::string(property), fmt::format("seed {}: {}", seed, sentence)};
+    if (!summary.failure)
+      summary.failure = Failure{seed, std::string(property), fmt::format("seed {}: {}", seed, sentence)};
   };
   try {
     world.run();

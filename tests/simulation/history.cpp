@@ -28,8 +28,8 @@ std::string words(const Message& message) {
 
 std::string words(const Part& part) {
   const std::string absent = part.absent.empty() ? "" : ", without " + list(part.absent);
-  return fmt::format("{} of chunk {} of round {}{}", part.phase == Phase::reduce ? "contribution" : "average", part.chunk,
-                     part.round, absent);
+  return fmt::format("{} of chunk {} of round {}{}", part.phase == Phase::reduce ? "contribution" : "average",
+                     part.chunk, part.round, absent);
 }
 
 std::string words(const Event& event) {
@@ -48,7 +48,8 @@ std::string words(const Action& action) {
       Cases{[](const Send& a) { return fmt::format("tells {}: {}", a.peer, words(a.message)); },
             [](const Freeze& a) {
               return fmt::format("begins {} {} with model {}, members {}",
-                                 a.is_synchronisation ? "synchronisation" : "round", a.round, a.version, list(a.members));
+                                 a.is_synchronisation ? "synchronisation" : "round", a.round, a.version,
+                                 list(a.members));
             },
             [](const SendPart& a) { return fmt::format("sends to {}: {}", a.peer, words(a.part)); },
             [](const ExpectPart& a) { return fmt::format("expects from {}: {}", a.peer, words(a.part)); },
@@ -67,8 +68,14 @@ class History final : public Checker {
  public:
   History(const Truth& truth, std::FILE* out) : Checker(truth, "history"), out_(out) {}
 
-  void before(int rank, const Event& event) override { fmt::print(out_, "{:12.6f} {:3} {}\n", truth_.now, rank, words(event)); }
-  void after(int rank, const Action& action) override { fmt::print(out_, "{:12} {:3}   {}\n", "", rank, words(action)); }
+  bool watches_parts() const override { return true; }
+
+  void before(int rank, const Event& event) override {
+    fmt::print(out_, "{:12.6f} {:3} {}\n", truth_.now, rank, words(event));
+  }
+  void after(int rank, const Action& action) override {
+    fmt::print(out_, "{:12} {:3}   {}\n", "", rank, words(action));
+  }
   void crashed(int rank) override { fmt::print(out_, "{:12.6f} {:3} crashes\n", truth_.now, rank); }
 
  private:

@@ -50,7 +50,8 @@ std::string parse(int count, char** values, Arguments& arguments) {
       continue;
     }
     if (name != "--seeds" && name != "--seed" && name != "--seconds" && name != "--jobs")
-      return fmt::format("explorer does not take '{}'; it takes --seeds, --seed, --seconds, --jobs and --verbose", name);
+      return fmt::format("explorer does not take '{}'; it takes --seeds, --seed, --seconds, --jobs and --verbose",
+                         name);
     if (++i == count) return fmt::format("{} needs a value", name);
     const std::string_view value = values[i];
     if (name == "--seeds") {
@@ -70,19 +71,22 @@ std::string parse(int count, char** values, Arguments& arguments) {
       arguments.seconds = *seconds;
     } else {
       const auto jobs = number<int>(value);
-      if (!jobs || *jobs < 1 || *jobs > 1024) return fmt::format("--jobs takes a whole number from 1 to 1024, not '{}'", value);
+      if (!jobs || *jobs < 1 || *jobs > 1024)
+        return fmt::format("--jobs takes a whole number from 1 to 1024, not '{}'", value);
       arguments.jobs = *jobs;
     }
   }
-  if (arguments.verbose && arguments.from != arguments.to) return "--verbose tells the history of one run: add --seed N";
+  if (arguments.verbose && arguments.from != arguments.to)
+    return "--verbose tells the history of one run: add --seed N";
   return "";
 }
 
 // An assertion of a member ends the process; the seed must be known all the same.
 void explain_abort(int) {
   char line[128];
-  const auto end = fmt::format_to_n(line, sizeof line, "the process ends in seed {}\nreplay: build/release/bin/explorer --seed {} --verbose\n",
-                                    seed_under_way(), seed_under_way());
+  const auto end = fmt::format_to_n(
+      line, sizeof line, "the process ends in seed {}\nreplay: build/release/bin/explorer --seed {} --verbose\n",
+      seed_under_way(), seed_under_way());
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, std::min(end.size, sizeof line));
 }
 

@@ -25,7 +25,8 @@ void Network::send(int from, int to, const Message& message) {
   double& newest = control_arrives_[pair(from, to)];
   newest = std::max(newest, truth_.now + truth_.scenario.control.draw(random_));
   const bool as_bytes = truth_.scenario.as_bytes;
-  queue_.put(newest, {.rank = to, .event = Received{from, as_bytes ? protocol::message_from_bytes(to_bytes(message)) : message}});
+  queue_.put(newest, {.rank = to,
+                      .event = Received{from, as_bytes ? protocol::message_from_bytes(to_bytes(message)) : message}});
 }
 
 void Network::post(int from, int to, const Part& part) {
@@ -123,7 +124,7 @@ bool Network::is_void(const Post& post) const {
   const Worker& receiver = truth_.worker(post.to);
   if (receiver.executed() >= post.part.round) return true;
   const auto& flight = receiver.flight();
-  return flight && flight->round == post.part.round && !std::ranges::includes(post.part.absent, flight->absent);
+  return flight && flight->round == post.part.round && !std::ranges::includes(post.part.absent, flight->left_out);
 }
 
 void Network::void_attempts(int rank) {
@@ -143,7 +144,8 @@ void Network::crash(int rank) {
   for (Happening* happening : queue_.waiting()) {
     if (happening->post >= 0 && happening->rank != rank) {
       const Post& post = posts_[static_cast<std::size_t>(happening->post)];
-      const bool is_notice = happening->kind == Happening::Kind::event && std::holds_alternative<PartSent>(happening->event);
+      const bool is_notice =
+          happening->kind == Happening::Kind::event && std::holds_alternative<PartSent>(happening->event);
       if (!is_notice && post.lost) happening->withdrawn = true;
     } else if (const auto* received = std::get_if<Received>(&happening->event);
                received && received->peer == rank && happening->kind == Happening::Kind::event) {

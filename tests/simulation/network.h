@@ -1,5 +1,5 @@
-// How messages travel between simulated workers. Control messages of a pair arrive once and in order; parts too, and are
-// handed over when the scenario says. The bytes of a part are read between the moment it is sent and the moment its
+// How messages travel between simulated workers. Control messages of a pair arrive once and in order; parts too, and
+// are handed over when the scenario says. The bytes of a part are read between the moment it is sent and the moment its
 // sender hears that it is off, or it is handed over: as early or as late as that allows.
 #pragma once
 
@@ -38,8 +38,8 @@ class Network {
 
   // Some of what it sent last is lost, and all that was sent to it.
   void crash(int rank);
-  // The worker's round has begun again or ended: whoever waits to hand it a part of what is void is told it is off, as if
-  // the engine took it and threw it away.
+  // The worker gives up its attempt at a round, or the round has begun again or ended: whoever waits to hand it a part
+  // of what is void is told it is off, as if the engine took it and threw it away.
   void void_attempts(int rank);
 
   const std::vector<Post>& posts() const { return posts_; }

@@ -18,9 +18,9 @@ struct Happening {
   Kind kind = Kind::event;
   int rank = 0;
   protocol::Event event{protocol::Tick{}};
-  int post = -1;                // for events about parts
-  std::uint64_t timer = 0;      // for ticks: which WakeAt asked
-  std::uint64_t sequence = 0;   // in which it was first put here
+  int post = -1;               // for events about parts
+  std::uint64_t timer = 0;     // for ticks: which WakeAt asked
+  std::uint64_t sequence = 0;  // in which it was first put here
   bool withdrawn = false;
 };
 

@@ -121,45 +121,81 @@ class WholeSum final : public Checker {
   std::vector<Ranks> current_;                  // members of the newest attempt, per worker
 };
 
+// Nothing under way is overwritten, and the places of a chunk are used again only `window` chunks later: first for what
+// is received to be summed, then for averages.
 class Untouched final : public Checker {
  public:
-  explicit Untouched(const Truth& truth) : Checker(truth, property::kUntouched), under_way_(truth.workers.size()) {}
+  explicit Untouched(const Truth& truth) : Checker(truth, property::kUntouched), rounds_(truth.workers.size()) {}
+
+  bool watches_parts() const override { return true; }
 
   void before(int rank, const Event& event) override {
     const auto* sent = std::get_if<PartSent>(&event);
     if (!sent) return;
-    auto& parts = under_way_[static_cast<std::size_t>(rank)];
+    auto& parts = rounds_[static_cast<std::size_t>(rank)].under_way;
     const auto found = std::ranges::find_if(
         parts, [&](const SendPart& part) { return part.peer == sent->peer && part.part == sent->part; });
     if (found != parts.end()) parts.erase(found);
   }
 
   void after(int rank, const Action& action) override {
-    auto& parts = under_way_[static_cast<std::size_t>(rank)];
+    Round& round = rounds_[static_cast<std::size_t>(rank)];
     if (const auto* part = std::get_if<SendPart>(&action)) {
-      parts.push_back(*part);
+      round.under_way.push_back(*part);
+    } else if (const auto* expected = std::get_if<ExpectPart>(&action)) {
+      expect_room(rank, round, expected->part);
     } else if (const auto* freeze = std::get_if<Freeze>(&action)) {
-      if (!parts.empty()) fail(rank, freeze->round, describe(parts.front(), "the round begins"));
+      if (!round.under_way.empty()) fail(rank, freeze->round, describe(round.under_way.front(), "the round begins"));
+      round.summed = 0;
+      round.placed.fill(1);
+      round.members = static_cast<int>(freeze->members.size());
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
-      if (!parts.empty()) fail(rank, complete->round, describe(parts.front(), "the round ends"));
+      if (!round.under_way.empty()) fail(rank, complete->round, describe(round.under_way.front(), "the round ends"));
     } else if (const auto* place = std::get_if<Place>(&action)) {
-      for (const SendPart& its : parts)
-        if (its.peer == place->peer && its.part.chunk == place->chunk && its.part.phase == Phase::reduce)
-          fail(rank, its.part.round, describe(its, "it is overwritten"));
+      if (const auto* part = under_way(round, Phase::reduce, place->chunk, place->peer))
+        fail(rank, part->part.round, describe(*part, "it is overwritten"));
+      ++round.placed[static_cast<std::size_t>(place->chunk)];
     } else if (const auto* sum = std::get_if<Sum>(&action)) {
-      for (const SendPart& its : parts)
-        if (its.part.chunk == sum->chunk && its.part.phase == Phase::gather)
-          fail(rank, its.part.round, describe(its, "it is summed again"));
+      if (const auto* part = under_way(round, Phase::gather, sum->chunk))
+        fail(rank, part->part.round, describe(*part, "it is summed again"));
+      round.summed |= bit(sum->chunk);
     }
   }
 
  private:
+  struct Round {
+    std::vector<SendPart> under_way;
+    RankSet summed = 0;                    // chunks
+    std::array<int, kMaxChunks> placed{};  // parts of each chunk, one's own included
+    int members = 0;
+  };
+
+  static const SendPart* under_way(const Round& round, Phase phase, int chunk, int peer = -1) {
+    for (const SendPart& its : round.under_way)
+      if (its.part.phase == phase && its.part.chunk == chunk && (peer < 0 || its.peer == peer)) return &its;
+    return nullptr;
+  }
+
+  void expect_room(int rank, const Round& round, const Part& part) const {
+    if (part.phase == Phase::gather && !contains(round.summed, part.chunk))
+      fail(rank, part.round,
+           fmt::format("averages of chunk {} are received where contributions to it lie", part.chunk));
+    const int before = part.chunk - truth_.options().window;
+    if (part.phase == Phase::gather || before < 0) return;
+    const auto* unsent = under_way(round, Phase::gather, before);
+    if (!unsent) unsent = under_way(round, Phase::reduce, before);
+    if (unsent) fail(rank, part.round, describe(*unsent, fmt::format("chunk {} takes its place", part.chunk)));
+    if (round.placed[static_cast<std::size_t>(before)] < round.members)
+      fail(rank, part.round,
+           fmt::format("chunk {} takes the place of chunk {}, which is not whole", part.chunk, before));
+  }
+
   static std::string describe(const SendPart& part, std::string_view what) {
     return fmt::format("{} while the {} of chunk {} is on its way to worker {}", what,
                        part.part.phase == Phase::reduce ? "contribution" : "average", part.part.chunk, part.peer);
   }
 
-  std::vector<std::vector<SendPart>> under_way_;  // per worker
+  std::vector<Round> rounds_;  // under way, per worker
 };
 
 class HonestOutcome final : public Checker {
@@ -193,14 +229,13 @@ class HonestOutcome final : public Checker {
   void settled(int rank) override {
     const State& state = workers_[static_cast<std::size_t>(rank)];
     const Iteration arrived = truth_.worker(rank).version();
-    if (state.waits && state.newest >= arrived)
-      fail(rank, arrived, "the round has run, and the worker is not told");
+    if (state.waits && state.newest >= arrived) fail(rank, arrived, "the round has run, and the worker is not told");
   }
 
  private:
   struct State {
     bool waits = false, was_behind = false;
-    Iteration version = 0;                 // taken by the newest attempt
+    Iteration version = 0;  // taken by the newest attempt
     Iteration newest = 0, newest_version = 0;
     Iteration merged_round = 0;
   };

@@ -65,8 +65,7 @@ double parts_of_a_period(const Options& options) {
   const double whole = options.sync == Sync::none ? 0 : 1;
   const double groups = std::max(1, math::GroupSchedule(options.workers, options.group_size).groups());
   const auto period = static_cast<double>(options.period);
-  return 2.0 * options.chunks *
-         (whole * (options.workers - 1) + (period - whole) * (options.workers / groups - 1));
+  return 2.0 * options.chunks * (whole * (options.workers - 1) + (period - whole) * (options.workers / groups - 1));
 }
 
 void draw_pace(Draws& draws, Scenario& scenario) {
@@ -129,7 +128,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   scenario.options = draw_options(draws);
   scenario.merging = draws.in_percent(50) ? Merging::published : Merging::additive;
   Options& options = scenario.options;
-  const double budget = draws.in_percent(90) ? 500 : 3000;
+  const double budget = draws.in_percent(90) ? 400 : 3000;
   const auto parts = [&] { return parts_of_a_period(options) * options.workers; };
   while (options.chunks > 1 && parts() > budget) --options.chunks;
   const int periods = std::clamp(static_cast<int>(budget / parts()), 1, 4);
@@ -165,19 +164,21 @@ std::string_view to_string(Merging merging) { return merging == Merging::publish
 
 std::string describe(const Scenario& scenario) {
   const Options& options = scenario.options;
-  std::string text = fmt::format(
-      "seed {}: {} workers in groups of {}, {} with period {}, activation {}", scenario.seed, options.workers,
-      options.group_size, to_string(options.sync), options.period, to_string(options.activation));
+  std::string text = fmt::format("seed {}: {} workers in groups of {}, {} with period {}, activation {}", scenario.seed,
+                                 options.workers, options.group_size, to_string(options.sync), options.period,
+                                 to_string(options.activation));
   if (options.activation == Activation::quorum) text += fmt::format(" of {}", options.quorum);
   if (options.activation == Activation::deadline)
     text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";
-  text += fmt::format(", {} merge, iterations {} to {}, {} chunks, window {}; parts {}, {:.0f}% by rendezvous, {:.0f}% read late",
-                      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window,
-                      scenario.parts_wait ? "wait to be expected" : "come at any time", 100 * scenario.rendezvous,
-                      100 * scenario.read_late);
-  text += fmt::format("; longest delays: control {:.3g} s, parts {:.3g} s, sent {:.3g} s, timers {:.3g} s, loss {:.3g} s",
-                      scenario.control.longest, scenario.parts.longest, scenario.sent.longest,
-                      scenario.timers.longest, scenario.loss.longest);
+  text += fmt::format(
+      ", {} merge, iterations {} to {}, {} chunks, window {}; parts {}, {:.0f}% by rendezvous, {:.0f}% read late",
+      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window,
+      scenario.parts_wait ? "wait to be expected" : "come at any time", 100 * scenario.rendezvous,
+      100 * scenario.read_late);
+  text +=
+      fmt::format("; longest delays: control {:.3g} s, parts {:.3g} s, sent {:.3g} s, timers {:.3g} s, loss {:.3g} s",
+                  scenario.control.longest, scenario.parts.longest, scenario.sent.longest, scenario.timers.longest,
+                  scenario.loss.longest);
   for (const Fault& fault : scenario.faults)
     text += fault.kind == Fault::Kind::stop
                 ? fmt::format("; worker {} stops for {:.3g} s after {} actions", fault.rank, fault.seconds, fault.after)

@@ -43,13 +43,13 @@ struct Scenario {
   protocol::Options options;
   Merging merging = Merging::published;
   Iteration iterations = 1;
-  std::vector<double> step_seconds;   // of each worker, for a usual iteration
-  double spread = 0;                  // of an iteration's time, as a share of it
-  double hiccups = 0, hiccup = 1;     // share of the iterations that take so many times as long
-  bool parts_wait = false;            // to be expected before they are handed over
-  double rendezvous = 0;              // share of those that are sent only when they are expected
-  double read_late = 0;               // share of the parts whose bytes are read as late as possible
-  bool as_bytes = false;              // control messages go through to_bytes
+  std::vector<double> step_seconds;  // of each worker, for a usual iteration
+  double spread = 0;                 // of an iteration's time, as a share of it
+  double hiccups = 0, hiccup = 1;    // share of the iterations that take so many times as long
+  bool parts_wait = false;           // to be expected before they are handed over
+  double rendezvous = 0;             // share of those that are sent only when they are expected
+  double read_late = 0;              // share of the parts whose bytes are read as late as possible
+  bool as_bytes = false;             // control messages go through to_bytes
   Delays control, parts, sent, loss, timers;
   std::vector<Fault> faults;
 

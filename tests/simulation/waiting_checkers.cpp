@@ -64,8 +64,8 @@ class PolicyKept final : public Checker {
 
 // A bound from the longest delays: a round that the policy starts at time a has run everywhere by
 //   max(end of the round before, a + time for the word to spread) + 2 phases for each chunk.
-// It holds while nobody stops or crashes. Not for `appointed` and learned deadlines, whose decisions are drawn or measured
-// where nobody sees it.
+// It holds while nobody stops or crashes. Not for `appointed` and learned deadlines, whose decisions are drawn or
+// measured where nobody sees it.
 class NoWait final : public Checker {
  public:
   explicit NoWait(const Truth& truth)
@@ -148,7 +148,8 @@ class Prompt final : public Checker {
     const Iteration known = known_[static_cast<std::size_t>(rank)];
     const bool may = truth_.options().sync != Sync::rolling || known >= worker.merged() + 2 - truth_.options().period;
     if (waits && may && worker.merged() >= truth_.options().first)
-      fail(rank, worker.merged(), fmt::format("everybody has finished {} iterations, and the worker does not proceed", known));
+      fail(rank, worker.merged(),
+           fmt::format("everybody has finished {} iterations, and the worker does not proceed", known));
   }
 
  private:
@@ -198,7 +199,8 @@ class Staleness final : public Checker {
     const Iteration age = freeze->round - truth_.contributions.back().version;
     const Iteration allowed = freeze->is_synchronisation ? 0 : truth_.options().period;
     if (age > allowed || age < 0)
-      fail(rank, freeze->round, fmt::format("the contribution is {} iterations old, where {} are allowed", age, allowed));
+      fail(rank, freeze->round,
+           fmt::format("the contribution is {} iterations old, where {} are allowed", age, allowed));
   }
 };
 

@@ -41,16 +41,12 @@ void Worker::merge(const protocol::Merge& merge) {
   const double members = mean_members_;
   switch (merge.outcome) {
     case Outcome::synchronised:
-    case Outcome::fresh:
-      model_ = mean_;
-      break;
+    case Outcome::fresh: model_ = mean_; break;
     case Outcome::stale_in_flight:
     case Outcome::stale_behind:
       for (std::size_t k = 0; k < kMaxChunks; ++k) model_[k] = (members * mean_[k] + shared_[k]) / (members + 1);
       break;
-    case Outcome::alone:
-      model_ = shared_;
-      break;
+    case Outcome::alone: model_ = shared_; break;
   }
 }
 
@@ -62,6 +58,7 @@ void Worker::proceed(const protocol::Proceed& proceed) {
 Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
   Flight flight{freeze.round, freeze.members, {}, contribution};
   std::ranges::set_difference(group, freeze.members, std::back_inserter(flight.absent));
+  flight.left_out = flight.absent;
   frozen_ = shared_;
   for (int chunk = 0; chunk < chunks_; ++chunk)
     for (const int owner : freeze.members)
@@ -69,6 +66,10 @@ Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Rank
                                          mark_of(contribution)};
   flight_ = std::move(flight);
   return {rank_, freeze.round, version_, set_of(freeze.members), frozen_};
+}
+
+void Worker::leave_out(Iteration round, const protocol::Ranks& ranks) {
+  if (flight_ && flight_->round == round) flight_->left_out = ranks;
 }
 
 Piece Worker::read(int peer, const protocol::Part& part) const {

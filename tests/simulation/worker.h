@@ -1,5 +1,5 @@
-// What a worker and its agent keep beside the protocol, as symbols: a model is one number per chunk, and every part of a
-// chunk knows whose contributions it was summed from. Nothing here judges; the checkers look at it.
+// What a worker and its agent keep beside the protocol, as symbols: a model is one number per chunk, and every part of
+// a chunk knows whose contributions it was summed from. Nothing here judges; the checkers look at it.
 #pragma once
 
 #include <array>
@@ -56,6 +56,7 @@ class Worker {
     Iteration round = 0;
     protocol::Ranks members, absent;
     std::size_t contribution = 0;
+    protocol::Ranks left_out{};  // at the next attempt, as the member has told others; absent while this one goes on
   };
 
   // ---- the worker ----
@@ -65,6 +66,7 @@ class Worker {
 
   // ---- its agent ----
   Contribution freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution);
+  void leave_out(Iteration round, const protocol::Ranks& ranks);
   Piece read(int peer, const protocol::Part& part) const;  // what its part to the peer holds at this moment
   void receive(int peer, const protocol::Part& part, const Piece& piece);
   void sum(int chunk);

@@ -23,6 +23,15 @@ class Honest final : public Participant {
   Member member_;
 };
 
+bool is_about_parts(const Event& event) {
+  return std::holds_alternative<PartReceived>(event) || std::holds_alternative<PartSent>(event);
+}
+
+bool is_about_parts(const Action& action) {
+  return std::holds_alternative<SendPart>(action) || std::holds_alternative<ExpectPart>(action) ||
+         std::holds_alternative<Sum>(action) || std::holds_alternative<Place>(action);
+}
+
 }  // namespace
 
 std::unique_ptr<Participant> make_honest(const Options& options, int rank) {
@@ -64,9 +73,10 @@ void World::run() {
   for (int rank = 0; rank < truth_.options().workers; ++rank) {
     const Worker& worker = truth_.worker(rank);
     if (truth_.lives(rank) && (worker.begun() <= truth_.scenario.last() || worker.executed() < truth_.scenario.last()))
-      throw Violation(property::kEnds, rank, worker.executed() + 1,
-                      fmt::format("nothing is left to happen, and the worker has arrived at {}, merged {} and run rounds to {}",
-                                  worker.version(), worker.merged(), worker.executed()));
+      throw Violation(
+          property::kEnds, rank, worker.executed() + 1,
+          fmt::format("nothing is left to happen, and the worker has arrived at {}, merged {} and run rounds to {}",
+                      worker.version(), worker.merged(), worker.executed()));
   }
   counts_.messages = network_.messages();
   counts_.parts = static_cast<std::int64_t>(network_.posts().size());
@@ -91,22 +101,31 @@ bool World::is_late_timer(const Happening& happening) {
          happening.timer != timers_[static_cast<std::size_t>(happening.rank)] && random_.below(4) > 0;
 }
 
+template <typename Happened, typename Tell>
+bool World::tell_checkers(const Happened& happened, const Tell& tell) {
+  const bool is_about_parts = simulation::is_about_parts(happened);
+  for (const auto& checker : checkers_)
+    if (!is_about_parts || checker->watches_parts()) tell(*checker);
+  return !is_about_parts;
+}
+
 void World::hand(int rank, const Happening& happening) {
   const Event& event = happening.event;
   Worker& worker = truth_.worker(rank);
   if (const auto* arrived = std::get_if<Arrived>(&event)) worker.arrive(arrived->iteration, draw_update());
   if (const auto* part = std::get_if<PartReceived>(&event))
     worker.receive(part->peer, part->part, network_.piece(happening.post));
-  for (const auto& checker : checkers_) checker->before(rank, event);
+  bool concerns_all = tell_checkers(event, [&](Checker& checker) { checker.before(rank, event); });
   const auto actions = members_[static_cast<std::size_t>(rank)]->step(base::Time(base::Duration(truth_.now)), event);
   for (const Action& action : actions) {
     if (crash_is_due(rank)) return crash(rank);
     carry_out(rank, action);
     ++done_[static_cast<std::size_t>(rank)];
-    for (const auto& checker : checkers_) checker->after(rank, action);
+    concerns_all |= tell_checkers(action, [&](Checker& checker) { checker.after(rank, action); });
   }
   if (crash_is_due(rank)) return crash(rank);
-  for (const auto& checker : checkers_) checker->settled(rank);
+  if (concerns_all)
+    for (const auto& checker : checkers_) checker->settled(rank);
   stop_if_due(rank);
 }
 
@@ -114,6 +133,10 @@ void World::carry_out(int rank, const Action& action) {
   Worker& worker = truth_.worker(rank);
   if (const auto* send = std::get_if<Send>(&action)) {
     network_.send(rank, send->peer, send->message);
+    if (send->message.kind == Message::Kind::absent) {
+      worker.leave_out(send->message.number, send->message.ranks);
+      network_.void_attempts(rank);
+    }
   } else if (const auto* part = std::get_if<SendPart>(&action)) {
     network_.post(rank, part->peer, part->part);
   } else if (const auto* expected = std::get_if<ExpectPart>(&action)) {
@@ -179,7 +202,8 @@ void World::crash(int rank) {
 
 void World::stop_if_due(int rank) {
   const auto due = std::ranges::find_if(faults_, [&](const Fault& fault) {
-    return fault.kind == Fault::Kind::stop && fault.rank == rank && done_[static_cast<std::size_t>(rank)] >= fault.after;
+    return fault.kind == Fault::Kind::stop && fault.rank == rank &&
+           done_[static_cast<std::size_t>(rank)] >= fault.after;
   });
   if (due == faults_.end()) return;
   stopped_until_[static_cast<std::size_t>(rank)] = truth_.now + due->seconds;

@@ -39,6 +39,8 @@ class World {
   void happen(Happening happening);
   void hand(int rank, const Happening& happening);
   void carry_out(int rank, const protocol::Action& action);
+  template <typename Happened, typename Tell>
+  bool tell_checkers(const Happened& happened, const Tell& tell);  // whether all of them were told
   void begin_iteration(int rank, Iteration iteration);
   Model draw_update();
   bool is_late_timer(const Happening& happening);
@@ -52,10 +54,10 @@ class World {
   base::Random random_;
   std::vector<std::unique_ptr<Participant>> members_;
   Checkers checkers_;
-  std::vector<std::int64_t> done_;      // actions of each worker
-  std::vector<double> stopped_until_;   // of each worker
-  std::vector<std::uint64_t> timers_;   // newest of each worker
-  std::vector<Fault> faults_;           // still to come
+  std::vector<std::int64_t> done_;     // actions of each worker
+  std::vector<double> stopped_until_;  // of each worker
+  std::vector<std::uint64_t> timers_;  // newest of each worker
+  std::vector<Fault> faults_;          // still to come
   Counts counts_;
 };
 
