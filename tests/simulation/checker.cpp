@@ -18,6 +18,7 @@ Violation::Violation(std::string_view which, int rank, Iteration round, const st
 Checkers make_checkers(const Truth& truth) {
   Checkers checkers;
   add_round_checkers(checkers, truth);
+  add_part_checkers(checkers, truth);
   add_waiting_checkers(checkers, truth);
   add_number_checkers(checkers, truth);
   return checkers;

@@ -70,13 +70,13 @@ double parts_of_a_period(const Options& options) {
 
 void draw_pace(Draws& draws, Scenario& scenario) {
   scenario.step_seconds.resize(static_cast<std::size_t>(scenario.options.workers), 1.0);
-  const int slow = draws.in_percent(50) ? 0 : draws.in_percent(80) ? 1 : draws.between(1, scenario.options.workers);
-  for (int i = 0; i < slow; ++i)
-    scenario.step_seconds[static_cast<std::size_t>(draws.between(0, scenario.options.workers - 1))] =
-        draws.power_of_ten(1, 2);
-  scenario.spread = draws.one_of(std::array{0.0, 0.1, 0.9});
+  const int share = draws.one_of(std::array{0, 0, 10, 50});  // of slow workers
+  const double times = draws.power_of_ten(1, 2);
+  for (double& seconds : scenario.step_seconds)
+    if (draws.in_percent(share)) seconds = times;
+  scenario.spread = draws.one_of(std::array{0.0, 1e-4, 0.1, 0.9});
   if (draws.in_percent(30)) {
-    scenario.hiccups = draws.between(0.0, 0.3);
+    scenario.hiccups = draws.between(0.0, 0.7);
     scenario.hiccup = draws.power_of_ten(1, 2);
   }
 }
@@ -100,7 +100,7 @@ void draw_faults(Draws& draws, Scenario& scenario, double actions) {
     for (int left = draws.between(1, 3); left > 0; --left)
       scenario.faults.push_back(
           {Fault::Kind::stop, draws.between(0, workers - 1), moment(), draws.power_of_ten(-2, 2)});
-  if (draws.in_percent(22)) {
+  if (draws.in_percent(30)) {
     std::vector<int> ranks(static_cast<std::size_t>(workers));
     for (int rank = 0; rank < workers; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
     for (int i = workers - 1; i > 0; --i)
