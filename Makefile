@@ -10,7 +10,7 @@ python   := build/venv/bin/python
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: help setup build demo test test-cpp test-python bench studies format lint asan tsan minimal clean
+.PHONY: help setup build demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test-cpp: build
 
 test-python: build
 	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q
+
+explore: build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
+	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs 2
 
 bench: build ## measure the targets of docs/benchmarks.md on this machine
 	@$(command) bench kernels --workers 8,16,32

@@ -89,8 +89,10 @@ void Activator::decide(const Turn& turn, Iteration round) {
   if (options_.activation == Activation::quorum) needed = std::min(options_.quorum, all);
   if (options_.activation == Activation::deadline) {
     if (const auto patience = this->patience()) {
-      needed = turn.now >= arrivals.first + *patience ? 1 : all;
-      if (there < needed) turn.actions.push_back(WakeAt{arrivals.first + *patience});
+      const base::Time end = arrivals.first + *patience;
+      needed = turn.now >= end ? 1 : all;
+      // Once it is over, the next arrival decides: all that are there may be lost.
+      if (there < needed && turn.now < end) turn.actions.push_back(WakeAt{end});
     }
   }
   if (there >= needed) activate(turn, round, rank_);
@@ -116,14 +118,15 @@ void Activator::activate(const Turn& turn, Iteration round, int root) {
     turn.send(child, {.kind = Message::Kind::activate, .number = round, .root = root});
 }
 
-// Who sent it may not know yet of a loss that is known here. Its tree then has a hole, so this member makes one of its own.
+// Who sent it may not know yet of a loss that is known here. Its tree then has a hole, so this member makes one of its
+// own.
 void Activator::on_activate(const Turn& turn, const Message& message) {
   if (message.number < oldest_) return;
   activate(turn, message.number, message.lost == turn.lost ? message.root : rank_);
 }
 
-// Trees that were being handed on may end at the lost worker, and it may have been the one who counts. So everybody says
-// again what it knows and wants.
+// Trees that were being handed on may end at the lost worker, and it may have been the one who counts. So everybody
+// says again what it knows and wants.
 void Activator::on_lost(const Turn& turn) {
   roots_.clear();
   if (newest_ >= oldest_) activate(turn, newest_, rank_);

@@ -122,7 +122,7 @@ void Member::handle(const Received& event) {
     case Message::Kind::absent:
       if (message.number > executed_)
         leave_out(message.number, message.ranks);
-      else if (!contains(message.ranks, rank_))
+      else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
   }
 }

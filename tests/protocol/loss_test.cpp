@@ -1,0 +1,57 @@
+// What the schedule explorer found about lost workers, in the fewest steps that show it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "protocol/member.h"
+
+namespace flockstep::protocol {
+namespace {
+
+base::Time at(double seconds) { return base::Time(base::Duration(seconds)); }
+
+template <typename T>
+std::vector<T> only(const std::vector<Action>& actions) {
+  std::vector<T> found;
+  for (const Action& action : actions)
+    if (const T* its = std::get_if<T>(&action)) found.push_back(*its);
+  return found;
+}
+
+// Runs round 0 of two workers to its end at worker 0, for a model of one chunk.
+std::vector<Action> complete_first_round(Member& member) {
+  const Part reduce{0, Phase::reduce, 0}, gather{0, Phase::gather, 0};
+  member.step(at(1), Arrived{0});
+  member.step(at(1), PartSent{1, reduce});
+  member.step(at(1), PartReceived{1, reduce});
+  member.step(at(1), PartSent{1, gather});
+  return member.step(at(1), PartReceived{1, gather});
+}
+
+TEST(LostPeer, twoWhoHaveBothCompletedARoundDoNotTellEachOtherForEver) {
+  Member pair({.workers = 2, .group_size = 2}, 0);
+  ASSERT_EQ(only<Complete>(complete_first_round(pair)).size(), 1u);
+  const auto absent = [](const Ranks& ranks) {
+    return Received{1, {.kind = Message::Kind::absent, .number = 0, .ranks = ranks}};
+  };
+  // Worker 1 has completed it as well: nothing to say. One who has not must hear that worker 0 takes no part.
+  EXPECT_TRUE(only<Send>(pair.step(at(2), absent({1}))).empty());
+  const auto answer = only<Send>(pair.step(at(2), absent({})));
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].message.ranks, Ranks{0});
+}
+
+TEST(LostPeer, aDeadlineThatPassesWhileOnlyTheLostHaveArrivedAsksForNoTimeInThePast) {
+  Member member({.workers = 3, .group_size = 3, .activation = Activation::deadline, .deadline = base::Duration(1)}, 0);
+  member.step(at(1), Received{1, {.kind = Message::Kind::arrived, .number = 0}});
+  member.step(at(1.5), PeerLost{1});
+  for (const WakeAt& wake : only<WakeAt>(member.step(at(2.5), Tick{}))) EXPECT_GT(wake.time, at(2.5));
+  // The next one to arrive has waited long enough already.
+  const auto began =
+      only<Freeze>(member.step(at(3), Received{2, {.kind = Message::Kind::arrived, .number = 0, .lost = {1}}}));
+  ASSERT_EQ(began.size(), 1u);
+  EXPECT_EQ(began[0].members, (Ranks{0, 2}));
+}
+
+}  // namespace
+}  // namespace flockstep::protocol

@@ -1,0 +1,27 @@
+#include "simulation/checker.h"
+
+#include <fmt/format.h>
+
+namespace flockstep::simulation {
+namespace {
+
+std::string sentence(std::string_view property, int rank, Iteration round, const std::string& detail) {
+  const std::string where = rank < 0 ? "" : fmt::format("worker {}, round {}: ", rank, round);
+  return fmt::format("{}{}, but {}", where, property, detail);
+}
+
+}  // namespace
+
+Violation::Violation(std::string_view which, int rank, Iteration round, const std::string& detail)
+    : std::runtime_error(sentence(which, rank, round, detail)), property(which) {}
+
+Checkers make_checkers(const Truth& truth) {
+  Checkers checkers;
+  add_round_checkers(checkers, truth);
+  add_part_checkers(checkers, truth);
+  add_waiting_checkers(checkers, truth);
+  add_number_checkers(checkers, truth);
+  return checkers;
+}
+
+}  // namespace flockstep::simulation

@@ -1,0 +1,44 @@
+// Runs seeds, counts what they met, and says in one sentence what went wrong with the first that did.
+#pragma once
+
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "simulation/world.h"
+
+namespace flockstep::simulation {
+
+struct Failure {
+  std::uint64_t seed = 0;
+  std::string property, sentence;
+
+  std::string report() const;  // the sentence, and the command that replays it
+};
+
+struct Summary {
+  std::int64_t runs = 0, crashes = 0, stops = 0;
+  std::map<std::string, std::int64_t, std::less<>> kinds;  // runs per value of sync, activation and merging
+  Counts counts;
+  std::optional<Failure> failure;  // that of the lowest seed
+
+  void add(const Summary& other);
+};
+
+struct Exploration {
+  MakeParticipant make = make_honest;
+  Flaw flaw = Flaw::none;
+  std::string_view only;         // this property alone; all of them if empty
+  std::FILE* history = nullptr;  // where to tell what happens
+};
+
+void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary);
+
+// A line per group of counts.
+std::string to_text(const Summary& summary);
+
+// The seed that the calling thread runs, for whoever has to explain an abort.
+std::uint64_t seed_under_way();
+
+}  // namespace flockstep::simulation

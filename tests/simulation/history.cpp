@@ -1,0 +1,91 @@
+#include "simulation/history.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace flockstep::simulation {
+namespace {
+
+using namespace protocol;
+
+template <typename... F>
+struct Cases : F... {
+  using F::operator()...;
+};
+template <typename... F>
+Cases(F...) -> Cases<F...>;
+
+std::string list(const Ranks& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ",")); }
+
+std::string words(const Message& message) {
+  static constexpr std::string_view kKinds[] = {"arrived", "activate", "absent", "finished", "minimum"};
+  std::string text = fmt::format("{} {}", kKinds[static_cast<std::size_t>(message.kind)], message.number);
+  if (message.kind == Message::Kind::activate) text += fmt::format(" of root {}", message.root);
+  if (message.kind == Message::Kind::absent) text += " " + list(message.ranks);
+  if (!message.lost.empty()) text += ", lost " + list(message.lost);
+  return text;
+}
+
+std::string words(const Part& part) {
+  const std::string absent = part.absent.empty() ? "" : ", without " + list(part.absent);
+  return fmt::format("{} of chunk {} of round {}{}", part.phase == Phase::reduce ? "contribution" : "average",
+                     part.chunk, part.round, absent);
+}
+
+std::string words(const Event& event) {
+  return std::visit(
+      Cases{[](const Arrived& e) { return fmt::format("arrives at {}", e.iteration); },
+            [](const Received& e) { return fmt::format("hears from {}: {}", e.peer, words(e.message)); },
+            [](const PartReceived& e) { return fmt::format("receives from {}: {}", e.peer, words(e.part)); },
+            [](const PartSent& e) { return fmt::format("has sent to {}: {}", e.peer, words(e.part)); },
+            [](const Tick&) { return std::string("wakes up"); },
+            [](const PeerLost& e) { return fmt::format("is told that {} is lost", e.peer); }},
+      event);
+}
+
+std::string words(const Action& action) {
+  return std::visit(
+      Cases{[](const Send& a) { return fmt::format("tells {}: {}", a.peer, words(a.message)); },
+            [](const Freeze& a) {
+              return fmt::format("begins {} {} with model {}, members {}",
+                                 a.is_synchronisation ? "synchronisation" : "round", a.round, a.version,
+                                 list(a.members));
+            },
+            [](const SendPart& a) { return fmt::format("sends to {}: {}", a.peer, words(a.part)); },
+            [](const ExpectPart& a) { return fmt::format("expects from {}: {}", a.peer, words(a.part)); },
+            [](const Sum& a) { return fmt::format("sums its part of chunk {}", a.chunk); },
+            [](const Place& a) { return fmt::format("places {}'s part of chunk {}", a.peer, a.chunk); },
+            [](const Complete& a) { return fmt::format("completes round {} of {} members", a.round, a.members); },
+            [](const Merge& a) {
+              return fmt::format("merges iteration {} with round {}: {}", a.iteration, a.round, to_string(a.outcome));
+            },
+            [](const Proceed& a) { return fmt::format("proceeds to iteration {}", a.iteration); },
+            [](const WakeAt& a) { return fmt::format("wants to wake at {:.6f}", a.time.time_since_epoch().count()); }},
+      action);
+}
+
+class History final : public Checker {
+ public:
+  History(const Truth& truth, std::FILE* out) : Checker(truth, "history"), out_(out) {}
+
+  bool watches_parts() const override { return true; }
+
+  void before(int rank, const Event& event) override {
+    fmt::print(out_, "{:12.6f} {:3} {}\n", truth_.now, rank, words(event));
+  }
+  void after(int rank, const Action& action) override {
+    fmt::print(out_, "{:12} {:3}   {}\n", "", rank, words(action));
+  }
+  void crashed(int rank) override { fmt::print(out_, "{:12.6f} {:3} crashes\n", truth_.now, rank); }
+
+ private:
+  std::FILE* out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_history(const Truth& truth, std::FILE* out) {
+  return std::make_unique<History>(truth, out);
+}
+
+}  // namespace flockstep::simulation

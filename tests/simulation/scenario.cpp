@@ -1,0 +1,189 @@
+#include "simulation/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "math/groups.h"
+
+namespace flockstep::simulation {
+namespace {
+
+using protocol::Activation;
+using protocol::Options;
+using protocol::Sync;
+
+// Draws in the words that the scenario is written in.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : random_(seed, base::Purpose::test) {}
+
+  int between(int low, int high) {
+    return low + static_cast<int>(random_.below(static_cast<std::uint32_t>(high - low + 1)));
+  }
+  bool in_percent(int percent) { return between(0, 99) < percent; }
+  double between(double low, double high) { return low + (high - low) * random_.uniform(); }
+  // As often in each power of ten.
+  double power_of_ten(double low, double high) { return std::pow(10.0, between(low, high)); }
+  template <typename T, std::size_t N>
+  T one_of(const std::array<T, N>& values) {
+    return values[static_cast<std::size_t>(between(0, static_cast<int>(N) - 1))];
+  }
+  Delays delays(double low, double high) {
+    const double longest = power_of_ten(low, high);
+    return {longest * one_of(std::array{1.0, 0.1, 0.001}), longest};
+  }
+
+ private:
+  base::Random random_;
+};
+
+Options draw_options(Draws& draws) {
+  Options options;
+  options.workers = draws.in_percent(75) ? draws.between(2, 7) : draws.between(8, 12);
+  if (draws.in_percent(2)) options.workers = draws.between(13, kMaxWorkers);
+  options.group_size = draws.between(2, options.workers);
+  options.sync = draws.in_percent(45) ? Sync::barrier : draws.in_percent(80) ? Sync::rolling : Sync::none;
+  if (options.sync == Sync::none && draws.in_percent(80)) options.group_size = options.workers;
+  options.period = draws.in_percent(90) ? draws.between(1, 6) : draws.between(7, 12);
+  options.activation = draws.one_of(std::array{Activation::first, Activation::majority, Activation::quorum,
+                                               Activation::deadline, Activation::appointed});
+  options.quorum = draws.between(1, options.workers);
+  if (draws.in_percent(50)) options.deadline = base::Duration(draws.power_of_ten(-2, 1));
+  options.seed = static_cast<std::uint64_t>(draws.between(0, 1 << 20));
+  if (draws.in_percent(15)) options.first = draws.between(1, 1000);
+  if (draws.in_percent(3)) options.first += std::int64_t{1} << 40;
+  options.chunks = draws.in_percent(60) ? 1 : draws.between(2, kMaxChunks);
+  options.window = draws.between(1, 3);
+  return options;
+}
+
+// How many messages that carry parts one worker receives in a period, on average.
+double parts_of_a_period(const Options& options) {
+  const double whole = options.sync == Sync::none ? 0 : 1;
+  const double groups = std::max(1, math::GroupSchedule(options.workers, options.group_size).groups());
+  const auto period = static_cast<double>(options.period);
+  return 2.0 * options.chunks * (whole * (options.workers - 1) + (period - whole) * (options.workers / groups - 1));
+}
+
+void draw_pace(Draws& draws, Scenario& scenario) {
+  scenario.step_seconds.resize(static_cast<std::size_t>(scenario.options.workers), 1.0);
+  const int share = draws.one_of(std::array{0, 0, 10, 50});  // of slow workers
+  const double times = draws.power_of_ten(1, 2);
+  for (double& seconds : scenario.step_seconds)
+    if (draws.in_percent(share)) seconds = times;
+  scenario.spread = draws.one_of(std::array{0.0, 1e-4, 0.1, 0.9});
+  if (draws.in_percent(30)) {
+    scenario.hiccups = draws.between(0.0, 0.7);
+    scenario.hiccup = draws.power_of_ten(1, 2);
+  }
+}
+
+void draw_network(Draws& draws, Scenario& scenario) {
+  scenario.parts_wait = draws.in_percent(60);
+  if (scenario.parts_wait) scenario.rendezvous = draws.one_of(std::array{0.0, 0.5, 1.0});
+  scenario.read_late = draws.one_of(std::array{0.0, 0.5, 1.0});
+  scenario.as_bytes = draws.in_percent(20);
+  scenario.control = draws.delays(-4, 1);
+  scenario.parts = draws.delays(-4, 1);
+  scenario.sent = draws.delays(-4, 1);
+  scenario.timers = draws.delays(-4, 0);
+  scenario.loss = draws.delays(-3, 2);
+}
+
+void draw_faults(Draws& draws, Scenario& scenario, double actions) {
+  const int workers = scenario.options.workers;
+  const auto moment = [&] { return static_cast<std::int64_t>(draws.between(0.0, actions)); };
+  if (draws.in_percent(22))
+    for (int left = draws.between(1, 3); left > 0; --left)
+      scenario.faults.push_back(
+          {Fault::Kind::stop, draws.between(0, workers - 1), moment(), draws.power_of_ten(-2, 2)});
+  if (draws.in_percent(30)) {
+    std::vector<int> ranks(static_cast<std::size_t>(workers));
+    for (int rank = 0; rank < workers; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+    for (int i = workers - 1; i > 0; --i)
+      std::swap(ranks[static_cast<std::size_t>(i)], ranks[static_cast<std::size_t>(draws.between(0, i))]);
+    const int most = draws.in_percent(70) ? 1 : draws.in_percent(70) ? std::min(2, workers - 1) : workers - 1;
+    for (int i = 0; i < most; ++i)
+      scenario.faults.push_back({Fault::Kind::crash, ranks[static_cast<std::size_t>(i)], moment(), 0});
+  }
+}
+
+}  // namespace
+
+double Delays::draw(base::Random& random) const {
+  const double place = random.uniform();
+  // One draw is enough: the first decimal decides, the others are as random as before.
+  if (place < 0.1) return place * 10 * longest;
+  return (place - 0.1) / 0.9 * usual;
+}
+
+// Runs are kept short: many short ones meet more interleavings than few long ones.
+Scenario draw_scenario(std::uint64_t seed) {
+  Draws draws(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.options = draw_options(draws);
+  scenario.merging = draws.in_percent(50) ? Merging::published : Merging::additive;
+  Options& options = scenario.options;
+  const double budget = draws.in_percent(90) ? 400 : 3000;
+  const auto parts = [&] { return parts_of_a_period(options) * options.workers; };
+  while (options.chunks > 1 && parts() > budget) --options.chunks;
+  const int periods = std::clamp(static_cast<int>(budget / parts()), 1, 4);
+  scenario.iterations = options.period * draws.between(1, periods) + draws.between(0, 2);
+  draw_pace(draws, scenario);
+  draw_network(draws, scenario);
+  const double per_iteration = 3 * parts_of_a_period(options) / static_cast<double>(options.period) + 6;
+  draw_faults(draws, scenario, per_iteration * static_cast<double>(scenario.iterations));
+  return scenario;
+}
+
+std::string_view to_string(Sync sync) {
+  switch (sync) {
+    case Sync::barrier: return "barrier";
+    case Sync::rolling: return "rolling";
+    case Sync::none: return "none";
+  }
+  return "";
+}
+
+std::string_view to_string(Activation activation) {
+  switch (activation) {
+    case Activation::first: return "first";
+    case Activation::majority: return "majority";
+    case Activation::quorum: return "quorum";
+    case Activation::deadline: return "deadline";
+    case Activation::appointed: return "appointed";
+  }
+  return "";
+}
+
+std::string_view to_string(Merging merging) { return merging == Merging::published ? "published" : "additive"; }
+
+std::string describe(const Scenario& scenario) {
+  const Options& options = scenario.options;
+  std::string text = fmt::format("seed {}: {} workers in groups of {}, {} with period {}, activation {}", scenario.seed,
+                                 options.workers, options.group_size, to_string(options.sync), options.period,
+                                 to_string(options.activation));
+  if (options.activation == Activation::quorum) text += fmt::format(" of {}", options.quorum);
+  if (options.activation == Activation::deadline)
+    text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";
+  text += fmt::format(
+      ", {} merge, iterations {} to {}, {} chunks, window {}; parts {}, {:.0f}% by rendezvous, {:.0f}% read late",
+      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window,
+      scenario.parts_wait ? "wait to be expected" : "come at any time", 100 * scenario.rendezvous,
+      100 * scenario.read_late);
+  text +=
+      fmt::format("; longest delays: control {:.3g} s, parts {:.3g} s, sent {:.3g} s, timers {:.3g} s, loss {:.3g} s",
+                  scenario.control.longest, scenario.parts.longest, scenario.sent.longest, scenario.timers.longest,
+                  scenario.loss.longest);
+  for (const Fault& fault : scenario.faults)
+    text += fault.kind == Fault::Kind::stop
+                ? fmt::format("; worker {} stops for {:.3g} s after {} actions", fault.rank, fault.seconds, fault.after)
+                : fmt::format("; worker {} crashes after {} actions", fault.rank, fault.after);
+  return text;
+}
+
+}  // namespace flockstep::simulation

@@ -1,0 +1,66 @@
+// One run of the schedule explorer: everything that is drawn before it begins, all of it from one seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "protocol/options.h"
+
+namespace flockstep::simulation {
+
+using protocol::Iteration;
+
+constexpr int kMaxWorkers = 33;
+constexpr int kMaxChunks = 4;
+
+// How a worker's model and the average become one; the members of the protocol do not know.
+enum class Merging {
+  published,  // the worker's model with the average, by their number; what a round reads is what the worker published
+  additive,   // the agent owns a shared model: updates are added to it, rounds move it to the mean
+};
+
+// Mostly up to `usual` seconds, sometimes up to `longest`, never longer.
+struct Delays {
+  double usual = 0, longest = 0;
+
+  double draw(base::Random& random) const;
+};
+
+// A worker and its agent stop for a while, or for good, after so many actions; a crash may leave actions of one event
+// undone.
+struct Fault {
+  enum class Kind { stop, crash };
+  Kind kind = Kind::stop;
+  int rank = 0;
+  std::int64_t after = 0;
+  double seconds = 0;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  protocol::Options options;
+  Merging merging = Merging::published;
+  Iteration iterations = 1;
+  std::vector<double> step_seconds;  // of each worker, for a usual iteration
+  double spread = 0;                 // of an iteration's time, as a share of it
+  double hiccups = 0, hiccup = 1;    // share of the iterations that take so many times as long
+  bool parts_wait = false;           // to be expected before they are handed over
+  double rendezvous = 0;             // share of those that are sent only when they are expected
+  double read_late = 0;              // share of the parts whose bytes are read as late as possible
+  bool as_bytes = false;             // control messages go through to_bytes
+  Delays control, parts, sent, loss, timers;
+  std::vector<Fault> faults;
+
+  Iteration last() const { return options.first + iterations - 1; }
+};
+
+Scenario draw_scenario(std::uint64_t seed);
+std::string describe(const Scenario& scenario);
+
+std::string_view to_string(protocol::Sync sync);
+std::string_view to_string(protocol::Activation activation);
+std::string_view to_string(Merging merging);
+
+}  // namespace flockstep::simulation

@@ -1,0 +1,110 @@
+// What a worker and its agent keep beside the protocol, as symbols: a model is one number per chunk, and every part of
+// a chunk knows whose contributions it was summed from. Nothing here judges; the checkers look at it.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "protocol/events.h"
+#include "simulation/scenario.h"
+
+namespace flockstep::simulation {
+
+using Model = std::array<double, kMaxChunks>;
+
+// Workers as bits: all that are simulated fit.
+using RankSet = std::uint64_t;
+inline RankSet bit(int rank) { return RankSet{1} << rank; }
+inline RankSet set_of(const protocol::Ranks& ranks) {
+  RankSet set = 0;
+  for (const int rank : ranks) set |= bit(rank);
+  return set;
+}
+inline bool contains(RankSet set, int rank) { return (set & bit(rank)) != 0; }
+inline int size_of(RankSet set) { return std::popcount(set); }
+
+// One owner's part of a chunk: a number, and what it is the sum of.
+struct Piece {
+  double value = 0;
+  RankSet once = 0, more = 0;  // who is in it, and who is in it more than once
+  std::uint64_t origin = 0;    // sum of the marks of the contributions in it
+
+  void add(const Piece& other);
+};
+
+// What one Freeze took.
+struct Contribution {
+  int rank = 0;
+  Iteration round = 0, version = 0;  // version: what the worker had really published
+  RankSet members = 0;
+  Model numbers{};
+};
+// Marks add up to different sums, but for accidents of one in 2^64.
+inline std::uint64_t mark_of(std::size_t contribution) { return (contribution + 1) * 0x9e3779b97f4a7c15u; }
+
+// Ways in which the numbers, and not the protocol, can go wrong: for showing that the checkers see it.
+enum class Flaw { none, correction_twice, synchronised_not_published, last_member_not_summed };
+
+class Worker {
+ public:
+  Worker(const Scenario& scenario, int rank, const Model& initial, Flaw flaw);
+
+  struct Flight {
+    Iteration round = 0;
+    protocol::Ranks members, absent;
+    std::size_t contribution = 0;
+    protocol::Ranks left_out{};  // at the next attempt, as the member has told others; absent while this one goes on
+  };
+
+  // ---- the worker ----
+  void arrive(Iteration iteration, const Model& update);
+  void merge(const protocol::Merge& merge);
+  void proceed(const protocol::Proceed& proceed);
+
+  // ---- its agent ----
+  Contribution freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution);
+  void leave_out(Iteration round, const protocol::Ranks& ranks);
+  Piece read(int peer, const protocol::Part& part) const;  // what its part to the peer holds at this moment
+  void receive(int peer, const protocol::Part& part, const Piece& piece);
+  void sum(int chunk);
+  void place(int peer, int chunk);
+  void complete(const protocol::Complete& complete);
+
+  // ---- for whoever looks ----
+  const Model& model() const { return model_; }    // that the worker computes with
+  const Model& shared() const { return shared_; }  // that a round would read
+  const Model& update() const { return update_; }  // of the newest iteration
+  Iteration version() const { return version_; }   // of what is published: the newest iteration that has arrived
+  Iteration merged() const { return merged_; }     // newest iteration that was merged
+  Iteration begun() const { return begun_; }       // newest iteration that was begun
+  Iteration executed() const { return executed_; }
+  const std::optional<Flight>& flight() const { return flight_; }
+  const Piece& piece(int chunk, int owner) const { return pieces_[index_of(chunk, owner)]; }
+  int staged() const { return static_cast<int>(staged_.size()); }  // parts received for rounds that have not ended
+
+ private:
+  struct Staged {
+    int peer;
+    protocol::Part part;
+    Piece piece;
+  };
+
+  std::size_t index_of(int chunk, int owner) const { return static_cast<std::size_t>(chunk * workers_ + owner); }
+  const Piece* find_staged(int peer, protocol::Phase phase, int chunk) const;
+
+  int workers_, rank_, chunks_;
+  Merging merging_;
+  Flaw flaw_;
+  Model model_, shared_, update_{}, mean_{};
+  int mean_members_ = 0;
+  Model frozen_{};
+  Iteration version_, merged_, begun_, executed_;
+  std::optional<Flight> flight_;
+  std::vector<Piece> pieces_;
+  std::vector<Staged> staged_;
+};
+
+}  // namespace flockstep::simulation
