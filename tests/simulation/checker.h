@@ -67,6 +67,7 @@ inline constexpr std::string_view kNoWait = "nobody waits for a computation that
 inline constexpr std::string_view kPrompt = "nobody waits at a bound that it knows to be met";
 inline constexpr std::string_view kBound = "nobody begins an iteration before everybody has finished enough of them";
 inline constexpr std::string_view kStaleness = "no contribution is older than a period";
+inline constexpr std::string_view kTimers = "nobody asks to be woken at a time that has come";
 inline constexpr std::string_view kEnds = "every run ends";
 // numbers
 inline constexpr std::string_view kEqual = "after a synchronisation all models are equal";

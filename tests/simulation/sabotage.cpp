@@ -199,6 +199,8 @@ std::vector<Sabotage> all_sabotages() {
        Flaw::none, true},
       {"a part is not sent", property::kEnds,
        without<SendPart>([](int, const Options&, const SendPart& part) { return part.part.round % 5 == 3; })},
+      {"a deadline is asked for when it is over", property::kTimers,
+       each<WakeAt>([](WakeAt& wake) { wake.time -= base::Duration(1000); })},
       {"nobody is told of a loss", property::kEnds, make<Deaf>()},
       // numbers
       {"the synchronised model is not published", property::kEqual, make_honest, Flaw::synchronised_not_published},

@@ -204,6 +204,19 @@ class Staleness final : public Checker {
   }
 };
 
+// It would be woken at once, and again, and use up a core.
+class Timers final : public Checker {
+ public:
+  explicit Timers(const Truth& truth) : Checker(truth, property::kTimers) {}
+
+  void after(int rank, const Action& action) override {
+    const auto* wake = std::get_if<WakeAt>(&action);
+    if (wake && wake->time.time_since_epoch().count() <= truth_.now)
+      fail(rank, truth_.worker(rank).executed() + 1,
+           fmt::format("it is {:.6g} s late", truth_.now - wake->time.time_since_epoch().count()));
+  }
+};
+
 }  // namespace
 
 void add_waiting_checkers(Checkers& checkers, const Truth& truth) {
@@ -212,6 +225,7 @@ void add_waiting_checkers(Checkers& checkers, const Truth& truth) {
   checkers.push_back(std::make_unique<Prompt>(truth));
   checkers.push_back(std::make_unique<Bound>(truth));
   checkers.push_back(std::make_unique<Staleness>(truth));
+  checkers.push_back(std::make_unique<Timers>(truth));
 }
 
 }  // namespace flockstep::simulation
