@@ -4,55 +4,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
+#include <numeric>
 
 #include "algorithms/registry.h"
 #include "base/hash.h"
-#include "base/random.h"
 #include "bench/published.h"
 #include "bench/ring.h"
-#include "engines/registry.h"
+#include "bench/workers.h"
 #include "runtime/gather.h"
 
 namespace flockstep::bench {
 namespace {
 
-constexpr base::Duration kPatience{120};
 constexpr double kAllReduceBar = 0.80, kTwoAllReducesBar = 0.35, kMemoryBar = 1.0;
 constexpr const char *kOnePass = "one pass", *kTwo = "two all-reduces", *kAllReduce = "all-reduce", *kMean = "mean",
                      *kAfter = "after", *kOverlapped = "overlapped";
-constexpr std::size_t kChunk = 1 << 16;
-
-// Worker `rank`'s numbers from `begin` on, which is a multiple of kChunk: a shared part, so that coefficients differ.
-void fill_chunk(std::size_t rank, std::size_t begin, std::span<float> chunk) {
-  std::vector<float> shared(chunk.size());
-  const auto number = static_cast<std::uint32_t>(begin / kChunk);
-  base::Random(1, base::Purpose::test, 1u << 30, number).fill_uniform(shared, -1, 1);
-  base::Random(1, base::Purpose::test, static_cast<std::uint32_t>(rank), number).fill_uniform(chunk, -1, 1);
-  const float scale = 1 + 0.25f * static_cast<float>(rank);
-  for (std::size_t k = 0; k < chunk.size(); ++k) chunk[k] = scale * (0.3f * shared[k] + chunk[k]);
-}
-
-template <typename Action>
-void each_chunk(std::size_t size, const Action& action) {
-  for (std::size_t begin = 0; begin < size; begin += kChunk) action(begin, std::min(kChunk, size - begin));
-}
-
-void fill_input(std::size_t rank, std::span<float> values) {
-  each_chunk(values.size(),
-             [&](std::size_t begin, std::size_t size) { fill_chunk(rank, begin, values.subspan(begin, size)); });
-}
-
-[[noreturn]] void wrong(const std::string& what) {
-  throw Error(ErrorCode::mismatch, fmt::format("the benchmark's result is wrong before it is timed: {}", what));
-}
 
 // AdaCons' first step in plain double loops, from the definition; every worker makes everybody's numbers again.
 class Oracle {
  public:
-  Oracle(std::size_t workers, std::size_t floats) : workers_(workers), floats_(floats), factors_(workers) {
+  Oracle(std::size_t workers, std::size_t floats)
+      : workers_(workers), floats_(floats), ranks_(workers), factors_(workers) {
+    std::iota(ranks_.begin(), ranks_.end(), 0);
     std::vector<double> d(workers), q(workers);
-    each_block([&](std::size_t, const std::vector<std::vector<float>>& rows) {
+    each_stretch(ranks_, floats, [&](std::size_t, const Rows& rows) {
       for (std::size_t k = 0; k < rows[0].size(); ++k) {
         double sum = 0;
         for (const auto& row : rows) sum += row[k];
@@ -70,16 +45,13 @@ class Oracle {
   // Compares every number of both.
   void verify(std::span<const float> adacons, std::span<const float> published, std::span<const float> mean,
               std::span<const float> sum) const {
-    const auto differ = [](double value, double expected, double scale) {
-      return !(std::abs(value - expected) <= 1e-5 * scale);
-    };
-    each_block([&](std::size_t begin, const std::vector<std::vector<float>>& rows) {
+    each_stretch(ranks_, floats_, [&](std::size_t begin, const Rows& rows) {
       for (std::size_t k = 0; k < rows[0].size(); ++k) {
         double expected = 0, plain = 0, scale = 0, factor = 0;
         for (std::size_t i = 0; i < workers_; ++i) {
           expected += factors_[i] * rows[i][k];
           plain += rows[i][k];
-          scale += 1 + 0.25 * static_cast<double>(i);
+          scale += input_scale(ranks_[i]);
           factor = std::max(factor, factors_[i]);
         }
         const std::size_t place = begin + k;
@@ -94,31 +66,10 @@ class Oracle {
   }
 
  private:
-  template <typename Action>
-  void each_block(const Action& action) const {
-    each_chunk(floats_, [&](std::size_t begin, std::size_t size) {
-      std::vector<std::vector<float>> rows(workers_, std::vector<float>(size));
-      for (std::size_t i = 0; i < workers_; ++i) fill_chunk(i, begin, rows[i]);
-      action(begin, rows);
-    });
-  }
-
   std::size_t workers_, floats_;
+  std::vector<int> ranks_;
   std::vector<double> factors_;  // what each gradient is multiplied by
 };
-
-// A round lasts as long as its slowest worker.
-Timings slowest(runtime::Context& context, const Timings& mine) {
-  std::vector<std::vector<double>> times;
-  for (const std::string& name : mine.names()) {
-    const auto own = mine.seconds_of(name);
-    const auto all = runtime::gather_doubles(context, own);
-    std::vector<double> longest(own.size());
-    for (std::size_t i = 0; i < all.size(); ++i) longest[i % own.size()] = std::max(longest[i % own.size()], all[i]);
-    times.push_back(std::move(longest));
-  }
-  return {{mine.names().begin(), mine.names().end()}, std::move(times)};
-}
 
 class Bench {
  public:
@@ -142,8 +93,7 @@ class Bench {
 
   void verify() {
     auto adacons = allocate(), published = allocate(), mean = allocate();
-    for (const auto& buffer : {&adacons, &published, &mean, &sum_})
-      fill_input(static_cast<std::size_t>(engine_.rank()), buffer->span());
+    for (const auto& buffer : {&adacons, &published, &mean, &sum_}) fill_input(engine_.rank(), buffer->span());
     adacons_->finish_gradient(adacons.span(), 1);
     published_->aggregate(published.span());
     mean_->finish_gradient(mean.span(), 1);
@@ -159,7 +109,7 @@ class Bench {
   // In place, again and again: the result of AdaCons has the norm of a direction, and a mean of equals stays. A sum of
   // sums would overflow, so those start from zeros: time does not depend on values.
   AdaConsBench measure() {
-    fill_input(static_cast<std::size_t>(engine_.rank()), gradient_.span());
+    fill_input(engine_.rank(), gradient_.span());
     std::ranges::fill(sum_.span(), 0.0f);
     std::vector<Contender> contenders{
         {kOnePass, together([this] { adacons_->finish_gradient(gradient_.span(), 1); })},
@@ -185,7 +135,7 @@ class Bench {
 
   std::function<void()> together(const std::function<void()>& action) {
     return [this, action] {
-      context_.wait(context_.engine().barrier(), "barrier");
+      meet(context_);
       action();
     };
   }
@@ -225,13 +175,7 @@ class Bench {
     const std::string where = fmt::format("{} {}, {} floats, P = {}", options_.engine,
                                           ring_ ? "ring all-reduce" : "all-reduce", options_.floats, engine_.size());
     const auto target = [&](const char* id, const std::string& measure, const Spread& spread, double bar) {
-      TargetResult row;
-      row.id = id;
-      row.measure = measure;
-      row.spread = spread;
-      row.figure = spread.median;
-      row.bar = bar;
-      result.targets.push_back(row);
+      result.targets.push_back(at_most(id, measure, spread, bar));
     };
     target("A1", "adacons / " + where, timings.ratio(kOnePass, kAllReduce), kAllReduceBar);
     target("A2", "adacons / two times " + where, timings.ratio(kOnePass, kTwo), kTwoAllReducesBar);
@@ -258,20 +202,13 @@ class Bench {
 }  // namespace
 
 AdaConsBench run_adacons_bench(const AdaConsBenchOptions& options) {
-  const engines::Backend& backend = engines::find_backend(options.engine);
-  if (options.engine == "sim")
-    throw Error(ErrorCode::bad_input, "a benchmark takes real time, and sim has none: use --engine threads or mpi");
+  const engines::Backend& backend = find_real_backend(options.engine);
   algorithms::find_algorithm("adacons").check({{"wire", options.wire}}, 1);
-  std::mutex mutex;
-  std::optional<AdaConsBench> result;
-  backend.run(options.launch, [&](engines::Engine& engine) {
+  return run_on_workers<AdaConsBench>(backend, options.launch, [&](engines::Engine& engine) {
     Bench bench(engine, backend, options);
     bench.verify();
-    AdaConsBench mine = bench.measure();
-    const std::lock_guard lock(mutex);
-    if (!result || mine.rank < result->rank) result = std::move(mine);
+    return bench.measure();
   });
-  return *result;
 }
 
 }  // namespace flockstep::bench

@@ -50,6 +50,21 @@ Spread Timings::ratio(const std::string& numerator, const std::string& denominat
   return spread_of(ratios);
 }
 
+TargetResult at_most(std::string id, std::string measure, const Spread& spread, double bar) {
+  return {.id = std::move(id),
+          .measure = std::move(measure),
+          .figure = spread.median,
+          .bar = bar,
+          .at_most = true,
+          .spread = spread};
+}
+
+TargetResult at_least(std::string id, std::string measure, const Spread& spread, double bar) {
+  TargetResult target = at_most(std::move(id), std::move(measure), spread, bar);
+  target.at_most = false;
+  return target;
+}
+
 Timings run_interleaved(std::span<const Contender> contenders, const HarnessOptions& options) {
   base::check(options.rounds > 0, "at least one round");
   std::vector<std::string> names;
@@ -58,6 +73,7 @@ Timings run_interleaved(std::span<const Contender> contenders, const HarnessOpti
   for (std::size_t round = 0; round < options.warm_up_rounds + options.rounds; ++round) {
     for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
       const std::size_t who = (round + turn) % contenders.size();
+      contenders[who].prepare();
       const double seconds = seconds_of_run(contenders[who].run);
       if (round >= options.warm_up_rounds) times[who].push_back(seconds);
     }

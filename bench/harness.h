@@ -25,6 +25,7 @@ Spread spread_of(std::span<const double> values);
 struct Contender {
   std::string name;
   std::function<void()> run;
+  std::function<void()> prepare = [] {};  // before each run, outside the time
 };
 
 struct HarnessOptions {
@@ -65,5 +66,8 @@ struct TargetResult {
 
   bool holds() const { return at_most ? figure <= bar : figure >= bar; }
 };
+// The figure is the median of the spread.
+TargetResult at_most(std::string id, std::string measure, const Spread& spread, double bar);
+TargetResult at_least(std::string id, std::string measure, const Spread& spread, double bar);
 
 }  // namespace flockstep::bench

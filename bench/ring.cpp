@@ -1,24 +1,41 @@
 #include "bench/ring.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "kernels/kernels.h"
 
 namespace flockstep::bench {
+namespace {
 
-Ring::Ring(runtime::Context& context, std::size_t floats)
+std::vector<int> all_of(const runtime::Context& context) {
+  std::vector<int> ranks(static_cast<std::size_t>(context.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+Ring::Ring(runtime::Context& context, std::size_t floats) : Ring(context, all_of(context), floats) {}
+
+Ring::Ring(runtime::Context& context, std::vector<int> members, std::size_t floats)
     : context_(context),
-      parts_(floats, static_cast<std::size_t>(context.size())),
+      members_(std::move(members)),
+      place_(static_cast<std::size_t>(std::ranges::find(members_, context.rank()) - members_.begin())),
+      parts_(floats, members_.size()),
       received_(context.engine().memory().allocate<float>(parts_.size(0), "ring")) {}
 
 void Ring::pass(std::span<const float> sent, std::span<float> received) {
-  const int size = context_.size(), rank = context_.rank();
-  const auto sending = context_.engine().send((rank + 1) % size, 0, engines::const_bytes_of(sent));
-  const auto receiving = context_.engine().receive((rank + size - 1) % size, 0, engines::bytes_of(received));
+  const std::size_t size = members_.size();
+  const auto sending = context_.engine().send(members_[(place_ + 1) % size], 0, engines::const_bytes_of(sent));
+  const auto receiving =
+      context_.engine().receive(members_[(place_ + size - 1) % size], 0, engines::bytes_of(received));
   context_.wait(receiving, "ring");
   context_.wait(sending, "ring");
 }
 
 void Ring::all_reduce(std::span<float> values) {
-  const auto size = static_cast<std::size_t>(context_.size()), rank = static_cast<std::size_t>(context_.rank());
+  const std::size_t size = members_.size(), rank = place_;
   for (std::size_t turn = 0; turn + 1 < size; ++turn) {
     const auto own = parts_.of(values, (rank + size - turn - 1) % size);
     const auto received = received_.span().first(own.size());

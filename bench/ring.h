@@ -2,6 +2,8 @@
 // own is compared with.
 #pragma once
 
+#include <vector>
+
 #include "base/parts.h"
 #include "runtime/context.h"
 
@@ -9,9 +11,11 @@ namespace flockstep::bench {
 
 class Ring {
  public:
-  Ring(runtime::Context& context, std::size_t floats);
+  Ring(runtime::Context& context, std::size_t floats);  // over all workers
+  // `members` in any order, the same everywhere; oneself among them.
+  Ring(runtime::Context& context, std::vector<int> members, std::size_t floats);
 
-  // The sum over all workers, in place, in the order of the ring.
+  // The sum over the members, in place, in the order of the ring.
   void all_reduce(std::span<float> values);
 
  private:
@@ -19,6 +23,8 @@ class Ring {
   void pass(std::span<const float> sent, std::span<float> received);
 
   runtime::Context& context_;
+  std::vector<int> members_;
+  std::size_t place_;  // one's own among them
   base::Parts parts_;
   base::Buffer<float> received_;
 };

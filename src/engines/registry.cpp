@@ -12,10 +12,11 @@ namespace flockstep::engines {
 namespace {
 
 constexpr std::array<Backend, 4> kBackends{{
-    {"self", "one worker", self::availability, self::run, nullptr},
-    {"threads", "workers as threads of this process", threads::availability, threads::run, nullptr},
-    {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run, mpi::plain_all_reduce},
-    {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run, nullptr},
+    {"self", "one worker", self::availability, self::run, nullptr, nullptr},
+    {"threads", "workers as threads of this process", threads::availability, threads::run, nullptr, nullptr},
+    {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run, mpi::plain_all_reduce,
+     mpi::plain_group_all_reduce},
+    {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run, nullptr, nullptr},
 }};
 
 }  // namespace

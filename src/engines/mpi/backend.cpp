@@ -107,6 +107,12 @@ void require_tags(int highest) {
         "mpi");
 }
 
+MpiEngine& of_this_backend(Engine& engine) {
+  auto* const mpi_engine = dynamic_cast<MpiEngine*>(&engine);
+  base::check(mpi_engine != nullptr, "an engine of the mpi backend");
+  return *mpi_engine;
+}
+
 }  // namespace
 
 Availability availability() {
@@ -164,10 +170,10 @@ void abort_all(int code) {
   if (world > 1) checked(MPI_Abort(MPI_COMM_WORLD, code), "ending the job");
 }
 
-void plain_all_reduce(Engine& engine, std::span<float> values) {
-  auto* const mpi_engine = dynamic_cast<MpiEngine*>(&engine);
-  base::check(mpi_engine != nullptr, "an engine of the mpi backend");
-  mpi_engine->plain_all_reduce(values);
+void plain_all_reduce(Engine& engine, std::span<float> values) { of_this_backend(engine).plain_all_reduce(values); }
+
+std::function<void(std::span<float>)> plain_group_all_reduce(Engine& engine, int group) {
+  return of_this_backend(engine).plain_group_all_reduce(group);
 }
 
 }  // namespace flockstep::engines::mpi

@@ -1,6 +1,7 @@
 // The mpi backend: one worker per process of mpirun, one engine per call of run().
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -25,5 +26,7 @@ std::string thread_level();
 
 // MPI_Allreduce, in place, blocking: what benchmarks compare with, and nothing else. `engine` must be of this backend.
 void plain_all_reduce(Engine& engine, std::span<float> values);
+// The same on a communicator of its own for each group of workers; collective, `group` being the number of one's own.
+std::function<void(std::span<float>)> plain_group_all_reduce(Engine& engine, int group);
 
 }  // namespace flockstep::engines::mpi

@@ -315,16 +315,23 @@ void MpiEngine::close(base::Duration patience) {
                fmt::format("worker {}: {} of {} workers have not ended {:.3g} s after this one", rank_, missing, size_,
                            patience.count()),
                "mpi"));
+  for (Communicator& group : groups_) group.free();
   collectives_.free();
   messages_.free();
   controls_.free();
 }
 
-void MpiEngine::plain_all_reduce(std::span<float> values) {
+std::function<void(std::span<float>)> MpiEngine::plain_group_all_reduce(int group) {
+  require_usable();
+  const Communicator& communicator = groups_.emplace_back(collectives_.get(), group);
+  return [this, &communicator](std::span<float> values) { plain_all_reduce(communicator, values); };
+}
+
+void MpiEngine::plain_all_reduce(const Communicator& communicator, std::span<float> values) {
   require_usable();
   base::check(values.size() <= INT_MAX, "no more numbers than MPI can count");
   require(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
-                        collectives_.get()),
+                        communicator.get()),
           "MPI_Allreduce");
 }
 

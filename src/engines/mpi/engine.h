@@ -52,7 +52,8 @@ class MpiEngine final : public PairwiseEngine {
   void abandon(const std::exception& error) noexcept;
   bool broken() const { return broken_.load(std::memory_order_acquire); }
 
-  void plain_all_reduce(std::span<float> values);
+  void plain_all_reduce(std::span<float> values) { plain_all_reduce(collectives_, values); }
+  std::function<void(std::span<float>)> plain_group_all_reduce(int group);  // collective
 
  private:
   class Exchange;
@@ -67,6 +68,7 @@ class MpiEngine final : public PairwiseEngine {
     std::uint64_t rings = 0;
   };
 
+  void plain_all_reduce(const Communicator& communicator, std::span<float> values);
   Pending start_collective(std::span<const Transfer> transfers) override;
   Pending start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers);
   std::optional<MPI_Status> probe_control(int tag, std::vector<std::byte>& payload);
@@ -87,6 +89,7 @@ class MpiEngine final : public PairwiseEngine {
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   int rank_ = 0, size_ = 1;
   Communicator collectives_, messages_, controls_;
+  std::deque<Communicator> groups_;  // of benchmarks; references to them stay valid
   base::Memory memory_;
   Bell bell_;
   std::uint64_t collective_count_ = 0;  // the worker's own thread only

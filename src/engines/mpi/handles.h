@@ -38,14 +38,19 @@ inline void checked(int return_code, std::string_view what) {
     throw error_of(return_code, what);
 }
 
-// A duplicate of a communicator that returns errors instead of ending the job. Making and freeing one is collective, so
-// the destructor leaves it alone: a process that unwinds by itself must not enter a collective. free() is for the end
-// of a run in which all went well.
+// A duplicate of a communicator, or a part of one, that returns errors instead of ending the job. Making and freeing
+// one is collective, so the destructor leaves it alone: a process that unwinds by itself must not enter a collective.
+// free() is for the end of a run in which all went well.
 class Communicator {
  public:
   explicit Communicator(MPI_Comm original) {
     checked(MPI_Comm_dup(original, &handle_), "duplicating a communicator");
-    checked(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "setting an error handler");
+    return_errors();
+  }
+  // Of those who say the same group, in the order of their ranks.
+  Communicator(MPI_Comm original, int group) {
+    checked(MPI_Comm_split(original, group, 0, &handle_), "splitting a communicator");
+    return_errors();
   }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -54,6 +59,8 @@ class Communicator {
   void free() { checked(MPI_Comm_free(&handle_), "freeing a communicator"); }
 
  private:
+  void return_errors() { checked(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "setting an error handler"); }
+
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 

@@ -21,4 +21,6 @@ std::string thread_level() { return {}; }
 
 void plain_all_reduce(Engine&, std::span<float>) { throw_unavailable(); }
 
+std::function<void(std::span<float>)> plain_group_all_reduce(Engine&, int) { throw_unavailable(); }
+
 }  // namespace flockstep::engines::mpi

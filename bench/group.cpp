@@ -1,0 +1,193 @@
+#include "bench/group.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bench/recursive_doubling.h"
+#include "bench/ring.h"
+#include "bench/workers.h"
+#include "math/groups.h"
+#include "runtime/gather.h"
+#include "runtime/published_model.h"
+#include "runtime/round_agent.h"
+
+namespace flockstep::bench {
+namespace {
+
+using protocol::Outcome;
+
+constexpr double kAllReduceBar = 1.0, kDoublingBar = 0.75;
+constexpr int kDoublingFrom = 4;  // members: with two, both move the same bytes
+constexpr const char *kRound = "round", *kAllReduce = "all-reduce", *kDoubling = "recursive doubling";
+
+protocol::Options rounds_without_end(int workers, int group_size) {
+  protocol::Options options;
+  options.workers = workers;
+  options.group_size = group_size;
+  options.period = protocol::Iteration{1} << 40;  // no synchronisation falls into a benchmark
+  options.activation = protocol::Activation::first;
+  return options;
+}
+
+// One worker's part, for one group size. Groups change from round to round; the others use those of the first.
+class Rounds {
+ public:
+  Rounds(engines::Engine& engine, const engines::Backend& backend, std::size_t floats, int group_size)
+      : context_(engine, kPatience),
+        floats_(floats),
+        schedule_(engine.size(), group_size),
+        group_(schedule_.group_of(engine.rank(), 0)),
+        model_(allocate("model")),
+        sum_(allocate("sum")),
+        published_(context_, floats) {
+    if (backend.plain_group_all_reduce) {
+      all_reduce_ = backend.plain_group_all_reduce(engine, group_.front());
+    } else {
+      ring_.emplace(context_, group_, floats);
+      all_reduce_ = [this](std::span<float> values) { ring_->all_reduce(values); };
+    }
+    const auto groups = static_cast<std::size_t>(schedule_.groups());
+    if (groups * group_.size() == static_cast<std::size_t>(engine.size()) && RecursiveDoubling::takes(group_.size()))
+      doubling_.emplace(context_, group_, floats);
+    fill_input(engine.rank(), model_.span());
+    published_.reset(model_.span());
+    agent_.emplace(context_, rounds_without_end(engine.size(), group_size), floats, floats, published_);
+  }
+
+  // What is published at first is what the worker arrives with, so that the average is the same whether the round finds
+  // it there or not; only what becomes of the average differs.
+  void verify() {
+    meet(context_);
+    const bool is_fresh = arrive() == Outcome::fresh;
+    const auto m = static_cast<double>(group_.size());
+    each_number([&](std::size_t place, double sum, double own, double scale) {
+      if (differ(model_.data()[place], is_fresh ? sum / m : (sum + own) / (m + 1), scale / m))
+        wrong(fmt::format("the round's average is off at {}", place));
+    });
+    verify_sum(all_reduce_, "the all-reduce");
+    if (doubling_) verify_sum([this](std::span<float> values) { doubling_->all_reduce(values); }, kDoubling);
+  }
+
+  // A sum of sums would overflow, so those start from zeros: time does not depend on values.
+  GroupTimes measure(const HarnessOptions& harness) {
+    std::ranges::fill(sum_.span(), 0.0f);
+    const auto together = [this] { meet(context_); };
+    std::vector<Contender> contenders{{kRound, [this] { arrive(); }, together},
+                                      {kAllReduce, [this] { all_reduce_(sum_.span()); }, together}};
+    if (doubling_) contenders.push_back({kDoubling, [this] { doubling_->all_reduce(sum_.span()); }, together});
+    const Timings timings = slowest(context_, run_interleaved(contenders, harness));
+
+    GroupTimes times;
+    times.round_seconds = timings.seconds(kRound);
+    times.all_reduce_seconds = timings.seconds(kAllReduce);
+    times.over_all_reduce = timings.ratio(kRound, kAllReduce);
+    if (doubling_) {
+      times.doubling_seconds = timings.seconds(kDoubling);
+      times.over_doubling = timings.ratio(kRound, kDoubling);
+    }
+    const double mine = static_cast<double>(fresh_) / static_cast<double>(iteration_);
+    for (const double share : runtime::gather_doubles(context_, {&mine, 1}))
+      times.fresh_share += share / context_.size();
+    return times;
+  }
+
+ private:
+  base::Buffer<float> allocate(const char* purpose) {
+    return context_.engine().memory().allocate<float>(floats_, purpose);
+  }
+
+  Outcome arrive() {
+    const Outcome outcome = agent_->arrive(iteration_++, model_.span());
+    if (outcome == Outcome::fresh) ++fresh_;
+    return outcome;
+  }
+
+  // Calls action(place, sum over the group, one's own number, size of what was added) for every number.
+  template <typename Action>
+  void each_number(const Action& action) const {
+    const auto own = static_cast<std::size_t>(std::ranges::find(group_, context_.rank()) - group_.begin());
+    double scale = 0;
+    for (const int rank : group_) scale += input_scale(rank);
+    each_stretch(group_, floats_, [&](std::size_t begin, const Rows& rows) {
+      for (std::size_t k = 0; k < rows[0].size(); ++k) {
+        double sum = 0;
+        for (const auto& row : rows) sum += row[k];
+        action(begin + k, sum, rows[own][k], scale);
+      }
+    });
+  }
+
+  void verify_sum(const std::function<void(std::span<float>)>& all_reduce, const char* name) {
+    fill_input(context_.rank(), sum_.span());
+    meet(context_);
+    all_reduce(sum_.span());
+    each_number([&](std::size_t place, double sum, double, double scale) {
+      if (differ(sum_.data()[place], sum, scale)) wrong(fmt::format("{} is off at {}", name, place));
+    });
+  }
+
+  runtime::Context context_;
+  std::size_t floats_;
+  math::GroupSchedule schedule_;
+  std::vector<int> group_;
+  base::Buffer<float> model_, sum_;
+  std::function<void(std::span<float>)> all_reduce_;
+  std::optional<Ring> ring_;
+  std::optional<RecursiveDoubling> doubling_;
+  protocol::Iteration iteration_ = 0, fresh_ = 0;
+  runtime::PublishedModel published_;
+  std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
+};
+
+std::vector<int> group_sizes(const GroupBenchOptions& options, int workers) {
+  std::vector<int> wanted = options.group_sizes;
+  if (wanted.empty()) wanted = {math::default_group_size(workers), 4, 8};
+  std::set<int> sizes;
+  for (const int size : wanted) sizes.insert(std::min(size, workers));
+  return {sizes.begin(), sizes.end()};
+}
+
+void add_targets(const GroupBenchOptions& options, GroupBench& result) {
+  for (const GroupTimes& times : result.sizes) {
+    const std::string where =
+        fmt::format("{}, S = {}, {} floats, P = {}", options.engine, times.group_size, options.floats, result.workers);
+    result.targets.push_back(at_most("W1",
+                                     fmt::format("wait-avoiding round / {} in all groups at once, {}",
+                                                 result.own_ring ? "ring all-reduce" : "all-reduce", where),
+                                     times.over_all_reduce, kAllReduceBar));
+    if (times.over_doubling && times.group_size >= kDoublingFrom)
+      result.targets.push_back(at_most("W2",
+                                       fmt::format("wait-avoiding round / recursive doubling as published, {}", where),
+                                       *times.over_doubling, kDoublingBar));
+  }
+}
+
+}  // namespace
+
+GroupBench run_group_bench(const GroupBenchOptions& options) {
+  const engines::Backend& backend = find_real_backend(options.engine);
+  auto result = run_on_workers<GroupBench>(backend, options.launch, [&](engines::Engine& engine) {
+    GroupBench empty;
+    empty.workers = engine.size();
+    empty.rank = engine.rank();
+    empty.own_ring = !backend.plain_group_all_reduce;
+    return empty;
+  });
+  if (result.workers < 2)
+    throw Error(ErrorCode::bad_input, "groups need at least two workers: start more by --workers or mpirun -n");
+  for (const int group_size : group_sizes(options, result.workers)) {
+    // Each on an engine of its own, so that no late message of one agent meets the next.
+    result.sizes.push_back(run_on_workers<GroupTimes>(backend, options.launch, [&](engines::Engine& engine) {
+      Rounds rounds(engine, backend, options.floats, group_size);
+      rounds.verify();
+      return rounds.measure(options.harness);
+    }));
+    result.sizes.back().group_size = group_size;
+  }
+  add_targets(options, result);
+  return result;
+}
+
+}  // namespace flockstep::bench
