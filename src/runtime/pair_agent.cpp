@@ -50,14 +50,14 @@ void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) 
 // Once nobody has a wish left, nobody starts an average; but an end that has sent and received all may have come to
 // rest before the other one, hence the second wait.
 void PairAgent::come_to_rest(std::span<float> model) {
-  answer_when([this] { return wishes_.empty(); }, [] {}, "the end of averages");
+  wait_until([this] { return wishes_.empty(); }, [] {}, "the end of averages");
   context_.wait(context_.engine().barrier(), "barrier");
-  answer_when([this] { return state_ == State::idle; },
-              [&] {
-                std::ranges::copy(shared_.span(), model.begin());
-                seen_ = counts_;
-              },
-              "the end of averages");
+  wait_until([this] { return state_ == State::idle; },
+             [&] {
+               std::ranges::copy(shared_.span(), model.begin());
+               seen_ = counts_;
+             },
+             "the end of averages");
 }
 
 void PairAgent::adopt(std::span<const float> model) {
@@ -70,12 +70,11 @@ void PairAgent::adopt(std::span<const float> model) {
       "adoption");
 }
 
-void PairAgent::answer_when(const std::function<bool()>& due, const std::function<void()>& answer,
-                            std::string_view what) {
+void PairAgent::wait_until(const std::function<bool()>& due, const std::function<void()>& last, std::string_view what) {
   host_.ask(
       [&] {
         due_ = &due;
-        before_answer_ = &answer;
+        last_ = &last;
         answer_if_due();
       },
       what);
@@ -84,7 +83,7 @@ void PairAgent::answer_when(const std::function<bool()>& due, const std::functio
 void PairAgent::answer_if_due() {
   if (!due_ || !(*due_)()) return;
   due_ = nullptr;
-  (*before_answer_)();
+  (*last_)();
   host_.answer();
 }
 

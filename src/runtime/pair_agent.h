@@ -16,7 +16,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <optional>
 
 #include "runtime/agent_host.h"
 #include "runtime/layout.h"
@@ -59,6 +58,9 @@ class PairAgent final : private AgentHost::Service {
   enum class Message : std::uint8_t { ask, accept, busy };
   static constexpr std::size_t kWindow = 2;  // buckets under way at once
 
+  // Has the agent do `last` as soon as `due` is true, and waits for that.
+  void wait_until(const std::function<bool()>& due, const std::function<void()>& last, std::string_view what);
+
   // ---- on the agent's thread ----
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override;
@@ -71,7 +73,6 @@ class PairAgent final : private AgentHost::Service {
   void start_bucket(std::size_t place);
   void end_bucket(std::size_t bucket, std::size_t place);
   void end_average();
-  void answer_when(const std::function<bool()>& due, const std::function<void()>& answer, std::string_view what);
   void answer_if_due();
 
   std::span<float> place(std::size_t place, std::size_t size) const {
@@ -96,8 +97,8 @@ class PairAgent final : private AgentHost::Service {
   std::array<int, kWindow> transfers_{};  // under way, by place
   bool averaged_since_merge_ = false;
   Counts counts_;
-  const std::function<bool()>* due_ = nullptr;  // of a request that is not answered yet, with what is done first
-  const std::function<void()>* before_answer_ = nullptr;
+  const std::function<bool()>* due_ = nullptr;  // of a request that is not answered yet
+  const std::function<void()>* last_ = nullptr;
 
   AgentHost host_;  // last: from its construction on everything above is the agent's
 };

@@ -219,6 +219,24 @@ TEST(PairAgents, thoseWhoWishForEachOtherCountTheSameAverages) {
   });
 }
 
+TEST(PairAgents, twoThatAskAtTheSameTimeMeetOnce) {
+  if (subject().engine != "sim" || subject().workers != 2) GTEST_SKIP() << "for two workers in lockstep, on sim";
+  on_every_worker([](Engine& engine) {
+    constexpr int kSteps = 10;
+    runtime::Context context(engine, Duration(20));
+    const runtime::Layout layout(kSize, kBucket);
+    std::vector<float> model = random_model(engine.rank());
+    PairAgent agent(context, layout, PairAgent::WhenBusy::refuse, model);
+    for (int step = 0; step < kSteps; ++step) {
+      agent.merge(model, {1 - engine.rank()});
+      engine.sleep(Duration(0.01));
+    }
+    agent.come_to_rest(model);
+    EXPECT_EQ(agent.counts().averages, kSteps);
+    EXPECT_EQ(agent.counts().skipped, 0);
+  });
+}
+
 void want_worker_zero(PairAgent::WhenBusy when_busy) {
   on_every_worker([&](Engine& engine) {
     constexpr int kSteps = 20;
