@@ -22,7 +22,7 @@ void PublishedModel::reset(std::span<const float> model) {
 // The place that is neither published nor taken by the round under way.
 PublishedModel::Place& PublishedModel::third() {
   for (Place& place : places_)
-    if (&place != published_ && &place != reading_ && &place != landing_) return place;
+    if (&place != published_ && &place != reading_ && &place != writing_) return place;
   base::check(false, "a third place");
   return places_[0];
 }
@@ -39,50 +39,76 @@ void PublishedModel::publish() {
   arriving_ = {};
 }
 
-void PublishedModel::freeze(std::size_t size, bool) {
-  publish();
-  reading_ = published_;
-  landing_ = nullptr;
-  for (Place& place : places_)  // not where the newest average lies
-    if (&place != reading_ && (!landing_ || landing_ == average_)) landing_ = &place;
+void PublishedModel::freeze(std::size_t size, bool is_fresh) {
   landing_size_ = size;
+  is_fresh_ = is_fresh;
+  if (is_fresh) {
+    reading_ = published_;
+    landing_ = arriving_;
+  } else {
+    publish();
+    reading_ = published_;
+    choose_landing();
+  }
+}
+
+// Not where the newest average lies: a worker may yet merge it.
+void PublishedModel::choose_landing() {
+  for (Place& place : places_)
+    if (&place != reading_ && &place != average_) writing_ = &place;
+  landing_ = *writing_;
+}
+
+void PublishedModel::ready(Range range) {
+  if (!is_fresh_) return;
+  std::ranges::copy(range.of(arriving_), range.of(*published_).begin());
+  context_.engine().charge(2.0 * static_cast<double>(range.size * sizeof(float)));
 }
 
 void PublishedModel::complete(int members) {
-  average_ = landing_;
+  average_ = is_fresh_ ? nullptr : writing_;
   average_size_ = landing_size_;
   members_ = members;
-  reading_ = landing_ = nullptr;
+  reading_ = writing_ = nullptr;
 }
 
 void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
   using protocol::Outcome;
   double sweeps = 0;
-  if (outcome != Outcome::alone) base::check(average_ != nullptr, "an average to merge");
-  if (outcome == Outcome::stale_behind && published_ == reading_ && average_ == &third()) {
-    const auto average = average_->first(average_size_);
-    kernels::join_and_swap(model.first(average_size_), average, members_);
-    std::ranges::copy(model.subspan(average_size_), average_->begin() + static_cast<std::ptrdiff_t>(average_size_));
-    published_ = average_;
-    average_ = nullptr;
-    arriving_ = {};
-    sweeps = 4;
-  } else {
-    publish();
-    const std::span<const float> average = average_ ? average_->first(average_size_) : std::span<float>();
-    if (outcome == Outcome::stale_behind || outcome == Outcome::stale_in_flight) {
-      kernels::join(model.first(average_size_), average, members_);
+  switch (outcome) {
+    case Outcome::synchronised:
+    case Outcome::fresh: {
+      // The average is in place already; a round that does not end a period has not published the running statistics.
+      const std::size_t from = outcome == Outcome::fresh ? landing_size_ : 0;
+      std::ranges::copy(model.subspan(from), published_->subspan(from).begin());
+      if (outcome == Outcome::synchronised) sweeps = 2;
+      break;
+    }
+    case Outcome::stale_behind:
+      base::check(average_ != nullptr, "an average to merge");
+      if (published_ == reading_) {
+        join_and_publish(model);
+        sweeps = 4;
+        break;
+      }
+      [[fallthrough]];
+    case Outcome::stale_in_flight:
+      publish();
+      kernels::join(model.first(average_size_), average_->first(average_size_), members_);
       sweeps = 3;
-    } else if (outcome != Outcome::alone) {
-      std::ranges::copy(average, model.begin());
-      sweeps = 2;
-    }
-    if (outcome == Outcome::synchronised) {
-      std::ranges::copy(average, published_->begin());
-      sweeps = 4;
-    }
+      break;
+    case Outcome::alone: publish(); break;
   }
+  arriving_ = {};
   context_.engine().charge(sweeps * static_cast<double>(model.size_bytes()));
+}
+
+// While a round reads what is published the average's place is the one that is left: it takes the model that was.
+void PublishedModel::join_and_publish(std::span<float> model) {
+  kernels::join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
+  std::ranges::copy(model.subspan(average_size_), average_->subspan(average_size_).begin());
+  published_ = average_;
+  average_ = nullptr;
 }
 
 }  // namespace flockstep::runtime

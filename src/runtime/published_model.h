@@ -8,7 +8,8 @@
 //
 // Three buffers take turns: what is published, where the next average lands, and the newest average that is not merged
 // yet. A round reads what is published; a worker that arrives meanwhile publishes into the third, whose average it
-// merges at the same time.
+// merges at the same time. A fresh round publishes as it goes and lands in the worker's own model: each number is read
+// from memory once and written twice.
 #pragma once
 
 #include <array>
@@ -29,9 +30,10 @@ class PublishedModel final : public RoundData {
   void merge(std::span<float> model, protocol::Outcome outcome) override;
   void proceed(std::span<float>) override {}
 
-  void freeze(std::size_t size, bool is_synchronisation) override;
+  void freeze(std::size_t size, bool is_fresh) override;
+  void ready(Range range) override;
   std::span<const float> contribution(Range part) const override { return part.of(std::span<const float>(*reading_)); }
-  std::span<float> landing(Range part, std::span<float>) override { return part.of(*landing_); }
+  std::span<float> landing(Range part, std::span<float>) override { return part.of(landing_); }
   void settle(Range, std::span<const float>) override {}
   void complete(int members) override;
 
@@ -40,18 +42,22 @@ class PublishedModel final : public RoundData {
 
   Place& third();
   void publish();
+  void choose_landing();
+  void join_and_publish(std::span<float> model);
 
   Context& context_;
   base::Buffer<float> buffer_;
   std::array<Place, 3> places_;
   Place* published_ = nullptr;
   Place* reading_ = nullptr;  // the round's contribution while one is under way: published_, or what was before
-  Place* landing_ = nullptr;  // while a round is under way
+  Place* writing_ = nullptr;  // where averages land while a round is under way that is not fresh
+  Place landing_;             // the same, or the worker's own model
   Place* average_ = nullptr;  // the newest one that is complete, unless its place was needed
   std::size_t landing_size_ = 0, average_size_ = 0;
-  int members_ = 0;  // of average_
-  std::span<float>
-      arriving_;  // the worker's model: published when a round asks for it, at the latest when it is merged
+  int members_ = 0;        // of average_
+  bool is_fresh_ = false;  // the newest round that began
+  // The worker's model from its arrival to its merge: published when a round asks for it, at the latest when merged.
+  std::span<float> arriving_;
 };
 
 }  // namespace flockstep::runtime

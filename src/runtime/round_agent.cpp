@@ -91,11 +91,22 @@ std::size_t RoundAgent::member_index(int rank) const {
   return static_cast<std::size_t>(std::ranges::lower_bound(flight_.members, rank) - flight_.members.begin());
 }
 
-Range RoundAgent::part_of(int chunk, std::size_t member) const {
+Range RoundAgent::chunk_of(int chunk) const {
   const base::Parts chunks(flight_.size, static_cast<std::size_t>(options_.chunks));
   const auto number = static_cast<std::size_t>(chunk);
-  const base::Parts parts(chunks.size(number), flight_.members.size());
-  return {chunks.begin(number) + parts.begin(member), parts.size(member)};
+  return {chunks.begin(number), chunks.size(number)};
+}
+
+Range RoundAgent::part_of(int chunk, std::size_t member) const {
+  const Range whole = chunk_of(chunk);
+  const base::Parts parts(whole.size, flight_.members.size());
+  return {whole.begin + parts.begin(member), parts.size(member)};
+}
+
+// Chunks begin in order.
+std::span<const float> RoundAgent::contribution(int chunk, std::size_t member) {
+  for (; flight_.begun <= chunk; ++flight_.begun) data_.ready(chunk_of(flight_.begun));
+  return data_.contribution(part_of(chunk, member));
 }
 
 // Parts of one chunk differ in size by one at most, so that each fits where another one's does.
@@ -113,14 +124,14 @@ void RoundAgent::perform(const protocol::Freeze& action) {
              .own = 0,
              .size = action.ends_period ? size_ : grouped_};
   flight_.own = member_index(context_.rank());
-  data_.freeze(flight_.size, action.is_synchronisation);
+  data_.freeze(flight_.size, action.version == action.round);
 }
 
 void RoundAgent::perform(const protocol::SendPart& action) {
   const auto& [peer, part] = action;
   std::span<const float> values;
   if (part.phase == Phase::reduce) {
-    values = data_.contribution(part_of(part.chunk, member_index(peer)));
+    values = contribution(part.chunk, member_index(peer));
   } else {
     const Range own = part_of(part.chunk, flight_.own);
     values = data_.landing(own, spare(part.chunk, flight_.own, own.size));
@@ -150,7 +161,7 @@ void RoundAgent::perform(const protocol::Sum& action) {
   const Range own = part_of(action.chunk, flight_.own);
   std::vector<const float*> rows;
   for (std::size_t member = 0; member < flight_.members.size(); ++member)
-    rows.push_back(member == flight_.own ? data_.contribution(own).data()
+    rows.push_back(member == flight_.own ? contribution(action.chunk, member).data()
                                          : spare(action.chunk, member, own.size).data());
   const std::vector<float> ones(rows.size(), 1);
   const std::span<float> average = data_.landing(own, spare(action.chunk, flight_.own, own.size));

@@ -42,6 +42,7 @@ class RoundAgent final : private AgentHost::Service {
     protocol::Ranks members{};
     std::size_t own = 0;  // one's place among them
     std::size_t size = 0;
+    int begun = 0;  // chunks
   };
 
   void on_control(int peer, std::span<const std::byte> payload) override;
@@ -60,7 +61,9 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::WakeAt& action) { host_.wake_at(action.time); }
 
   std::size_t member_index(int rank) const;
+  Range chunk_of(int chunk) const;
   Range part_of(int chunk, std::size_t member) const;
+  std::span<const float> contribution(int chunk, std::size_t member);
   std::span<float> spare(int chunk, std::size_t member, std::size_t size) const;
 
   Context& context_;

@@ -1,8 +1,11 @@
 // What rounds read and write on one worker. Implementations decide what is contributed, and what becomes of an average.
 //
 // Every call comes on the agent's thread, one at a time: nothing is read here while something else writes it, but for
-// bytes under way. Those are parts of a contribution, from freeze() to the part's settle(); and landings, from when
-// they are asked for to complete().
+// bytes under way. Those are parts of a contribution, from ready() to the part's settle(); and landings, from when they
+// are asked for to complete().
+//
+// A round is fresh when the worker has arrived at it: then the worker waits until the round is complete and merged, and
+// what is published stays as it is meanwhile. So it may be copied late, and averages may land in the worker's span.
 #pragma once
 
 #include <span>
@@ -23,7 +26,9 @@ class RoundData {
 
   // ---- one round ----
   // Takes the contribution: the first `size` numbers of what is published.
-  virtual void freeze(std::size_t size, bool is_synchronisation) = 0;
+  virtual void freeze(std::size_t size, bool is_fresh) = 0;
+  // Its parts in this range will be sent or summed next. Every range once; together they make the contribution.
+  virtual void ready(Range) {}
   virtual std::span<const float> contribution(Range part) const = 0;
   // Where the average of a part is put, or received; `spare` is a place of that size that lasts until settle(), or,
   // for the part that this worker averages itself, until complete().

@@ -33,27 +33,30 @@ void SharedModel::proceed(std::span<float> model) {
   charge(4, model.size());
 }
 
-void SharedModel::freeze(std::size_t size, bool is_synchronisation) {
+void SharedModel::freeze(std::size_t size, bool is_fresh) {
   size_ = size;
-  is_synchronisation_ = is_synchronisation;
-  std::ranges::copy(x().first(size), c().begin());
-  charge(2, size);
+  is_fresh_ = is_fresh;
+  if (!is_fresh) take({0, size});
+}
+
+void SharedModel::ready(Range range) {
+  if (is_fresh_) take(range);
+}
+
+void SharedModel::take(Range range) {
+  std::ranges::copy(range.of(x()), range.of(c()).begin());
+  charge(2, range.size);
 }
 
 void SharedModel::settle(Range part, std::span<const float> average) {
-  if (is_synchronisation_)
-    std::ranges::copy(average, part.of(c()).begin());
-  else
-    kernels::subtract_from(average, part.of(c()));
+  if (is_fresh_) return;
+  kernels::subtract_from(average, part.of(c()));
   charge(3, part.size);
 }
 
-// In a synchronisation nobody's update can have landed since the round began: the worker waits.
 void SharedModel::complete(int) {
-  if (is_synchronisation_)
-    std::ranges::copy(c().first(size_), x().begin());
-  else
-    kernels::axpy(1, c().first(size_), x().first(size_));
+  if (is_fresh_) return;
+  kernels::axpy(1, c().first(size_), x().first(size_));
   charge(3, size_);
 }
 
