@@ -31,7 +31,8 @@ constexpr std::array<BenchRow, 3> kBenches{{
     {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1)", bench_kernels},
     {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
      bench_adacons},
-    {"group", "rounds of wait-avoiding group averaging against all-reduces (W1, W2); under mpirun or on threads",
+    {"group",
+     "rounds of wait-avoiding group averaging against all-reduces (W1 to W3, W5, W6); under mpirun or on threads",
      bench_group},
 }};
 
