@@ -35,7 +35,7 @@ int bench_group(const BenchFlags& flags) {
   options.launch = launch_of(flags, options.engine);
   options.floats = flags.floats;
   if (!flags.group_size.empty()) options.group_sizes = numbers_of("--group-size", flags.group_size, 2);
-  options.harness.rounds = flags.rounds;
+  if (flags.rounds > 0) options.harness.rounds = flags.rounds;
   const bench::GroupBench result = bench::run_group_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
