@@ -44,7 +44,9 @@ explore: build ## a million schedules of the protocol, each drawn from a seed (s
 bench: build ## measure the targets of docs/benchmarks.md on this machine
 	@$(command) bench kernels --workers 8,16,32
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
-	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; fi
+	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; \
+	  for workers in 4 8; do $(mpirun) -n $$workers $(command) bench group; done; \
+	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; fi
 
 studies: build ## the comparisons and pictures of docs/adacons.md (half an hour on two cores; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear

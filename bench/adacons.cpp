@@ -181,7 +181,7 @@ class Bench {
     target("A2", "adacons / two times " + where, timings.ratio(kOnePass, kTwo), kTwoAllReducesBar);
     target("A5", "mean / " + where, timings.ratio(kMean, kAllReduce), kAllReduceBar);
     const double share = static_cast<double>(extra_bytes_) / static_cast<double>(options_.floats * sizeof(float));
-    target("A6", fmt::format("extra memory of adacons / the gradient, P = {}", engine_.size()), {share, share, share},
+    target("A6", fmt::format("extra memory of adacons / the gradient, P = {}", engine_.size()), constant(share),
            kMemoryBar);
     return result;
   }

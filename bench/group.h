@@ -1,11 +1,12 @@
 // What a round of wait-avoiding group averaging costs when everybody is there: against the engine's own all-reduce
-// within the same groups and against the published recursive doubling: targets W1 and W2.
+// within the same groups and against the published recursive doubling: targets W1 and W2. And what it saves when some
+// are late, and costs when nothing is to be done: W3, W5 and W6.
 #pragma once
 
 #include <optional>
 
-#include "bench/harness.h"
-#include "engines/backend.h"
+#include "bench/agent.h"
+#include "bench/late.h"
 
 namespace flockstep::bench {
 
@@ -30,6 +31,9 @@ struct GroupBench {
   int rank = 0;           // 0 where this process should speak
   bool own_ring = false;  // the engine has no all-reduce: a ring over its messages stands in
   std::vector<GroupTimes> sizes;
+  LateArrivals late;
+  std::vector<AlgorithmMemory> memory;
+  double idle_share = 0;  // of a core, by an idle agent
   std::vector<TargetResult> targets;
 };
 

@@ -66,6 +66,9 @@ struct TargetResult {
 
   bool holds() const { return at_most ? figure <= bar : figure >= bar; }
 };
+// Of a figure that does not spread.
+inline Spread constant(double value) { return {.median = value, .lower = value, .upper = value}; }
+
 // The figure is the median of the spread.
 TargetResult at_most(std::string id, std::string measure, const Spread& spread, double bar);
 TargetResult at_least(std::string id, std::string measure, const Spread& spread, double bar);

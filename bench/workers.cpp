@@ -23,6 +23,24 @@ void fill_stretch(int rank, std::size_t begin, std::span<float> values) {
   for (std::size_t k = 0; k < values.size(); ++k) values[k] = scale * (0.3f * shared[k] + values[k]);
 }
 
+// Calls action(place, sum over the members, own number) for every number.
+template <typename Action>
+void each_sum(std::span<const int> members, std::size_t floats, std::size_t own, const Action& action) {
+  each_stretch(members, floats, [&](std::size_t begin, const Rows& rows) {
+    for (std::size_t k = 0; k < rows[0].size(); ++k) {
+      double sum = 0;
+      for (const auto& row : rows) sum += row[k];
+      action(begin + k, sum, rows[own][k]);
+    }
+  });
+}
+
+double scale_of(std::span<const int> members) {
+  double scale = 0;
+  for (const int rank : members) scale += input_scale(rank);
+  return scale;
+}
+
 }  // namespace
 
 double input_scale(int rank) { return 1 + 0.25 * rank; }
@@ -46,6 +64,33 @@ void wrong(const std::string& what) {
 }
 
 bool differ(double value, double expected, double scale) { return !(std::abs(value - expected) <= 1e-5 * scale); }
+
+void verify_sum(std::span<const int> members, std::span<const float> values, std::string_view name) {
+  const double scale = scale_of(members);
+  each_sum(members, values.size(), 0, [&](std::size_t place, double sum, double) {
+    if (differ(values[place], sum, scale)) wrong(fmt::format("{} is off at {}", name, place));
+  });
+}
+
+void verify_merged(std::span<const int> members, int rank, protocol::Outcome outcome, std::span<const float> values) {
+  const auto m = static_cast<double>(members.size());
+  const double scale = scale_of(members) / m;
+  const bool is_fresh = outcome == protocol::Outcome::fresh;
+  const auto own = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+  each_sum(members, values.size(), own, [&](std::size_t place, double sum, double mine) {
+    if (differ(values[place], is_fresh ? sum / m : (sum + mine) / (m + 1), scale))
+      wrong(fmt::format("the round's average is off at {}", place));
+  });
+}
+
+protocol::Options rounds_without_end(int workers, int group_size) {
+  protocol::Options options;
+  options.workers = workers;
+  options.group_size = group_size;
+  options.period = protocol::Iteration{1} << 40;
+  options.activation = protocol::Activation::first;
+  return options;
+}
 
 void meet(runtime::Context& context) { context.wait(context.engine().barrier(), "barrier"); }
 

@@ -8,6 +8,8 @@
 
 #include "bench/harness.h"
 #include "engines/registry.h"
+#include "protocol/events.h"
+#include "protocol/options.h"
 #include "runtime/context.h"
 
 namespace flockstep::bench {
@@ -24,10 +26,19 @@ using Rows = std::vector<std::vector<float>>;
 void each_stretch(std::span<const int> members, std::size_t floats,
                   const std::function<void(std::size_t begin, const Rows& rows)>& action);
 
-// Throws Error{mismatch}.
+// A result is not what double precision says of the members' numbers: throws Error{mismatch}.
 [[noreturn]] void wrong(const std::string& what);
 // Where a value is off by more than single precision explains, `scale` being the size of what was added up.
 bool differ(double value, double expected, double scale);
+
+// `name` completes "... is off at 3".
+void verify_sum(std::span<const int> members, std::span<const float> values, std::string_view name);
+// What a worker holds after the first round in which its group has met, each member having published and brought its
+// own numbers; `outcome` says whether the worker's were in the average or are mixed with it.
+void verify_merged(std::span<const int> members, int rank, protocol::Outcome outcome, std::span<const float> values);
+
+// Rounds that the first worker starts, in groups for ever: no synchronisation falls into a benchmark.
+protocol::Options rounds_without_end(int workers, int group_size);
 
 // Returns when everybody is here.
 void meet(runtime::Context& context);

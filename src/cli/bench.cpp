@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "bench/straggler.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 
@@ -19,6 +20,7 @@ nlohmann::json to_json(const bench::TargetResult& target) {
           {"lower", target.spread.lower},
           {"upper", target.spread.upper},
           {"bar", target.bar},
+          {"at_most", target.at_most},
           {"holds", target.holds()}};
 }
 
@@ -27,12 +29,15 @@ struct BenchRow {
   std::string_view description;
   int (*run)(const BenchFlags&);
 };
-constexpr std::array<BenchRow, 3> kBenches{{
+constexpr std::array<BenchRow, 4> kBenches{{
     {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1)", bench_kernels},
     {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
      bench_adacons},
-    {"group", "rounds of wait-avoiding group averaging against all-reduces (W1, W2); under mpirun or on threads",
+    {"group",
+     "rounds of wait-avoiding group averaging against all-reduces (W1 to W3, W5, W6); under mpirun or on threads",
      bench_group},
+    {"straggler", "training with late workers, wait-avoiding against synchronous (W4); under mpirun or on threads",
+     bench_straggler},
 }};
 
 }  // namespace
@@ -77,7 +82,7 @@ void add_bench(CLI::App& app, Action& chosen) {
   CLI::App& command = *app.add_subcommand("bench", "measure a target of docs/benchmarks.md on this machine");
   const auto flags = std::make_shared<BenchFlags>();
   std::string names;
-  for (const BenchRow& row : kBenches) names += fmt::format("\n  {:8} {}", row.name, row.description);
+  for (const BenchRow& row : kBenches) names += fmt::format("\n  {:9} {}", row.name, row.description);
   command.add_option("NAME", flags->name, "which:" + names)->required();
   command.add_option("--workers", flags->workers, "P [kernels: 8,16,32; others: 4, or what mpirun started]");
   command.add_option("--engine", flags->engine, "of all but kernels; auto: mpi under mpirun, else threads")
@@ -91,14 +96,23 @@ void add_bench(CLI::App& app, Action& chosen) {
   command.add_option("--wire", flags->wire, "adacons: float32 or bfloat16")->capture_default_str();
   command.add_option("--group-size", flags->group_size,
                      "group: S, such as 4,8, at most P [the default of wagma for P, 4 and 8]");
-  command.add_option("--compute-ms", flags->compute_ms, "adacons: pretended backward pass to overlap with; 0: none")
+  command
+      .add_option("--compute-ms", flags->compute_ms,
+                  "adacons: pretended backward pass to overlap with, 0: none; straggler: of a step")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
   command.add_option("--megabytes", flags->megabytes, "kernels: size of the block")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--rounds", flags->rounds, "timed rounds")->check(CLI::Range(1, 100000))->capture_default_str();
-  command.add_flag("--json", flags->json, "one object per target: id, figure, bar, holds");
+  command.add_option("--algorithms", flags->algorithms, "straggler: compared with mean")->capture_default_str();
+  command.add_option("--straggler", flags->straggler, "straggler: so many random workers late each step")
+      ->capture_default_str();
+  command.add_option("--steps", flags->steps, "straggler: of one run")
+      ->check(CLI::Range(std::int64_t{1}, bench::kMostStragglerSteps))
+      ->capture_default_str();
+  command.add_option("--period", flags->period, "straggler: tau")->check(CLI::Range(1, 1 << 30))->capture_default_str();
+  command.add_option("--rounds", flags->rounds, "timed rounds [15; straggler: 2]")->check(CLI::Range(1, 100000));
+  command.add_flag("--json", flags->json, "one object per target: id, figure, bar, at_most, holds");
   command.callback([flags, &chosen] {
     chosen = [flags] {
       return base::find_by_name(std::span<const BenchRow>(kBenches), flags->name, "benchmark").run(*flags);

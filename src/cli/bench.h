@@ -17,14 +17,17 @@ struct BenchFlags {
   double compute_ms = 100;
   std::size_t floats = 25'600'000;
   std::int64_t bucket_kib = 4096;
-  std::size_t rounds = 15;
+  std::size_t rounds = 0;  // 0: as the benchmark thinks fit
   std::size_t megabytes = 1024;
+  std::string algorithms = "wagma,flock", straggler = "2x320ms";
+  std::int64_t steps = 60, period = 10;
   bool json = false;
 };
 
 int bench_kernels(const BenchFlags& flags);
 int bench_adacons(const BenchFlags& flags);
 int bench_group(const BenchFlags& flags);
+int bench_straggler(const BenchFlags& flags);
 
 // Numbers behind a flag that takes several, separated by commas. Throws Error{bad_input}.
 std::vector<int> numbers_of(const std::string& flag, const std::string& text, int lowest);

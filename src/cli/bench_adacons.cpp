@@ -16,7 +16,7 @@ int bench_adacons(const BenchFlags& flags) {
   options.bucket_kib = flags.bucket_kib;
   options.wire = flags.wire;
   options.compute_ms = flags.compute_ms;
-  options.harness.rounds = flags.rounds;
+  if (flags.rounds > 0) options.harness.rounds = flags.rounds;
   const bench::AdaConsBench result = bench::run_adacons_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {

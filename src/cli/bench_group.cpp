@@ -35,13 +35,20 @@ int bench_group(const BenchFlags& flags) {
   options.launch = launch_of(flags, options.engine);
   options.floats = flags.floats;
   if (!flags.group_size.empty()) options.group_sizes = numbers_of("--group-size", flags.group_size, 2);
-  options.harness.rounds = flags.rounds;
+  if (flags.rounds > 0) options.harness.rounds = flags.rounds;
   const bench::GroupBench result = bench::run_group_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
     fmt::print("{} workers on {}, {} floats; medians and quartiles of the slowest worker\n", result.workers,
                options.engine, flags.floats);
     fmt::print("{}\n", table_of(result).text());
+    fmt::print("worker r {:.0f} r ms late, {} floats, back to back; what worker 0 spends\n",
+               1e3 * bench::kLateness.count(), bench::kLateFloats);
+    Table late({"operation", "ms"});
+    late.add({"wait-avoiding round", milliseconds(result.late.round_seconds)});
+    late.add({result.own_ring ? "a ring all-reduce over all (the engine has none)" : "the engine's own all-reduce",
+              milliseconds(result.late.all_reduce_seconds)});
+    fmt::print("{}\n", late.text());
   }
   print_targets(result.targets, flags.json);
   return 0;

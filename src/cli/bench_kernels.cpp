@@ -13,7 +13,7 @@ int bench_kernels(const BenchFlags& flags) {
     bench::KernelBenchOptions options;
     options.workers = static_cast<std::size_t>(workers);
     options.bytes = flags.megabytes * 1000 * 1000;
-    options.harness.rounds = flags.rounds;
+    if (flags.rounds > 0) options.harness.rounds = flags.rounds;
     const bench::KernelBench result = bench::run_kernel_bench(options);
     if (!flags.json) {
       fmt::print("P = {}, {} floats a row, {}, one thread; medians and quartiles\n", result.workers,

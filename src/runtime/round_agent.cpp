@@ -44,7 +44,7 @@ RoundAgent::RoundAgent(Context& context, protocol::Options options, std::size_t 
           static_cast<std::size_t>(std::min(options_.window, options_.chunks)) *
               (base::Parts(size, static_cast<std::size_t>(options_.chunks)).size(0) +
                static_cast<std::size_t>(options_.workers)),
-          "parts of models under way")),
+          kStaging)),
       flight_{.record = {.round = options.first - 1}},
       host_(context, "rounds", *this) {}
 

@@ -21,6 +21,9 @@ struct RoundRecord {
 
 class RoundAgent final : private AgentHost::Service {
  public:
+  // What its own buffer is for, as Memory counts it: as many chunks as are under way, however long the model.
+  static constexpr const char* kStaging = "parts of models under way";
+
   // How many chunks models of this size travel in.
   static int chunks_of(std::size_t size);
 

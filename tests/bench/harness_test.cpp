@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace flockstep::bench {
 namespace {
 
@@ -30,6 +33,15 @@ TEST(Interleaving, everyContenderRunsOncePerRoundAndTheStartRotates) {
   EXPECT_NE(order.find("bb"), std::string::npos);
 }
 
+TEST(Interleaving, preparationsAreNotTimed) {
+  int prepared = 0;
+  const std::vector<Contender> contenders{
+      {"a", [] {}, [&] { ++prepared, std::this_thread::sleep_for(std::chrono::milliseconds(20)); }}};
+  const Timings timings = run_interleaved(contenders, {.warm_up_rounds = 1, .rounds = 3});
+  EXPECT_EQ(prepared, 4);
+  EXPECT_LT(timings.seconds("a").median, 0.02);
+}
+
 TEST(Target, holdsOnTheRightSideOfItsBar) {
   TargetResult target{.id = "A5", .measure = "", .figure = 0.8, .bar = 0.8, .at_most = true, .spread = {}};
   EXPECT_TRUE(target.holds());
@@ -37,6 +49,8 @@ TEST(Target, holdsOnTheRightSideOfItsBar) {
   EXPECT_FALSE(target.holds());
   target.at_most = false;
   EXPECT_TRUE(target.holds());
+  EXPECT_FALSE(at_most("A1", "", {.median = 2, .lower = 0, .upper = 3}, 1).holds());
+  EXPECT_TRUE(at_least("W4", "", {.median = 2, .lower = 0, .upper = 3}, 1).holds());
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ def check_target(target, name):
     assert target["id"] == name
     assert target["figure"] > 0
     assert target["lower"] <= target["figure"] <= target["upper"]
-    assert target["holds"] == (target["figure"] <= target["bar"])
+    figure, bar = target["figure"], target["bar"]
+    assert target["holds"] == (figure <= bar if target["at_most"] else figure >= bar)
 
 
 def test_kernels_give_k1_for_every_number_of_workers_that_has_a_bar():
@@ -37,6 +38,74 @@ def test_adacons_gives_its_targets_on_threads():
     done = run(*SMALL, "--workers", 2, "--wire", "bfloat16")
     assert "a ring all-reduce (the engine has none)" in done.stdout
     assert "exposed when overlapped with it" in done.stdout
+
+
+GROUP = ["bench", "group", "--floats", 600001, "--rounds", 2]
+
+
+def check_group(targets, names):
+    assert [target["id"] for target in targets] == names
+    for target in targets:
+        if target["id"] != "W6":  # so little that the clock may not see it
+            check_target(target, target["id"])
+    bars = {target["id"]: target["bar"] for target in targets}
+    assert bars == {"W1": 1.0, "W2": 0.75, "W3": 0.2, "W5": 3.0, "W6": 0.02}
+    assert all(target["holds"] for target in targets if target["id"] == "W5")  # memory is no matter of luck
+
+
+def test_group_gives_its_targets_under_mpirun(needs):
+    needs("mpi")
+    targets = run_json(*GROUP, workers=4)
+    check_group(targets, ["W1", "W1", "W2", "W3", "W5", "W5", "W6"])
+    assert "S = 2" in targets[0]["measure"]
+    assert "S = 4" in targets[1]["measure"]
+
+
+def test_group_gives_its_targets_on_threads():
+    targets = run_json(*GROUP, "--engine", "threads", "--workers", 8, "--group-size", "3,4,99")
+    check_group(targets, ["W1", "W1", "W2", "W1", "W2", "W3", "W5", "W5", "W6"])
+    done = run(*GROUP, "--workers", 6, "--group-size", 4)
+    assert "a ring all-reduce in each group (the engine has none)" in done.stdout
+    assert "needs equal powers of two" in done.stdout
+
+
+def test_group_needs_a_group():
+    assert "at least two workers" in run(*GROUP, "--workers", 1).stderr
+    assert "--group-size" in run(*GROUP, "--workers", 2, "--group-size", 1).stderr
+
+
+STRAGGLER = [
+    "bench",
+    "straggler",
+    "--steps",
+    6,
+    "--period",
+    3,
+    "--straggler",
+    "1x20ms",
+    "--compute-ms",
+    2,
+    "--rounds",
+    1,
+]
+
+
+def check_straggler(targets):
+    assert [target["bar"] for target in targets] == [1.25, 1.5]
+    for target in targets:
+        check_target(target, "W4")
+
+
+def test_straggler_gives_w4_under_mpirun(needs):
+    needs("mpi")
+    check_straggler(run_json(*STRAGGLER, workers=4))
+
+
+def test_straggler_gives_w4_on_threads_and_compares_others_without_a_bar():
+    check_straggler(run_json(*STRAGGLER, "--engine", "threads", "--workers", 4))
+    done = run(*STRAGGLER, "--workers", 3, "--algorithms", "mean,local_sgd,wagma")
+    assert [line.split()[0] for line in done.stdout.splitlines()[3:6]] == ["mean", "local_sgd", "wagma"]
+    assert done.stdout.splitlines()[-1].startswith("W4 throughput of wagma / mean, stragglers 1 x 20 ms")
 
 
 def test_the_table_ends_with_the_ratio():

@@ -1,0 +1,36 @@
+#include "bench/straggler.h"
+
+#include <fmt/format.h>
+
+#include "cli/arguments.h"
+#include "cli/bench.h"
+#include "cli/table.h"
+
+namespace flockstep::cli {
+
+int bench_straggler(const BenchFlags& flags) {
+  bench::StragglerBenchOptions options;
+  options.engine = resolve_engine(flags.engine);
+  options.launch = launch_of(flags, options.engine);
+  options.algorithms = split_list(flags.algorithms);
+  options.steps = flags.steps;
+  options.period = flags.period;
+  options.pace.compute = base::Duration(1e-3 * flags.compute_ms);
+  train::parse_straggler(flags.straggler, options.pace);
+  if (flags.rounds > 0) options.rounds = flags.rounds;
+  const bench::StragglerBench result = bench::run_straggler_bench(options);
+  if (result.rank != 0) return 0;
+  if (!flags.json) {
+    fmt::print("{} workers on {}, {} steps of {:.4g} ms, {} late in each; medians and quartiles of {} rounds\n",
+               result.workers, options.engine, options.steps, flags.compute_ms, flags.straggler, options.rounds);
+    Table table({"algorithm", "samples/s", "over mean", "waiting, %"});
+    for (const bench::Throughput& each : result.algorithms)
+      table.add({each.algorithm, fmt::format("{:.1f}", each.samples_per_s.median), ratio(each.over_mean),
+                 fmt::format("{:.0f}", 100 * each.wait_share)});
+    fmt::print("{}\n", table.text());
+  }
+  print_targets(result.targets, flags.json);
+  return 0;
+}
+
+}  // namespace flockstep::cli
