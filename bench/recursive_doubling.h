@@ -20,6 +20,8 @@ class RecursiveDoubling {
   void all_reduce(std::span<float> values);
 
  private:
+  void exchange(int partner, std::span<const float> values);  // into received_
+
   runtime::Context& context_;
   std::vector<int> members_;
   std::size_t place_;  // one's own among them
