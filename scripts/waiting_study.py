@@ -32,11 +32,11 @@ NO_NETWORK = ["--bandwidth-gbps", "100000", "--latency-us", "0.1"]
 
 def rows_of(folder: Path) -> dict[str, dict[str, Any]]:
     (case,) = json.loads((folder / "compare.json").read_text())["cases"]
-    return {row["algorithm"]: {**row, "workers": case["workers"], "batch": case["batch"]} for row in case["rows"]}
+    return {row["algorithm"]: row for row in case["rows"]}
 
 
 def share_of_ideal(row: dict[str, Any]) -> float:
-    return row["samples_per_s"]["mean"] * COMPUTE_MS / 1000 / row["batch"]
+    return row["steps"] * COMPUTE_MS / 1000 / row["time_s"]["mean"]
 
 
 def fresh(row: dict[str, Any]) -> str:

@@ -86,7 +86,8 @@ class Eager final : public Algorithm {
 
   void finish_gradient(std::span<float> gradient, double) override {
     base::check(agent_.has_value(), "begin() before the first step");
-    meetings_.add(agent_->arrive(step_++, gradient), agent_->take_records());
+    const protocol::Outcome outcome = agent_->arrive(step_++, gradient);
+    meetings_.add(outcome, agent_->take_records());
   }
 
   // The draining round: everybody waits for everybody.

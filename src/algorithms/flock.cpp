@@ -3,9 +3,8 @@
 //   additive merge   rounds move a shared model x_i of every member, busy or not; a worker adds its update, taken on a
 //                    snapshot, whenever it is ready: nothing is diluted, and the mean of all x moves by the mean of all
 //                    updates
-//   rolling bound    worker i may begin iteration t once everybody has finished t - tau + 1: no barrier, the same bound
-//   on
-//                    staleness, and one slow step is forgiven over the next tau
+//   rolling bound    worker i may begin iteration t once everybody has finished t - tau + 1: no barrier, the same
+//                    staleness at most, and one slow step is forgiven over the next tau
 //   majority         a round starts when half of the workers are there: a little patience buys freshness
 #include "algorithms/flock.h"
 

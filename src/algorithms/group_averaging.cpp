@@ -44,7 +44,8 @@ class GroupAveraging final : public Algorithm {
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
-    meetings_.add(agent_->arrive(step, model), agent_->take_records());
+    const protocol::Outcome outcome = agent_->arrive(step, model);
+    meetings_.add(outcome, agent_->take_records());
   }
 
   bool replicas_are_equal() const override { return options_.sync == Sync::barrier && options_.period == 1; }
@@ -52,6 +53,7 @@ class GroupAveraging final : public Algorithm {
   // Nobody may begin a step, and so a round, before everybody has the new model in place.
   void consolidate(std::span<float> model) override {
     require_begun();
+    if (replicas_are_equal()) return;
     agent_->at_rest([&] { model_.proceed(model); });
     average_over_all(context_, layout_, model);
     agent_->at_rest([&] { model_.reset(model); });

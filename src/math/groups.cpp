@@ -40,9 +40,9 @@ std::vector<std::vector<int>> cycles_of(const std::vector<int>& permutation) {
 }  // namespace
 
 int default_group_size(int workers) {
-  int root = 2;
+  std::int64_t root = 2;  // squares of ints need not be ints
   while (root * root < workers) root *= 2;
-  return std::min(workers, root);
+  return std::min(workers, static_cast<int>(root));
 }
 
 GroupSchedule::GroupSchedule(int workers, int group_size)

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "algorithms/local_sgd.h"
 #include "algorithms/registry.h"
 #include "support/on_threads.h"
@@ -91,6 +93,11 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
           EXPECT_NEAR(mean, stated, 1e-9) << row.name << " with " << workers;
         trainee.algorithm->consolidate(trainee.model);
       });
+}
+
+TEST(Algorithms, defaultsSuitAnyNumberOfWorkersAndOneThatIsNotKnownYet) {
+  for (const auto& row : algorithms())
+    for (const int workers : {1, 2, 3, 1024, std::numeric_limits<int>::max()}) row.check({}, workers);
 }
 
 TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {

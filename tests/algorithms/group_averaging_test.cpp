@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "algorithms/quadratic.h"
 #include "math/groups.h"
@@ -141,6 +142,7 @@ TEST_P(AnySetting, unevenSteps_keepTheirPromises) {
       const auto& report = *learner.algorithm->meetings();
       EXPECT_EQ(report.fresh + report.stale + report.alone + report.synchronised, kSteps);
       EXPECT_LE(report.staleness.size(), static_cast<std::size_t>(kPeriod) + 1);
+      EXPECT_EQ(std::accumulate(report.staleness.begin(), report.staleness.end(), std::int64_t{0}), kSteps);
       learner.algorithm->consolidate(learner.model);
     });
     for (const Model& model : models) EXPECT_EQ(model, models[0]);
