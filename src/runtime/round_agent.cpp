@@ -1,6 +1,7 @@
 #include "runtime/round_agent.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
@@ -156,17 +157,19 @@ void RoundAgent::perform(const protocol::ExpectPart& action) {
   });
 }
 
-// In rank order, rounded once before the division: all members get these same bits.
+// In rank order, and rounded once before the division: all members get these same bits. Where 1/m is exact, multiplying
+// by it is dividing.
 void RoundAgent::perform(const protocol::Sum& action) {
   const Range own = part_of(action.chunk, flight_.own);
   std::vector<const float*> rows;
   for (std::size_t member = 0; member < flight_.members.size(); ++member)
     rows.push_back(member == flight_.own ? contribution(action.chunk, member).data()
                                          : spare(action.chunk, member, own.size).data());
-  const std::vector<float> ones(rows.size(), 1);
+  const bool is_exact = std::has_single_bit(rows.size());
+  const std::vector<float> factors(rows.size(), is_exact ? 1 / static_cast<float>(rows.size()) : 1);
   const std::span<float> average = data_.landing(own, spare(action.chunk, flight_.own, own.size));
-  kernels::weighted_sum(rows, ones, average);
-  kernels::divide(average, static_cast<float>(rows.size()));
+  kernels::weighted_sum(rows, factors, average);
+  if (!is_exact) kernels::divide(average, static_cast<float>(rows.size()));
   context_.engine().charge(static_cast<double>((rows.size() + 3) * own.size * sizeof(float)));
   data_.settle(own, average);
 }

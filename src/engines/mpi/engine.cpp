@@ -203,9 +203,8 @@ MpiEngine::Vigil& MpiEngine::vigil() {
 }
 
 const BackOff& MpiEngine::back_off() {
-  if (in_flight() > 0) return kTransferBackOff;
-  if (!is_worker()) return kIdleAgentBackOff;
-  return agents_ > 0 ? kBellBackOff : kTransferBackOff;
+  if (!is_worker()) return in_flight() > 0 ? kAgentTransferBackOff : kIdleAgentBackOff;
+  return in_flight() == 0 && agents_ > 0 ? kBellBackOff : kTransferBackOff;
 }
 
 bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
