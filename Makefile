@@ -26,9 +26,8 @@ build: setup ## configure and compile build/release
 demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
 	$(command) compare --task images --workers 8 --straggler 2x5ms --seeds 3 --out $$out \
-	  --algorithms mean,normalized_mean,adacons,direction_consensus,geometric_median,local_sgd \
-	  --normalized_mean.magnitude mean_norm --adacons.magnitude mean_norm \
-	  --direction_consensus.magnitude mean_norm --geometric_median.magnitude mean_norm
+	  --algorithms mean,adacons,direction_consensus,local_sgd,sgp,adpsgd,wagma,flock \
+	  --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
 
 test: test-cpp test-python ## run all tests: ctest, then pytest
 
@@ -48,9 +47,10 @@ bench: build ## measure the targets of docs/benchmarks.md on this machine
 	  for workers in 4 8; do $(mpirun) -n $$workers $(command) bench group; done; \
 	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; fi
 
-studies: build ## the comparisons and pictures of docs/adacons.md (half an hour on two cores; data=DIR: whole Fashion-MNIST)
+studies: build ## the comparisons and pictures of docs/adacons.md and docs/wagma.md (an hour on two cores; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear
 	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
+	@$(python) scripts/studies.py waiting $(if $(data),--data $(data))
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)

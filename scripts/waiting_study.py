@@ -1,12 +1,13 @@
 """What waiting costs and what not waiting costs: the study of docs/wagma.md, in virtual time with real gradients."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flockstep.report import style
-from study_tools import compare, save, table
+from study_tools import COMMAND, compare, save, table
 
 COMPUTE_MS, SIGMA = 100, 0.53
 # Workers and steps. Groups have their default size, 4 and 8.
@@ -25,6 +26,7 @@ SETTINGS = {
     "flock:period=16:activation=first": ("rolling", "additive", "first", "16"),
     "flock:period=16": ("rolling", "additive", "majority", "16"),
 }
+ROLLING = (("published", "rolling"), ("additive", "rolling"))
 FAMILY = ("mean", "wagma", "flock", "local_sgd", "dpsgd", "sgp", "adpsgd", "swarm", "eager_solo", "eager_majority")
 PACE = ["--engine", "sim", "--compute-ms", str(COMPUTE_MS), "--jitter", f"lognormal:{SIGMA}"]
 NO_NETWORK = ["--bandwidth-gbps", "100000", "--latency-us", "0.1"]
@@ -68,6 +70,8 @@ def settings_picture(results: dict[int, dict[str, dict[str, Any]]]) -> None:
     colours = {"-": 6, "published": 1, "additive": 0}
     for (workers, rows), axes in zip(results.items(), panels, strict=True):
         for variant, (sync, merge, activation, tau) in SETTINGS.items():
+            if (activation, tau) == ("majority", "16"):
+                continue  # lies on that of tau = 8
             row = rows[variant]
             place = share_of_ideal(row), row["quality"]["mean"]
             low, high = row["quality"]["min"], row["quality"]["max"]
@@ -89,7 +93,53 @@ def settings_picture(results: dict[int, dict[str, dict[str, Any]]]) -> None:
     save(figure, "waiting")
 
 
-ROLLING = (("published", "rolling"), ("additive", "rolling"))
+def spans_of(folder: Path) -> list[dict[str, Any]]:
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    steps = [event for event in events if event["ph"] == "X"]
+    last = max(event["ts"] + event["dur"] for event in steps if event["name"] == "update")
+    return [event for event in steps if event["ts"] < last]
+
+
+def timeline(out: Path, given: list[str]) -> None:
+    """What each worker does when, from the traces of three short runs."""
+    workers, steps, tau = 8, 14, 7
+    figure = style.new_figure(height=6.2, width=9.2)
+    panels = figure.subplots(3, 1, sharex=True)
+    for name, axes in zip(("mean", "wagma", "flock"), panels, strict=True):
+        folder = out / f"trace-{name}"
+        size = ["--workers", str(workers), "--steps", str(steps), "--evaluate-every", str(steps), "--seed", "3"]
+        options = [] if name == "mean" else [f"--{name}.period", str(tau)]
+        if not (folder / "trace.json").exists():
+            call = ["train", "--task", "images", *given, *PACE, *size, "--algorithm", name, *options, "--out", folder]
+            subprocess.run([COMMAND, *call], check=True, stdout=subprocess.DEVNULL)
+        for event in spans_of(folder):
+            begin, length, worker = event["ts"] / 1e6, event["dur"] / 1e6, event["pid"]
+            if event["name"] == "gradient":
+                axes.barh(worker, length, left=begin, height=0.62, color=style.colour(5), edgecolor="white", lw=0.6)
+            elif event["name"] == "synchronisation":
+                axes.plot(begin + length, worker, "|", color=style.colour(1), ms=11, mew=2)
+            elif event["name"] == "round, passive":
+                axes.plot(begin, worker, "o", color="white", mec=style.colour(1), ms=4)
+            elif event["name"] in ("round, fresh", "round, activated here"):
+                mark = "*" if event["name"] == "round, activated here" else "o"
+                axes.plot(begin, worker, mark, color=style.colour(0), ms=9 if mark == "*" else 4.5)
+        axes.set_title({"mean": "mean: everybody waits in every step"}.get(name, f"{name}, tau = {tau}"))
+        axes.set_ylabel("worker")
+        axes.set_yticks(range(workers))
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+    for mark, hue, fill, text in (
+        ("s", 5, True, "computes (white: waits)"),
+        ("*", 0, True, "starts the round"),
+        ("o", 0, True, "its model is in"),
+        ("o", 1, False, "an older model of it is in"),
+        ("|", 1, True, "synchronisation"),
+    ):
+        look = {"color": style.colour(hue) if fill else "white", "mec": style.colour(hue), "ls": "none"}
+        panels[1].plot([], [], marker=mark, label=text, **look)
+    panels[-1].set_xlabel("seconds")
+    style.legend(figure, panels[1])
+    save(figure, "timeline")
 
 
 def waiting(out: Path, data: str) -> None:
@@ -103,6 +153,7 @@ def waiting(out: Path, data: str) -> None:
         results[workers] = rows_of(compare(folder / f"images-{workers}", *common, "--algorithms", ",".join(SETTINGS)))
     settings_table(results)
     settings_picture(results)
+    timeline(folder, given)
 
     lines = []
     for task, extra, digits in (("images", given, 3), ("linear", [], 2)):
