@@ -57,10 +57,12 @@ def is_running(process):
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, victim):
+@pytest.mark.parametrize("algorithm", ["mean", "wagma", "flock"])
+def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, algorithm, victim):
     needs("mpi")
     out = tmp_path / "run"
     command = [COMMAND, "train", "--steps", "100000", "--linear.dimension", "100000", "--batch", "3", "--out", out]
+    command += ["--algorithm", algorithm]
     launcher = subprocess.Popen(
         [*MPIRUN, "-n", "3", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -36,6 +36,23 @@ WRONG = [
     (["bench", "adacons", "--wire", "int8"], "--adacons.wire takes float32 or bfloat16, not 'int8'"),
     (["compare", "--workers", "2,,3"], "--workers takes numbers such as 8 or 8,32, not '2,,3'"),
     (["train", "--faulty", "1:copies:1"], "changes nothing: a worker reads its own data anyway"),
+    (
+        ["train", "--algorithm", "wagma", "--wagma.group_size", "1"],
+        "--wagma.group_size takes a whole number from 2 to 4, not '1'",
+    ),
+    (
+        ["train", "--algorithm", "flock", "--workers", "8", "--flock.group_size", "9"],
+        "--flock.group_size takes a whole number from 2 to 8, not '9'",
+    ),
+    (["train", "--algorithm", "wagma", "--wagma.period", "0"], "--wagma.period takes a whole number at least 1"),
+    (
+        ["train", "--algorithm", "wagma", "--wagma.activation", "quorum", "--wagma.quorum", "5"],
+        "--wagma.quorum takes a whole number from 1 to 4, not '5'",
+    ),
+    (
+        ["compare", "--workers", "4,8", "--algorithms", "mean,wagma:group_size=5"],
+        "wagma:group_size=5 with 4 workers: --wagma.group_size takes a whole number from 2 to 4, not '5'",
+    ),
     (["train", "--resume"], "add --out DIR"),
     (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
     (["train", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
