@@ -35,7 +35,7 @@ def test_a_run_that_waits_for_nobody_resumes_and_counts_every_step(needs, tmp_pa
 
 @pytest.mark.parametrize("algorithm", GROUPS)
 def test_a_run_goes_on_with_another_number_of_workers(tmp_path, algorithm):
-    train = [*TRAIN, "--algorithm", algorithm, "--out", tmp_path / "run"]
+    train = [*TRAIN, "--batch", 60, "--algorithm", algorithm, "--out", tmp_path / "run"]
     run_json(*train, "--steps", 30)
     resumed = run_json(*train, "--workers", 5, "--steps", 60, "--resume")
     assert (resumed["workers"], resumed["steps"], resumed["replicas_equal"]) == (5, 60, True)
