@@ -96,7 +96,9 @@ class Synchronizer {
   Synchronizer& operator=(Synchronizer&&) noexcept;
 
   // Before the first step, and after restore() if there is one: the model that all workers start from. Algorithms that
-  // average without waiting need it: forgetting it throws Error{bad_input} at their first step. No harm elsewhere.
+  // average without waiting need it, on all workers together: forgetting it throws Error{bad_input} at their first
+  // step, and so does beginning while another Synchronizer that has begun with such an algorithm lives. No harm
+  // elsewhere.
   void begin(std::span<const float> model);
 
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
@@ -114,11 +116,13 @@ class Synchronizer {
   // one more local update, without any hook around it.
   bool drain(std::span<float> gradient);
   // Makes the models of all workers equal: call it at the end and, with an algorithm that averages without waiting,
-  // before save(). Steps may follow.
+  // before save(). Steps may follow. Algorithms that average without waiting throw Error{mismatch}, here and in
+  // drain(), if workers have not done the same number of steps.
   void consolidate(std::span<float> model);
 
   // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards. Restoring with
-  // another number of workers re-makes what it can and says so in one sentence; else it returns nothing.
+  // another number of workers re-makes what it can and says so in one sentence; else it returns nothing. Before
+  // begin().
   std::vector<std::byte> save() const;
   std::string restore(std::span<const std::byte> state);
 

@@ -11,7 +11,9 @@
 #include <array>
 #include <optional>
 
-#include "algorithms/meetings.h"
+#include "algorithms/average_over_all.h"
+#include "algorithms/plain_sgd.h"
+#include "algorithms/round_counter.h"
 #include "base/check.h"
 #include "kernels/merge.h"
 
@@ -97,6 +99,7 @@ class Eager final : public Algorithm {
     agent_->at_rest([&] { kernels::move_to(gradient, gradients_.to_send()); });
     average_over_all(context_, layout_, gradient);
     agent_->at_rest([&] { kernels::move_to(gradient, gradients_.to_apply()); });
+    context_.wait(context_.engine().barrier(), "barrier");  // steps may follow, and nobody's before all are here
     return true;
   }
 
@@ -122,7 +125,7 @@ class Eager final : public Algorithm {
   protocol::Options rounds_;
   std::int64_t step_ = 0;
   Gradients gradients_;
-  Meetings meetings_;
+  RoundCounter meetings_;
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
 };
 

@@ -2,7 +2,9 @@
 
 #include <limits>
 
-#include "algorithms/meetings.h"
+#include "algorithms/average_over_all.h"
+#include "algorithms/plain_sgd.h"
+#include "algorithms/round_counter.h"
 #include "base/check.h"
 #include "math/groups.h"
 #include "runtime/published_model.h"
@@ -70,7 +72,7 @@ class GroupAveraging final : public Algorithm {
   std::size_t parameters_, size_;
   runtime::Layout layout_;
   Model model_;
-  Meetings meetings_;
+  RoundCounter meetings_;
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
 };
 

@@ -17,7 +17,7 @@ class LocalSgd final : public Algorithm {
  public:
   explicit LocalSgd(const AlgorithmInputs& inputs)
       : options_(local_sgd_options(inputs.settings)),
-        one_pass_(inputs.context, inputs.layout, "received model shards") {}
+        one_pass_(inputs.context, inputs.layout, "received model shards", {.room = runtime::Room::window}) {}
 
   void after_update(std::int64_t step, std::span<float> model) override {
     if ((step + 1) % options_.period == 0) one_pass_.average(model);

@@ -6,8 +6,8 @@ namespace flockstep::algorithms {
 
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
-  begun_ = true;
   algorithm_->begin(updates_, model);
+  begun_ = true;
 }
 
 void Session::require_begun() const {
@@ -36,6 +36,9 @@ void Session::save(base::Archive& archive) const {
 }
 
 std::string Session::restore(const base::Archive& archive) {
+  if (begun_)
+    throw Error(ErrorCode::bad_input,
+                "restore was called after begin: restore first, then begin with the model that goes on");
   updates_ = archive.get_value<std::int64_t>("updates");
   earlier_ = MeetingReport::restored(archive);
   return algorithm_->restore(archive);

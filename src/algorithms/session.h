@@ -25,6 +25,7 @@ class Session {
   MeetingReport meetings() const;
 
   void save(base::Archive& archive) const;
+  // Before begin(); throws Error{bad_input} after it.
   std::string restore(const base::Archive& archive);
 
  private:

@@ -145,8 +145,9 @@ std::vector<std::byte> Synchronizer::save() const {
 
 std::string Synchronizer::restore(std::span<const std::byte> state) {
   const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
+  std::string remade = implementation_->session->restore(archive);
   implementation_->step = archive.get_value<std::int64_t>("step");
-  return implementation_->session->restore(archive);
+  return remade;
 }
 
 StepReport Synchronizer::report() const {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -25,6 +26,7 @@ std::align_val_t alignment_for(std::size_t bytes) {
 struct Memory::State {
   mutable std::mutex mutex;
   std::map<std::string, std::size_t> held;
+  std::size_t total = 0, most = 0;
   bool keep = false;
 };
 
@@ -40,10 +42,13 @@ std::shared_ptr<void> Memory::allocate_bytes(std::size_t bytes, const std::strin
   {
     const std::lock_guard lock(state_->mutex);
     state_->held[purpose] += bytes;
+    state_->total += bytes;
+    state_->most = std::max(state_->most, state_->total);
   }
   return {data, [state = state_, bytes, purpose](void* freed) {
             const std::lock_guard lock(state->mutex);
             if (state->keep) return;
+            state->total -= bytes;
             const auto entry = state->held.find(purpose);
             // Empty buffers leave nothing in the count, so theirs may be gone already.
             if (entry != state->held.end() && (entry->second -= bytes) == 0) state->held.erase(entry);
@@ -57,9 +62,13 @@ std::map<std::string, std::size_t> Memory::held() const {
 }
 
 std::size_t Memory::held_bytes() const {
-  std::size_t sum = 0;
-  for (const auto& [purpose, bytes] : held()) sum += bytes;
-  return sum;
+  const std::lock_guard lock(state_->mutex);
+  return state_->total;
+}
+
+std::size_t Memory::most_held_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->most;
 }
 
 void Memory::keep_for_ever() {

@@ -42,6 +42,8 @@ class Memory {
   // Bytes held now, by purpose and in all.
   std::map<std::string, std::size_t> held() const;
   std::size_t held_bytes() const;
+  // The most that was ever held.
+  std::size_t most_held_bytes() const;
 
   // After this no buffer is ever freed: a broken engine may have transfers in flight that nobody can cancel.
   void keep_for_ever();

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -14,15 +16,27 @@ namespace {
 // With nothing to wait for the agent looks up this often: finite, because not every clock can count to the last time.
 constexpr base::Duration kIdle = std::chrono::hours(1);
 
+// Before every control message: the number of the sender's instance.
+using Prefix = std::array<std::byte, sizeof(std::uint32_t)>;
+
 }  // namespace
 
 AgentHost::AgentHost(Context& context, const std::string& name, Service& service)
     : context_(context),
       name_(name),
       service_(service),
+      instance_(context),
       for_agent_(context.engine().make_signal()),
       for_worker_(context.engine().make_signal()),
-      agent_(context.engine().spawn(name, [this] { run(); })) {}
+      agent_(context.engine().spawn(name, [this] { run(); })) {
+  // Whoever sends from here on sends to agents that were made together with this one.
+  try {
+    context.wait(context.engine().barrier(), "barrier");
+  } catch (...) {
+    end();
+    throw;
+  }
+}
 
 AgentHost::~AgentHost() { end(); }
 
@@ -51,11 +65,30 @@ void AgentHost::answer() {
 }
 
 void AgentHost::send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done) {
-  add(context_.engine().send(peer, tag, data), true, peer, std::move(done));
+  add(context_.engine().send(peer, own_tag(tag), data), true, peer, std::move(done));
 }
 
 void AgentHost::receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done) {
-  add(context_.engine().receive(peer, tag, data), false, peer, std::move(done));
+  add(context_.engine().receive(peer, own_tag(tag), data), false, peer, std::move(done));
+}
+
+engines::Tag AgentHost::own_tag(engines::Tag tag) const {
+  base::check(tag >= 0 && tag < kTags, "a tag of an agent");
+  return static_cast<engines::Tag>(instance_.number() % 4) * kTags + tag;
+}
+
+void AgentHost::send_control(int peer, std::span<const std::byte> payload) {
+  const auto prefix = std::bit_cast<Prefix>(instance_.number());
+  std::vector<std::byte> message(prefix.begin(), prefix.end());
+  message.insert(message.end(), payload.begin(), payload.end());
+  context_.engine().send_control(peer, message);
+}
+
+bool AgentHost::is_for_us(const engines::Control& control) const {
+  Prefix prefix;
+  base::check(control.payload.size() >= prefix.size(), "a control message of an agent");
+  std::ranges::copy_n(control.payload.begin(), prefix.size(), prefix.begin());
+  return std::bit_cast<std::uint32_t>(prefix) == instance_.number();
 }
 
 void AgentHost::add(engines::Pending operation, bool is_send, int peer, std::function<void()> done) {
@@ -80,7 +113,8 @@ bool AgentHost::look() {
     if (stopping_.load(std::memory_order_acquire)) return true;
     has_request_ = true;
   }
-  while (auto control = context_.engine().take_control()) controls_.push_back(std::move(*control));
+  while (auto control = context_.engine().take_control())
+    if (is_for_us(*control)) controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
   return has_request_ || !controls_.empty() || any_done;
@@ -93,7 +127,7 @@ void AgentHost::react() {
     (*request_)();
   }
   for (; !controls_.empty(); controls_.pop_front())
-    service_.on_control(controls_.front().peer, controls_.front().payload);
+    service_.on_control(controls_.front().peer, std::span(controls_.front().payload).subspan(sizeof(Prefix)));
   end_transfers();
   if (now() >= wake_at_) {
     wake_at_ = base::Time::max();

@@ -1,6 +1,9 @@
 // A thread beside the worker that reacts to messages, transfers, times and to the worker's own requests, one thing at a
 // time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the
 // worker waits for the answer.
+//
+// Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
+// has left under way in control messages is dropped, and transfers have tags of their own.
 #pragma once
 
 #include <atomic>
@@ -25,7 +28,11 @@ class AgentHost {
     virtual void on_time() {}
   };
 
-  // Starts the agent; `service` must outlive it. `name` appears in sentences.
+  // A fourth of the engine's: agents that follow each other use different ones.
+  static constexpr engines::Tag kTags = engines::kMaximalTag / 4;
+
+  // Starts the agent, and returns once every worker has started its own. `service` must outlive it. `name` appears in
+  // sentences. Throws Error{bad_input} if the worker has an agent already.
   AgentHost(Context& context, const std::string& name, Service& service);
   // Ends it. Transfers that are not done are withdrawn where the engine can.
   ~AgentHost();
@@ -39,15 +46,28 @@ class AgentHost {
 
   // ---- the service's side ----
   void answer();
-  // `done` is called once the transfer is done. The bytes are the engine's until then.
+  // `done` is called once the transfer is done. The bytes are the engine's until then. Tags are below kTags.
   void send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done);
   void receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done);
-  void send_control(int peer, std::span<const std::byte> payload) { context_.engine().send_control(peer, payload); }
+  void send_control(int peer, std::span<const std::byte> payload);
   void wake_at(base::Time time) { wake_at_ = time; }  // replaces the time asked for before
   base::Time now() const { return context_.engine().now(); }
   std::size_t transfers() const { return transfers_.size(); }  // under way
 
  private:
+  // Which of the worker's agents this is, from the first, for as long as it lives.
+  class Instance {
+   public:
+    explicit Instance(Context& context) : context_(context), number_(context.begin_agent()) {}
+    ~Instance() { context_.end_agent(); }
+    Instance(const Instance&) = delete;
+    Instance& operator=(const Instance&) = delete;
+    std::uint32_t number() const { return number_; }
+
+   private:
+    Context& context_;
+    std::uint32_t number_;
+  };
   struct Transfer {
     engines::Pending operation;
     bool is_send;
@@ -60,6 +80,8 @@ class AgentHost {
   void run();
   bool look();
   void react();
+  bool is_for_us(const engines::Control& control) const;
+  engines::Tag own_tag(engines::Tag tag) const;
   void end_transfers();
   void require_in_time();
   base::Time next_time() const;
@@ -69,6 +91,7 @@ class AgentHost {
   Context& context_;
   const std::string name_;
   Service& service_;
+  const Instance instance_;
   std::unique_ptr<engines::Signal> for_agent_, for_worker_;
   const std::function<void()>* request_ = nullptr;  // handed over by for_agent_, back by for_worker_
   std::atomic<bool> stopping_ = false;

@@ -42,6 +42,16 @@ void Context::record(const base::Round& round) {
   trace_.record(round);
 }
 
+std::uint32_t Context::begin_agent() {
+  if (has_agent_)
+    throw Error(ErrorCode::bad_input,
+                "a worker can run one algorithm that averages without waiting at a time: end the one that has begun "
+                "before another begins",
+                std::string(engine_.name()));
+  has_agent_ = true;
+  return agents_++;
+}
+
 void Context::count(std::string_view name, base::Time issued, base::Time begin) {
   const base::Time end = engine_.now();
   waited_ += end - begin;

@@ -1,6 +1,7 @@
 // What everything above the engines holds of one worker: its engine, how long it may wait, and where the time went.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/log.h"
@@ -38,6 +39,11 @@ class Context {
   // agent has handed over what it knows.
   void record(const base::Round& round);
 
+  // A worker has one agent at a time: control messages and tags would not tell two apart. Returns the number of this
+  // one, the same on all workers, who make their agents in the same order; throws Error{bad_input} while another lives.
+  std::uint32_t begin_agent();
+  void end_agent() { has_agent_ = false; }
+
   // Time spent blocked in the engine since the start.
   base::Duration waited() const { return waited_; }
   // Time that operations and rounds were under way, from issue to the end of the wait for them, added up.
@@ -51,6 +57,8 @@ class Context {
   base::Trace trace_;
   base::Log log_;
   base::Duration waited_{0}, transferred_{0};
+  std::uint32_t agents_ = 0;  // begun so far
+  bool has_agent_ = false;
 };
 
 }  // namespace flockstep::runtime

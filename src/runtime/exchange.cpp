@@ -10,16 +10,23 @@ std::size_t bytes_per_number(Wire wire) { return wire == Wire::float32 ? sizeof(
 
 }  // namespace
 
-Exchange::Exchange(Context& context, Shards shards, Wire wire, const std::string& purpose)
+Exchange::Exchange(Context& context, Shards shards, Wire wire, const std::string& purpose, std::size_t places)
     : context_(context), shards_(std::move(shards)), wire_(wire), rank_(static_cast<std::size_t>(context.rank())) {
   std::size_t total = 0, size = 0;
   for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
-    places_.push_back(total);
-    total += own(bucket).size * (shards_.workers() - 1);
+    if (bucket < places) {
+      places_.push_back(total);
+      total += own(bucket).size * (shards_.workers() - 1);
+    }
     for (std::size_t worker = 0; worker < shards_.workers(); ++worker) size += shards_.of(bucket, worker).size;
   }
   received_ = context.engine().memory().allocate<std::byte>(total * bytes_per_number(wire), purpose);
   if (wire == Wire::bfloat16) sent_ = context.engine().memory().allocate<kernels::BFloat16>(size, purpose);
+}
+
+std::size_t Exchange::place_of(std::size_t bucket) const {
+  base::check(bucket < places_.size(), "a bucket with a place of its own");
+  return places_[bucket];
 }
 
 template <typename T>

@@ -1,7 +1,7 @@
 // The transfers of the one-pass path, in the format of the wire: shards to their owners, and results back to everybody.
 //
 // It moves; what is computed from what arrived is one_pass.h's business. Memory: the shards received, (P-1)/P of the
-// span; with bfloat16 on the wire half of that, and half a span more for what is sent.
+// buckets that have a place; with bfloat16 on the wire half of that, and half a span more for what is sent.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ enum class Wire { float32, bfloat16 };
 
 class Exchange {
  public:
-  // `purpose` names the buffers in memory counts.
-  Exchange(Context& context, Shards shards, Wire wire, const std::string& purpose);
+  // `purpose` names the buffers in memory counts. The first `places` buckets have places of their own.
+  Exchange(Context& context, Shards shards, Wire wire, const std::string& purpose, std::size_t places);
 
   const Shards& shards() const { return shards_; }
   Range own(std::size_t bucket) const { return shards_.of(bucket, rank_); }
@@ -30,7 +30,7 @@ class Exchange {
     base::Time issued;
     engines::Pending all_to_all;
   };
-  std::size_t place_of(std::size_t bucket) const { return places_[bucket]; }
+  std::size_t place_of(std::size_t bucket) const;
   // From here until the results are there nobody else may touch the bucket.
   Arrival send(std::size_t bucket, std::size_t place, std::span<float> whole);
   void wait(Arrival& arrival) { context_.wait(*arrival.all_to_all, "all_to_all", arrival.issued); }
@@ -69,7 +69,7 @@ class Exchange {
   Shards shards_;
   Wire wire_;
   std::size_t rank_;
-  std::vector<std::size_t> places_;  // per bucket, in numbers, into received_
+  std::vector<std::size_t> places_;  // of the buckets that have one, in numbers, into received_
   base::Buffer<std::byte> received_;
   base::Buffer<kernels::BFloat16> sent_;  // the whole span as the wire has it; later the results
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -58,7 +59,8 @@ OnePass::OnePass(Context& context, const Layout& layout, Shards shards, const st
     : context_(context),
       options_(options),
       sections_(layout, options.granularity),
-      exchange_(context, std::move(shards), options.wire, purpose) {
+      exchange_(context, std::move(shards), options.wire, purpose,
+                options.room == Room::all ? std::numeric_limits<std::size_t>::max() : kWindow) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket)
     segments_.push_back(sections_.cut(exchange_.own(bucket)));
 }

@@ -19,10 +19,17 @@
 
 namespace flockstep::runtime {
 
+// For how many buckets there is room where shards are received.
+enum class Room {
+  all,     // any may be started before any is finished
+  window,  // the few that travel at a time: enough for run() and average(), and for nothing else
+};
+
 struct OnePassOptions {
   Wire wire = Wire::float32;
   Granularity granularity = Granularity::model;
   math::Need need = math::Need::nothing;  // what is swept as shards arrive
+  Room room = Room::all;
 };
 
 // One list per section, one number per worker.

@@ -1,11 +1,14 @@
 #include "runtime/round_agent.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/merge.h"
+#include "runtime/gather.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -47,12 +50,14 @@ RoundAgent::RoundAgent(Context& context, protocol::Options options, std::size_t 
                static_cast<std::size_t>(options_.workers)),
           kStaging)),
       flight_{.record = {.round = options.first - 1}},
+      ended_(options.first),
       host_(context, "rounds", *this) {}
 
 // ---- the worker's side ----
 
 protocol::Outcome RoundAgent::arrive(protocol::Iteration iteration, std::span<float> values) {
   base::check(values.size() == size_, "the size that was announced");
+  ended_ = iteration + 1;
   host_.ask(
       [&] {
         values_ = values;
@@ -63,7 +68,20 @@ protocol::Outcome RoundAgent::arrive(protocol::Iteration iteration, std::span<fl
   return outcome_;
 }
 
+void RoundAgent::require_same_iterations() {
+  const auto mine = static_cast<double>(ended_);
+  const std::vector<double> all = gather_doubles(context_, {&mine, 1});
+  const auto other = std::ranges::find_if(all, [&](double theirs) { return theirs != all[0]; });
+  if (other == all.end()) return;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("worker {} has done {:.0f} steps where worker 0 has done {:.0f}: all workers must do as many "
+                          "before they come to rest",
+                          other - all.begin(), *other, all[0]),
+              std::string(context_.engine().name()));
+}
+
 void RoundAgent::at_rest(const std::function<void()>& action) {
+  require_same_iterations();
   host_.ask(
       [&] {
         base::check(member_.idle(), "no round under way");

@@ -14,7 +14,8 @@ namespace flockstep::runtime {
 // One round that was completed here.
 struct RoundRecord {
   protocol::Iteration round = 0, version = 0;  // the iteration of the model that was contributed
-  int activator = -1;                          // the worker who started it; -1 for a synchronisation
+  int activator =
+      -1;  // the worker who started it; -1 for a synchronisation, and where only word of a later round was heard
   bool is_synchronisation = false;
   base::Time begin{}, end{};
 };
@@ -35,8 +36,9 @@ class RoundAgent final : private AgentHost::Service {
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
   // Rounds completed up to the last arrive(), since the last call.
   std::vector<RoundRecord> take_records() { return std::exchange(handed_over_, {}); }
-  // Runs `action` on the agent's thread. The caller knows that no round can be under way: all workers have done the
-  // same number of iterations and none begins another.
+  // Runs `action` on the agent's thread, once all workers are here and so no round can be under way; none may begin
+  // another iteration before all are through. Throws Error{mismatch}, everywhere alike, if they have not done the same
+  // number of iterations.
   void at_rest(const std::function<void()>& action);
 
  private:
@@ -48,6 +50,7 @@ class RoundAgent final : private AgentHost::Service {
     int begun = 0;  // chunks
   };
 
+  void require_same_iterations();
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override { step(protocol::Tick{}); }
   void step(const protocol::Event& event);
@@ -79,8 +82,10 @@ class RoundAgent final : private AgentHost::Service {
   std::span<float> values_;  // the worker's, while it waits
   protocol::Outcome outcome_{};
   std::vector<RoundRecord> records_;
-  std::vector<RoundRecord> handed_over_;  // the worker's
-  AgentHost host_;                        // last: its thread uses the others
+  // The worker's.
+  std::vector<RoundRecord> handed_over_;
+  protocol::Iteration ended_;  // iterations
+  AgentHost host_;             // last: its thread uses the others
 };
 
 }  // namespace flockstep::runtime

@@ -91,7 +91,8 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
   gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
   if (!algorithm_->replicas_are_equal()) {
     averaged_ = engine.memory().allocate<float>(layout_.size(), "averaged model for evaluation");
-    averaging_ = std::make_unique<runtime::OnePass>(context_, layout_, "received shards for evaluation");
+    averaging_ = std::make_unique<runtime::OnePass>(context_, layout_, "received shards for evaluation",
+                                                    runtime::OnePassOptions{.room = runtime::Room::window});
   }
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;

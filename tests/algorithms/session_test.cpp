@@ -12,6 +12,7 @@ class Fake final : public Algorithm {
  public:
   Fake(bool needs_begin, MeetingReport meetings) : needs_begin_(needs_begin), meetings_(std::move(meetings)) {}
   void begin(std::int64_t step, std::span<const float> model) override {
+    if (refuses) throw Error(ErrorCode::bad_input, "not now");
     began_after = step;
     began_with = model[0];
   }
@@ -20,6 +21,7 @@ class Fake final : public Algorithm {
   bool replicas_are_equal() const override { return false; }
   const MeetingReport* meetings() const override { return &meetings_; }
 
+  bool refuses = false;
   std::int64_t began_after = -1;
   float began_with = 0;
   std::vector<std::int64_t> updated;
@@ -71,6 +73,31 @@ TEST(Session, aBeginningThatIsNotNeededMayBeLeftOutButNeverRepeated) {
   twice.session->begin(model);
   EXPECT_EQ(sentence_of([&] { twice.session->begin(model); }),
             "begin was called twice: make another Synchronizer to start again");
+}
+
+TEST(Session, aBeginningThatFailsIsNone) {
+  Case needs(true);
+  std::vector<float> model{3};
+  needs.fake->refuses = true;
+  EXPECT_EQ(sentence_of([&] { needs.session->begin(model); }), "not now");
+  EXPECT_NE(sentence_of([&] { needs.session->after_update(model); }), "nothing was thrown");
+  needs.fake->refuses = false;
+  needs.session->begin(model);
+  needs.session->after_update(model);
+}
+
+TEST(Session, aRestoreAfterTheBeginningIsRefusedAndChangesNothing) {
+  std::vector<float> model{3};
+  Case first(true), second(true);
+  first.session->begin(model);
+  first.session->after_update(model);
+  base::Archive archive;
+  first.session->save(archive);
+  second.session->begin(model);
+  EXPECT_EQ(sentence_of([&] { second.session->restore(archive); }),
+            "restore was called after begin: restore first, then begin with the model that goes on");
+  second.session->after_update(model);
+  EXPECT_EQ(second.fake->updated, std::vector<std::int64_t>{0});
 }
 
 TEST(Session, continuesTheCountsOfTheOneThatWasSaved) {

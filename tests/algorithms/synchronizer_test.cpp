@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,107 @@ TEST(Synchronizer, whatOnlyAlgorithmsThatDoNotWaitNeedDoesNoHarmToOthers) {
     EXPECT_EQ(meetings.fresh + meetings.stale + meetings.alone + meetings.synchronised, 0);
     EXPECT_TRUE(meetings.staleness.empty());
   });
+}
+
+const std::vector<std::string> kWaitAvoiding{"wagma", "flock", "eager_solo", "eager_majority"};
+
+// The error that ends a run, with `body` on two workers.
+std::string sentence_of(ErrorCode code, const std::function<void(Worker&)>& body) {
+  try {
+    launch({.engine = "threads", .workers = 2}, body);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void step(Synchronizer& synchronizer, std::vector<float>& model) {
+  std::vector<float> gradient(model.size(), 1.0f);
+  synchronizer.after_backward(gradient);
+  synchronizer.after_update(model);
+}
+
+TEST(Synchronizer, twoThatAverageWithoutWaitingCannotRunAtATime) {
+  for (const std::string& algorithm : kWaitAvoiding)
+    launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
+      std::vector<float> model(5);
+      Synchronizer mean(worker, "mean", 5);
+      auto first = std::make_unique<Synchronizer>(worker, algorithm, 5);
+      Synchronizer second(worker, algorithm, 5);
+      first->begin(model);
+      EXPECT_THROW(second.begin(model), Error);
+      EXPECT_THROW(step(second, model), Error) << "it has not begun";
+      step(*first, model);
+      step(mean, model);
+      first.reset();
+      second.begin(model);
+      step(second, model);
+      EXPECT_THROW(second.begin(model), Error);
+      step(second, model);
+      second.consolidate(model);
+    });
+}
+
+// Late messages of the first would tell the second that rounds run to which nobody has come.
+TEST(Synchronizer, oneThatFollowsAnotherKnowsNothingOfItsRounds) {
+  for (const std::string& algorithm : kWaitAvoiding)
+    launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
+      for (int session = 0; session < 20; ++session) {
+        std::vector<float> model(5, static_cast<float>(worker.rank()));
+        Synchronizer synchronizer(worker, algorithm, 5);
+        synchronizer.begin(std::vector<float>(5));
+        for (int i = 0; i < 3; ++i) step(synchronizer, model);
+        if (session % 2) synchronizer.consolidate(model);
+        Synchronizer(worker, "mean", 5).after_backward(model);  // all have done their steps
+        const Meetings meetings = synchronizer.meetings();
+        EXPECT_EQ(meetings.fresh + meetings.stale + meetings.alone + meetings.synchronised, 3);
+      }
+    });
+}
+
+TEST(Synchronizer, unequalNumbersOfStepsAreFoundWhereWorkersComeToRest) {
+  for (const std::string algorithm : {"wagma", "flock", "eager_solo"}) {
+    const std::string sentence = sentence_of(ErrorCode::mismatch, [&](Worker& worker) {
+      std::vector<float> model(5), gradient(5);
+      Synchronizer synchronizer(worker, algorithm, 5);
+      synchronizer.begin(model);
+      for (int i = 0; i < 3 - worker.rank(); ++i) step(synchronizer, model);
+      synchronizer.drain(gradient);
+      synchronizer.consolidate(model);
+    });
+    EXPECT_EQ(sentence,
+              "worker 1 has done 2 steps where worker 0 has done 3: all workers must do as many before they come to "
+              "rest")
+        << algorithm;
+  }
+}
+
+TEST(Synchronizer, aRestoreAfterTheBeginningIsRefused) {
+  for (const std::string& algorithm : kWaitAvoiding)
+    launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
+      std::vector<float> model(5);
+      Synchronizer synchronizer(worker, algorithm, 5);
+      const auto state = synchronizer.save();
+      synchronizer.begin(model);
+      EXPECT_THROW(synchronizer.restore(state), Error);
+      step(synchronizer, model);
+      synchronizer.consolidate(model);
+    });
+}
+
+TEST(Synchronizer, stepsMayFollowADrainAndAConsolidation) {
+  for (const std::string& algorithm : kWaitAvoiding)
+    launch({.engine = "threads", .workers = 4}, [&](Worker& worker) {
+      std::vector<float> model(5), gradient(5);
+      Synchronizer synchronizer(worker, algorithm, 5);
+      synchronizer.begin(model);
+      for (int lap = 0; lap < 50; ++lap) {
+        step(synchronizer, model);
+        synchronizer.drain(gradient);
+        synchronizer.consolidate(model);
+      }
+    });
 }
 
 TEST(Synchronizer, aGradientCanBeAnnouncedPieceByPiece) {

@@ -38,6 +38,16 @@ struct Station {
 
 std::byte number(int value) { return static_cast<std::byte>(value); }
 
+std::string sentence_of(const std::function<void()>& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
 TEST(AgentHost, requestsAreRunOneAtATimeAndAnswered) {
   on_every_worker([](Engine& engine) {
     Station station(engine);
@@ -177,8 +187,8 @@ TEST(AgentHost, asksAreCountedAndTracedAsWaits) {
     host.ask([&] { host.wake_at(host.now() + Duration(0.02)); }, "a while");
     EXPECT_GE(context.waited(), Duration(0.0199));
     ASSERT_FALSE(context.trace().spans().empty());
-    EXPECT_EQ(context.trace().spans()[0].track, base::Track::wait);
-    EXPECT_EQ(context.trace().names()[context.trace().spans()[0].name], "a while");
+    EXPECT_EQ(context.trace().spans().back().track, base::Track::wait);
+    EXPECT_EQ(context.trace().names()[context.trace().spans().back().name], "a while");
   });
 }
 
@@ -221,17 +231,79 @@ TEST(AgentHost, agentsServeWhileTheirWorkersRunCollectives) {
   });
 }
 
-// ---- these break the engine, or may ----
-
-std::string sentence_of(const std::function<void()>& action, ErrorCode code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
+TEST(AgentHost, aWorkerHasOneAgentAtATime) {
+  on_every_worker([](Engine& engine) {
+    Context context(engine, Duration(20));
+    Loose service;
+    {
+      AgentHost first(context, "first", service);
+      EXPECT_EQ(sentence_of([&] { AgentHost second(context, "second", service); }, ErrorCode::bad_input),
+                "a worker can run one algorithm that averages without waiting at a time: end the one that has begun "
+                "before another begins");
+      first.ask([&] { first.answer(); }, "an answer of the first");
+    }
+    AgentHost third(context, "third", service);
+    third.ask([&] { third.answer(); }, "an answer of the third");
+  });
 }
+
+TEST(AgentHost, returnsFromItsConstructionOnceEverybodyHasAnAgent) {
+  on_every_worker([](Engine& engine) {
+    Context context(engine, Duration(20));
+    Loose service;
+    context.wait(engine.barrier(), "barrier");
+    const base::Time begin = engine.now();
+    if (engine.rank() == 0) engine.sleep(Duration(0.1));
+    AgentHost host(context, "test", service);
+    EXPECT_GE(engine.now() - begin, Duration(0.05));
+  });
+}
+
+// Worker 0 is the last to end its first agent, so that the others' second ones get messages of the first.
+TEST(AgentHost, messagesOfAFormerAgentAreNotHeard) {
+  on_every_worker([](Engine& engine) {
+    Context context(engine, Duration(20));
+    Loose silent;
+    {
+      AgentHost former(context, "former", silent);
+      if (engine.rank() == 0) engine.sleep(Duration(0.05));
+      former.ask(
+          [&] {
+            for (int peer = 0; peer < engine.size(); ++peer) {
+              const std::byte payload = number(1);
+              former.send_control(peer, {&payload, 1});
+            }
+            former.answer();
+          },
+          "sending");
+    }
+    Loose service;
+    AgentHost* agent = nullptr;
+    int heard = 0;
+    bool asked = false;
+    service.control = [&](int, auto payload) {
+      ASSERT_EQ(payload.size(), 1u);
+      EXPECT_EQ(payload[0], number(2));
+      if (++heard == engine.size() && asked) agent->answer();
+    };
+    AgentHost host(context, "test", service);
+    host.ask(
+        [&] {
+          agent = &host;
+          asked = heard < engine.size();
+          for (int peer = 0; peer < engine.size(); ++peer) {
+            const std::byte payload = number(2);
+            host.send_control(peer, {&payload, 1});
+          }
+          if (!asked) host.answer();
+        },
+        "hearing from all");
+    context.wait(engine.barrier(), "barrier");
+    EXPECT_EQ(heard, engine.size());
+  });
+}
+
+// ---- these break the engine, or may ----
 
 // The first error of a run in which `body` ends with one on every worker.
 void on_every_worker_until_broken(const engines::WorkerMain& body) {

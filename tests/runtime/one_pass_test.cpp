@@ -55,6 +55,22 @@ TEST_P(OnePassAtAnySize, givesTheWeightedSumOfADoublePrecisionOracleAndTheSameBi
   for (const auto hash : hashes) EXPECT_EQ(hash, hashes[0]);
 }
 
+TEST_P(OnePassAtAnySize, roomForTheWindowAloneGivesTheSameBitsInLessMemory) {
+  const auto [workers, size] = GetParam();
+  test::on_threads(workers, [&](Context& context) {
+    const Layout layout(size, 40);
+    auto expected = input_of(context.rank(), size), values = expected;
+    OnePass(context, layout, "all").average(expected);
+    OnePass small(context, layout, "window", {.room = Room::window});
+    const auto held = context.engine().memory().held();
+    if (const auto window = held.find("window"); window != held.end()) {
+      EXPECT_LE(window->second, 2 * 40 * sizeof(float));
+    }
+    small.average(values);
+    EXPECT_EQ(values, expected);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(, OnePassAtAnySize,
                          testing::Combine(testing::Values(1, 2, 3, 5, 8), testing::Values(0, 1, 2, 7, 40, 41, 333)));
 

@@ -1,6 +1,4 @@
-#include "algorithms/meetings.h"
-
-#include "runtime/one_pass.h"
+#include "algorithms/round_counter.h"
 
 namespace flockstep::algorithms {
 
@@ -16,7 +14,7 @@ base::RoundRole role_of(const runtime::RoundRecord& round, int rank) {
 
 }  // namespace
 
-void Meetings::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rounds) {
+void RoundCounter::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rounds) {
   switch (outcome) {
     case Outcome::synchronised: ++report_.synchronised; break;
     case Outcome::fresh: ++report_.fresh; break;
@@ -31,10 +29,6 @@ void Meetings::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rou
     report_.round_s += (round.end - round.begin).count();
     context_.record({role_of(round, context_.rank()), round.begin, round.end, round.round, round.activator});
   }
-}
-
-void average_over_all(runtime::Context& context, const runtime::Layout& layout, std::span<float> values) {
-  runtime::OnePass(context, layout, "received shards").average(values);
 }
 
 }  // namespace flockstep::algorithms

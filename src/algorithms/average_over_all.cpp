@@ -1,0 +1,11 @@
+#include "algorithms/average_over_all.h"
+
+#include "runtime/one_pass.h"
+
+namespace flockstep::algorithms {
+
+void average_over_all(runtime::Context& context, const runtime::Layout& layout, std::span<float> values) {
+  runtime::OnePass(context, layout, "received shards", {.room = runtime::Room::window}).average(values);
+}
+
+}  // namespace flockstep::algorithms

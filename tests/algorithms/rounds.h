@@ -1,0 +1,53 @@
+// Learners on whichever engine the command line names, for algorithms whose rounds run beside the workers.
+#pragma once
+
+#include "algorithms/quadratic.h"
+#include "engines/conformance.h"
+#include "runtime/gather.h"
+
+namespace flockstep::test {
+
+using engines::conformance::subject;
+
+// Runs `body` on every worker after begin(). All agents live until all bodies are done.
+inline void on_every_learner(const Scene& scene, const std::function<void(Learner&)>& body) {
+  engines::conformance::on_every_worker([&](engines::Engine& engine) {
+    runtime::Context context(engine, base::Duration(20));
+    Learner learner(context, scene);
+    learner.begin();
+    body(learner);
+    context.wait(engine.barrier(), "barrier");
+  });
+}
+
+// Everybody's, in rank order, on every worker.
+inline std::vector<Model> models_of_all(Learner& learner) {
+  const std::vector<double> all =
+      runtime::gather_doubles(learner.context, std::vector<double>(learner.model.begin(), learner.model.end()));
+  std::vector<Model> models;
+  for (auto begin = all.begin(); begin != all.end(); begin += static_cast<std::ptrdiff_t>(learner.model.size()))
+    models.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(learner.model.size()));
+  return models;
+}
+
+// Steps of very uneven length, so that rounds find workers busy.
+inline void dawdle(Learner& learner, int step) {
+  base::Random random(7, base::Purpose::test, static_cast<std::uint32_t>(learner.context.rank()),
+                      static_cast<std::uint32_t>(step));
+  if (random.below(4) == 0) learner.context.engine().sleep(base::Duration(1e-4 * random.below(30)));
+}
+
+// What worker `rank` adds in a step, in all tests that can tell the outcome.
+inline Model update_of(int rank, int step, std::size_t size) { return target_of(rank + 64 * step, size); }
+
+inline std::vector<double> mean_of_updates(int workers, int steps, std::size_t size) {
+  std::vector<double> mean(size);
+  for (int step = 0; step < steps; ++step)
+    for (int rank = 0; rank < workers; ++rank) {
+      const Model update = update_of(rank, step, size);
+      for (std::size_t k = 0; k < size; ++k) mean[k] += static_cast<double>(update[k]) / workers;
+    }
+  return mean;
+}
+
+}  // namespace flockstep::test
