@@ -14,6 +14,7 @@
 #include <array>
 #include <optional>
 
+#include "algorithms/alone.h"
 #include "algorithms/meetings.h"
 #include "base/check.h"
 #include "kernels/kernels.h"
@@ -98,7 +99,11 @@ class Gradients final : public runtime::RoundData {
 class Eager final : public Algorithm {
  public:
   Eager(const AlgorithmInputs& inputs, protocol::Activation activation)
-      : context_(inputs.context), layout_(inputs.layout), gradients_(context_, layout_.size()), meetings_(context_) {
+      : context_(inputs.context),
+        layout_(inputs.layout),
+        models_(inputs.models()),
+        gradients_(context_, layout_.size()),
+        meetings_(context_) {
     rounds_.workers = rounds_.group_size = context_.size();
     rounds_.sync = protocol::Sync::none;
     rounds_.activation = activation;
@@ -138,7 +143,7 @@ class Eager final : public Algorithm {
   // that is kept as it is, and nobody goes on before everybody has it.
   void consolidate(std::span<float> model) override {
     base::check(agent_ != nullptr, "begin() before the end");
-    average_over_all(context_, layout_, model);
+    average_over_all(context_, models_, model);
     agent_->at_rest([&] { kept_.emplace(context_.engine().memory(), gradients_); });
     context_.wait(context_.engine().barrier(), "barrier");
   }
@@ -178,6 +183,7 @@ class Eager final : public Algorithm {
 
   runtime::Context& context_;
   const runtime::Layout& layout_;
+  const runtime::Layout models_;
   protocol::Options rounds_;
   std::int64_t step_ = 0;
   Gradients gradients_;
@@ -199,10 +205,7 @@ AlgorithmRow row(std::string_view description) {
       .bytes_per_step = [](int workers, double parameters,
                            const base::Settings&) { return 8 * parameters * (workers - 1) / workers; },
       .options = kOptions,
-      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
-        if (inputs.context.size() == 1) return std::make_unique<PlainSgd>();
-        return std::make_unique<Eager>(inputs, activation);
-      },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, Checkpoint::apart, activation); },
       .check = [](const base::Settings& settings, int) { base::SettingsReader(kName<activation>, kOptions, settings); },
   };
 }

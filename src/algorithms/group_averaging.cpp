@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "algorithms/alone.h"
 #include "algorithms/meetings.h"
 #include "base/check.h"
 #include "math/groups.h"
@@ -32,7 +33,7 @@ class GroupAveraging final : public Algorithm {
         options_(options),
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
-        layout_(size_, inputs.layout.bucket_floats()),
+        layout_(inputs.models()),
         model_(context_, size_),
         meetings_(context_) {}
 
@@ -111,10 +112,9 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
 
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
   options.protocol.seed = inputs.seed;
-  if (inputs.context.size() == 1) return std::make_unique<PlainSgd>();
   if (options.merge == MergeRule::published)
-    return std::make_unique<GroupAveraging<runtime::PublishedModel>>(inputs, options.protocol);
-  return std::make_unique<GroupAveraging<runtime::SharedModel>>(inputs, options.protocol);
+    return make_averager<GroupAveraging<runtime::PublishedModel>>(inputs, Checkpoint::together, options.protocol);
+  return make_averager<GroupAveraging<runtime::SharedModel>>(inputs, Checkpoint::together, options.protocol);
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {
