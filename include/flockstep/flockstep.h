@@ -63,7 +63,8 @@ struct StepReport {
   std::vector<double> norms;
   std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
   std::string event;              // the guard that fired: "non_finite", "all_zero", "unsafe"; else "none"
-  std::map<std::string, std::int64_t> guards;  // how many steps each of them fired in so far
+  std::map<std::string, std::int64_t>
+      guards;  // how many steps, or rounds of an eager sum, each of them fired in so far
 };
 
 // How this worker's models have met those of others, where models are averaged without waiting for everybody; all zero
@@ -77,6 +78,13 @@ struct Meetings {
   double round_s = 0;                   // rounds under way, from the contribution to the result, added up
 };
 
+struct SynchronizerSettings {
+  // Running statistics and the like, which have no gradient: so many numbers at the end of every model's span, which is
+  // so much longer than a gradient's. Algorithms that average models average them, too; gradient rules leave them.
+  std::size_t buffers = 0;
+  std::uint64_t seed = 1;  // of whatever an algorithm draws
+};
+
 // An algorithm's two hooks around a local optimizer. Collective: all workers make the same calls in the same order.
 //
 // Spans are used in place. Declare what you pass before the Synchronizer, so that it outlives it: an exception may
@@ -85,12 +93,12 @@ struct Meetings {
 class Synchronizer {
  public:
   // `algorithm` and its `options` as in `flockstep algorithms`, such as "adacons" with {{"beta", "0.9"}}. Throws
-  // Error{mismatch} naming the ranks if workers disagree on either or on the number of parameters.
+  // Error{mismatch} naming the ranks if workers disagree on any of these or on the number of parameters.
   Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
-               const std::map<std::string, std::string>& options = {});
+               const std::map<std::string, std::string>& options = {}, const SynchronizerSettings& settings = {});
   // The same with the sizes of the tensors that lie one behind the other in the span, for granularity = tensor.
   Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
-               const std::map<std::string, std::string>& options = {});
+               const std::map<std::string, std::string>& options = {}, const SynchronizerSettings& settings = {});
   ~Synchronizer();
   Synchronizer(Synchronizer&&) noexcept;
   Synchronizer& operator=(Synchronizer&&) noexcept;

@@ -15,7 +15,7 @@ PickPartners one_of_the_passive(const AlgorithmInputs& inputs) {
   const int rank = inputs.context.rank(), passive = inputs.context.size() / 2;
   return [rank, passive, seed = inputs.seed](std::int64_t step) -> std::vector<int> {
     const bool is_active = rank % 2 == 0;
-    if (!is_active || passive == 0) return {};
+    if (!is_active) return {};
     base::Random random(seed, base::Purpose::partner, static_cast<std::uint32_t>(rank),
                         static_cast<std::uint32_t>(step));
     return {1 + 2 * static_cast<int>(random.below(static_cast<std::uint32_t>(passive)))};

@@ -70,8 +70,11 @@ struct AlgorithmInputs {
   const base::Settings& settings;
   std::uint64_t seed = 1;  // of whatever is drawn, the same on every worker
   // Running statistics and the like, which have no gradient: so many numbers at the end of the spans of models, which
-  // are so much longer than those of gradients.
+  // are so much longer than those of gradients. Whoever averages models averages them, too; gradient rules leave them.
   std::size_t buffers = 0;
+
+  // How the spans of models are divided; the layout of gradients is shorter.
+  runtime::Layout models() const { return {layout.size() + buffers, layout.bucket_floats()}; }
 };
 
 }  // namespace flockstep::algorithms

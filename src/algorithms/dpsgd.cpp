@@ -4,8 +4,9 @@
 // sets a worker apart shrinks by (1 + 2 cos(2 pi/P))/3 a step or faster.
 #include "algorithms/dpsgd.h"
 
+#include "algorithms/alone.h"
+#include "algorithms/average_over_all.h"
 #include "runtime/neighbours.h"
-#include "runtime/one_pass.h"
 
 namespace flockstep::algorithms {
 namespace {
@@ -19,22 +20,23 @@ std::vector<int> ring_neighbours(int rank, int workers) {
 class Dpsgd final : public Algorithm {
  public:
   explicit Dpsgd(const AlgorithmInputs& inputs)
-      : ring_(ring_neighbours(inputs.context.rank(), inputs.context.size())),
-        neighbours_(inputs.context, inputs.layout, ring_.size(), "received models of neighbours"),
-        one_pass_(inputs.context, inputs.layout, "received model shards") {}
+      : context_(inputs.context),
+        models_(inputs.models()),
+        ring_(ring_neighbours(context_.rank(), context_.size())),
+        neighbours_(context_, models_, ring_.size(), "received models of neighbours") {}
 
   void after_update(std::int64_t /*step*/, std::span<float> model) override {
-    if (ring_.empty()) return;
     neighbours_.mix(model, ring_, ring_, 1.0f / static_cast<float>(ring_.size() + 1));
   }
   bool replicas_are_equal() const override { return false; }
   bool resumes_apart() const override { return true; }
-  void consolidate(std::span<float> model) override { one_pass_.average(model); }
+  void consolidate(std::span<float> model) override { average_over_all(context_, models_, model); }
 
  private:
+  runtime::Context& context_;
+  const runtime::Layout models_;
   std::vector<int> ring_;
   runtime::Neighbours neighbours_;
-  runtime::OnePass one_pass_;
 };
 
 }  // namespace
@@ -50,9 +52,7 @@ AlgorithmRow dpsgd_row() {
             return 4 * parameters * static_cast<double>(ring_neighbours(0, workers).size());
           },
       .options = {},
-      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
-        return std::make_unique<Dpsgd>(inputs);
-      },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Dpsgd>(inputs, Checkpoint::apart); },
       .check = [](const base::Settings& settings, int) { base::SettingsReader("dpsgd", {}, settings); },
   };
 }

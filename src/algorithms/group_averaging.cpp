@@ -1,9 +1,11 @@
 #include "algorithms/group_averaging.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 
+#include "algorithms/alone.h"
 #include "algorithms/average_over_all.h"
-#include "algorithms/plain_sgd.h"
 #include "algorithms/round_counter.h"
 #include "base/check.h"
 #include "math/groups.h"
@@ -32,7 +34,7 @@ class GroupAveraging final : public Algorithm {
         options_(options),
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
-        layout_(size_, inputs.layout.bucket_floats()),
+        layout_(inputs.models()),
         model_(context_, size_),
         meetings_(context_) {}
 
@@ -78,31 +80,42 @@ class GroupAveraging final : public Algorithm {
 
 }  // namespace
 
+// What is said is checked even where one worker has no use for it, but for ranges that its number would make empty.
 GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
                                               const base::Settings& settings, int workers) {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   const base::SettingsReader reader(name, specs, settings);
-  const auto is_auto = [&](std::string_view option) { return reader.text(option) == "auto"; };
+  const auto is_given = [&](std::string_view option) { return reader.text(option) != "auto"; };
+  const std::int64_t most = workers > 1 ? workers : kAny;
   GroupAveragingOptions options;
   protocol::Options& rounds = options.protocol;
   rounds.workers = workers;
   options.merge = reader.choice("merge", kMerges);
   rounds.sync = reader.choice("sync", kSyncs);
   rounds.activation = reader.choice("activation", kActivations);
-  rounds.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max());
-  if (!is_auto("deadline")) rounds.deadline = reader.duration("deadline");
-  rounds.group_size = math::default_group_size(workers);
-  if (workers > 1 && !is_auto("group_size"))
-    rounds.group_size = static_cast<int>(reader.integer("group_size", 2, workers));
-  rounds.quorum = is_auto("quorum") ? std::max(1, workers - 1) : static_cast<int>(reader.integer("quorum", 1, workers));
+  rounds.period = reader.integer("period", 1, kAny);
+  const std::int64_t group_size = is_given("group_size") ? reader.integer("group_size", 2, most) : 0,
+                     quorum = is_given("quorum") ? reader.integer("quorum", 1, most) : 0;
+  if (is_given("deadline")) {
+    rounds.deadline = reader.duration("deadline");
+    if (rounds.deadline <= base::Duration(0))
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("--{}.deadline takes a time above 0, not '{}'", name, reader.text("deadline")));
+  }
+  for (const auto& [option, activation] : {std::pair{"quorum", Activation::quorum}, {"deadline", Activation::deadline}})
+    if (is_given(option) && rounds.activation != activation)
+      throw Error(ErrorCode::bad_input, fmt::format("--{0}.{1} needs --{0}.activation {1}, not '{2}'", name, option,
+                                                    reader.text("activation")));
+  rounds.group_size = workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(workers);
+  rounds.quorum = workers > 1 && quorum > 0 ? static_cast<int>(quorum) : std::max(1, workers - 1);
   return options;
 }
 
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
   options.protocol.seed = inputs.seed;
-  if (inputs.context.size() == 1) return std::make_unique<PlainSgd>();
   if (options.merge == MergeRule::published)
-    return std::make_unique<GroupAveraging<runtime::PublishedModel>>(inputs, options.protocol);
-  return std::make_unique<GroupAveraging<runtime::SharedModel>>(inputs, options.protocol);
+    return make_averager<GroupAveraging<runtime::PublishedModel>>(inputs, Checkpoint::together, options.protocol);
+  return make_averager<GroupAveraging<runtime::SharedModel>>(inputs, Checkpoint::together, options.protocol);
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "algorithms/alone.h"
 #include "runtime/one_pass.h"
 
 namespace flockstep::algorithms {
@@ -15,9 +16,9 @@ constexpr std::array<base::OptionSpec, 1> kOptions{{
 
 class LocalSgd final : public Algorithm {
  public:
-  explicit LocalSgd(const AlgorithmInputs& inputs)
-      : options_(local_sgd_options(inputs.settings)),
-        one_pass_(inputs.context, inputs.layout, "received model shards", {.room = runtime::Room::window}) {}
+  LocalSgd(const AlgorithmInputs& inputs, const LocalSgdOptions& options)
+      : options_(options),
+        one_pass_(inputs.context, inputs.models(), "received model shards", {.room = runtime::Room::window}) {}
 
   void after_update(std::int64_t step, std::span<float> model) override {
     if ((step + 1) % options_.period == 0) one_pass_.average(model);
@@ -52,9 +53,12 @@ AlgorithmRow local_sgd_row() {
             return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
           },
       .options = kOptions,
-      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
-        return std::make_unique<LocalSgd>(inputs);
-      },
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            const LocalSgdOptions options = local_sgd_options(inputs.settings);
+            return make_averager<LocalSgd>(inputs, options.period == 1 ? Checkpoint::together : Checkpoint::apart,
+                                           options);
+          },
       .check = [](const base::Settings& settings, int) { local_sgd_options(settings); },
   };
 }

@@ -1,6 +1,5 @@
 // Averaging in pairs as an algorithm, whoever picks the partners: the worker trains on snapshots of a model that an
-// agent beside it owns and averages with one other worker at a time (runtime/pair_agent.h). With one worker it is plain
-// SGD.
+// agent beside it owns and averages with one other worker at a time (runtime/pair_agent.h).
 #pragma once
 
 #include "algorithms/registry.h"

@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 
+#include "algorithms/alone.h"
+#include "algorithms/average_over_all.h"
 #include "algorithms/local_sgd.h"
 #include "algorithms/rules.h"
 
@@ -18,8 +20,8 @@ constexpr std::array<base::OptionSpec, 2> kOptions{{
 
 class PostLocalSgd final : public Algorithm {
  public:
-  explicit PostLocalSgd(const AlgorithmInputs& inputs)
-      : context_(inputs.context), layout_(inputs.layout), options_(post_local_sgd_options(inputs.settings)) {
+  PostLocalSgd(const AlgorithmInputs& inputs, const PostLocalSgdOptions& options)
+      : context_(inputs.context), layout_(inputs.layout), buffers_(inputs.buffers), options_(options) {
     enter_phase();
   }
 
@@ -37,7 +39,12 @@ class PostLocalSgd final : public Algorithm {
 
   bool replicas_are_equal() const override { return options_.period == 1; }
   bool resumes_apart() const override { return !replicas_are_equal(); }
-  void consolidate(std::span<float> model) override { phase_->consolidate(model); }
+  // Gradients keep models equal, but not what has no gradient.
+  void consolidate(std::span<float> model) override {
+    phase_->consolidate(model);
+    if (!is_local() && buffers_ > 0)
+      average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_));
+  }
   const GradientReport* report() const override { return phase_->report(); }
   GuardCounts guards() const override { return phase_->guards(); }
 
@@ -57,11 +64,13 @@ class PostLocalSgd final : public Algorithm {
     phase_.reset();
     const base::Settings settings =
         is_local() ? base::Settings{{"period", std::to_string(options_.period)}} : base::Settings{};
-    phase_ = (is_local() ? local_sgd_row() : mean_row()).make({context_, layout_, settings});
+    phase_ = (is_local() ? local_sgd_row() : mean_row())
+                 .make({.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_});
   }
 
   runtime::Context& context_;
   const runtime::Layout& layout_;
+  std::size_t buffers_;
   PostLocalSgdOptions options_;
   std::int64_t steps_ = 0;  // local updates so far
   std::unique_ptr<Algorithm> phase_;
@@ -87,9 +96,12 @@ AlgorithmRow post_local_sgd_row() {
                    static_cast<double>(post_local_sgd_options(settings).period);
           },
       .options = kOptions,
-      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
-        return std::make_unique<PostLocalSgd>(inputs);
-      },
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            const PostLocalSgdOptions options = post_local_sgd_options(inputs.settings);
+            return make_averager<PostLocalSgd>(inputs, options.period == 1 ? Checkpoint::together : Checkpoint::apart,
+                                               options);
+          },
       .check = [](const base::Settings& settings, int) { post_local_sgd_options(settings); },
   };
 }

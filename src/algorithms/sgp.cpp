@@ -11,10 +11,11 @@
 #include <array>
 #include <limits>
 
+#include "algorithms/alone.h"
+#include "algorithms/average_over_all.h"
 #include "kernels/kernels.h"
 #include "math/push_sum.h"
 #include "runtime/neighbours.h"
-#include "runtime/one_pass.h"
 
 namespace flockstep::algorithms {
 namespace {
@@ -29,11 +30,11 @@ class Sgp final : public Algorithm {
       : context_(inputs.context),
         n_(sgp_options(inputs.settings).neighbours),
         degree_(math::push_sum_neighbours(context_.size(), n_)),
-        pushed_(inputs.layout.size() + 1, inputs.layout.bucket_floats()),
+        models_(inputs.models()),
+        pushed_(models_.size() + 1, models_.bucket_floats()),
         neighbours_(context_, pushed_, static_cast<std::size_t>(degree_), "received models of neighbours"),
-        one_pass_(context_, inputs.layout, "received model shards"),
         buffer_(context_.engine().memory().allocate<float>(pushed_.size(), "pushed model")),
-        x_(buffer_.span().first(inputs.layout.size())),
+        x_(buffer_.span().first(models_.size())),
         w_(buffer_.span().back()) {
     w_ = 1;
   }
@@ -41,7 +42,6 @@ class Sgp final : public Algorithm {
   void begin(std::int64_t /*step*/, std::span<const float> z) override { combine({z.data()}, {w_}, x_); }
 
   void after_update(std::int64_t step, std::span<float> z) override {
-    if (degree_ == 0) return;
     combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
     const int rank = context_.rank(), workers = context_.size();
     neighbours_.mix(buffer_.span(), math::out_neighbours(rank, workers, n_, step),
@@ -54,7 +54,7 @@ class Sgp final : public Algorithm {
   // The mean of all x, as the weights add up to P; everybody goes on from it with a weight of one.
   void consolidate(std::span<float> z) override {
     if (w_ != 1) combine({z.data()}, {w_}, z);
-    one_pass_.average(z);
+    average_over_all(context_, models_, z);
     w_ = 1;
   }
 
@@ -74,9 +74,8 @@ class Sgp final : public Algorithm {
   runtime::Context& context_;
   std::int64_t n_;
   int degree_;  // neighbours that one sends to, and receives from
-  runtime::Layout pushed_;
+  const runtime::Layout models_, pushed_;
   runtime::Neighbours neighbours_;
-  runtime::OnePass one_pass_;
   base::Buffer<float> buffer_;
   std::span<float> x_;
   float& w_;
@@ -100,7 +99,7 @@ AlgorithmRow sgp_row() {
             return 4 * (parameters + 1) * math::push_sum_neighbours(workers, sgp_options(settings).neighbours);
           },
       .options = kOptions,
-      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> { return std::make_unique<Sgp>(inputs); },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs, Checkpoint::apart); },
       .check = [](const base::Settings& settings, int) { sgp_options(settings); },
   };
 }

@@ -31,13 +31,20 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
 struct Synchronizer::Implementation {
   static constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
 
-  Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors)
-      : layout(tensors, kBucketFloats), context(context), ready(layout) {}
+  Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors, std::size_t buffers)
+      : layout(tensors, kBucketFloats), buffers(buffers), context(context), ready(layout) {}
 
-  void check_size(std::span<const float> values) const {
-    if (values.size() != layout.size())
+  void check_gradient(std::span<const float> gradient) const {
+    if (gradient.size() != layout.size())
       throw Error(ErrorCode::bad_input, fmt::format("a span of {} floats was given where {} parameters were announced",
-                                                    values.size(), layout.size()));
+                                                    gradient.size(), layout.size()));
+  }
+  void check_model(std::span<const float> model) const {
+    if (buffers == 0) return check_gradient(model);
+    if (model.size() != layout.size() + buffers)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("a span of {} floats was given where {} parameters and {} buffers were announced",
+                              model.size(), layout.size(), buffers));
   }
 
   algorithms::Algorithm& algorithm() { return session->algorithm(); }
@@ -49,6 +56,7 @@ struct Synchronizer::Implementation {
   }
 
   runtime::Layout layout;
+  std::size_t buffers;
   runtime::Context& context;
   runtime::ReadyBuckets ready;
   base::Settings settings;
@@ -58,12 +66,12 @@ struct Synchronizer::Implementation {
 };
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
-                           const std::map<std::string, std::string>& options)
-    : Synchronizer(worker, algorithm, std::vector<std::size_t>{parameters}, options) {}
+                           const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
+    : Synchronizer(worker, algorithm, std::vector<std::size_t>{parameters}, options, settings) {}
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
-                           const std::map<std::string, std::string>& options)
-    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, tensors)) {
+                           const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
+    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, tensors, settings.buffers)) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
   Implementation& mine = *implementation_;
   mine.settings = {options.begin(), options.end()};
@@ -72,8 +80,10 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std
   runtime::add_settings(agreed, algorithm, mine.settings);
   agreed.emplace_back("parameters", std::to_string(mine.layout.size()));
   agreed.emplace_back("tensors", fmt::format("{}", tensors));
+  agreed.emplace_back("buffers", std::to_string(settings.buffers));
+  agreed.emplace_back("seed", std::to_string(settings.seed));
   runtime::check_agreement(mine.context, agreed);
-  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings}));
+  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings, settings.seed, settings.buffers}));
 }
 
 Synchronizer::~Synchronizer() = default;
@@ -81,13 +91,13 @@ Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
 Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
 void Synchronizer::begin(std::span<const float> model) {
-  implementation_->check_size(model);
+  implementation_->check_model(model);
   implementation_->session->begin(model);
 }
 
 void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
   Implementation& mine = *implementation_;
-  mine.check_size(gradient);
+  mine.check_gradient(gradient);
   mine.session->require_begun();
   if (begin > gradient.size() || size > gradient.size() - begin)
     throw Error(ErrorCode::bad_input,
@@ -97,7 +107,7 @@ void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size
 
 void Synchronizer::after_backward(std::span<float> gradient, double weight) {
   Implementation& mine = *implementation_;
-  mine.check_size(gradient);
+  mine.check_gradient(gradient);
   mine.session->require_begun();
   if (mine.ready.any_ready() && !mine.ready.all_ready())
     throw Error(ErrorCode::bad_input,
@@ -109,7 +119,7 @@ void Synchronizer::after_backward(std::span<float> gradient, double weight) {
 }
 
 std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
-  implementation_->check_size(gradient);
+  implementation_->check_gradient(gradient);
   if (implementation_->ready.any_ready())
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready, and its results would go to "
@@ -120,18 +130,18 @@ std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double 
 }
 
 void Synchronizer::after_update(std::span<float> model) {
-  implementation_->check_size(model);
+  implementation_->check_model(model);
   implementation_->session->after_update(model);
 }
 
 bool Synchronizer::drain(std::span<float> gradient) {
-  implementation_->check_size(gradient);
+  implementation_->check_gradient(gradient);
   implementation_->session->require_begun();
   return implementation_->algorithm().drain(gradient);
 }
 
 void Synchronizer::consolidate(std::span<float> model) {
-  implementation_->check_size(model);
+  implementation_->check_model(model);
   implementation_->session->require_begun();
   implementation_->algorithm().consolidate(model);
 }
@@ -152,11 +162,11 @@ std::string Synchronizer::restore(std::span<const std::byte> state) {
 
 StepReport Synchronizer::report() const {
   StepReport result;
+  const algorithms::GuardCounts guards = implementation_->algorithm().guards();
+  result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
   const auto* const report = implementation_->algorithm().report();
   if (!report) return result;
   result.event = math::to_string(report->event);
-  const algorithms::GuardCounts guards = implementation_->algorithm().guards();
-  result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
   result.coefficients = report->coefficients;
   for (const double square : report->statistics.q) result.norms.push_back(std::sqrt(square));
   result.agreement = math::agreement(report->statistics);

@@ -32,18 +32,6 @@ void join_and_swap(std::span<float> model, std::span<float> mean, int members) {
   }
 }
 
-void add_difference(std::span<float> x, std::span<const float> to, std::span<const float> from) {
-  const Out sum = x.data();
-  const In minuend = to.data(), subtrahend = from.data();
-  for (std::size_t k = 0; k < x.size(); ++k) sum[k] += minuend[k] - subtrahend[k];
-}
-
-void subtract_from(std::span<const float> mean, std::span<float> x) {
-  const Out difference = x.data();
-  const In minuend = mean.data();
-  for (std::size_t k = 0; k < x.size(); ++k) difference[k] = minuend[k] - difference[k];
-}
-
 void move_to(std::span<float> x, std::span<float> y) {
   const Out to = x.data(), from = y.data();
   for (std::size_t k = 0; k < x.size(); ++k) {

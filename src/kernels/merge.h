@@ -16,12 +16,6 @@ void join(std::span<float> model, std::span<const float> mean, int members);
 // The same; and the model as it was takes the place of the average.
 void join_and_swap(std::span<float> model, std::span<float> mean, int members);
 
-// x += to - from.
-void add_difference(std::span<float> x, std::span<const float> to, std::span<const float> from);
-
-// x = mean - x.
-void subtract_from(std::span<const float> mean, std::span<float> x);
-
 // x += y, y = 0.
 void move_to(std::span<float> x, std::span<float> y);
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "flockstep/error.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -15,12 +15,12 @@ namespace {
 // overlap, so one tag will do.
 constexpr engines::Tag kTag = 1;
 constexpr std::size_t kMostWishes = 2;
-constexpr std::size_t kBlock = 4096;  // floats: what one sweep has written is still in cache for the next
 
-base::Buffer<float> copy_of(Context& context, std::span<const float> model, const std::string& purpose) {
-  auto buffer = context.engine().memory().allocate<float>(model.size(), purpose);
-  std::ranges::copy(model, buffer.data());
-  return buffer;
+// A model, so that everything is in place before the agent starts.
+SharedModel begun(Context& context, std::span<const float> model) {
+  SharedModel shared(context, model.size());
+  shared.reset(model);
+  return shared;
 }
 
 }  // namespace
@@ -29,19 +29,17 @@ PairAgent::PairAgent(Context& context, const Layout& layout, WhenBusy when_busy,
     : context_(context),
       when_busy_(when_busy),
       buckets_(layout.buckets()),
-      shared_(copy_of(context, model, "shared model")),
-      snapshot_(copy_of(context, model, "snapshot of the shared model")),
-      frozen_(context.engine().memory().allocate<float>(model.size(), "average under way")),
+      shared_(begun(context, model)),
       received_(context.engine().memory().allocate<float>(kWindow * buckets_[0].size, "received buckets")),
       host_(context, "pairs", *this) {}
 
 void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) {
   host_.ask(
       [&] {
-        land(model);
+        shared_.arrive_and_proceed(model);
         ++(std::exchange(averaged_since_merge_, false) ? counts_.met : counts_.alone);
         wish(partners);
-        seen_ = counts_;
+        hand_over();
         host_.answer();
       },
       "merge");
@@ -54,8 +52,8 @@ void PairAgent::come_to_rest(std::span<float> model) {
   context_.wait(context_.engine().barrier(), "barrier");
   wait_until([this] { return state_ == State::idle; },
              [&] {
-               std::ranges::copy(shared_.span(), model.begin());
-               seen_ = counts_;
+               shared_.proceed(model);
+               hand_over();
              },
              "the end of averages");
 }
@@ -63,8 +61,7 @@ void PairAgent::come_to_rest(std::span<float> model) {
 void PairAgent::adopt(std::span<const float> model) {
   host_.ask(
       [&] {
-        std::ranges::copy(model, shared_.data());
-        std::ranges::copy(model, snapshot_.data());
+        shared_.reset(model);
         host_.answer();
       },
       "adoption");
@@ -87,19 +84,10 @@ void PairAgent::answer_if_due() {
   host_.answer();
 }
 
-// In double and rounded once, differences first: where x is still s, it becomes the model itself.
-void PairAgent::land(std::span<float> model) {
-  constexpr std::array<float, 3> kCoefficients{1, -1, 1};
-  for (std::size_t begin = 0; begin < model.size(); begin += kBlock) {
-    const std::size_t size = std::min(kBlock, model.size() - begin);
-    const auto own = model.subspan(begin, size), x = shared_.span().subspan(begin, size),
-               s = snapshot_.span().subspan(begin, size);
-    const std::array<const float*, 3> rows{own.data(), s.data(), x.data()};
-    kernels::weighted_sum(rows, kCoefficients, x);
-    std::ranges::copy(x, s.begin());
-    std::ranges::copy(x, own.begin());
-  }
-  context_.engine().charge(6.0 * static_cast<double>(model.size_bytes()));
+void PairAgent::hand_over() {
+  seen_ = counts_;
+  handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
+  records_.clear();
 }
 
 void PairAgent::wish(const std::vector<int>& partners) {
@@ -138,13 +126,13 @@ void PairAgent::ask_next() {
   peer_ = partners.front();
   partners.erase(partners.begin());
   state_ = State::asking;
-  since_ = host_.now();
-  host_.wake_at(context_.deadline());
+  ask_deadline_ = context_.deadline();
+  host_.wake_at(ask_deadline_);
   say(peer_, Message::ask);
 }
 
 void PairAgent::on_time() {
-  if (state_ != State::asking || host_.now() - since_ < context_.patience()) return;
+  if (state_ != State::asking || host_.now() < ask_deadline_) return;
   context_.engine().fail(Error(
       ErrorCode::deadline,
       fmt::format("worker {}: worker {} did not say within {:.3g} s whether it can average; it is stuck or gone, or "
@@ -164,7 +152,11 @@ void PairAgent::say(int peer, Message message) {
 // If the peer's question arrives while this one's own to it is not answered, then neither has answered the other and
 // neither will: both take the question for the answer.
 void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
-  base::check(payload.size() == 1, "a message of this protocol");
+  const auto refuse = [] {
+    throw Error(ErrorCode::mismatch,
+                "a control message of another kind arrived: all workers must run the same algorithm");
+  };
+  if (payload.size() != 1) refuse();
   const bool is_answer_to_us = state_ == State::asking && peer == peer_;
   switch (static_cast<Message>(payload[0])) {
     case Message::ask:
@@ -189,23 +181,27 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       state_ = State::idle;
       return go_on();
   }
+  refuse();
 }
 
 void PairAgent::start_average(int peer) {
   state_ = State::averaging;
   peer_ = peer;
-  since_ = host_.now();
+  record_ = {.number = counts_.averages,
+             .activator = asked_here_ ? context_.rank() : peer,
+             .is_newest = due_ != nullptr,
+             .begin = host_.now()};
   if (when_busy_ == WhenBusy::refuse)
     for (const int waiting : std::exchange(queue_, {})) say(waiting, Message::busy);
-  std::ranges::copy(shared_.span(), frozen_.data());
-  context_.engine().charge(2.0 * static_cast<double>(shared_.span().size_bytes()));
+  shared_.freeze(buckets_.back().end(), false);
   started_ = ended_ = 0;
   for (std::size_t place = 0; place < std::min(kWindow, buckets_.size()); ++place) start_bucket(place);
 }
 
 void PairAgent::start_bucket(std::size_t place) {
   const std::size_t bucket = started_++;
-  const std::span<float> own = buckets_[bucket].of(frozen_.span()), others = this->place(place, own.size());
+  const std::span<const float> own = shared_.contribution(buckets_[bucket]);
+  const std::span<float> others = this->place(place, own.size());
   const auto done = [this, bucket, place] {
     if (--transfers_[place] == 0) end_bucket(bucket, place);
   };
@@ -214,12 +210,8 @@ void PairAgent::start_bucket(std::size_t place) {
   host_.send(peer_, kTag, engines::const_bytes_of(own), done);
 }
 
-// (b - a)/2, in double and rounded once: on both ends the same but for the sign.
 void PairAgent::end_bucket(std::size_t bucket, std::size_t place) {
-  const std::span<float> own = buckets_[bucket].of(frozen_.span());
-  const std::array<const float*, 2> rows{this->place(place, own.size()).data(), own.data()};
-  kernels::weighted_sum(rows, std::array{0.5f, -0.5f}, own);
-  context_.engine().charge(3.0 * static_cast<double>(own.size_bytes()));
+  shared_.settle_pair(buckets_[bucket], this->place(place, buckets_[bucket].size));
   ++ended_;
   if (started_ < buckets_.size())
     start_bucket(place);
@@ -228,13 +220,13 @@ void PairAgent::end_bucket(std::size_t bucket, std::size_t place) {
 }
 
 void PairAgent::end_average() {
-  kernels::axpy(1, std::span<const float>(frozen_.span()), shared_.span());
-  context_.engine().charge(3.0 * static_cast<double>(shared_.span().size_bytes()));
+  shared_.complete(2);
   if (std::exchange(asked_here_, false)) wishes_.pop_front();
   state_ = State::idle;
   averaged_since_merge_ = true;
   ++counts_.averages;
-  counts_.under_way_s += (host_.now() - since_).count();
+  record_.end = host_.now();
+  records_.push_back(record_);
   go_on();
 }
 

@@ -1,4 +1,4 @@
-// A worker's shared model x, which an agent beside the worker averages with one other worker's at a time.
+// Averages a worker's shared model x (shared_model.h) with one other worker's at a time, beside the worker.
 //
 //   merge     what the worker has added to its snapshot s since it was taken is added to x, and the worker goes on from
 //             a new snapshot: x += model - s, s = model = x
@@ -16,11 +16,22 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "runtime/agent_host.h"
 #include "runtime/layout.h"
+#include "runtime/shared_model.h"
 
 namespace flockstep::runtime {
+
+// One average that this worker took part in.
+struct PairRecord {
+  std::int64_t number = 0;  // of averages here, from 0
+  int activator = -1;       // who asked for it; where both did, this worker
+  // Whether the worker waited, all of its updates in x, when x was frozen. Else it was computing the next one.
+  bool is_newest = false;
+  base::Time begin{}, end{};  // from freezing x to moving it
+};
 
 class PairAgent final : private AgentHost::Service {
  public:
@@ -35,7 +46,6 @@ class PairAgent final : private AgentHost::Service {
     std::int64_t skipped = 0;   // wishes that came to nothing: all partners were busy, or too many waited already
     std::int64_t met = 0;       // merges that found a new average in x
     std::int64_t alone = 0;     // merges that found none
-    double under_way_s = 0;     // averages, from freezing x to moving it, added up
   };
 
   // x = s = model. Others may ask from here on.
@@ -52,6 +62,8 @@ class PairAgent final : private AgentHost::Service {
   void adopt(std::span<const float> model);
 
   const Counts& counts() const { return seen_; }  // as of the last merge or rest
+  // Averages up to there, since the last call.
+  std::vector<PairRecord> take_records() { return std::exchange(handed_over_, {}); }
 
  private:
   enum class State { idle, asking, averaging };
@@ -65,7 +77,7 @@ class PairAgent final : private AgentHost::Service {
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override;
   void say(int peer, Message message);
-  void land(std::span<float> model);
+  void hand_over();
   void wish(const std::vector<int>& partners);
   void go_on();
   void ask_next();
@@ -82,21 +94,24 @@ class PairAgent final : private AgentHost::Service {
   Context& context_;
   const WhenBusy when_busy_;
   const std::vector<Range> buckets_;  // never larger than the first
-  // x; s; x as it was frozen, overwritten with the move bucket by bucket; and the peer's buckets that have just
-  // arrived.
-  base::Buffer<float> shared_, snapshot_, frozen_, received_;
-  Counts seen_;  // the worker's copy
+  SharedModel shared_;
+  base::Buffer<float> received_;  // the peer's buckets that have just arrived
+  // The worker's copies.
+  Counts seen_;
+  std::vector<PairRecord> handed_over_;
 
   State state_ = State::idle;
   int peer_ = -1;                         // asked, or averaged with
   bool asked_here_ = false;               // for the average under way
-  base::Time since_{};                    // when the state was entered
+  base::Time ask_deadline_{};             // of the question that is asked
+  PairRecord record_;                     // of the average under way
   std::deque<std::vector<int>> wishes_;   // the first is under way, with the partners that are left to ask
   std::deque<int> queue_;                 // who has asked and has no answer yet
   std::size_t started_ = 0, ended_ = 0;   // buckets of the average under way
   std::array<int, kWindow> transfers_{};  // under way, by place
   bool averaged_since_merge_ = false;
   Counts counts_;
+  std::vector<PairRecord> records_;
   const std::function<bool()>* due_ = nullptr;  // of a request that is not answered yet
   const std::function<void()>* last_ = nullptr;
 

@@ -64,6 +64,8 @@ TEST(Algorithms, everyOneRunsAloneAndLeavesALoneWorkerToItsOwnSteps) {
       for (int step = 0; step < 20; ++step) trainee.step();
       trainee.algorithm->consolidate(trainee.model);
       for (const float value : trainee.model) EXPECT_NEAR(value, 20.0f, 1e-4) << row.name;
+      EXPECT_TRUE(trainee.algorithm->replicas_are_equal()) << row.name;
+      EXPECT_EQ(trainee.algorithm->meetings(), nullptr) << row.name;
     });
 }
 
@@ -138,6 +140,21 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   EXPECT_EQ(wagma("period", "0"), "--wagma.period takes a whole number at least 1, not '0'");
   EXPECT_EQ(wagma("activation", "last"), "--wagma.activation takes first, majority, quorum or deadline, not 'last'");
   EXPECT_EQ(wagma("deadline", "soon"), "--wagma.deadline takes a time such as 320ms, 1.5s or 50us, not 'soon'");
+  for (const std::string wrong : {"0ms", "0s"})
+    EXPECT_EQ(wagma("deadline", wrong), "--wagma.deadline takes a time above 0, not '" + wrong + "'");
+  EXPECT_EQ(wagma("deadline", "5ms"), "--wagma.deadline needs --wagma.activation deadline, not 'first'");
+  EXPECT_EQ(wagma("quorum", "3"), "--wagma.quorum needs --wagma.activation quorum, not 'first'");
+  EXPECT_EQ(wagma("quorum", "auto"), "");
+  for (const std::string name : {"eager_solo", "eager_majority"})
+    EXPECT_TRUE(sentence_of([&] {
+                  find_algorithm(name).check({{"period", "1"}}, 4);
+                }).starts_with("unknown option of " + name));
+  const auto alone = [&](const base::Settings& settings) {
+    return sentence_of([&] { find_algorithm("flock").check(settings, 1); });
+  };
+  EXPECT_EQ(alone({{"group_size", "abc"}}), "--flock.group_size takes a whole number at least 2, not 'abc'");
+  EXPECT_EQ(alone({{"quorum", "abc"}}), "--flock.quorum takes a whole number at least 1, not 'abc'");
+  EXPECT_EQ(alone({{"group_size", "4"}, {"activation", "quorum"}, {"quorum", "2"}}), "");
   EXPECT_EQ(adacons("permutation", "none"), "--adacons.permutation takes inverse or published, not 'none'");
 }
 

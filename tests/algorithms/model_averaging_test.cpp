@@ -156,6 +156,38 @@ TEST(ModelAveragers, continueFromWhatTheySavedToTheSameBits) {
       }
 }
 
+// A model of parameters that stay zero, and of running statistics that are the worker's own rank.
+TEST(ModelAveragers, averageRunningStatisticsWithTheParameters) {
+  constexpr std::size_t kParameters = 20, kBuffers = 3;
+  for (const auto& [name, settings] : {std::pair<std::string_view, base::Settings>{"local_sgd", {{"period", "1"}}},
+                                       {"post_local_sgd", {{"switch_after", "0"}, {"period", "1"}}},
+                                       {"post_local_sgd", {{"switch_after", "9"}}},
+                                       {"dpsgd", {}},
+                                       {"sgp", {{"neighbours", "2"}}},
+                                       {"adpsgd", {}},
+                                       {"swarm", {}},
+                                       {"eager_solo", {}}})
+    for (const int workers : {1, 2, 4}) {
+      run_learners({"mean", workers}, [&](Learner& learner) {
+        const runtime::Layout layout(kParameters, 8);
+        const auto algorithm = find_algorithm(name).make({learner.context, layout, settings, 1, kBuffers});
+        Model model(kParameters + kBuffers), gradient(kParameters);
+        algorithm->begin(0, model);
+        algorithm->finish_gradient(gradient, 1);
+        for (std::size_t k = 0; k < kBuffers; ++k)
+          model[kParameters + k] = static_cast<float>(learner.context.rank() + 1);
+        algorithm->after_update(0, model);
+        const bool averages_pairs = workers == 2 && (name == "dpsgd" || name == "sgp");
+        if (settings.contains("period") || averages_pairs) {
+          EXPECT_EQ(model.back(), static_cast<float>(workers + 1) / 2) << name;
+        }
+        algorithm->consolidate(model);
+        for (std::size_t k = 0; k < model.size(); ++k)
+          EXPECT_NEAR(model[k], k < kParameters ? 0 : static_cast<float>(workers + 1) / 2, 1e-6) << name;
+      });
+    }
+}
+
 TEST(PostLocalSgd, isMeanBeforeTheSwitchAndLocalSgdWithoutOne) {
   const auto train = [](const Scene& scene) {
     return run_learners(scene, [](Learner& learner) { steps(learner, 30, 0.1f); });

@@ -14,6 +14,7 @@ namespace {
 
 using base::Duration;
 using engines::Engine;
+using engines::conformance::finish;
 using engines::conformance::on_every_worker;
 using engines::conformance::subject;
 using runtime::PairAgent;
@@ -32,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, PairsFailure, kAlgorithms, kName);
 // One worker that trains; its updates are added up in double.
 struct Trainee {
   Trainee(Engine& engine, std::string_view name, const std::vector<float>& initial, base::Settings given = {})
-      : context(engine, Duration(20)), settings(std::move(given)), model(initial), added(initial.size()) {
+      : context(engine, Duration(20), 10'000), settings(std::move(given)), model(initial), added(initial.size()) {
     algorithm = find_algorithm(name).make({context, layout, settings, 5});
     algorithm->begin(0, model);
   }
@@ -107,8 +108,27 @@ TEST_P(Pairs, underLoadTheSumOfModelsMovesByTheUpdatesAlone) {
     ASSERT_LT(tolerance, 0.2 * engine.size());
     ASSERT_LT(largest(expected) / engine.size(), 50);
     for (std::size_t k = 0; k < kSize; ++k) ASSERT_NEAR(actual[k], expected[k], tolerance) << "number " << k;
-    const MeetingReport& meetings = *trainee.algorithm->meetings();
-    EXPECT_EQ(meetings.fresh + meetings.alone, kSteps);
+    const MeetingReport* const meetings = trainee.algorithm->meetings();
+    if (engine.size() == 1) {
+      EXPECT_EQ(meetings, nullptr);
+      return;
+    }
+    EXPECT_EQ(meetings->fresh, 0);
+    EXPECT_EQ(meetings->stale + meetings->alone, kSteps);
+    // Every average is counted once, and is a round in the trace that lasted as long as is counted.
+    EXPECT_LE(meetings->staleness.size(), 2u);
+    std::int64_t averages = 0, rounds = 0;
+    double rounds_s = 0;
+    for (const std::int64_t count : meetings->staleness) averages += count;
+    for (const base::Span& span : trainee.context.trace().spans()) {
+      if (span.track != base::Track::rounds) continue;
+      ++rounds;
+      rounds_s += (span.end - span.begin).count();
+    }
+    EXPECT_EQ(rounds, averages);
+    EXPECT_GE(averages, meetings->stale > 0 ? 1 : 0);
+    EXPECT_NEAR(rounds_s, meetings->round_s, 1e-9);
+    EXPECT_GE(trainee.context.transferred().count(), rounds_s);
   });
 }
 
@@ -301,7 +321,49 @@ TEST(PairOptions, impossibleOptionsGetOneSentence) {
   EXPECT_EQ(sentence_of("swarm", {{"period", "3"}}), "");
 }
 
-// ---- this one breaks the engine ----
+// ---- these break the engine ----
+
+// Virtual clocks stop at exactly the deadline, whatever it was rounded to.
+TEST(PairAgentFailure, aQuestionThatNobodyAnswersEndsTheRunWhateverTheTime) {
+  if (subject().workers != 2 || !subject().deterministic) GTEST_SKIP() << "for two workers on a virtual clock";
+  for (int begin = 0; begin < 40; ++begin) try {
+      on_every_worker([&](Engine& engine) {
+        if (engine.rank() == 0) {
+          engine.sleep(Duration(0.0137 * begin));
+          runtime::Context context(engine, Duration(0.1));
+          std::vector<float> model(kSize);
+          PairAgent agent(context, runtime::Layout(kSize, kBucket), PairAgent::WhenBusy::refuse, model);
+          agent.merge(model, {1});
+          engine.sleep(Duration(1));
+        }
+        finish(engine, engine.barrier());
+      });
+      ADD_FAILURE() << "nothing was thrown: " << begin;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::deadline);
+      EXPECT_TRUE(std::string_view(error.what()).starts_with("worker 0: worker 1 did not say within 0.1 s"))
+          << error.what();
+    }
+}
+
+TEST(PairAgentFailure, aMessageOfAnotherAlgorithmEndsTheRunWithASentence) {
+  if (subject().workers != 2 || subject().engine != "threads") GTEST_SKIP() << "for two workers on threads";
+  for (const std::vector<std::byte>& message : {std::vector{std::byte{3}}, std::vector<std::byte>(9)}) try {
+      on_every_worker([&](Engine& engine) {
+        runtime::Context context(engine, Duration(20));
+        const std::vector<float> model(kSize);
+        if (engine.rank() == 1) engine.send_control(0, message);
+        PairAgent agent(context, runtime::Layout(kSize, kBucket), PairAgent::WhenBusy::refuse, model);
+        engine.sleep(Duration(0.01));
+        finish(engine, engine.barrier());
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string_view(error.what())
+                      .ends_with("a control message of another kind arrived: all workers must run the same algorithm"))
+          << error.what();
+    }
+}
 
 TEST_P(PairsFailure, aWorkerThatFailsInTheMiddleOfAveragesEndsTheRun) {
   try {

@@ -266,6 +266,50 @@ TEST(Synchronizer, aSpanOfAnotherLengthIsRefused) {
   });
 }
 
+TEST(Synchronizer, buffersTravelWithModelsAndNotWithGradients) {
+  for (const std::string algorithm : {"mean", "local_sgd", "flock", "adpsgd", "eager_solo"})
+    launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
+      std::vector<float> gradient(5), model(7);
+      Synchronizer synchronizer(worker, algorithm, 5, {}, {.buffers = 2});
+      EXPECT_THROW(synchronizer.begin(gradient), Error);
+      EXPECT_THROW(synchronizer.after_update(gradient), Error);
+      EXPECT_THROW(synchronizer.after_backward(model), Error);
+      synchronizer.begin(model);
+      model[6] = static_cast<float>(worker.rank());
+      synchronizer.after_backward(gradient);
+      synchronizer.after_update(model);
+      synchronizer.drain(gradient);
+      synchronizer.consolidate(model);
+      const bool leaves_them = algorithm == "mean";
+      EXPECT_NEAR(model[6], leaves_them ? static_cast<float>(worker.rank()) : 1.0f, 1e-6) << algorithm;
+    });
+}
+
+TEST(Synchronizer, differentSeedsAndBuffersAreFoundAtStart) {
+  for (const auto& [odd, sentence] : {std::pair<SynchronizerSettings, std::string>{{.buffers = 2}, "buffers 2"},
+                                      {{.buffers = 0, .seed = 7}, "seed 7"}})
+    try {
+      launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
+        Synchronizer(worker, "swarm", 5, {}, worker.rank() == 1 ? odd : SynchronizerSettings{});
+      });
+      ADD_FAILURE() << "nothing was thrown: " << sentence;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_TRUE(std::string(error.what()).starts_with("worker 1 has " + sentence)) << error.what();
+    }
+}
+
+TEST(Synchronizer, pairsNeedABeginning) {
+  launch({.engine = "threads", .workers = 2}, [](Worker& worker) {
+    for (const std::string algorithm : {"adpsgd", "swarm"}) {
+      std::vector<float> model(5);
+      Synchronizer synchronizer(worker, algorithm, 5);
+      EXPECT_THROW(synchronizer.after_update(model), Error);
+      EXPECT_THROW(synchronizer.consolidate(model), Error);
+    }
+  });
+}
+
 TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
   for (const std::string algorithm : {"mean", "local_sgd", "dpsgd", "sgp"}) {
     const auto call = [](Synchronizer& synchronizer, std::vector<float>& values) -> std::string {

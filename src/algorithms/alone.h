@@ -1,0 +1,31 @@
+// Averagers where there is nobody to average with: one worker takes its own steps, whichever it asked for.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "algorithms/algorithm.h"
+
+namespace flockstep::algorithms {
+
+// Whether the averager keeps replicas apart over a checkpoint: then one worker must not go on from what several saved.
+enum class Checkpoint { together, apart };
+
+class Alone final : public Algorithm {
+ public:
+  explicit Alone(Checkpoint checkpoint) : checkpoint_(checkpoint) {}
+  bool replicas_are_equal() const override { return true; }
+  bool resumes_apart() const override { return checkpoint_ == Checkpoint::apart; }
+
+ private:
+  Checkpoint checkpoint_;
+};
+
+// The one place where a single worker is a case of its own: an Averager may count on others.
+template <typename Averager, typename... More>
+std::unique_ptr<Algorithm> make_averager(const AlgorithmInputs& inputs, Checkpoint checkpoint, More&&... more) {
+  if (inputs.context.size() == 1) return std::make_unique<Alone>(checkpoint);
+  return std::make_unique<Averager>(inputs, std::forward<More>(more)...);
+}
+
+}  // namespace flockstep::algorithms

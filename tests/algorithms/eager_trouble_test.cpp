@@ -1,0 +1,112 @@
+// The eager sums where something is in the way: a gradient that is not finite, or workers that go on while one saves.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <mutex>
+
+#include "algorithms/quadratic.h"
+#include "kernels/kernels.h"
+
+namespace flockstep::test {
+namespace {
+
+class EagerSums : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Both, EagerSums, testing::Values("eager_solo", "eager_majority"),
+                         [](const auto& info) { return std::string(info.param); });
+
+void dawdle(Learner& learner, int step) {
+  base::Random random(3, base::Purpose::test, static_cast<std::uint32_t>(learner.context.rank()),
+                      static_cast<std::uint32_t>(step));
+  if (random.below(3) == 0) learner.context.engine().sleep(base::Duration(1e-4 * random.below(40)));
+}
+
+TEST_P(EagerSums, aGradientThatIsNotFinite_isDroppedByAllAlike) {
+  for (const int workers : {2, 3, 5})
+    for (const int bad_step : {7, 19}) {  // the last one may be drained
+      const Scene scene{.algorithm = GetParam(), .workers = workers};
+      std::vector<std::int64_t> dropped(static_cast<std::size_t>(workers));
+      std::vector<int> skipped(static_cast<std::size_t>(workers));
+      const auto models = run_learners(scene, [&](Learner& learner) {
+        const auto rank = static_cast<std::size_t>(learner.context.rank());
+        const auto apply = [&](const Model& gradient) {  // as training does: all of it or nothing
+          if (kernels::has_non_finite(std::span(gradient)))
+            ++skipped[rank];
+          else
+            for (std::size_t k = 0; k < gradient.size(); ++k) learner.model[k] += gradient[k];
+        };
+        for (int step = 0; step < 20; ++step) {
+          dawdle(learner, step);
+          Model gradient = target_of(learner.context.rank() + 64 * step, learner.model.size());
+          if (rank == 1 && step == bad_step) gradient[5] = std::numeric_limits<float>::quiet_NaN();
+          learner.algorithm->finish_gradient(gradient, 1);
+          apply(gradient);
+        }
+        Model last(learner.model.size());
+        ASSERT_TRUE(learner.algorithm->drain(last));
+        apply(last);
+        dropped[rank] = learner.algorithm->guards().non_finite;
+      });
+      const auto mean = mean_of(models);
+      for (std::size_t rank = 0; rank < models.size(); ++rank) {
+        EXPECT_LT(distance(models[rank], mean), 1e-4) << "worker " << rank << " of " << workers;
+        EXPECT_EQ(skipped[rank], 0);
+        EXPECT_EQ(dropped[rank], 1);
+      }
+    }
+}
+
+TEST_P(EagerSums, countsOfDroppedRounds_areRestored) {
+  run_learners({.algorithm = GetParam(), .workers = 2}, [&](Learner& learner) {
+    Model gradient(learner.model.size(), std::numeric_limits<float>::infinity());
+    learner.algorithm->finish_gradient(gradient, 1);
+    learner.algorithm->drain(gradient);
+    learner.algorithm->consolidate(learner.model);
+    const std::int64_t dropped = learner.algorithm->guards().non_finite;
+    EXPECT_GE(dropped, 1);
+    base::Archive archive;
+    learner.algorithm->save(archive);
+    learner.context.wait(learner.context.engine().barrier(), "all have saved");
+    Learner second(learner.context, {.algorithm = GetParam(), .workers = 2});
+    second.algorithm->restore(archive);
+    EXPECT_EQ(second.algorithm->guards().non_finite, dropped);
+  });
+}
+
+// Worker 0 is late for round 0, so that its gradient waits for round 1, which worker 1 starts while worker 0 saves.
+TEST(EagerSolo, whatIsSavedAfterConsolidating_isNotTakenByThoseWhoGoOn) {
+  std::atomic<int> rounds = 0;
+  const auto wait_for = [&](Learner& learner, int count) {
+    while (rounds < count) learner.context.engine().sleep(base::Duration(0.002));
+  };
+  const auto step = [](Learner& learner, float value) {
+    Model gradient(learner.model.size(), value);
+    learner.algorithm->finish_gradient(gradient, 1);
+  };
+  run_learners({.algorithm = "eager_solo", .workers = 2}, [&](Learner& learner) {
+    const bool is_late = learner.context.rank() == 0;
+    if (is_late) wait_for(learner, 1);
+    step(learner, 12);
+    rounds += is_late ? 0 : 1;
+    learner.algorithm->consolidate(learner.model);
+    if (is_late) {
+      wait_for(learner, 2);
+      base::Archive archive;
+      learner.algorithm->save(archive);
+      EXPECT_EQ(archive.get_vector<float>("gradients to send"), Model(learner.model.size(), 12));
+      step(learner, 1);
+    } else {
+      step(learner, 1);
+      ++rounds;
+    }
+    Model last(learner.model.size());
+    learner.algorithm->drain(last);
+    learner.algorithm->consolidate(learner.model);
+    base::Archive archive;
+    learner.algorithm->save(archive);
+    EXPECT_EQ(archive.get_vector<float>("gradients to send"), Model(learner.model.size(), 0));
+  });
+}
+
+}  // namespace
+}  // namespace flockstep::test
