@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/context.h"
-#include "train/loop.h"
+#include "train/summary.h"
 
 namespace flockstep::train {
 
