@@ -1,6 +1,7 @@
 // The training loop of one worker: gradient, gradient hook, local update, model hook, over flat spans.
 //
-// It times the steps and nothing else: evaluations, checkpoints and the writing of metrics stand outside the clock.
+// The clock runs from where all workers set out together to where the last of them arrives at the next meeting, at an
+// evaluation, a checkpoint or the writing of metrics. What is done there stands outside: it ends when all are back.
 #pragma once
 
 #include <functional>

@@ -23,11 +23,11 @@ struct Summary {
   std::string metric;
   bool lower_is_better = true;
   double quality = 0;
-  double train_loss = 0;                      // mean over the workers, last step
-  double time_s = 0;                          // spent in steps, mean over the workers
-  double samples_per_s = 0;                   // of all workers together
-  double wait_share = 0;                      // of the time in steps, blocked in the engine; mean over the workers
-  double bytes_sent_per_step = 0;             // mean over the workers
+  double train_loss = 0;           // mean over the workers, last step
+  double time_s = 0;               // from meeting to meeting of all workers: the same for each, but for the clocks
+  double samples_per_s = 0;        // of all workers together, in that time
+  double wait_share = 0;           // of that time, blocked in the engine; mean over the workers
+  double bytes_sent_per_step = 0;  // mean over the workers; evaluations and the like left out
   std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired

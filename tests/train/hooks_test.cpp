@@ -85,13 +85,6 @@ class HooksTest : public PullTest {
     for (auto& each : asked) each.clear();
   }
   Summary run_loner(int workers = kWorkers, const Observer& observer = {}) { return run(workers, observer, &kLoner); }
-  std::vector<nlohmann::json> lines(std::string_view kind) const {
-    std::vector<nlohmann::json> found;
-    std::istringstream metrics(base::read_text(folder_ / "metrics.jsonl"));
-    for (std::string line; std::getline(metrics, line);)
-      if (auto json = nlohmann::json::parse(line); json.at("kind") == kind) found.push_back(std::move(json));
-    return found;
-  }
 };
 
 using Words = std::vector<std::string>;
