@@ -43,7 +43,7 @@ class Loop {
  private:
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
-  void require_same_run(const nlohmann::json& saved) const;
+  void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
   void take_step(std::int64_t step);
   bool update(std::int64_t step);  // false when it was skipped, the gradient not being finite
   void meet();
@@ -109,7 +109,8 @@ void Loop::resume_or_begin() {
   std::optional<Checkpoints::Found> found;
   if (options_.resume) found = Checkpoints(context_, options_.out).read_latest();
   if (found) {
-    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")));
+    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
+                     found->archive.get_value<bool>("apart"));
     keep = found->archive.get_value<std::uint64_t>("metrics bytes");
     resume(found->archive, found->workers);
   } else {
@@ -140,12 +141,13 @@ void Loop::resume(const base::Archive& archive, int workers) {
                   algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
-// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model.
-void Loop::require_same_run(const nlohmann::json& saved) const {
+// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
+// this run would write does not tell: one worker alone may not call its only model apart.
+void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const {
   const nlohmann::json mine = identity_of(options_, context_.size());
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
-    if (name == "workers" && !algorithm_->resumes_apart()) continue;
+    if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
     const std::string before = saved.value(name, nlohmann::json()).dump();
     throw Error(
         ErrorCode::bad_input,
@@ -272,6 +274,7 @@ bool Loop::checkpoint() {
   const bool stop = flush();
   base::Archive archive;
   archive.put_text("identity", identity_of(options_, context_.size()).dump());
+  archive.put_value("apart", algorithm_->resumes_apart());
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);
   archive.put_value("train loss", summary_.train_loss);

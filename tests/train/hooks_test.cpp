@@ -154,6 +154,23 @@ TEST_F(HooksTest, anAlgorithmMayKeepItsReplicasApartOverACheckpoint) {
   EXPECT_THROW(run_loner(2), Error);
 }
 
+// One worker alone trains plainly and has nothing that could be apart; the files still hold three models.
+TEST_F(HooksTest, replicasThatWereSavedApartAreRefusedByAWorkerAlone) {
+  options_.algorithm = "eager_solo";
+  options_.out = folder_;
+  options_.checkpoint_every = 20;
+  run(3);
+  options_.resume = true;
+  try {
+    run(1);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string(error.what()).find("a run with workers 3, which one with 1 cannot"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(HooksTest, meetingsAreAddedUpOverTheWorkersAndOverAResume) {
   options_.out = folder_;
   options_.checkpoint_every = 20;
