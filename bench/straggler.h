@@ -25,7 +25,7 @@ struct Throughput {
   std::string algorithm;
   Spread samples_per_s;  // from the start of a run to the end of its last worker
   Spread over_mean;
-  double wait_share = 0;  // of the time in steps, blocked; in the last round
+  double wait_share = 0;  // of the time in steps and to the meeting at the end, blocked; in the last round
 };
 
 struct StragglerBench {

@@ -24,9 +24,9 @@ struct MeetingReport {
   std::int64_t stale = 0;         // ... was not: the average had been taken without it
   std::int64_t alone = 0;         // steps with no new average to merge with
   std::int64_t synchronised = 0;  // steps that waited for everybody
-  // staleness[k]: contributions that were k iterations old when a round took them.
+  // staleness[k]: contributions that were k iterations old when a round took them; one for each average taken part in.
   std::vector<std::int64_t> staleness;
-  double round_s = 0;  // rounds under way, from the contribution to the result, added up
+  double round_s = 0;  // from each of these contributions to its result, added up
 
   MeetingReport& operator+=(const MeetingReport& other);
   void save(base::Archive& archive) const;

@@ -15,7 +15,7 @@ Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<c
     transfers.push_back({from, false, {}, receive[static_cast<std::size_t>(from)]});
     transfers.push_back({to, true, send[static_cast<std::size_t>(to)], {}});
   }
-  return start_collective(transfers);
+  return count_and_start(transfers);
 }
 
 Pending PairwiseEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
@@ -31,13 +31,19 @@ Pending PairwiseEngine::broadcast(Bytes data, int root) {
     for (int distance = 1; distance < size(); ++distance)
       transfers.push_back({(root + distance) % size(), true, data, {}});
   }
-  return start_collective(transfers);
+  return count_and_start(transfers);
 }
 
 Pending PairwiseEngine::barrier() {
   const std::vector<ConstBytes> send(static_cast<std::size_t>(size()));
   const std::vector<Bytes> receive(send.size());
   return all_to_all(send, receive);
+}
+
+Pending PairwiseEngine::count_and_start(std::span<const Transfer> transfers) {
+  for (const Transfer& transfer : transfers)
+    if (transfer.is_send) bytes_sent_in_collectives_ += transfer.send.size();
+  return start_collective(transfers);
 }
 
 }  // namespace flockstep::engines

@@ -20,12 +20,18 @@ class PairwiseEngine : public Engine {
   Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) final;
   Pending broadcast(Bytes data, int root) final;
   Pending barrier() final;
+  std::uint64_t bytes_sent_in_collectives() const final { return bytes_sent_in_collectives_; }
   bool may_be_called_from_a_hook() const override { return true; }
 
  protected:
   // Starts all transfers of one collective. Collectives match by the order in which they are issued. A worker's
   // transfers to itself never get here.
   virtual Pending start_collective(std::span<const Transfer> transfers) = 0;
+
+ private:
+  Pending count_and_start(std::span<const Transfer> transfers);
+
+  std::uint64_t bytes_sent_in_collectives_ = 0;  // the worker's own thread only
 };
 
 }  // namespace flockstep::engines

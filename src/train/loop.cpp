@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/hash.h"
 #include "engines/all_reduce.h"
@@ -42,16 +43,20 @@ class Loop {
  private:
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
-  void require_same_run(const nlohmann::json& saved) const;
+  void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
   void take_step(std::int64_t step);
   bool update(std::int64_t step);  // false when it was skipped, the gradient not being finite
+  void meet();
+  void set_out();
   void drain();
   void observe(std::int64_t step, const algorithms::GradientReport& report, bool finite);
-  // These three return true when somebody asked to stop.
+  // These four return true when somebody asked to stop.
+  bool pause();  // what is due after a step beside training
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
   bool checkpoint();
   void write_step_lines();
+  std::uint64_t sent_in_messages();
   Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
 
@@ -70,7 +75,9 @@ class Loop {
 
   std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
+  bool met_ = true;              // since the last step: the clock stands still
   Measurements measurements_;
+  std::uint64_t counted_messages_ = 0;  // bytes of theirs that measurements_ knows
   Summary summary_;
 };
 
@@ -103,7 +110,8 @@ void Loop::resume_or_begin() {
   std::optional<Checkpoints::Found> found;
   if (options_.resume) found = Checkpoints(context_, options_.out).read_latest();
   if (found) {
-    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")));
+    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
+                     found->archive.get_value<bool>("apart"));
     keep = found->archive.get_value<std::uint64_t>("metrics bytes");
     resume(found->archive, found->workers);
   } else {
@@ -134,12 +142,13 @@ void Loop::resume(const base::Archive& archive, int workers) {
                   algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
-// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model.
-void Loop::require_same_run(const nlohmann::json& saved) const {
+// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
+// this run would write does not tell: one worker alone may not call its only model apart.
+void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const {
   const nlohmann::json mine = identity_of(options_, context_.size());
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
-    if (name == "workers" && !algorithm_->resumes_apart()) continue;
+    if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
     const std::string before = saved.value(name, nlohmann::json()).dump();
     throw Error(
         ErrorCode::bad_input,
@@ -152,7 +161,7 @@ void Loop::take_step(std::int64_t step) {
   engines::Engine& engine = context_.engine();
   const Time begin = engine.now();
   const Duration waited_before = context_.waited(), transferred_before = context_.transferred();
-  const std::uint64_t sent_before = engine.bytes_sent();
+  const std::uint64_t sent_before = engine.bytes_sent_in_collectives();
 
   const double loss = backward_.run(step, *task_, model_.span(), gradient_.span(), *algorithm_);
   context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
@@ -166,7 +175,9 @@ void Loop::take_step(std::int64_t step) {
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
   measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
-                    task_->samples_per_step(), engine.bytes_sent() - sent_before);
+                    task_->samples_per_step());
+  measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
+  met_ = false;
 }
 
 bool Loop::update(std::int64_t step) {
@@ -180,7 +191,25 @@ bool Loop::update(std::int64_t step) {
   return finite;
 }
 
+// However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
+// that of the slowest.
+void Loop::meet() {
+  if (met_) return;
+  const Duration before = context_.waited();
+  const engines::Pending barrier = context_.engine().barrier();
+  context_.wait_for([&] { return barrier->done(); }, "meeting of all workers");
+  measurements_.add_meeting((context_.waited() - before).count());
+  met_ = true;
+}
+
+// Rank 0 writes where others have nothing to do; who sets out before it would wait for it later, on the clock.
+void Loop::set_out() {
+  const engines::Pending barrier = context_.engine().barrier();
+  engines::wait(context_.engine(), *barrier, context_.deadline(), "the setting out of all workers");
+}
+
 void Loop::drain() {
+  meet();
   if (algorithm_->drain(gradient_.span())) update(step_);
 }
 
@@ -201,7 +230,16 @@ void Loop::write_step_lines() {
   for (const auto& line : telemetry_.new_findings(step_)) metrics_->append(line);
 }
 
+// Outside of steps, evaluations and the like use collectives; messages are those of algorithms and their agents, who
+// send them at any time.
+std::uint64_t Loop::sent_in_messages() {
+  return context_.engine().bytes_sent() - context_.engine().bytes_sent_in_collectives();
+}
+
 bool Loop::flush() {
+  meet();
+  const std::uint64_t messages = sent_in_messages();
+  measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
   summary_.guards = algorithm_->guards();
   const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), algorithm_->meetings(), summary_);
   if (writes()) write_step_lines();
@@ -232,10 +270,12 @@ bool Loop::evaluate() {
 }
 
 bool Loop::checkpoint() {
+  meet();
   if (!algorithm_->resumes_apart()) algorithm_->consolidate(model_.span());
   const bool stop = flush();
   base::Archive archive;
   archive.put_text("identity", identity_of(options_, context_.size()).dump());
+  archive.put_value("apart", algorithm_->resumes_apart());
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);
   archive.put_value("train loss", summary_.train_loss);
@@ -251,17 +291,16 @@ bool Loop::checkpoint() {
 }
 
 Summary Loop::run() {
+  counted_messages_ = sent_in_messages();
   resume_or_begin();
   bool stop = evaluate();
+  set_out();
   while (step_ < options_.steps && !stop) {
     take_step(step_++);
     if (context_.rank() == 0) observer_.progress(step_, options_.steps);
     if (step_ == options_.steps) drain();
-    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
-      stop = evaluate();
-    else if (step_ % kFlushEvery == 0 && flush())
-      stop = true;
-    if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) stop = checkpoint() || stop;
+    stop = pause();
+    if (met_) set_out();
   }
   const bool interrupted = step_ < options_.steps;
   if (interrupted) drain();
@@ -269,8 +308,19 @@ Summary Loop::run() {
   return finish(interrupted);
 }
 
+bool Loop::pause() {
+  bool stop = false;
+  if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
+    stop = evaluate();
+  else if (step_ % kFlushEvery == 0)
+    stop = flush();
+  if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) stop = checkpoint() || stop;
+  return stop;
+}
+
 Summary Loop::finish(bool interrupted) {
   algorithm_->consolidate(model_.span());
+  flush();  // agents have come to rest: only now is known what the last steps had them send
   const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
   const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
   const auto all = runtime::gather_doubles(context_, halves);

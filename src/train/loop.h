@@ -1,48 +1,18 @@
 // The training loop of one worker: gradient, gradient hook, local update, model hook, over flat spans.
 //
-// It times the steps and nothing else: evaluations, checkpoints and the writing of metrics stand outside the clock.
+// The clock runs from where all workers set out together to where the last of them arrives at the next meeting, at an
+// evaluation, a checkpoint or the writing of metrics. What is done there stands outside: it ends when all are back.
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "algorithms/registry.h"
-#include "math/watch.h"
 #include "runtime/context.h"
-#include "train/meetings.h"
 #include "train/options.h"
+#include "train/summary.h"
 #include "train/task.h"
 
 namespace flockstep::train {
-
-// What a run came to. Filled alike on every worker, but for what only rank 0 can know (marked).
-struct Summary {
-  std::int64_t steps = 0;
-  bool interrupted = false;
-  std::string metric;
-  bool lower_is_better = true;
-  double quality = 0;
-  double train_loss = 0;                      // mean over the workers, last step
-  double time_s = 0;                          // spent in steps, mean over the workers
-  double samples_per_s = 0;                   // of all workers together
-  double wait_share = 0;                      // of the time in steps, blocked in the engine; mean over the workers
-  double bytes_sent_per_step = 0;             // mean over the workers
-  std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
-  std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
-  algorithms::GuardCounts guards;             // steps in which the rule's guards fired
-  std::vector<math::Finding> findings;        // what is suspicious about the workers (rank 0)
-  std::vector<std::string> notes;             // what a reader of the result should know
-  std::string model_hash;                     // of rank 0's final model
-  bool replicas_equal = true;                 // all workers ended on the same bits
-  std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
-};
-
-nlohmann::json to_json(const Summary& summary);
-// The line of metrics.jsonl about an evaluation after `step` steps.
-nlohmann::json evaluation_line(const Summary& summary, std::int64_t step);
-Summary summary_from_json(const nlohmann::json& json);
-// The summary and how the run was made: what summary.json holds and `train --json` prints.
-nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers);
 
 // What the outside may want to see or say while a run goes on.
 struct Observer {

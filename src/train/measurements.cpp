@@ -35,22 +35,29 @@ nlohmann::json line_of(std::int64_t step, const StepRecord& record) {
           {"transfer_s", record.transferred_s}};
 }
 
-void Measurements::add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent) {
+void Measurements::add(const StepRecord& record, std::int64_t samples) {
   records_.push_back(record);
   totals_.seconds += record.seconds;
   totals_.waited_s += record.waited_s;
   totals_.samples += static_cast<double>(samples);
-  totals_.bytes_sent += static_cast<double>(bytes_sent);
+}
+
+void Measurements::add_meeting(double waited_s) {
+  StepRecord& last = records_.back();
+  last.seconds += waited_s;
+  last.waited_s += waited_s;
+  totals_.seconds += waited_s;
+  totals_.waited_s += waited_s;
 }
 
 bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool stop_requested,
                           const algorithms::MeetingReport* meetings, Summary& summary) {
-  const double share = 1.0 / context.size(), seconds = totals_.seconds;
+  const double share = 1.0 / context.size();
   std::vector<double> sums{
       stop_requested ? 1.0 : 0.0,
-      share * seconds,
-      seconds > 0 ? share * totals_.waited_s / seconds : 0,
-      seconds > 0 ? totals_.samples / seconds : 0,
+      share * totals_.seconds,
+      share * totals_.waited_s,
+      totals_.samples,
       steps > 0 ? share * totals_.bytes_sent / static_cast<double>(steps) : 0,
       totals_.skipped,
   };
@@ -69,8 +76,8 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
   take_last<StepRecord>(sums, records_);
   summary.time_s = sums[1];
-  summary.wait_share = sums[2];
-  summary.samples_per_s = sums[3];
+  summary.wait_share = summary.time_s > 0 ? sums[2] / summary.time_s : 0;
+  summary.samples_per_s = summary.time_s > 0 ? sums[3] / summary.time_s : 0;
   summary.bytes_sent_per_step = sums[4];
   summary.skipped_steps = std::llround(sums[5]);
   summary.guards.non_finite += std::llround(totals_.unseen_non_finite);

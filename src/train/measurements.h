@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/context.h"
-#include "train/loop.h"
+#include "train/summary.h"
 
 namespace flockstep::train {
 
@@ -19,7 +19,11 @@ nlohmann::json line_of(std::int64_t step, const StepRecord& record);
 
 class Measurements {
  public:
-  void add(const StepRecord& record, std::int64_t samples, std::uint64_t bytes_sent);
+  void add(const StepRecord& record, std::int64_t samples);
+  // This worker's wait, after the last step, for everybody to be there: a part of that step, so that lines of steps add
+  // up to the whole time.
+  void add_meeting(double waited_s);
+  void add_sent(std::uint64_t bytes) { totals_.bytes_sent += static_cast<double>(bytes); }
   // An update that was not made, its gradient not being finite.
   void add_skipped() { ++totals_.skipped; }
   // A step whose result was not finite, though its rule had seen nothing.

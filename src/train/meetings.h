@@ -16,7 +16,7 @@ struct MeetingFigures {
   double fresh_fraction = 0;  // of the steps merged with an average, those whose own model was in it
   double alone_share = 0;     // of all steps, those that found no new average to merge with
   double mean_staleness = 0;  // iterations by which contributions were old when a round took them
-  double mean_round_s = 0;    // from a contribution to the result
+  double mean_round_s = 0;    // from a contribution to the result, over all contributions
   // [k]: contributions that were k iterations old; where there are kAges of them, the last has all that were older,
   // too.
   std::vector<std::int64_t> staleness;

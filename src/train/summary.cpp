@@ -1,4 +1,4 @@
-#include "train/loop.h"
+#include "train/summary.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -51,9 +51,10 @@ def test_pairs_do_not_wait_for_stragglers(needs):
     needs("sim")
     done = run(
         *["compare", "--engine", "sim", "--workers", 8, "--steps", 64, "--straggler", "2x320ms", "--json"],
-        *["--algorithms", "mean,adpsgd,swarm"],
+        *["--algorithms", "mean,adpsgd,swarm", "--evaluate-every", 64],
     )
     rows = {row["algorithm"]: row for row in json.loads(done.stdout)["cases"][0]["rows"]}
     for algorithm in PAIRS:
         assert rows[algorithm]["samples_per_s"]["mean"] > 2 * rows["mean"]["samples_per_s"]["mean"]
-        assert rows[algorithm]["wait_share"]["mean"] < 0.01
+        # Once, at the end, for whoever was drawn most often.
+        assert rows[algorithm]["wait_share"]["mean"] < 0.3 * rows["mean"]["wait_share"]["mean"]

@@ -36,7 +36,29 @@ def test_a_step_takes_its_compute_its_straggler_and_its_transfers(needs):
 
 def test_local_sgd_waits_less_for_stragglers_than_mean(needs):
     needs("sim")
-    done = run("compare", "--engine", "sim", "--workers", 8, "--steps", 64, "--straggler", "2x320ms", "--json")
+    done = run(
+        *["compare", "--engine", "sim", "--workers", 8, "--steps", 64, "--straggler", "2x320ms", "--json"],
+        *["--algorithms", "mean,local_sgd", "--evaluate-every", 64],
+    )
     rows = {row["algorithm"]: row for row in json.loads(done.stdout)["cases"][0]["rows"]}
     assert rows["local_sgd"]["samples_per_s"]["mean"] > 1.5 * rows["mean"]["samples_per_s"]["mean"]
     assert rows["local_sgd"]["wait_share"]["mean"] < rows["mean"]["wait_share"]["mean"]
+
+
+def test_a_run_is_as_fast_as_its_slowest_worker_however_often_it_is_evaluated(needs):
+    needs("sim")
+    late = ["train", "--engine", "sim", "--workers", 4, "--compute-ms", 5, "--straggler-fixed", "3:45ms"]
+    for algorithm in ("mean", "adpsgd", "swarm", "flock"):
+        for every in (60, 20, 3):
+            result = run_json(*late, "--steps", 60, "--algorithm", algorithm, "--evaluate-every", every)
+            assert abs(result["time_s"] - 60 * 0.05) < 0.03, (algorithm, every)
+            samples = 60 * 2 * result["batch"]  # two micro-batches a step
+            assert abs(result["samples_per_s"] * result["time_s"] / samples - 1) < 1e-6, (algorithm, every)
+            assert abs(result["wait_share"] - 0.675) < 0.01, (algorithm, every)
+
+
+def test_what_agents_send_does_not_depend_on_evaluations(needs):
+    needs("sim")
+    swarm = ["train", "--engine", "sim", "--workers", 4, "--compute-ms", 5, "--steps", 40, "--algorithm", "swarm"]
+    sent = [run_json(*swarm, "--evaluate-every", every)["bytes_sent_per_step"] for every in (40, 4)]
+    assert 0.5 < sent[1] / sent[0] < 2

@@ -303,7 +303,7 @@ TEST(Conformance, sleepingTakesItsTimeAndTheClockNeverGoesBack) {
 
 TEST(Conformance, bytesSentCountsWhatOthersReceive) {
   on_every_worker([](Engine& engine) {
-    const auto before = engine.bytes_sent();
+    const auto before = engine.bytes_sent(), in_collectives_before = engine.bytes_sent_in_collectives();
     const Words data(100);
     std::vector<Words> blocks(static_cast<std::size_t>(engine.size()), Words(100));
     std::vector<Bytes> receive;
@@ -312,6 +312,15 @@ TEST(Conformance, bytesSentCountsWhatOthersReceive) {
     engine.send_control(engine.rank(), bytes(data));
     EXPECT_EQ(engine.bytes_sent() - before, 400u * static_cast<unsigned>(engine.size() - 1));
     EXPECT_TRUE(wait_for_control(engine, in_good_time(engine)).has_value());
+
+    const int next = (engine.rank() + 1) % engine.size(),
+              previous = (engine.rank() + engine.size() - 1) % engine.size();
+    const auto sent = engine.send(next, 0, bytes(data));
+    finish(engine, engine.receive(previous, 0, receive[0]));
+    finish(engine, sent);
+    EXPECT_EQ(engine.bytes_sent_in_collectives() - in_collectives_before,
+              400u * static_cast<unsigned>(engine.size() - 1));
+    EXPECT_EQ(engine.bytes_sent() - before, 400u * static_cast<unsigned>(engine.size() - 1 + (next != engine.rank())));
   });
 }
 

@@ -85,13 +85,6 @@ class HooksTest : public PullTest {
     for (auto& each : asked) each.clear();
   }
   Summary run_loner(int workers = kWorkers, const Observer& observer = {}) { return run(workers, observer, &kLoner); }
-  std::vector<nlohmann::json> lines(std::string_view kind) const {
-    std::vector<nlohmann::json> found;
-    std::istringstream metrics(base::read_text(folder_ / "metrics.jsonl"));
-    for (std::string line; std::getline(metrics, line);)
-      if (auto json = nlohmann::json::parse(line); json.at("kind") == kind) found.push_back(std::move(json));
-    return found;
-  }
 };
 
 using Words = std::vector<std::string>;
@@ -159,6 +152,23 @@ TEST_F(HooksTest, anAlgorithmMayKeepItsReplicasApartOverACheckpoint) {
   EXPECT_EQ(asked[2], (Words{"begin after 0", "save", "drain", "consolidate"}));
   options_.resume = true;
   EXPECT_THROW(run_loner(2), Error);
+}
+
+// One worker alone trains plainly and has nothing that could be apart; the files still hold three models.
+TEST_F(HooksTest, replicasThatWereSavedApartAreRefusedByAWorkerAlone) {
+  options_.algorithm = "eager_solo";
+  options_.out = folder_;
+  options_.checkpoint_every = 20;
+  run(3);
+  options_.resume = true;
+  try {
+    run(1);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string(error.what()).find("a run with workers 3, which one with 1 cannot"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(HooksTest, meetingsAreAddedUpOverTheWorkersAndOverAResume) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "train/loop.h"
+#include "train/summary.h"
 
 namespace flockstep::train {
 namespace {

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
+#include "base/files.h"
 #include "engines/threads/backend.h"
 #include "train/loop.h"
 
@@ -65,21 +68,33 @@ class PullTest : public testing::Test {
 
   // Rank 0's summary. Without an algorithm, that of the options.
   Summary run(int workers, const Observer& observer = {}, const algorithms::AlgorithmRow* algorithm = nullptr) {
-    engines::LaunchOptions launch;
-    launch.workers = workers;
+    launch_.workers = workers;
     std::mutex mutex;
     std::optional<Summary> summary;
-    engines::threads::run(launch, [&](engines::Engine& engine) {
+    engines::threads::run(launch_, [&](engines::Engine& engine) {
+      const base::Time begin = engine.now();
       const auto make = [&](int rank, int) { return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1); };
       Summary mine =
           algorithm ? train(engine, options_, *algorithm, make, observer) : train(engine, options_, make, observer);
       const std::lock_guard lock(mutex);
-      if (engine.rank() == 0) summary = mine;
+      if (engine.rank() != 0) return;
+      summary = mine;
+      wall_s_ = (engine.now() - begin).count();
     });
     return *summary;
   }
 
+  std::vector<nlohmann::json> lines(std::string_view kind) const {
+    std::vector<nlohmann::json> found;
+    std::istringstream metrics(base::read_text(folder_ / "metrics.jsonl"));
+    for (std::string line; std::getline(metrics, line);)
+      if (auto json = nlohmann::json::parse(line); json.at("kind") == kind) found.push_back(std::move(json));
+    return found;
+  }
+
   TrainOptions options_;
+  engines::LaunchOptions launch_;
+  double wall_s_ = 0;                // of the last run, from its begin to its end on worker 0
   std::int64_t poisoned_step_ = -1;  // in which worker 1's gradient is not finite
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("flockstep_pull_" + std::to_string(::getpid()));

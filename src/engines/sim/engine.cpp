@@ -89,7 +89,7 @@ Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const 
   part.receive = Blocks(receive);
   for (std::size_t peer = 0; peer < count; ++peer)
     if (peer != self) part.bytes_for_all += send[peer].size();
-  bytes_sent_ += part.bytes_for_all;
+  bytes_sent_in_collectives_ += part.bytes_for_all;
   return join(std::move(part));
 }
 
@@ -102,7 +102,7 @@ Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
   part.send.add(mine, count);
   part.receive = Blocks(receive);
   part.bytes_for_all = (count - 1) * mine.size();
-  bytes_sent_ += part.bytes_for_all;
+  bytes_sent_in_collectives_ += part.bytes_for_all;
   return join(std::move(part));
 }
 
@@ -117,7 +117,7 @@ Pending SimEngine::broadcast(Bytes data, int root) {
   part.receive.add(Bytes(), static_cast<std::size_t>(root));
   part.receive.add(rank_ == root ? Bytes() : data);
   part.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
-  if (rank_ == root) bytes_sent_ += (count - 1) * data.size();
+  if (rank_ == root) bytes_sent_in_collectives_ += (count - 1) * data.size();
   return join(std::move(part));
 }
 
@@ -144,7 +144,7 @@ Pending SimEngine::send(int peer, Tag tag, ConstBytes data) {
   world_.throw_if_broken();
   check_address(peer, tag);
   auto message = std::make_shared<Message>(Message{{data.begin(), data.end()}});
-  if (peer != rank_) bytes_sent_ += data.size();
+  if (peer != rank_) bytes_sent_in_messages_ += data.size();
   peers_[static_cast<std::size_t>(peer)]->channels_[{rank_, tag}].messages.push_back(message);
   carry(peer, message, world_.simulated_bytes(static_cast<double>(data.size())), [this, tag](SimEngine& receiver) {
     receiver.match(rank_, tag);

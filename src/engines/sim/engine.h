@@ -30,7 +30,8 @@ class SimEngine final : public Engine {
   // Any call may let other workers run, in the middle of this one's backward pass.
   bool may_be_called_from_a_hook() const override { return false; }
   base::Memory& memory() override { return memory_; }
-  std::uint64_t bytes_sent() const override { return bytes_sent_; }
+  std::uint64_t bytes_sent() const override { return bytes_sent_in_collectives_ + bytes_sent_in_messages_; }
+  std::uint64_t bytes_sent_in_collectives() const override { return bytes_sent_in_collectives_; }
 
   Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) override;
   Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) override;
@@ -82,7 +83,7 @@ class SimEngine final : public Engine {
   const std::vector<std::unique_ptr<SimEngine>>& peers_;
   const int rank_;
   base::Memory memory_;
-  std::uint64_t bytes_sent_ = 0;
+  std::uint64_t bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
   // Both hold only what is in use: with thousands of workers there are millions of pairs.
   std::map<std::pair<int, Tag>, Channel> channels_;                            // by peer and tag

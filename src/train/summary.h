@@ -1,0 +1,48 @@
+// What a run came to, and the same as JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/report.h"
+#include "math/watch.h"
+#include "train/meetings.h"
+#include "train/options.h"
+
+namespace flockstep::train {
+
+// Filled alike on every worker, but for what only rank 0 can know (marked).
+struct Summary {
+  std::int64_t steps = 0;
+  bool interrupted = false;
+  std::string metric;
+  bool lower_is_better = true;
+  double quality = 0;
+  double train_loss = 0;           // mean over the workers, last step
+  double time_s = 0;               // from meeting to meeting of all workers: the same for each, but for the clocks
+  double samples_per_s = 0;        // of all workers together, in that time
+  double wait_share = 0;           // of that time, blocked in the engine; mean over the workers
+  double bytes_sent_per_step = 0;  // mean over the workers; evaluations and the like left out
+  std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
+  std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
+  algorithms::GuardCounts guards;             // steps in which the rule's guards fired
+  std::vector<math::Finding> findings;        // what is suspicious about the workers (rank 0)
+  std::vector<std::string> notes;             // what a reader of the result should know
+  std::string model_hash;                     // of rank 0's final model
+  bool replicas_equal = true;                 // all workers ended on the same bits
+  std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
+};
+
+nlohmann::json to_json(const Summary& summary);
+// The line of metrics.jsonl about an evaluation after `step` steps.
+nlohmann::json evaluation_line(const Summary& summary, std::int64_t step);
+Summary summary_from_json(const nlohmann::json& json);
+// The summary and how the run was made: what summary.json holds and `train --json` prints.
+nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers);
+
+}  // namespace flockstep::train

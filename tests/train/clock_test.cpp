@@ -1,0 +1,129 @@
+// What the figures of a run say, against what is known of it: on a clock that moves only when everybody waits.
+#include "train/pull.h"
+
+namespace flockstep::train {
+namespace {
+
+constexpr int kWorkers = 4;
+constexpr int kSamples = 10;  // of one worker's step
+
+class ClockTest : public PullTest {
+ protected:
+  ClockTest() {
+    launch_.deterministic = true;
+    options_.steps = 60;
+    options_.pace.compute = base::Duration(0.005);
+    options_.out = folder_;
+  }
+};
+
+struct Case {
+  const char* algorithm;
+  std::int64_t evaluate_every;
+};
+
+class StragglerTest : public ClockTest, public testing::WithParamInterface<Case> {};
+
+// With somebody who is always late, a run lasts as long as that worker's steps, whether or not the others wait in
+// theirs.
+TEST_P(StragglerTest, throughputIsThatOfTheWholeTimeAndTheRestIsWaiting) {
+  options_.algorithm = GetParam().algorithm;
+  options_.evaluate_every = GetParam().evaluate_every;
+  options_.pace.fixed = {{3, base::Duration(0.045)}};
+  const Summary summary = run(kWorkers);
+  EXPECT_NEAR(wall_s_, 60 * 0.05, 1e-3);
+  EXPECT_NEAR(summary.time_s, wall_s_, 1e-3);
+  EXPECT_NEAR(summary.samples_per_s * wall_s_, kWorkers * kSamples * 60, 1);
+  EXPECT_NEAR(summary.wait_share, 0.9 * 3 / 4, 1e-3);
+
+  double seconds = 0, waited = 0;
+  const auto steps = lines("step");
+  ASSERT_EQ(steps.size(), 60u);
+  for (const auto& line : steps) {
+    seconds += line.at("seconds").get<double>();
+    waited += line.at("wait_s").get<double>();
+  }
+  EXPECT_NEAR(seconds, summary.time_s, 1e-9);
+  EXPECT_NEAR(waited, summary.wait_share * summary.time_s, 1e-9);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StragglerTest,
+                         testing::Values(Case{"mean", 60}, Case{"mean", 1}, Case{"eager_solo", 60}, Case{"adpsgd", 60},
+                                         Case{"adpsgd", 20}, Case{"adpsgd", 1}, Case{"swarm", 60}, Case{"wagma", 60},
+                                         Case{"wagma", 3}, Case{"flock", 60}, Case{"flock", 20}, Case{"flock", 1}),
+                         [](const auto& instance) {
+                           return std::string(instance.param.algorithm) + "_evaluatedEvery" +
+                                  std::to_string(instance.param.evaluate_every);
+                         });
+
+TEST_F(ClockTest, whereWorkersMeetTheTraceShowsWhoWaited) {
+  options_.algorithm = "adpsgd";
+  options_.evaluate_every = 60;
+  options_.pace.fixed = {{3, base::Duration(0.045)}};
+  run(kWorkers);
+  std::map<int, double> waited_s;
+  const auto trace = nlohmann::json::parse(base::read_text(folder_ / "trace.json"));
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X" && event.at("name") == "meeting of all workers")
+      waited_s[event.at("pid")] += 1e-6 * event.at("dur").get<double>();
+  ASSERT_EQ(waited_s.size(), static_cast<std::size_t>(kWorkers));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_NEAR(waited_s[rank], 60 * 0.045, 1e-3);
+  EXPECT_NEAR(waited_s[3], 0, 1e-3);
+}
+
+TEST_F(ClockTest, whatEvaluationsTakeIsLeftOut) {
+  class SlowToEvaluate final : public Task {
+   public:
+    explicit SlowToEvaluate(engines::Engine& engine) : engine_(engine), pull_(engine.rank(), -1) {}
+    std::size_t parameters() const override { return pull_.parameters(); }
+    std::int64_t samples_per_step() const override { return pull_.samples_per_step(); }
+    Metric metric() const override { return pull_.metric(); }
+    void initialise(std::span<float> model) override { pull_.initialise(model); }
+    double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+                    const RangeReady& ready) override {
+      return pull_.gradient(step, model, gradient, ready);
+    }
+    std::unique_ptr<Optimizer> make_optimizer() override { return pull_.make_optimizer(); }
+    std::vector<double> evaluate(std::span<const float> model) override {
+      engine_.sleep(base::Duration(engine_.rank() == 2 ? 0.7 : 0.1));
+      return pull_.evaluate(model);
+    }
+    double quality(std::span<const double> sums) const override { return pull_.quality(sums); }
+
+   private:
+    engines::Engine& engine_;
+    Pull pull_;
+  };
+  for (const char* algorithm : {"mean", "adpsgd", "flock"}) {
+    options_.algorithm = algorithm;
+    options_.out.clear();
+    launch_.workers = kWorkers;
+    engines::threads::run(launch_, [&](engines::Engine& engine) {
+      const Summary summary =
+          train(engine, options_, [&](int, int) { return std::make_unique<SlowToEvaluate>(engine); }, {});
+      EXPECT_NEAR(summary.time_s, 60 * 0.005, 1e-3) << algorithm;
+      EXPECT_NEAR(summary.wait_share, 0, 1e-2) << algorithm;
+    });
+  }
+}
+
+// Both workers send their whole model for each average; the agents do that while the workers evaluate, too.
+TEST_F(ClockTest, whatAgentsSendCountsWheneverTheySendIt) {
+  options_.algorithm = "adpsgd";
+  for (const std::int64_t every : {60, 1}) {
+    options_.evaluate_every = every;
+    EXPECT_DOUBLE_EQ(run(2).bytes_sent_per_step, sizeof(float) * kParameters) << "evaluated every " << every;
+    std::filesystem::remove_all(folder_);
+  }
+}
+
+TEST_F(ClockTest, whatEvaluationsAndCheckpointsSendDoesNotCount) {
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "10"}};
+  options_.evaluate_every = 1;
+  options_.checkpoint_every = 7;
+  EXPECT_NEAR(run(2).bytes_sent_per_step, sizeof(float) * kParameters / 10.0, 1);
+}
+
+}  // namespace
+}  // namespace flockstep::train
