@@ -34,7 +34,6 @@ struct Control {
   int peer;
   std::vector<std::byte> payload;
 };
-
 struct Signal {  // raised by one side, taken by the other; raising twice before a take counts once
   virtual ~Signal() = default;
   virtual void raise() = 0;
@@ -53,7 +52,7 @@ struct Engine {
   virtual bool may_be_called_from_a_hook() const = 0;  // while a backward pass is on the stack
   virtual base::Memory& memory() = 0;
   virtual std::uint64_t bytes_sent() const = 0;                 // to other workers, control messages left out
-  virtual std::uint64_t bytes_sent_in_collectives() const = 0;  // of these, those of collectives
+  virtual std::uint64_t bytes_sent_in_collectives() const = 0;  // of these
 
   // Block i goes to, or comes from, worker i. An empty receive block of one's own skips that copy.
   virtual Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) = 0;

@@ -58,23 +58,6 @@ TEST(Merge, joinAndSwap_isJoinToTheBitAndKeepsTheModel) {
     });
 }
 
-TEST(Merge, addDifference) {
-  on_all_rows([](Rows<float>& rows, const Rows<float>& before) {
-    add_difference(rows.writable(0), rows.row(1), rows.row(2));
-    expect_row(rows, 0, before, 2, [&](std::size_t k) {
-      return static_cast<double>(before.row(0)[k]) + before.row(1)[k] - before.row(2)[k];
-    });
-  });
-}
-
-TEST(Merge, subtractFrom) {
-  on_all_rows([](Rows<float>& rows, const Rows<float>& before) {
-    subtract_from(rows.row(1), rows.writable(0));
-    expect_row(rows, 0, before, 1,
-               [&](std::size_t k) { return static_cast<double>(before.row(1)[k]) - before.row(0)[k]; });
-  });
-}
-
 TEST(Merge, moveTo_leavesZeros) {
   on_all_rows([](Rows<float>& rows, const Rows<float>& before) {
     move_to(rows.writable(0), rows.writable(1));

@@ -28,7 +28,7 @@ class WholeSum final : public Checker {
     } else if (const auto* place = std::get_if<Place>(&action)) {
       expect_whole(rank, place->chunk, place->peer);
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
-      ended(rank, *complete);
+      completed(rank, *complete);
     }
   }
 
@@ -82,7 +82,7 @@ class WholeSum final : public Checker {
                      piece.once == its.members && piece.more == 0 ? ", with other models" : ""));
   }
 
-  void ended(int rank, const Complete& complete) {
+  void completed(int rank, const Complete& complete) {
     const Current& current = current_[static_cast<std::size_t>(rank)];
     const RankSet members = set_of(current.members);
     if (complete.members != size_of(members))
