@@ -11,31 +11,16 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr auto kOptions = group_averaging_specs("additive", "rolling", "majority");
-
-GroupAveragingOptions options_of(const base::Settings& settings, int workers) {
-  return group_averaging_options("flock", kOptions, settings, workers);
-}
+struct Flock {
+  static constexpr std::string_view kName = "flock";
+  static constexpr auto kOptions = group_averaging_specs("additive", "rolling", "majority");
+};
 
 }  // namespace
 
 AlgorithmRow flock_row() {
-  return {
-      .name = "flock",
-      .family = Family::model,
-      .description = "wagma's groups with a shared model that updates are added to, and no barrier at all",
-      .bytes_text = kGroupAveragingBytes,
-      .bytes_per_step =
-          [](int workers, double parameters, const base::Settings& settings) {
-            return group_averaging_bytes(workers, parameters, options_of(settings, workers));
-          },
-      .options = kOptions,
-      .make =
-          [](const AlgorithmInputs& inputs) {
-            return make_group_averaging(inputs, options_of(inputs.settings, inputs.context.size()));
-          },
-      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
-  };
+  return group_averaging_row<Flock>(
+      "wagma's groups with a shared model that updates are added to, and no barrier at all");
 }
 
 }  // namespace flockstep::algorithms

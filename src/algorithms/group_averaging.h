@@ -38,6 +38,29 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
                                               const base::Settings& settings, int workers);
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
-inline constexpr std::string_view kGroupAveragingBytes = "8 D (P-G)/P; G groups, 1 each tau-th step";
+
+// The row of one of them: a type with a name and with options, kName and kOptions.
+template <typename Corner>
+AlgorithmRow group_averaging_row(std::string_view description) {
+  static constexpr auto options_of = [](const base::Settings& settings, int workers) {
+    return group_averaging_options(Corner::kName, Corner::kOptions, settings, workers);
+  };
+  return {
+      .name = Corner::kName,
+      .family = Family::model,
+      .description = description,
+      .bytes_text = "8 D (P-G)/P; G groups, 1 each tau-th step",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {
+            return group_averaging_bytes(workers, parameters, options_of(settings, workers));
+          },
+      .options = Corner::kOptions,
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            return make_group_averaging(inputs, options_of(inputs.settings, inputs.context.size()));
+          },
+      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
+  };
+}
 
 }  // namespace flockstep::algorithms

@@ -13,31 +13,16 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr auto kOptions = group_averaging_specs("published", "barrier", "first");
-
-GroupAveragingOptions options_of(const base::Settings& settings, int workers) {
-  return group_averaging_options("wagma", kOptions, settings, workers);
-}
+struct Wagma {
+  static constexpr std::string_view kName = "wagma";
+  static constexpr auto kOptions = group_averaging_specs("published", "barrier", "first");
+};
 
 }  // namespace
 
 AlgorithmRow wagma_row() {
-  return {
-      .name = "wagma",
-      .family = Family::model,
-      .description = "average models in groups that never wait for a slow worker; all of them every tau steps",
-      .bytes_text = kGroupAveragingBytes,
-      .bytes_per_step =
-          [](int workers, double parameters, const base::Settings& settings) {
-            return group_averaging_bytes(workers, parameters, options_of(settings, workers));
-          },
-      .options = kOptions,
-      .make =
-          [](const AlgorithmInputs& inputs) {
-            return make_group_averaging(inputs, options_of(inputs.settings, inputs.context.size()));
-          },
-      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
-  };
+  return group_averaging_row<Wagma>(
+      "average models in groups that never wait for a slow worker; all of them every tau steps");
 }
 
 }  // namespace flockstep::algorithms

@@ -1,9 +1,9 @@
 // Decides that a round runs, once for all groups, and spreads the word.
 //
-// The word travels down the binomial tree of whoever decided. Where several decide at once, a member hands on the word of
-// a root only if it is lower than every root it has handed on for that round: the lowest root's tree is then never cut,
-// so the word reaches everybody, and few of the other trees' messages are sent. A round runs only after all before it
-// were decided, so the word about one round is word about all earlier ones.
+// The word travels down the binomial tree of whoever decided. Where several decide at once, a member hands on the word
+// of a root only if it is lower than every root it has handed on for that round: the lowest root's tree is then never
+// cut, so the word reaches everybody, and few of the other trees' messages are sent. A round runs only after all before
+// it were decided, so the word about one round is word about all earlier ones.
 #pragma once
 
 #include <deque>

@@ -1,8 +1,8 @@
 // One attempt at averaging inside a group: a reduce-scatter and an all-gather, chunk by chunk, a few chunks under way.
 //
-// Of each chunk every member sends each other member that one's part (reduce), averages what it receives of its own part,
-// and sends the average to everybody (gather): 2 D (m-1)/m numbers in a group of m. Chunk k + window begins when chunk k is
-// over, so whoever keeps the numbers needs places for `window` chunks.
+// Of each chunk every member sends each other member that one's part (reduce), averages what it receives of its own
+// part, and sends the average to everybody (gather): 2 D (m-1)/m numbers in a group of m. Chunk k + window begins when
+// chunk k is over, so whoever keeps the numbers needs places for `window` chunks.
 #pragma once
 
 #include <map>

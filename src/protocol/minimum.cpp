@@ -30,7 +30,8 @@ void Minimum::finished(const Turn& turn, Iteration count) {
   update(turn);
 }
 
-// A count from a tree of another shape stands for other workers. Its sender will tell again once it knows what it lacks.
+// A count from a tree of another shape stands for other workers. Its sender will tell again once it knows what it
+// lacks.
 void Minimum::on_finished(const Turn& turn, int peer, const Message& message) {
   if (message.lost != turn.lost) return;
   below_[peer] = message.number;

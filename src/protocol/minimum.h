@@ -1,4 +1,5 @@
-// How many iterations the slowest worker has finished, as far as is known here: counts travel up a tree, the minimum down.
+// How many iterations the slowest worker has finished, as far as is known here: counts travel up a tree, the minimum
+// down.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // The binomial tree over the living workers that is rooted at one of them: log2 P deep, for any P.
 //
-// Counted from the root, and around, the place q of a worker has children at q + 2^k for every 2^k > q: the paths by which
-// a butterfly over all workers hands something on from the root.
+// Counted from the root, and around, the place q of a worker has children at q + 2^k for every 2^k > q: the paths by
+// which a butterfly over all workers hands something on from the root.
 #pragma once
 
 #include <optional>

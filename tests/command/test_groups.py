@@ -21,19 +21,6 @@ def test_groups_train_under_mpirun(needs, algorithm, workers):
     assert 0 < result["fresh_fraction"] <= 1
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("engine", [["sim"], ["threads", "--deterministic"]], ids=["sim", "threads"])
-def test_the_same_seed_gives_the_same_files_byte_for_byte(needs, tmp_path, algorithm, engine):
-    needs(engine[0])
-    for folder in ("first", "second"):
-        run_json(
-            *[*TRAIN, "--algorithm", algorithm, "--workers", 6, "--compute-ms", 10, "--engine", *engine],
-            *["--straggler", "2x32ms", "--jitter", "lognormal:0.3", "--out", tmp_path / folder],
-        )
-    for name in ("metrics.jsonl", "trace.json", "summary.json"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
-
-
 def test_a_slow_step_delays_nobody_but_its_worker(needs):
     needs("sim")
     done = run(

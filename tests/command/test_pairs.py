@@ -34,19 +34,6 @@ def test_a_lone_worker_takes_the_steps_of_plain_sgd(needs, algorithm):
     assert len(hashes) == 1
 
 
-@pytest.mark.parametrize("algorithm", PAIRS)
-@pytest.mark.parametrize("engine", [["sim"], ["threads", "--deterministic"]], ids=["sim", "threads"])
-def test_the_same_seed_gives_the_same_files_byte_for_byte(needs, tmp_path, algorithm, engine):
-    needs(engine[0])
-    for folder in ("first", "second"):
-        run_json(
-            *[*TRAIN, "--algorithm", algorithm, "--workers", 5, "--compute-ms", 10, "--engine", *engine],
-            *["--straggler", "2x32ms", "--jitter", "lognormal:0.3", "--out", tmp_path / folder],
-        )
-    for name in ("metrics.jsonl", "trace.json", "summary.json"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
-
-
 def test_pairs_do_not_wait_for_stragglers(needs):
     needs("sim")
     done = run(

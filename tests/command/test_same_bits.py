@@ -1,8 +1,9 @@
-"""Synchronous means identical: the same run ends on the same bits on every engine."""
+"""Synchronous means identical, on every engine; and where time decides, the same seed gives the same time."""
 
 import pytest
 from conftest import run_json
 
+WITH_AGENTS = ["wagma", "flock", "eager_solo", "eager_majority", "adpsgd", "swarm"]
 STEPS = ["--steps", "40", "--linear.dimension", "203", "--bucket-kib", "1"]
 
 
@@ -46,3 +47,16 @@ def test_averaging_learns():
     result = run_json("train", "--workers", 4)
     assert result["steps"] == 500
     assert result["quality"] < 200  # from 327 at the start; single runs spread widely below that
+
+
+@pytest.mark.parametrize("algorithm", WITH_AGENTS)
+@pytest.mark.parametrize("engine", [["sim"], ["threads", "--deterministic"]], ids=["sim", "threads"])
+def test_the_same_seed_gives_the_same_files_byte_for_byte(needs, tmp_path, algorithm, engine):
+    needs(engine[0])
+    for folder in ("first", "second"):
+        run_json(
+            *["train", *STEPS, "--algorithm", algorithm, "--workers", 5, "--compute-ms", 10, "--engine", *engine],
+            *["--straggler", "2x32ms", "--jitter", "lognormal:0.3", "--out", tmp_path / folder],
+        )
+    for name in ("metrics.jsonl", "trace.json", "summary.json"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
