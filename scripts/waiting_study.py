@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flockstep.report import style
 from study_tools import COMMAND, compare, save, table
 
@@ -32,9 +31,9 @@ PACE = ["--engine", "sim", "--compute-ms", str(COMPUTE_MS), "--jitter", f"lognor
 NO_NETWORK = ["--bandwidth-gbps", "100000", "--latency-us", "0.1"]
 
 
-def rows_of(folder: Path) -> dict[str, dict[str, Any]]:
+def rows_of(folder: Path, steps: int) -> dict[str, dict[str, Any]]:
     (case,) = json.loads((folder / "compare.json").read_text())["cases"]
-    return {row["algorithm"]: row for row in case["rows"]}
+    return {row["algorithm"]: {**row, "steps": steps} for row in case["rows"]}
 
 
 def share_of_ideal(row: dict[str, Any]) -> float:
@@ -150,7 +149,8 @@ def waiting(out: Path, data: str) -> None:
     for workers, steps in SIZES.items():
         size = ["--workers", str(workers), "--steps", str(steps), "--evaluate-every", str(steps)]
         common = ["--task", "images", *given, *PACE, *NO_NETWORK, *size, *seeds]
-        results[workers] = rows_of(compare(folder / f"images-{workers}", *common, "--algorithms", ",".join(SETTINGS)))
+        done = compare(folder / f"images-{workers}", *common, "--algorithms", ",".join(SETTINGS))
+        results[workers] = rows_of(done, steps)
     settings_table(results)
     settings_picture(results)
     timeline(folder, given)
@@ -158,8 +158,7 @@ def waiting(out: Path, data: str) -> None:
     lines = []
     for task, extra, digits in (("images", given, 3), ("linear", [], 2)):
         common = ["--task", task, *extra, *PACE, "--workers", "16", "--steps", "320", "--evaluate-every", "320", *seeds]
-        rows = rows_of(compare(folder / f"family-{task}", *common, "--algorithms", ",".join(FAMILY)))
-        best = np.array([share_of_ideal(row) for row in rows.values()])
-        for name, row, share in zip(rows, rows.values(), best, strict=True):
-            lines.append([task, f"`{name}`", quality(row, digits), f"{share:.2f}", fresh(row)])
+        rows = rows_of(compare(folder / f"family-{task}", *common, "--algorithms", ",".join(FAMILY)), 320)
+        for name, row in rows.items():
+            lines.append([task, f"`{name}`", quality(row, digits), f"{share_of_ideal(row):.2f}", fresh(row)])
     table(["task", "algorithm", "accuracy, loss", "of ideal", "fresh"], lines)

@@ -86,7 +86,10 @@ void AgentHost::send_control(int peer, std::span<const std::byte> payload) {
 
 bool AgentHost::is_for_us(const engines::Control& control) const {
   Prefix prefix;
-  base::check(control.payload.size() >= prefix.size(), "a control message of an agent");
+  if (control.payload.size() < prefix.size())
+    throw Error(ErrorCode::mismatch,
+                "a control message of another kind arrived: all workers must run the same algorithm",
+                std::string(context_.engine().name()));
   std::ranges::copy_n(control.payload.begin(), prefix.size(), prefix.begin());
   return std::bit_cast<std::uint32_t>(prefix) == instance_.number();
 }

@@ -64,7 +64,7 @@ TEST_P(Memory, largeModel_isThreeMoreModelsAndAFewChunks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Memory, testing::Values("wagma", "flock", "eager_solo"));
+INSTANTIATE_TEST_SUITE_P(All, Memory, testing::Values("wagma", "flock"));
 
 TEST(GroupAveragingBuffers, runningStatistics_areAveragedWhenAPeriodEnds) {
   constexpr std::size_t kParameters = 20, kBuffers = 3;
