@@ -80,7 +80,8 @@ def settings_picture(results: dict[int, dict[str, dict[str, Any]]]) -> None:
                 *place, yerr=bars, ms=7, lw=1, mew=1.2, mfc="white" if activation == "first" else None, **look
             )
             text = "mean" if sync == "lockstep" else f"{activation.split()[0]}, {tau}"
-            axes.annotate(text, place, xytext=(7, 4), textcoords="offset points", fontsize=7.5, color=style.GREY)
+            side = {"xytext": (-7, -3), "ha": "right"} if merge == "published" else {"xytext": (7, 4)}
+            axes.annotate(text, place, textcoords="offset points", fontsize=7.5, color=style.GREY, **side)
         axes.set_title(f"{workers} workers")
         axes.set_xlabel("share of the ideal throughput")
         axes.set_xlim(0.25, 1.08)
