@@ -322,7 +322,7 @@ TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
       }
       return "nothing was thrown";
     };
-    launch({.engine = "threads", .workers = 2, .deadline_s = 0.2}, [&](Worker& worker) {
+    launch({.engine = "threads", .workers = 2, .deadline_s = 1}, [&](Worker& worker) {
       const std::map<std::string, std::string> every_step{{"period", "1"}}, none;
       Synchronizer synchronizer(worker, algorithm, 3 << 20,
                                 algorithm == "local_sgd" ? every_step : none);  // several buckets
