@@ -11,11 +11,10 @@ namespace {
 
 Model filled(std::size_t size, float value) { return Model(size, value); }
 
-TEST(Wagma, staleWorker_mergesWithSPlusOne) {
-  // Worker 1 ends its step only once round 0, which worker 0 has started, is over on both.
+// Worker 0 adds 6 and runs round 0 with the first model of worker 1, which ends its step, adding 12, only then.
+std::vector<Model> with_a_late_worker(const Scene& scene) {
   std::atomic<bool> passed = false;
-  const Scene scene{.algorithm = "wagma", .workers = 2};
-  const auto models = run_learners(scene, [&](Learner& learner) {
+  return run_learners(scene, [&](Learner& learner) {
     if (learner.context.rank() == 1) {
       do learner.context.engine().sleep(base::Duration(0.02));
       while (!passed);
@@ -26,24 +25,18 @@ TEST(Wagma, staleWorker_mergesWithSPlusOne) {
       learner.context.engine().sleep(base::Duration(0.2));
     }
   });
-  EXPECT_EQ(models[0], filled(scene.size, 3));  // (6 + 0) / 2: worker 1 was there with its first model
-  EXPECT_EQ(models[1], filled(scene.size, (2.0f * 3.0f + 12) / 3));  // stale: it had not contributed its 12
+}
+
+TEST(Wagma, staleWorker_mergesWithSPlusOne) {
+  const Scene scene{.algorithm = "wagma", .workers = 2};
+  const auto models = with_a_late_worker(scene);
+  EXPECT_EQ(models[0], filled(scene.size, 3));                       // (6 + 0) / 2
+  EXPECT_EQ(models[1], filled(scene.size, (2.0f * 3.0f + 12) / 3));  // its 12 were not in the average
 }
 
 TEST(Flock, staleWorker_losesNothingOfItsUpdate) {
-  std::atomic<bool> passed = false;
   const Scene scene{.algorithm = "flock", .workers = 2, .settings = {{"activation", "first"}, {"period", "100"}}};
-  const auto models = run_learners(scene, [&](Learner& learner) {
-    if (learner.context.rank() == 1) {
-      do learner.context.engine().sleep(base::Duration(0.02));
-      while (!passed);
-      learner.take(filled(learner.model.size(), 12));
-    } else {
-      learner.take(filled(learner.model.size(), 6));
-      passed = true;
-      learner.context.engine().sleep(base::Duration(0.2));
-    }
-  });
+  const auto models = with_a_late_worker(scene);
   EXPECT_EQ(models[0], filled(scene.size, 3));
   EXPECT_EQ(models[1], filled(scene.size, 15));  // the round has moved it by 3, and 12 are added
 }
