@@ -56,8 +56,7 @@ struct ExpectPart {
 struct Sum {  // everybody's contribution to one's own part of the chunk is there: average it
   int chunk;
 };
-struct Place {  // the owner's averaged part of the chunk is there, and one's own contribution to it is not needed any
-                // more
+struct Place {  // the owner's averaged part of the chunk is there, and the contribution to it has been sent
   int peer;
   int chunk;
 };

@@ -10,8 +10,7 @@ namespace flockstep::protocol {
 
 enum class Sync {
   barrier,  // the last round of every period waits for every worker and makes all models equal
-  rolling,  // nobody is more than a period ahead of the slowest; the last round of a period is over all, without
-            // waiting
+  rolling,  // nobody is more than a period ahead of the slowest; the last round of a period is over all, unwaited for
   none,     // rounds over groups for ever: nothing bounds how far a worker falls behind
 };
 

@@ -14,8 +14,8 @@ namespace flockstep::runtime {
 // One round that was completed here.
 struct RoundRecord {
   protocol::Iteration round = 0, version = 0;  // the iteration of the model that was contributed
-  int activator =
-      -1;  // the worker who started it; -1 for a synchronisation, and where only word of a later round was heard
+  // The worker who started it; -1 for a synchronisation, and where only word of a later round was heard.
+  int activator = -1;
   bool is_synchronisation = false;
   base::Time begin{}, end{};
 };
