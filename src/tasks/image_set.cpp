@@ -14,6 +14,8 @@
 namespace flockstep::tasks {
 namespace {
 
+constexpr std::size_t kKeepAsideEvery = 10;
+
 // The four files, and what to call them.
 struct Files {
   Idx images, labels;
@@ -48,6 +50,20 @@ LabelledImages join(Files files) {
   return {std::move(files.images.values), std::move(files.labels.values)};
 }
 
+// Moves every tenth image of each class out.
+LabelledImages keep_aside(LabelledImages& images, std::size_t pixels) {
+  LabelledImages kept, rest;
+  std::array<std::size_t, kClasses> seen{};
+  for (std::size_t i = 0; i < images.count(); ++i) {
+    LabelledImages& to = ++seen[images.labels[i]] % kKeepAsideEvery == 0 ? kept : rest;
+    const auto first = images.pixels.begin() + static_cast<std::ptrdiff_t>(i * pixels);
+    to.pixels.insert(to.pixels.end(), first, first + static_cast<std::ptrdiff_t>(pixels));
+    to.labels.push_back(images.labels[i]);
+  }
+  images = std::move(rest);
+  return kept;
+}
+
 std::array<float, 256> centred(const std::vector<std::uint8_t>& pixels) {
   std::uint64_t sum = 0;
   for (const std::uint8_t pixel : pixels) sum += pixel;
@@ -67,6 +83,7 @@ ImageSet make_set(Files train, Files test) {
   ImageSet set;
   set.pixels = train.images.sizes[1] * train.images.sizes[2];
   set.train = join(std::move(train));
+  set.validation = keep_aside(set.train, set.pixels);
   set.test = join(std::move(test));
   for (std::size_t i = 0; i < set.train.count(); ++i)
     set.of_class[set.train.labels[i]].push_back(static_cast<std::uint32_t>(i));

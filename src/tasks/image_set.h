@@ -21,7 +21,8 @@ struct LabelledImages {
 
 struct ImageSet {
   std::size_t pixels = 0;  // of one image
-  LabelledImages train, test;
+  // Of each class, every tenth image of the training files is kept aside for validation.
+  LabelledImages train, validation, test;
   std::array<std::vector<std::uint32_t>, kClasses> of_class;  // the training images of each class
   // What a pixel is to a network: between -1 and 1, with mean zero over the training images.
   std::array<float, 256> value_of{};

@@ -70,10 +70,11 @@ class Images final : public train::Task {
   train::Metric metric() const override { return {"accuracy", false}; }
 
   void initialise(std::span<float> model) override;
-  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+  double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                   const RangeReady& ready) override;
   std::unique_ptr<train::Optimizer> make_optimizer() override { return make_descent(options_.descent, end_); }
-  std::vector<double> evaluate(std::span<const float> model) override;
+  std::vector<double> evaluate(std::span<const float> model, train::Split split) override;
+  bool has_validation() const override { return set_->validation.count() > 0; }
   double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
 
  private:
@@ -94,7 +95,6 @@ class Images final : public train::Task {
     std::size_t image, label;
   };
   std::vector<Sample> batch_;
-  base::Parts test_;  // images of the test set among the workers
   std::size_t chunk_;
   // Row by row: the images of a chunk, what the hidden layer makes of them, and the scores of the classes. Backward
   // turns `scores_` into their derivatives; `w2_transposed_` and `of_hidden_` are its own.
@@ -115,8 +115,7 @@ Images::Images(const TaskInputs& inputs)
       b2_(w2_ + options_.hidden * kClasses),
       end_(b2_ + kClasses),
       draws_labels_(data_rank_ >= workers_ - options_.random_labels),
-      test_(base::Parts(set_->test.count(), static_cast<std::size_t>(workers_))),
-      chunk_(std::min(kMostAtOnce, std::max(samples_, test_.size(static_cast<std::size_t>(rank_))))),
+      chunk_(kMostAtOnce),
       inputs_(chunk_ * set_->pixels),
       hidden_(chunk_ * options_.hidden),
       scores_(chunk_ * kClasses),
@@ -188,8 +187,7 @@ void Images::backward(std::span<const float> model, std::span<float> gradient, s
   ready(0, b1_);
 }
 
-double Images::gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
-                        const RangeReady& ready) {
+double Images::gradient(std::int64_t step, std::span<float> model, std::span<float> gradient, const RangeReady& ready) {
   draw_batch(base::Random(seed_, base::Purpose::data, static_cast<std::uint32_t>(data_rank_),
                           static_cast<std::uint32_t>(step)));
   std::ranges::fill(gradient, 0.0f);
@@ -214,19 +212,21 @@ double Images::gradient(std::int64_t step, std::span<const float> model, std::sp
   return loss / static_cast<double>(samples_);
 }
 
-std::vector<double> Images::evaluate(std::span<const float> model) {
-  const std::size_t first = test_.begin(static_cast<std::size_t>(rank_)),
-                    total = test_.size(static_cast<std::size_t>(rank_));
+std::vector<double> Images::evaluate(std::span<const float> model, train::Split split) {
+  const LabelledImages& images = split == train::Split::test ? set_->test : set_->validation;
+  const base::Parts parts(images.count(), static_cast<std::size_t>(workers_));
+  const std::size_t first = parts.begin(static_cast<std::size_t>(rank_)),
+                    total = parts.size(static_cast<std::size_t>(rank_));
   double correct = 0;
   for (std::size_t begin = 0; begin < total; begin += chunk_) {
     const std::size_t count = std::min(chunk_, total - begin);
     for (std::size_t i = 0; i < count; ++i)
-      set_->copy(set_->test, first + begin + i, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
+      set_->copy(images, first + begin + i, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
     forward(model, count);
     for (std::size_t i = 0; i < count; ++i) {
       const auto scores = std::span(scores_).subspan(i * kClasses, kClasses);
       const auto chosen = std::ranges::max_element(scores) - scores.begin();
-      correct += chosen == set_->test.labels[first + begin + i] ? 1 : 0;
+      correct += chosen == images.labels[first + begin + i] ? 1 : 0;
     }
   }
   return {correct, static_cast<double>(total)};

@@ -50,7 +50,7 @@ class Linear final : public train::Task {
     base::Random(seed_, base::Purpose::initial_model).fill_uniform(model, -5, 5);
   }
 
-  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+  double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                   const RangeReady& ready) override {
     std::ranges::fill(gradient, 0.0f);
     const double share = 1.0 / static_cast<double>(samples_per_step());
@@ -73,7 +73,7 @@ class Linear final : public train::Task {
 
   // The expectation of the loss over x, in closed form: E[(x.w)^2] = ||w||^2/12 + (sum w)^2/4. Cheap: one worker does
   // it.
-  std::vector<double> evaluate(std::span<const float> model) override {
+  std::vector<double> evaluate(std::span<const float> model, train::Split /*split*/) override {
     if (rank_ != 0) return {0.0};
     double sum = 0, square = 0;
     for (const double w : model) sum += w, square += w * w;

@@ -23,7 +23,7 @@ void Backward::pretend(Duration duration) {
   if (duration.count() > 0) engine_.sleep(duration);
 }
 
-double Backward::run(std::int64_t step, Task& task, std::span<const float> model, std::span<float> gradient,
+double Backward::run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
                      algorithms::Algorithm& algorithm) {
   const Duration compute = pace_.compute(step);
   pretend(compute * kForwardShare + pace_.delay(step));

@@ -17,7 +17,7 @@ class Backward {
            std::uint64_t seed);
 
   // Fills `gradient`, telling the algorithm of each bucket that is done, and returns the loss.
-  double run(std::int64_t step, Task& task, std::span<const float> model, std::span<float> gradient,
+  double run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
              algorithms::Algorithm& algorithm);
 
  private:

@@ -54,6 +54,8 @@ class Loop {
   bool pause();  // what is due after a step beside training
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
+  double quality_of(std::span<const float> model, Split split);
+  std::span<float> to_average(std::span<float> model);
   bool checkpoint();
   void write_step_lines();
   std::uint64_t sent_in_messages();
@@ -69,7 +71,7 @@ class Loop {
   base::Buffer<float> model_, gradient_, averaged_;  // before those whose transfers may be under way in them
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas differ
+  std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas or their buffers differ
   std::unique_ptr<MetricsFile> metrics_;         // rank 0 only
   Telemetry telemetry_;                          // rank 0 only
 
@@ -91,15 +93,17 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       backward_(engine, layout_, options.pace, options.faults, options.seed) {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
+  agreed.emplace_back("buffers", std::to_string(task_->buffers()));
   runtime::check_agreement(context_, agreed);
-  algorithm_ = algorithm.make({context_, layout_, options.algorithm_settings, options.seed});
+  algorithm_ = algorithm.make({context_, layout_, options.algorithm_settings, options.seed, task_->buffers()});
   optimizer_ = task_->make_optimizer();
-  model_ = engine.memory().allocate<float>(layout_.size(), "model");
+  model_ = engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model");
   gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
-  if (!algorithm_->replicas_are_equal()) {
-    averaged_ = engine.memory().allocate<float>(layout_.size(), "averaged model for evaluation");
-    averaging_ = std::make_unique<runtime::OnePass>(context_, layout_, "received shards for evaluation",
-                                                    runtime::OnePassOptions{.room = runtime::Room::window});
+  if (!algorithm_->replicas_are_equal() || task_->buffers() > 0) {
+    averaged_ = engine.memory().allocate<float>(model_.span().size(), "averaged model for evaluation");
+    averaging_ = std::make_unique<runtime::OnePass>(
+        context_, runtime::Layout(to_average(model_.span()).size(), layout_.bucket_floats()),
+        "received shards for evaluation", runtime::OnePassOptions{.room = runtime::Room::window});
   }
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;
@@ -183,7 +187,7 @@ void Loop::take_step(std::int64_t step) {
 bool Loop::update(std::int64_t step) {
   const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
   if (finite) {
-    optimizer_->update(model_.span(), gradient_.span());
+    optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
     measurements_.add_skipped();
     context_.log().warn("step {}: non-finite gradient, update skipped", step);
@@ -254,11 +258,10 @@ bool Loop::evaluate() {
   if (averaging_) {
     std::ranges::copy(model, averaged_.span().begin());
     model = averaged_.span();
-    averaging_->average(model);
+    averaging_->average(to_average(model));
   }
-  auto sums = task_->evaluate(model);
-  engines::all_reduce(context_.engine(), sums, context_.deadline());
-  summary_.quality = task_->quality(sums);
+  summary_.quality = quality_of(model, Split::test);
+  if (step_ == options_.steps && task_->has_validation()) summary_.validation = quality_of(model, Split::validation);
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = step_;
   if (writes() && is_new) {
@@ -267,6 +270,17 @@ bool Loop::evaluate() {
     metrics_->flush();
   }
   return stop;
+}
+
+double Loop::quality_of(std::span<const float> model, Split split) {
+  auto sums = task_->evaluate(model, split);
+  engines::all_reduce(context_.engine(), sums, context_.deadline());
+  return task_->quality(sums);
+}
+
+// Where the parameters of all workers are the same, only what lies behind them is averaged.
+std::span<float> Loop::to_average(std::span<float> model) {
+  return algorithm_->replicas_are_equal() ? model.subspan(layout_.size()) : model;
 }
 
 bool Loop::checkpoint() {
@@ -320,6 +334,7 @@ bool Loop::pause() {
 
 Summary Loop::finish(bool interrupted) {
   algorithm_->consolidate(model_.span());
+  if (averaging_ && algorithm_->replicas_are_equal()) averaging_->average(to_average(model_.span()));
   flush();  // agents have come to rest: only now is known what the last steps had them send
   const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
   const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};

@@ -24,6 +24,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"metric", summary.metric},
       {"lower_is_better", summary.lower_is_better},
       {"quality", summary.quality},
+      {"validation", summary.validation ? nlohmann::json(*summary.validation) : nlohmann::json()},
       {"train_loss", summary.train_loss},
       {"time_s", summary.time_s},
       {"samples_per_s", summary.samples_per_s},
@@ -74,6 +75,7 @@ Summary summary_from_json(const nlohmann::json& json) {
   json.at("metric").get_to(summary.metric);
   json.at("lower_is_better").get_to(summary.lower_is_better);
   summary.quality = number("quality");
+  if (!json.at("validation").is_null()) summary.validation = json.at("validation").get<double>();
   summary.train_loss = number("train_loss");
   summary.time_s = number("time_s");
   summary.samples_per_s = number("samples_per_s");

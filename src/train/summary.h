@@ -22,12 +22,13 @@ struct Summary {
   bool interrupted = false;
   std::string metric;
   bool lower_is_better = true;
-  double quality = 0;
-  double train_loss = 0;           // mean over the workers, last step
-  double time_s = 0;               // from meeting to meeting of all workers: the same for each, but for the clocks
-  double samples_per_s = 0;        // of all workers together, in that time
-  double wait_share = 0;           // of that time, blocked in the engine; mean over the workers
-  double bytes_sent_per_step = 0;  // mean over the workers; evaluations and the like left out
+  double quality = 0;                // on what is reported
+  std::optional<double> validation;  // the same figure on what was kept aside to choose by, at the end
+  double train_loss = 0;             // mean over the workers, last step
+  double time_s = 0;                 // from meeting to meeting of all workers: the same for each, but for the clocks
+  double samples_per_s = 0;          // of all workers together, in that time
+  double wait_share = 0;             // of that time, blocked in the engine; mean over the workers
+  double bytes_sent_per_step = 0;    // mean over the workers; evaluations and the like left out
   std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired

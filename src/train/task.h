@@ -26,6 +26,12 @@ struct Metric {
   bool lower_is_better;
 };
 
+// What an evaluation looks at.
+enum class Split {
+  validation,  // kept aside to choose learning rates and the like by
+  test,        // what is reported
+};
+
 class Task {
  public:
   // Says that a range of the gradient is final.
@@ -33,6 +39,8 @@ class Task {
 
   virtual ~Task() = default;
   virtual std::size_t parameters() const = 0;
+  // Running statistics and the like, which have no gradient: so many numbers behind the parameters in every model.
+  virtual std::size_t buffers() const { return 0; }
   // The sizes of the tensors, one behind the other in the flat span.
   virtual std::vector<std::size_t> tensors() const { return {parameters()}; }
   virtual std::int64_t samples_per_step() const = 0;  // on this worker
@@ -41,15 +49,17 @@ class Task {
   // The same model on every worker.
   virtual void initialise(std::span<float> model) = 0;
   // Fills `gradient` for this worker's batch of `step`, reporting ranges in the same order everywhere; returns the
-  // loss.
-  virtual double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+  // loss. Of the model only the buffers may change.
+  virtual double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                           const RangeReady& ready) = 0;
   virtual std::unique_ptr<Optimizer> make_optimizer() = 0;
 
   // This worker's share of an evaluation, as sums that are added over all workers ...
-  virtual std::vector<double> evaluate(std::span<const float> model) = 0;
+  virtual std::vector<double> evaluate(std::span<const float> model, Split split) = 0;
   // ... and what they come to.
   virtual double quality(std::span<const double> sums) const = 0;
+  // Whether data are kept aside to choose by; if not, only Split::test is asked for.
+  virtual bool has_validation() const { return false; }
 };
 
 }  // namespace flockstep::train

@@ -168,13 +168,14 @@ TEST(Images, workersSeeDifferentDataAndTheSameModelAndShareTheTestImages) {
   EXPECT_EQ(Case(settings, 0, 2).compute(4), Case(settings, 1, 2, 16, 0).compute(4));  // reads worker 0's data
   double correct = 0, count = 0;
   for (int rank = 0; rank < 3; ++rank) {
-    const auto sums = Case(settings, rank, 3).task->evaluate(first.model);
+    const auto sums = Case(settings, rank, 3).task->evaluate(first.model, train::Split::test);
     correct += sums[0], count += sums[1];
   }
-  const auto alone = Case(settings, 0, 1).task->evaluate(first.model);
+  const auto alone = Case(settings, 0, 1).task->evaluate(first.model, train::Split::test);
   EXPECT_EQ(count, ImageFiles::kTest);
   EXPECT_EQ(alone, (std::vector<double>{correct, count}));
-  EXPECT_EQ(copy.task->evaluate(first.model), second.task->evaluate(first.model));  // but not its share of the test
+  EXPECT_EQ(copy.task->evaluate(first.model, train::Split::test),
+            second.task->evaluate(first.model, train::Split::test));  // but not its share of the test
 }
 
 // Accuracy on the built-in images after training with four workers whose gradients are averaged by hand.
@@ -197,7 +198,7 @@ double learn(const base::Settings& settings, int steps, bool first_layer_too = t
   }
   std::vector<double> sums(2);
   for (Case& worker : workers) {
-    const auto mine = worker.task->evaluate(model);
+    const auto mine = worker.task->evaluate(model, train::Split::test);
     sums[0] += mine[0], sums[1] += mine[1];
   }
   return workers[0].task->quality(sums);

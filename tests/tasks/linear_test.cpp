@@ -63,7 +63,7 @@ TEST(Linear, aZeroGradientLeavesTheModelAlone) {
 
 TEST(Linear, theClosedFormOfTheLossAgreesWithSampling) {
   Case linear(0, 1, 20000);
-  const auto sums = linear.task->evaluate(linear.model);
+  const auto sums = linear.task->evaluate(linear.model, train::Split::test);
   // 40,000 samples; the square of a sum of 60 uniforms spreads about as much as its mean.
   EXPECT_NEAR(linear.compute(0) / linear.task->quality(sums), 1, 5 * 1.5 / std::sqrt(40000));
 }

@@ -79,14 +79,14 @@ TEST_F(ClockTest, whatEvaluationsTakeIsLeftOut) {
     std::int64_t samples_per_step() const override { return pull_.samples_per_step(); }
     Metric metric() const override { return pull_.metric(); }
     void initialise(std::span<float> model) override { pull_.initialise(model); }
-    double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+    double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                     const RangeReady& ready) override {
       return pull_.gradient(step, model, gradient, ready);
     }
     std::unique_ptr<Optimizer> make_optimizer() override { return pull_.make_optimizer(); }
-    std::vector<double> evaluate(std::span<const float> model) override {
+    std::vector<double> evaluate(std::span<const float> model, Split split) override {
       engine_.sleep(base::Duration(engine_.rank() == 2 ? 0.7 : 0.1));
-      return pull_.evaluate(model);
+      return pull_.evaluate(model, split);
     }
     double quality(std::span<const double> sums) const override { return pull_.quality(sums); }
 

@@ -29,7 +29,7 @@ class Pull final : public Task {
   std::int64_t samples_per_step() const override { return 10; }
   Metric metric() const override { return {"distance", true}; }
   void initialise(std::span<float> model) override { std::ranges::fill(model, 8.0f); }
-  double gradient(std::int64_t step, std::span<const float> model, std::span<float> gradient,
+  double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                   const RangeReady& ready) override {
     for (std::size_t i = 0; i < model.size(); ++i) gradient[i] = model[i] - target_;
     if (step == poisoned_step_) gradient[5] = std::nanf("");
@@ -48,7 +48,7 @@ class Pull final : public Task {
     };
     return std::make_unique<Descent>();
   }
-  std::vector<double> evaluate(std::span<const float> model) override { return {model[0], 1.0}; }
+  std::vector<double> evaluate(std::span<const float> model, Split /*split*/) override { return {model[0], 1.0}; }
   double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
 
  private:

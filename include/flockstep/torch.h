@@ -1,0 +1,114 @@
+// Data parallel training of a libtorch module: the stock training loop and a few lines of ours.
+//
+//   flockstep::launch({.engine = "mpi"}, [&](flockstep::Worker& worker) {
+//     Net net;
+//     flockstep::DataParallel parallel(worker, *net, {.algorithm = "adacons"});
+//     torch::optim::SGD optimizer(net->parameters(), 0.1);
+//     for (auto& batch : *loader_of(worker.rank(), worker.size())) {
+//       optimizer.zero_grad();
+//       torch::nll_loss(net->forward(batch.data), batch.target).backward();   // communication starts in here
+//       parallel.step(optimizer);
+//     }
+//   });
+//
+// Any module of float or bfloat16 parameters, any torch::optim optimizer, any algorithm, any engine. Parameters and
+// gradients become views of contiguous memory; tensors keep their identity and strides, so an optimizer may be made
+// before or after.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "flockstep/flockstep.h"
+
+namespace flockstep {
+
+// What becomes of buffers, such as the running statistics of batch normalisation, where gradients are combined.
+// Algorithms that average models always average them with the model.
+enum class Buffers {
+  average,    // over the workers, in every step
+  broadcast,  // from worker 0, in every step
+  leave,      // every worker keeps its own until consolidate()
+};
+
+struct DataParallelSettings {
+  std::string algorithm = "mean";
+  // As in `flockstep algorithms`. Where there is an option `magnitude`, its default here is mean_norm, so that a tuned
+  // learning rate and gradient clipping keep their meaning.
+  std::map<std::string, std::string> options = {};
+  Buffers buffers = Buffers::average;
+  std::size_t bucket_kib = 4096;
+  std::uint64_t seed = 1;  // of whatever an algorithm draws, and of this worker's random numbers (see random())
+};
+
+// Collective: all workers make it, and call it, in the same order. The module must outlive it; after its end the
+// module's tensors have memory of their own again.
+class DataParallel {
+ public:
+  // Everybody starts from worker 0's parameters and buffers. Throws Error{mismatch} naming the first tensor whose name,
+  // shape or type differs between workers.
+  DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings = {});
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  // finish_backward(), optimizer.step(), after_update(). `weight` is the number of samples behind this worker's
+  // gradient, for weighted_mean. A worker without a batch (see join) calls it all the same.
+  void step(torch::optim::Optimizer& optimizer, double weight = 1);
+  // The same in two halves, for what belongs between them: clipping, a scheduler, a closure.
+  void finish_backward(double weight = 1);
+  void after_update();
+
+  // While it lives, backward only accumulates: for all but the last of several batches behind one step.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(DataParallel& parallel);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DataParallel& parallel_;
+  };
+  NoSync no_sync() { return NoSync(*this); }
+
+  // For workers with different numbers of batches: before an epoch everybody says how many steps it has a batch for,
+  // and learns the largest such number. In the steps beyond its own a worker has no backward pass and just calls
+  // step(): it is left out of what gradients are combined to, and where models are averaged it makes no update of its
+  // own.
+  std::int64_t join(std::int64_t my_steps);
+  // After its last batch: those steps.
+  void finish_epoch(torch::optim::Optimizer& optimizer);
+
+  // Draws what `body` draws from torch's default generator, such as dropout, from numbers of this worker's own, so that
+  // workers that share a process do not share numbers, and a run repeats. Workers of one process take turns in it.
+  void random(const std::function<void()>& body);
+
+  // Makes the models of all workers equal, buffers included: at the end, and before an evaluation where workers average
+  // models. Steps may follow.
+  void consolidate();
+  // Everybody takes worker 0's parameters and buffers: after only one worker has loaded some.
+  void broadcast();
+
+  // One file per worker: module, optimizer and the algorithm's state. Collective; algorithms that average models
+  // without waiting consolidate first. Files appear whole or not at all.
+  void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
+  // Before the first step. Returns what had to be re-made, in one sentence, where another number of workers has saved;
+  // else nothing. Throws Error{bad_file}.
+  std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
+
+  StepReport report() const;
+  Meetings meetings() const;
+  std::vector<std::string> findings() const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace flockstep

@@ -1,0 +1,77 @@
+// A torch module whose parameters and buffers are views of one flat span, and its gradients views of another: what
+// algorithms see as spans, the module and its optimizer see as tensors.
+//
+//   model     [ parameters, last registered first | buffers ]
+//   gradient  [ the same parameters ]
+//
+// Backward makes the gradients of the last layers first, so the first buckets are complete first. Tensors keep their
+// identity, which optimizers know them by, and their strides. A shared parameter is laid out once. float tensors are
+// views; bfloat16 ones cannot be, and are converted when models and gradients are collected and spread.
+//
+// Users move tensors without a word: zero_grad() undefines gradients, torch::load and Module::to() re-point parameters.
+// So nothing here trusts that a tensor is still where it was put: collecting looks, and brings it back.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/layout.h"
+
+namespace flockstep::torch_front {
+
+class FlatModule {
+ public:
+  // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, or not in main memory.
+  // Frozen parameters, which need no gradient, and buffers of other types, such as counters, stay where they are. The
+  // module must outlive this.
+  explicit FlatModule(torch::nn::Module& module);
+  // Takes the hooks away and gives the tensors memory of their own again.
+  ~FlatModule();
+  FlatModule(const FlatModule&) = delete;
+  FlatModule& operator=(const FlatModule&) = delete;
+
+  std::size_t parameters() const;            // numbers that have a gradient
+  std::size_t buffers() const;               // numbers behind them in a model
+  std::vector<std::size_t> tensors() const;  // sizes of the parameters in order
+  std::size_t count() const;                 // of the parameters
+  const std::string& name(std::size_t index) const;
+  runtime::Range range(std::size_t index) const;  // in the gradient, and in the model
+  // Every tensor's name, shape and type, in order: what workers have to agree on.
+  const std::string& description() const;
+  // Frozen parameters and buffers of other types, which are not in the model's span.
+  std::vector<torch::Tensor> fixed() const;
+
+  // Makes the tensors views of these spans, writing their present values there. The spans must outlive this, or another
+  // attach().
+  void attach(std::span<float> model, std::span<float> gradient);
+  // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation.
+  void look_at(std::span<const float> model);
+
+  // Before the model's span is read: brings back what left it, converts what cannot be a view. Throws Error{bad_input}
+  // naming a tensor whose shape, type or device has changed.
+  void collect_model();
+  // After the span was written.
+  void spread_model();
+
+  // Before range(index) of the gradient's span is read: makes it hold the parameter's gradient, and the gradient a view
+  // of it. Where the gradient is undefined it is left so, the range is filled with zeros, and the answer is false.
+  bool collect_gradient(std::size_t index);
+  // After the span was written: the parameter's gradient is what stands in range(index) ...
+  void spread_gradient(std::size_t index);
+  // ... or undefined.
+  void drop_gradient(std::size_t index);
+
+  // Called by backward, each time the gradient of a parameter is complete, with its index. May throw: backward does
+  // then.
+  void on_gradient(std::function<void(std::size_t index)> ready);
+
+ private:
+  struct Entry;
+  std::vector<Entry> entries_;  // parameters, then buffers
+};
+
+}  // namespace flockstep::torch_front
