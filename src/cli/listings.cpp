@@ -10,6 +10,7 @@
 #include "flockstep/version.h"
 #include "kernels/kernels.h"
 #include "tasks/registry.h"
+#include "tasks/torch_tasks.h"
 
 namespace flockstep::cli {
 namespace {
@@ -43,11 +44,14 @@ int list_algorithms(bool as_json) {
 
 int list_tasks(bool as_json) {
   nlohmann::json json = nlohmann::json::array();
-  Table table({"name", "metric", "what it is"});
+  Table table({"name", "here", "metric", "what it is"});
   table.left();
   for (const auto& row : tasks::tasks()) {
-    table.add({std::string(row.name), std::string(row.metric), std::string(row.description)});
+    const bool available = !row.needs_torch || tasks::torch_tasks_are_built();
+    table.add({std::string(row.name), available ? "yes" : "no, needs torch", std::string(row.metric),
+               std::string(row.description)});
     json.push_back({{"name", row.name},
+                    {"available", available},
                     {"metric", row.metric},
                     {"description", row.description},
                     {"default_steps", row.default_steps},

@@ -6,6 +6,8 @@
 
 namespace flockstep::tasks {
 
+bool torch_tasks_are_built() { return false; }
+
 void require_torch_tasks(std::string_view name) {
   throw Error(ErrorCode::unavailable, fmt::format("the task {} needs torch: build with -DFLOCKSTEP_TORCH=ON", name));
 }

@@ -31,6 +31,7 @@ struct TaskRow {
   void (*check)(const base::Settings& settings, int workers);  // throws Error{bad_input}
   bool takes_uneven_batches = false;                           // workers may have one sample more or less than others
   std::int64_t least_batch_per_worker = 1;
+  bool needs_torch = false;                                                // so not every build has it
   TaskDefaults (*defaults_for)(const base::Settings& settings) = nullptr;  // where settings change those above
 };
 

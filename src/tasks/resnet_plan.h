@@ -25,6 +25,13 @@ enum class Stem {
 inline constexpr std::array<base::Choice<Stem>, 3> kStems{
     {{"small", Stem::small}, {"half", Stem::half}, {"imagenet", Stem::imagenet}}};
 
+// Over what the numbers of a channel are normalised.
+enum class Norm {
+  batch,  // over the batch of a worker while it trains, by running statistics when it is evaluated
+  group,  // over the channel and a few others of the same image: for workers whose batches differ in kind
+};
+inline constexpr std::array<base::Choice<Norm>, 2> kNorms{{{"batch", Norm::batch}, {"group", Norm::group}}};
+
 struct ResNetPlan {
   Block block;
   std::vector<int> blocks;  // in each stage; each stage but the first halves the image and doubles the width

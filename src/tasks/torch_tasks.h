@@ -9,6 +9,8 @@
 
 namespace flockstep::tasks {
 
+// Whether this build has them.
+bool torch_tasks_are_built();
 // Throws Error{unavailable} where they cannot be had. `name` is for the sentence.
 void require_torch_tasks(std::string_view name);
 std::unique_ptr<train::Task> make_torch_task(std::string_view name, const TaskInputs& inputs);

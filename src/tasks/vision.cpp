@@ -12,11 +12,12 @@ namespace {
 
 constexpr std::string_view kBySize = "by size";
 
-constexpr std::array<base::OptionSpec, 14> kOptions{{
+constexpr std::array<base::OptionSpec, 15> kOptions{{
     {"size", "tiny", "tiny, small or paper: what the options below are unless given"},
     {"depth", kBySize, "layers: 18, 34, 50, 101 or 152, or 8, 14, 20, ... in steps of six for narrow networks"},
     {"width", kBySize, "channels of the first stage"},
     {"stem", kBySize, "small (3 x 3), half (3 x 3 at every other pixel) or imagenet (7 x 7 and a maximum)"},
+    {"norm", "batch", "how layers are normalised: over a worker's batch, or in groups of channels of one image: group"},
     {"learning_rate", kBySize, "of the local update"},
     {"momentum", "0.9", "of the local update"},
     {"weight_decay", kBySize, "of weights, but not of biases and of what scales normalised layers"},
@@ -31,35 +32,32 @@ constexpr std::array<base::OptionSpec, 14> kOptions{{
 
 struct Size {
   std::string_view name;
-  std::int64_t steps, batch_per_worker;
+  TaskDefaults defaults;
   std::array<std::pair<std::string_view, std::string_view>, 8> settings;
 };
 constexpr std::array<Size, 3> kSizes{{
     {"tiny",
-     250,
-     16,
+     {.steps = 300, .batch_per_worker = 16},
      {{{"depth", "8"},
        {"width", "8"},
        {"stem", "half"},
-       {"learning_rate", "0.1"},
+       {"learning_rate", "0.2"},
        {"weight_decay", "0.0005"},
        {"warmup", "20"},
        {"label_smoothing", "0"},
        {"augment", "no"}}}},
     {"small",
-     4000,
-     32,
+     {.steps = 2000, .batch_per_worker = 32},
      {{{"depth", "20"},
        {"width", "16"},
        {"stem", "small"},
-       {"learning_rate", "0.1"},
+       {"learning_rate", "0.2"},
        {"weight_decay", "0.0005"},
-       {"warmup", "200"},
+       {"warmup", "100"},
        {"label_smoothing", "0"},
        {"augment", "yes"}}}},
     {"paper",
-     20000,
-     32,
+     {.steps = 20000, .batch_per_worker = 32},
      {{{"depth", "50"},
        {"width", "64"},
        {"stem", "imagenet"},
@@ -87,6 +85,7 @@ VisionOptions vision_options_of(const base::Settings& given, int workers, std::i
   const VisionOptions options{.depth = reader.integer("depth", 8, 10000),
                               .width = reader.integer("width", 1, 4096),
                               .stem = reader.choice("stem", kStems),
+                              .norm = reader.choice("norm", kNorms),
                               .descent = {.learning_rate = reader.real("learning_rate", 0, 1000),
                                           .momentum = reader.below_one("momentum"),
                                           .weight_decay = reader.real("weight_decay", 0, 1000),
@@ -110,8 +109,8 @@ TaskRow vision_row() {
       .description =
           "a residual network on Fashion-MNIST or CIFAR-10; workers may see their own classes or wrong labels",
       .metric = "accuracy on the test images, higher is better",
-      .default_steps = kSizes[0].steps,
-      .default_batch_per_worker = kSizes[0].batch_per_worker,
+      .default_steps = kSizes[0].defaults.steps,
+      .default_batch_per_worker = kSizes[0].defaults.batch_per_worker,
       .options = kOptions,
       .make = [](const TaskInputs& inputs) { return make_torch_task("vision", inputs); },
       .check =
@@ -121,10 +120,8 @@ TaskRow vision_row() {
           },
       .takes_uneven_batches = true,
       .least_batch_per_worker = 2,  // normalised layers need a spread
-      .defaults_for = [](const base::Settings& settings) -> TaskDefaults {
-        const Size& size = size_of(settings);
-        return {size.steps, size.batch_per_worker};
-      },
+      .needs_torch = true,
+      .defaults_for = [](const base::Settings& settings) { return size_of(settings).defaults; },
   };
 }
 

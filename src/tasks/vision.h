@@ -14,6 +14,7 @@ namespace flockstep::tasks {
 struct VisionOptions {
   std::int64_t depth = 8, width = 8;  // layers, and channels of the first stage
   Stem stem = Stem::half;
+  Norm norm = Norm::batch;
   DescentOptions descent;
   double label_smoothing = 0;
   bool augment = false;

@@ -11,19 +11,21 @@ struct ResNetOptions {
   std::int64_t depth = 50;
   std::int64_t width = 64;  // channels of the first stage
   Stem stem = Stem::imagenet;
+  Norm norm = Norm::batch;
   std::int64_t channels = 3, classes = 1000;
 };
 
-// A convolution without bias, and batch normalisation behind it.
+// A convolution without bias, and normalisation behind it.
 class ConvolutionNorm : public torch::nn::Module {
  public:
-  ConvolutionNorm(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride);
+  ConvolutionNorm(Norm norm, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride);
   torch::Tensor forward(const torch::Tensor& input);
 
   torch::Tensor filters, scale, shift;  // parameters
-  torch::Tensor mean, variance;         // over the batches so far: buffers
+  torch::Tensor mean, variance;         // over the batches so far, for Norm::batch: buffers
 
  private:
+  Norm norm_;
   std::int64_t stride_;
 };
 
@@ -36,8 +38,7 @@ class ResNet : public torch::nn::Module {
   // Images (batch x channels x height x width) to scores of the classes.
   torch::Tensor forward(const torch::Tensor& images);
   // Filters are normal with the variance that keeps that of gradients from layer to layer (He et al.), drawn so that
-  // they are the same on every machine; the last scale of each block is zero, so that at first every block hands on
-  // what it got.
+  // they are the same on every machine.
   void reset(std::uint64_t seed);
 
  private:

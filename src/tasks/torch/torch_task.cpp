@@ -24,8 +24,7 @@ auto with_short_errors(const Action& action) {
 
 }  // namespace
 
-TorchTask::TorchTask(std::shared_ptr<torch::nn::Module> network)
-    : network_(std::move(network)), flat_(*network_) {
+TorchTask::TorchTask(std::shared_ptr<torch::nn::Module> network) : network_(std::move(network)), flat_(*network_) {
   at::set_num_threads(1);  // of this worker's own thread
   first_model_.resize(parameters() + buffers());
   first_gradient_.resize(parameters());

@@ -22,6 +22,7 @@ class Vision final : public TorchTask {
                std::make_shared<ResNet>(ResNetOptions{.depth = options.depth,
                                                       .width = options.width,
                                                       .stem = options.stem,
+                                                      .norm = options.norm,
                                                       .channels = static_cast<std::int64_t>(set->shape.channels),
                                                       .classes = kClasses})) {}
 

@@ -1,0 +1,54 @@
+#include "tasks/torch/resnet.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+namespace flockstep::tasks {
+namespace {
+
+std::int64_t parameters_of(const torch::nn::Module& module) {
+  std::int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+TEST(ResNet, hasTheParametersThatItIsKnownFor) {
+  EXPECT_EQ(parameters_of(ResNet({.depth = 18})), 11'689'512);
+  EXPECT_EQ(parameters_of(ResNet({.depth = 34})), 21'797'672);
+  EXPECT_EQ(parameters_of(ResNet({.depth = 50})), 25'557'032);
+  EXPECT_EQ(parameters_of(ResNet({.depth = 101})), 44'549'160);
+}
+
+TEST(ResNet, takesImagesOfAnySizeAndColour) {
+  const torch::NoGradGuard no_grad;
+  for (const Stem stem : {Stem::small, Stem::half, Stem::imagenet})
+    for (const Norm norm : {Norm::batch, Norm::group})
+      for (const std::int64_t depth : {8, 18, 50})
+        for (const std::int64_t side : {5, 28}) {
+          ResNet network({.depth = depth, .width = 12, .stem = stem, .norm = norm, .channels = 3, .classes = 7});
+          network.reset(1);
+          const torch::Tensor scores = network.forward(torch::ones({2, 3, side, side + 1}));
+          EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, 7}));
+          EXPECT_TRUE(scores.isfinite().all().item<bool>());
+        }
+}
+
+TEST(ResNet, startsFromTheSeedAloneAndLeavesTheSharedGeneratorAlone) {
+  const torch::Tensor before = at::globalContext().defaultGenerator(at::kCPU).get_state();
+  ResNet first({.depth = 20, .width = 16}), second({.depth = 20, .width = 16}), other({.depth = 20, .width = 16});
+  first.reset(1);
+  second.reset(1);
+  other.reset(2);
+  EXPECT_TRUE(at::equal(before, at::globalContext().defaultGenerator(at::kCPU).get_state()));
+  const auto parameters = first.named_parameters();
+  for (const auto& item : second.named_parameters()) EXPECT_TRUE(at::equal(item.value(), parameters[item.key()]));
+  const torch::Tensor filters = parameters["block5.layer2.filters"];  // 32 x 32 x 3 x 3
+  EXPECT_FALSE(at::equal(filters, other.named_parameters()["block5.layer2.filters"]));
+  EXPECT_NEAR(filters.mean().item<double>(), 0, 0.003);
+  EXPECT_NEAR(filters.square().mean().item<double>(), 2.0 / (32 * 9), 0.0003);
+  EXPECT_TRUE(parameters["block5.layer2.scale"].eq(1).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace flockstep::tasks
