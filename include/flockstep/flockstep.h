@@ -28,9 +28,9 @@
 namespace flockstep {
 
 struct LaunchSettings {
-  std::string engine = "threads";  // `flockstep engines` lists them
-  int workers = 1;                 // ignored by mpi, where mpirun has decided
-  double deadline_s = 60;          // of every single wait
+  std::string engine = "auto";  // mpi under mpirun, else threads; `flockstep engines` lists them
+  int workers = 1;              // ignored by mpi, where mpirun has decided
+  double deadline_s = 60;       // of every single wait
 };
 
 // One worker: made by launch() and valid while its function runs, or part of an MpiWorker (mpi.h).

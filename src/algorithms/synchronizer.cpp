@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "algorithms/session.h"
 #include "algorithms/worker.h"
+#include "engines/launcher.h"
 #include "engines/registry.h"
 #include "math/watch.h"
 #include "runtime/gather.h"
@@ -20,8 +21,9 @@ int Worker::size() const { return implementation_.context.size(); }
 
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body) {
   engines::LaunchOptions options;
-  options.workers = settings.engine == "mpi" ? 0 : settings.workers;
-  engines::find_backend(settings.engine).run(options, [&](engines::Engine& engine) {
+  const std::string engine = engines::resolve_engine(settings.engine);
+  options.workers = engine == "mpi" ? 0 : settings.workers;
+  engines::find_backend(engine).run(options, [&](engines::Engine& engine) {
     Worker::Implementation implementation(engine, settings.deadline_s);
     Worker worker(implementation);
     body(worker);

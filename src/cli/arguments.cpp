@@ -9,7 +9,7 @@
 #include "algorithms/registry.h"
 #include "base/files.h"
 #include "base/names.h"
-#include "cli/launcher.h"
+#include "engines/launcher.h"
 #include "engines/registry.h"
 #include "tasks/registry.h"
 
@@ -145,11 +145,6 @@ std::vector<std::string> split_list(const std::string& text) {
   return parts;
 }
 
-std::string resolve_engine(const std::string& engine) {
-  if (engine != "auto") return engine;
-  return launched() ? "mpi" : "threads";
-}
-
 base::Settings settings_of(const RunFlags& flags, std::string_view name) {
   base::Settings settings;
   const std::string prefix = fmt::format("{}.", name);
@@ -160,9 +155,9 @@ base::Settings settings_of(const RunFlags& flags, std::string_view name) {
 
 tasks::RunRequest request_of(const RunFlags& flags) {
   tasks::RunRequest request;
-  request.engine = resolve_engine(flags.engine);
+  request.engine = engines::resolve_engine(flags.engine);
   engines::find_backend(request.engine);
-  if (const auto here = launched(); here && here->size > 1 && request.engine != "mpi")
+  if (const auto here = engines::launched(); here && here->size > 1 && request.engine != "mpi")
     throw Error(
         ErrorCode::bad_input,
         fmt::format(

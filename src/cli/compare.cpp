@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/table.h"
+#include "engines/launcher.h"
 
 namespace flockstep::cli {
 namespace {
@@ -122,7 +123,7 @@ void report(const RunFlags& flags) {
 
 // Under a launcher there is one number of workers: that of the processes it has started.
 void require_launched_size(const RunFlags& flags, tasks::RunRequest& base) {
-  const auto here = launched();
+  const auto here = engines::launched();
   if (base.engine != "mpi" || !here) return;
   for (const int workers : flags.workers)
     if (workers != here->size)
@@ -151,7 +152,8 @@ int run_compare(const CompareFlags& given) {
   require_launched_size(flags, request.base);
   request.workers = flags.workers;
   request.batches = flags.batch;
-  if (!launched()) request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
+  if (!engines::launched())
+    request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
   request.algorithms = split_list(given.algorithms);
   for (const auto& row : algorithms::algorithms())
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
