@@ -15,6 +15,7 @@
 #include <torch/nn/module.h>
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,34 +26,38 @@ namespace flockstep::torch_front {
 
 class FlatModule {
  public:
-  // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, or not in main memory.
-  // Frozen parameters, which need no gradient, and buffers of other types, such as counters, stay where they are. The
-  // module must outlive this.
+  // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, not in main memory, that
+  // shares memory with another one, or that another FlatModule already has. Frozen parameters, which need no gradient,
+  // and buffers of other types, such as counters, stay where they are. The module must outlive this.
   explicit FlatModule(torch::nn::Module& module);
   // Takes the hooks away and gives the tensors memory of their own again.
   ~FlatModule();
   FlatModule(const FlatModule&) = delete;
   FlatModule& operator=(const FlatModule&) = delete;
 
-  std::size_t parameters() const;            // numbers that have a gradient
-  std::size_t buffers() const;               // numbers behind them in a model
-  std::vector<std::size_t> tensors() const;  // sizes of the parameters in order
-  std::size_t count() const;                 // of the parameters
+  std::size_t parameters() const { return parameters_; }  // numbers that have a gradient
+  std::size_t buffers() const { return buffers_; }        // numbers behind them in a model
+  std::vector<std::size_t> tensors() const;               // sizes of the parameters in order
+  std::size_t count() const { return count_; }            // of the parameters
   const std::string& name(std::size_t index) const;
   runtime::Range range(std::size_t index) const;  // in the gradient, and in the model
-  // Every tensor's name, shape and type, in order: what workers have to agree on.
-  const std::string& description() const;
+  // Every tensor's name, type, shape and, where it is not contiguous, strides, as registered: what workers have to
+  // agree on.
+  const std::vector<std::string>& descriptions() const { return descriptions_; }
   // Frozen parameters and buffers of other types, which are not in the model's span.
   std::vector<torch::Tensor> fixed() const;
 
   // Makes the tensors views of these spans, writing their present values there. The spans must outlive this, or another
-  // attach().
-  void attach(std::span<float> model, std::span<float> gradient);
-  // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation.
+  // attach(); whoever holds another view of them longer than that needs an `owner` of the memory, which is kept as long
+  // as there is one.
+  void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr);
+  // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation, which must
+  // not write to them. Looking at the attached model again ends it.
   void look_at(std::span<const float> model);
 
   // Before the model's span is read: brings back what left it, converts what cannot be a view. Throws Error{bad_input}
-  // naming a tensor whose shape, type or device has changed.
+  // naming a tensor whose shape, type or device has changed, which was replaced, or which was frozen at the start and
+  // is not any more.
   void collect_model();
   // After the span was written.
   void spread_model();
@@ -67,11 +72,39 @@ class FlatModule {
 
   // Called by backward, each time the gradient of a parameter is complete, with its index. May throw: backward does
   // then.
-  void on_gradient(std::function<void(std::size_t index)> ready);
+  void on_gradient(std::function<void(std::size_t index)> ready) { ready_ = std::move(ready); }
 
  private:
-  struct Entry;
+  struct Entry {
+    std::string name;
+    torch::Tensor tensor;  // the user's own
+    bool is_view;          // float; else bfloat16
+    std::vector<std::int64_t> sizes, strides;
+    runtime::Range range;
+    torch::Tensor gradient;  // the view, for parameters that can have one
+  };
+  struct Fixed {
+    std::string name;
+    torch::Tensor tensor;
+  };
+  void check_apart() const;
+  void install_hooks();
+  void check_registered() const;
+  void check_unchanged(const Entry& entry) const;
+  torch::Tensor view_of(const c10::Storage& storage, const Entry& entry) const;
+  bool is_at(const c10::Storage& storage, const Entry& entry) const;
+  bool has_view_as_gradient(const Entry& entry) const;
+
+  torch::nn::Module& module_;
   std::vector<Entry> entries_;  // parameters, then buffers
+  std::size_t count_ = 0, parameters_ = 0, buffers_ = 0;
+  std::vector<Fixed> fixed_;
+  std::vector<torch::Tensor> registered_;  // parameters and buffers, shared ones as often as they are
+  std::vector<std::string> descriptions_;  // of each of these
+  std::function<void(std::size_t)> ready_;
+
+  c10::Storage model_, gradient_;  // over the attached spans
+  c10::Storage looked_at_;         // model_, or over what look_at() was given
 };
 
 }  // namespace flockstep::torch_front

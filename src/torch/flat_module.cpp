@@ -1,0 +1,277 @@
+#include "torch/flat_module.h"
+
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "flockstep/error.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+using torch::Tensor;
+
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  throw Error(ErrorCode::bad_input, c10::str(parts...));
+}
+
+struct GradientHook final : torch::autograd::PostAccumulateGradHook {
+  explicit GradientHook(std::function<void()> ready) : ready(std::move(ready)) {}
+  void operator()(const torch::autograd::Variable&) override { ready(); }
+  std::function<void()> ready;
+};
+
+// Memory that somebody else owns; `owner` stays alive as long as a tensor looks at it.
+c10::Storage storage_over(std::span<const float> floats, std::shared_ptr<const void> owner) {
+  using Owner = std::shared_ptr<const void>;
+  at::DataPtr data(
+      const_cast<float*>(floats.data()), new Owner(std::move(owner)),
+      [](void* held) { delete static_cast<Owner*>(held); }, at::kCPU);
+  return {c10::Storage::use_byte_size_t(), floats.size_bytes(), std::move(data), nullptr, false};
+}
+
+std::size_t floats_in(const c10::Storage& storage) { return storage.nbytes() / sizeof(float); }
+
+bool is_float(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
+}
+bool is_in_memory(const Tensor& tensor) { return tensor.device().is_cpu() && tensor.layout() == at::kStrided; }
+
+std::string description_of(const std::string& name, const Tensor& tensor) {
+  std::string text = c10::str(name, " ", c10::toString(tensor.scalar_type()), " ", tensor.sizes());
+  if (!tensor.device().is_cpu()) return c10::str(text, " on ", tensor.device());
+  if (tensor.layout() != at::kStrided) return c10::str(text, " ", tensor.layout());
+  // Numbers lie in the span as the strides say, so these have to agree as well.
+  return tensor.is_contiguous() ? text : c10::str(text, " with strides ", tensor.strides());
+}
+
+bool is_same(const Tensor& a, const Tensor& b) { return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl(); }
+
+}  // namespace
+
+FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
+  std::vector<Entry> trained, buffers;
+  const auto sort_in = [&](const std::string& name, const Tensor& tensor, bool moves, std::vector<Entry>& entries) {
+    descriptions_.push_back(description_of(name, tensor));
+    const bool known = std::ranges::any_of(registered_, [&](const Tensor& other) { return is_same(other, tensor); });
+    registered_.push_back(tensor);
+    if (known) return;
+    if (!is_in_memory(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
+      refuse(descriptions_.back(),
+             " cannot be trained in parallel: only dense tensors in main memory can, and only "
+             "those of float or bfloat16 can have a gradient");
+    if (moves)
+      entries.push_back({.name = name,
+                         .tensor = tensor,
+                         .is_view = tensor.scalar_type() == at::kFloat,
+                         .sizes = tensor.sizes().vec(),
+                         .strides = tensor.strides().vec(),
+                         .range = {0, static_cast<std::size_t>(tensor.numel())},
+                         .gradient = {}});
+    else
+      fixed_.push_back({name, tensor});
+  };
+  for (const auto& item : module.named_parameters())
+    sort_in(item.key(), item.value(), item.value().requires_grad(), trained);
+  for (const auto& item : module.named_buffers()) sort_in(item.key(), item.value(), is_float(item.value()), buffers);
+
+  count_ = trained.size();
+  entries_.assign(std::make_move_iterator(trained.rbegin()), std::make_move_iterator(trained.rend()));
+  std::ranges::move(buffers, std::back_inserter(entries_));
+  std::size_t floats = 0;
+  for (std::size_t index = 0; index < entries_.size(); ++index) {
+    entries_[index].range.begin = floats;
+    floats += entries_[index].range.size;
+    if (index < count_) parameters_ = floats;
+  }
+  buffers_ = floats - parameters_;
+  check_apart();
+  install_hooks();
+}
+
+// Two tensors over the same memory would each get memory of their own: what one learns would no longer reach the other.
+void FlatModule::check_apart() const {
+  struct Place {
+    std::uintptr_t begin, end;
+    const Tensor* tensor;
+    std::size_t index;
+  };
+  std::vector<Place> places;
+  for (std::size_t index = 0; index < registered_.size(); ++index) {
+    const Tensor& tensor = registered_[index];
+    if (tensor.numel() == 0) continue;
+    std::int64_t last = 0;  // of its elements
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+    places.push_back({begin, begin + (static_cast<std::uintptr_t>(last) + 1) * tensor.element_size(), &tensor, index});
+  }
+  std::ranges::sort(places, {}, &Place::begin);
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    const Place &before = places[i - 1], &place = places[i];
+    if (place.begin < before.end && !is_same(*before.tensor, *place.tensor))
+      refuse(descriptions_[before.index], " and ", descriptions_[place.index],
+             " share memory but are two tensors: register one tensor, or one module, twice instead");
+  }
+}
+
+void FlatModule::install_hooks() {
+  const auto hook_of = [](const Tensor& tensor) -> auto& { return torch::autograd::impl::post_acc_grad_hooks(tensor); };
+  for (std::size_t index = 0; index < count_; ++index)
+    if (hook_of(entries_[index].tensor))
+      refuse(entries_[index].name,
+             " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one "
+             "DataParallel at a time");
+  for (std::size_t index = 0; index < count_; ++index)
+    torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor,
+                                                   std::make_unique<GradientHook>([this, index] {
+                                                     if (ready_) ready_(index);
+                                                   }));
+}
+
+FlatModule::~FlatModule() {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < count_; ++index)
+    torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor, nullptr);
+  for (Entry& entry : entries_) {
+    if (!model_ || !entry.is_view) continue;
+    if (is_at(looked_at_, entry)) entry.tensor.set_data(entry.tensor.clone());
+    Tensor& gradient = entry.tensor.mutable_grad();
+    if (has_view_as_gradient(entry)) gradient = gradient.clone();
+  }
+}
+
+std::vector<std::size_t> FlatModule::tensors() const {
+  std::vector<std::size_t> sizes;
+  for (std::size_t index = 0; index < count_; ++index) sizes.push_back(entries_[index].range.size);
+  return sizes;
+}
+
+const std::string& FlatModule::name(std::size_t index) const { return entries_[index].name; }
+runtime::Range FlatModule::range(std::size_t index) const { return entries_[index].range; }
+
+std::vector<Tensor> FlatModule::fixed() const {
+  std::vector<Tensor> tensors;
+  for (const Fixed& fixed : fixed_) tensors.push_back(fixed.tensor);
+  return tensors;
+}
+
+// Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse.
+Tensor FlatModule::view_of(const c10::Storage& storage, const Entry& entry) const {
+  return at::empty({0}, at::kFloat)
+      .set_(storage, static_cast<std::int64_t>(entry.range.begin), entry.sizes, entry.strides);
+}
+
+bool FlatModule::is_at(const c10::Storage& storage, const Entry& entry) const {
+  return entry.tensor.const_data_ptr() == static_cast<const float*>(storage.data()) + entry.range.begin &&
+         entry.tensor.strides() == entry.strides;
+}
+
+bool FlatModule::has_view_as_gradient(const Entry& entry) const {
+  const Tensor& gradient = entry.tensor.grad();
+  return entry.gradient.defined() && gradient.defined() && is_in_memory(gradient) &&
+         gradient.scalar_type() == at::kFloat && gradient.const_data_ptr() == entry.gradient.const_data_ptr() &&
+         gradient.strides() == entry.gradient.strides();
+}
+
+void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner) {
+  base::check(model.size() == parameters_ + buffers_ && gradient.size() == parameters_, "spans that hold the module");
+  const torch::NoGradGuard no_grad;
+  model_ = looked_at_ = storage_over(model, owner);
+  gradient_ = storage_over(gradient, std::move(owner));
+  collect_model();
+  for (std::size_t index = 0; index < count_; ++index) {
+    if (entries_[index].is_view) entries_[index].gradient = view_of(gradient_, entries_[index]);
+    collect_gradient(index);
+  }
+}
+
+void FlatModule::look_at(std::span<const float> model) {
+  base::check(model.size() == floats_in(model_), "a model as long as the attached one");
+  const bool at_home = looked_at_.data() == model_.data(), goes_home = model.data() == model_.data();
+  if (at_home) collect_model();
+  looked_at_ = goes_home ? model_ : storage_over(model, nullptr);
+  spread_model();
+}
+
+void FlatModule::check_unchanged(const Entry& entry) const {
+  const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
+  if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
+    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", at::IntArrayRef(entry.sizes),
+           " in main memory when training began: make another DataParallel to go on with it");
+}
+
+void FlatModule::check_registered() const {
+  std::vector<Tensor> now = module_.parameters();
+  std::ranges::move(module_.buffers(), std::back_inserter(now));
+  for (std::size_t index = 0; index < std::max(now.size(), registered_.size()); ++index)
+    if (index >= now.size() || index >= registered_.size() || !is_same(now[index], registered_[index]))
+      refuse(index < registered_.size() ? descriptions_[index] : "a tensor",
+             " was replaced, added or taken away after training began: change its values instead, or make another "
+             "DataParallel");
+  for (const Fixed& fixed : fixed_)
+    if (fixed.tensor.requires_grad())
+      refuse(fixed.name,
+             " was frozen when training began and needs a gradient now: make another DataParallel to go on");
+}
+
+void FlatModule::collect_model() {
+  base::check(looked_at_.data() == model_.data(), "a module that looks at the attached model");
+  const torch::NoGradGuard no_grad;
+  check_registered();
+  for (Entry& entry : entries_) {
+    check_unchanged(entry);
+    if (is_at(model_, entry)) continue;
+    const Tensor view = view_of(model_, entry);
+    view.copy_(entry.tensor);
+    if (entry.is_view) entry.tensor.set_data(view);
+  }
+}
+
+void FlatModule::spread_model() {
+  const torch::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    check_unchanged(entry);
+    if (is_at(looked_at_, entry)) continue;
+    if (entry.is_view)
+      entry.tensor.set_data(view_of(looked_at_, entry));
+    else
+      entry.tensor.copy_(view_of(looked_at_, entry));
+  }
+}
+
+bool FlatModule::collect_gradient(std::size_t index) {
+  const torch::NoGradGuard no_grad;
+  Entry& entry = entries_[index];
+  Tensor& gradient = entry.tensor.mutable_grad();
+  if (gradient.defined() && (!is_in_memory(gradient) || gradient.sizes() != entry.sizes))
+    refuse(description_of(c10::str("the gradient of ", entry.name), gradient),
+           " cannot travel: only dense gradients in main memory can");
+  if (has_view_as_gradient(entry)) return true;
+  const Tensor view = entry.is_view ? entry.gradient : view_of(gradient_, entry);
+  if (gradient.defined())
+    view.copy_(gradient);
+  else
+    view.zero_();
+  if (gradient.defined() && entry.is_view) gradient = view;
+  return gradient.defined();
+}
+
+void FlatModule::spread_gradient(std::size_t index) {
+  const torch::NoGradGuard no_grad;
+  Entry& entry = entries_[index];
+  Tensor& gradient = entry.tensor.mutable_grad();
+  if (entry.is_view) {
+    gradient = entry.gradient;
+    return;
+  }
+  if (!gradient.defined()) gradient = at::empty_strided(entry.sizes, entry.strides, at::kBFloat16);
+  gradient.copy_(view_of(gradient_, entry));
+}
+
+void FlatModule::drop_gradient(std::size_t index) { entries_[index].tensor.mutable_grad().reset(); }
+
+}  // namespace flockstep::torch_front
