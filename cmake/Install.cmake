@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(FLOCKSTEP_TORCH)  # src/tasks/torch_tasks.cpp looks for it there
+  install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
+endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/flockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/flockstep/python
         PATTERN __pycache__ EXCLUDE)  # draws the report: src/cli/report.cpp looks for it there
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flockstep ${CMAKE_BINARY_DIR}/include/flockstep

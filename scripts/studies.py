@@ -37,10 +37,10 @@ LINEAR = {
 RULES = ("mean", "normalized_mean", "adacons", "direction_consensus", "geometric_median", "adasum")
 SCENARIOS: dict[str, tuple[str, list[str]]] = {
     "iid": ("all alike", []),
-    "random-labels": ("2 workers with random labels", ["--images.random_labels", "2"]),
+    "random-labels": ("2 workers with random labels", ["--images.noisy_workers", "2"]),
     "minus-five": ("1 worker sends -5 g", ["--faulty", "3:scale:-5"]),
     "noise": ("1 worker sends 10x noise", ["--faulty", "3:noise:10"]),
-    "classes": ("each worker its own classes", ["--images.shards", "classes"]),
+    "classes": ("each worker its own classes", ["--images.shard", "skewed"]),
 }
 LEAST_SHOWN = 0.7  # accuracy; what lies below is written at the edge of the picture
 RATES = "0.025,0.05,0.1,0.2,0.4,0.8"

@@ -65,6 +65,13 @@ void write_atomically(const std::filesystem::path& path, std::string_view text) 
   write_atomically(path, std::as_bytes(std::span(text)));
 }
 
+std::filesystem::path folder_of_this_executable() {
+  std::error_code code;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code) throw Error(ErrorCode::unavailable, "cannot find out where this command lies: is /proc mounted?");
+  return self.parent_path();
+}
+
 std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   const std::string text = read_text(path);
   const auto bytes = std::as_bytes(std::span(text));

@@ -1,4 +1,4 @@
-// Files that are either whole or not there. Every failure is an Error{bad_file} that names the path.
+// Files that are either whole or not there. A failure is an Error{bad_file} that names the path.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,9 @@ void make_directory(const std::filesystem::path& path);
 // it.
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Where this program lies, whatever it was started as. Throws Error{unavailable}.
+std::filesystem::path folder_of_this_executable();
 
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 std::string read_text(const std::filesystem::path& path);

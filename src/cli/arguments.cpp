@@ -71,13 +71,36 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
       help);
 }
 
-// --data is the `data` option of whatever task there is; the task's own flag wins.
-void set_data(const RunFlags& flags, base::Settings& settings) {
-  const auto options = tasks::find_task(flags.task).options;
-  if (std::ranges::find(options, "data", &base::OptionSpec::name) == options.end())
-    throw Error(ErrorCode::bad_input,
-                fmt::format("the task {} makes its own data: leave --data out, or use --task images", flags.task));
-  settings.try_emplace("data", flags.data);
+// Options that several tasks have, and that need not be given with a task's name.
+constexpr std::array<base::OptionSpec, 4> kTaskOptions{{
+    {"data", "", "folder with the task's data, instead of what is built in"},
+    {"size", "", "how large a network and its training are: tiny, small or paper"},
+    {"shard", "", "iid, or skewed: each worker sees its own classes only"},
+    {"noisy_workers", "", "so many workers, the last ones, draw their labels at random"},
+}};
+
+std::string flag_of(std::string_view option) {
+  std::string flag = fmt::format("--{}", option);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+bool has_option(const tasks::TaskRow& task, std::string_view name) {
+  return std::ranges::find(task.options, name, &base::OptionSpec::name) != task.options.end();
+}
+
+// The task's own flag, --TASK.OPTION, wins.
+void set_task_options(const RunFlags& flags, base::Settings& settings) {
+  for (const auto& [name, value] : flags.task_options) {
+    if (!has_option(tasks::find_task(flags.task), name)) {
+      std::vector<std::string_view> others;
+      for (const auto& row : tasks::tasks())
+        if (has_option(row, name)) others.push_back(row.name);
+      throw Error(ErrorCode::bad_input, fmt::format("the task {} takes no {}: leave it out, or use --task {}",
+                                                    flags.task, flag_of(name), fmt::join(others, " or ")));
+    }
+    settings.try_emplace(name, value);
+  }
 }
 
 }  // namespace
@@ -109,7 +132,12 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
   command.add_option("--faulty", flags.faulty,
                      "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1");
-  command.add_option("--data", flags.data, "folder with the task's data, instead of what is built in");
+  for (const base::OptionSpec& option : kTaskOptions) {
+    const std::string name(option.name);
+    command.add_option_function<std::string>(
+        flag_of(name), [&flags, name](const std::string& value) { flags.task_options[name] = value; },
+        fmt::format("option of the task: {}", option.help));
+  }
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
       ->capture_default_str();
@@ -172,7 +200,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   train::TrainOptions& train = request.train;
   train.task = flags.task;
   train.task_settings = settings_of(flags, flags.task);
-  if (!flags.data.empty()) set_data(flags, train.task_settings);
+  set_task_options(flags, train.task_settings);
   train.seed = flags.seed;
   train.steps = flags.steps;
   train.batch = flags.batch.empty() ? 0 : flags.batch[0];

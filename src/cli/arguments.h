@@ -19,11 +19,13 @@ struct RunFlags {
   std::uint64_t seed = 1;
   std::int64_t steps = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
   double deadline_s = 60, compute_ms = -1;
-  std::string straggler, straggler_fixed, jitter, faulty, data, out, log = "quiet";
+  std::string straggler, straggler_fixed, jitter, faulty, out, log = "quiet";
   bool deterministic = false, resume = false, json = false;
   engines::SimOptions sim;
   std::string config;
-  // Options of algorithms and tasks: "local_sgd.period" -> "4".
+  // Options of whatever task there is, such as "data", and those of algorithms and tasks by name:
+  // "local_sgd.period" -> "4".
+  std::map<std::string, std::string> task_options;
   std::map<std::string, std::string> dotted;
 };
 

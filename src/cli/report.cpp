@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/files.h"
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "flockstep/error.h"
@@ -14,16 +15,9 @@ namespace {
 
 using std::filesystem::path;
 
-path folder_of_this_executable() {
-  std::error_code code;
-  const path self = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) throw Error(ErrorCode::unavailable, "cannot find out where this command lies: is /proc mounted?");
-  return self.parent_path();
-}
-
 // Both places are relative to the executable, so that a tree may be moved: see src/CMakeLists.txt.
 path find_package() {
-  const path here = folder_of_this_executable();
+  const path here = base::folder_of_this_executable();
   for (const char* place : {FLOCKSTEP_PYTHON_WHEN_INSTALLED, FLOCKSTEP_PYTHON_WHEN_BUILT}) {
     const path package = (here / place).lexically_normal();
     if (std::filesystem::exists(package / "flockstep" / "report" / "__main__.py")) return package;
@@ -35,7 +29,8 @@ path find_package() {
 
 std::string find_python() {
   if (const char* chosen = std::getenv("FLOCKSTEP_PYTHON"); chosen && *chosen) return chosen;
-  const path build = folder_of_this_executable().parent_path(), venv = build.parent_path() / "venv" / "bin" / "python";
+  const path build = base::folder_of_this_executable().parent_path(),
+             venv = build.parent_path() / "venv" / "bin" / "python";
   if (std::filesystem::exists(build / "CMakeCache.txt") && ::access(venv.c_str(), X_OK) == 0) return venv;
   return "python3";
 }

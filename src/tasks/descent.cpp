@@ -1,6 +1,8 @@
 #include "tasks/descent.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "kernels/kernels.h"
 
@@ -9,14 +11,19 @@ namespace {
 
 class Descent final : public train::Optimizer {
  public:
-  Descent(const DescentOptions& options, std::size_t parameters)
-      : options_(options), velocity_(options.momentum > 0 ? parameters : 0) {}
+  Descent(const DescentOptions& options, std::size_t parameters, std::vector<runtime::Range> decaying)
+      : options_(options), decaying_(std::move(decaying)) {
+    if (options.weight_decay == 0) decaying_.clear();
+    if (options.momentum > 0 || !decaying_.empty()) velocity_.resize(parameters);
+  }
 
   void update(std::span<float> model, std::span<const float> gradient) override {
-    const auto momentum = static_cast<float>(options_.momentum);
+    const auto momentum = static_cast<float>(options_.momentum), decay = static_cast<float>(options_.weight_decay);
     for (std::size_t i = 0; i < velocity_.size(); ++i) velocity_[i] = momentum * velocity_[i] + gradient[i];
-    kernels::axpy(-rate(), velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
-    ++step_;
+    for (const runtime::Range& range : decaying_)
+      kernels::axpy(decay, range.of(std::span<const float>(model)), range.of(std::span(velocity_)));
+    const auto rate = static_cast<float>(rate_of(options_, step_++));
+    kernels::axpy(-rate, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
   }
   void save(base::Archive& archive) const override {
     archive.put_value("descent step", step_);
@@ -28,22 +35,28 @@ class Descent final : public train::Optimizer {
   }
 
  private:
-  float rate() const {
-    if (options_.schedule == Schedule::constant || options_.steps == 0)
-      return static_cast<float>(options_.learning_rate);
-    const double left = static_cast<double>(std::max<std::int64_t>(0, options_.steps - step_));
-    return static_cast<float>(options_.learning_rate * left / static_cast<double>(options_.steps));
-  }
-
   DescentOptions options_;
+  std::vector<runtime::Range> decaying_;
   std::int64_t step_ = 0;  // updates so far
   std::vector<float> velocity_;
 };
 
 }  // namespace
 
-std::unique_ptr<train::Optimizer> make_descent(const DescentOptions& options, std::size_t parameters) {
-  return std::make_unique<Descent>(options, parameters);
+double rate_of(const DescentOptions& options, std::int64_t step) {
+  if (step < options.warmup)
+    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup);
+  const std::int64_t falling = options.steps - options.warmup, left = std::max<std::int64_t>(0, options.steps - step);
+  if (options.schedule == Schedule::constant || falling <= 0) return options.learning_rate;
+  if (options.schedule == Schedule::linear)
+    return options.learning_rate * static_cast<double>(left) / static_cast<double>(falling);
+  const double done = 1 - static_cast<double>(left) / static_cast<double>(falling);
+  return options.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * done));
+}
+
+std::unique_ptr<train::Optimizer> make_descent(const DescentOptions& options, std::size_t parameters,
+                                               std::vector<runtime::Range> decaying) {
+  return std::make_unique<Descent>(options, parameters, std::move(decaying));
 }
 
 }  // namespace flockstep::tasks

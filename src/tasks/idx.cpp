@@ -9,8 +9,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/files.h"
-#include "flockstep/error.h"
+#include "tasks/data_file.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -18,10 +17,6 @@ namespace {
 constexpr std::uint32_t kBytes = 0x0800;              // the magic number of an array of bytes, less its dimensions
 constexpr std::size_t kMost = std::size_t{1} << 30;   // values in a file: far beyond any set that this task is for
 constexpr std::size_t kPiece = std::size_t{1} << 20;  // read at a time
-
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw Error(ErrorCode::bad_file, fmt::format("{} {}", name, why));
-}
 
 // The bytes of a file in order, unpacked where it is gzip'ed.
 class Source {
@@ -59,10 +54,10 @@ class Source {
       const int code = ::inflate(&stream_, Z_NO_FLUSH);
       file_ = file_.subspan(offered - stream_.avail_in);
       if (code == Z_MEM_ERROR) throw std::bad_alloc();
-      if (code == Z_BUF_ERROR) refuse(name_, "is cut short: its gzip data has no end");
-      if (code != Z_OK && code != Z_STREAM_END) refuse(name_, "is not gzip data that can be read: it is damaged");
+      if (code == Z_BUF_ERROR) refuse_file(name_, "is cut short: its gzip data has no end");
+      if (code != Z_OK && code != Z_STREAM_END) refuse_file(name_, "is not gzip data that can be read: it is damaged");
       ended_ = code == Z_STREAM_END;
-      if (ended_ && !file_.empty()) refuse(name_, "goes on after the end of its gzip data");
+      if (ended_ && !file_.empty()) refuse_file(name_, "goes on after the end of its gzip data");
     }
     return target.size() - stream_.avail_out;
   }
@@ -75,26 +70,27 @@ class Source {
 
 std::uint32_t read_number(Source& source, const std::string& name) {
   std::array<std::uint8_t, 4> bytes;
-  if (source.read(bytes) < bytes.size()) refuse(name, "is cut short: it ends within its header");
+  if (source.read(bytes) < bytes.size()) refuse_file(name, "is cut short: it ends within its header");
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
 }  // namespace
 
 Idx read_idx(std::span<const std::byte> file, const std::string& name, std::size_t dimensions) {
-  if (file.empty()) refuse(name, "is empty");
+  if (file.empty()) refuse_file(name, "is empty");
   Source source(file, name);
   const std::uint32_t magic = read_number(source, name), wanted = kBytes + static_cast<std::uint32_t>(dimensions);
   if (magic != wanted)
-    refuse(name, fmt::format("is not an IDX file of bytes in {} dimension{}: it begins with {:#010x}, not {:#010x}",
-                             dimensions, dimensions == 1 ? "" : "s", magic, wanted));
+    refuse_file(name,
+                fmt::format("is not an IDX file of bytes in {} dimension{}: it begins with {:#010x}, not {:#010x}",
+                            dimensions, dimensions == 1 ? "" : "s", magic, wanted));
   Idx idx;
   std::size_t total = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::size_t size = read_number(source, name);
-    if (size == 0) refuse(name, "holds nothing: one of its dimensions is 0");
+    if (size == 0) refuse_file(name, "holds nothing: one of its dimensions is 0");
     if (size > kMost / total)
-      refuse(name, fmt::format("claims to hold more than {} bytes: its header is wrong", kMost));
+      refuse_file(name, fmt::format("claims to hold more than {} bytes: its header is wrong", kMost));
     total *= size;
     idx.sizes.push_back(size);
   }
@@ -106,17 +102,15 @@ Idx read_idx(std::span<const std::byte> file, const std::string& name, std::size
     more = got == wish && idx.values.size() <= total;
   }
   if (idx.values.size() < total)
-    refuse(name,
-           fmt::format("is cut short: it holds {} of the {} bytes that its header names", idx.values.size(), total));
-  if (idx.values.size() > total) refuse(name, fmt::format("holds more than the {} bytes that its header names", total));
+    refuse_file(
+        name, fmt::format("is cut short: it holds {} of the {} bytes that its header names", idx.values.size(), total));
+  if (idx.values.size() > total)
+    refuse_file(name, fmt::format("holds more than the {} bytes that its header names", total));
   return idx;
 }
 
 Idx read_idx(const std::filesystem::path& path, std::size_t dimensions) {
-  std::error_code code;  // what cannot be asked for its size is left to the attempt to read it
-  if (const auto size = std::filesystem::file_size(path, code); !code && size > 2 * kMost)
-    refuse(path.string(), fmt::format("is larger than {} bytes: no set of images that can be read", 2 * kMost));
-  return read_idx(base::read_bytes(path), path.string(), dimensions);
+  return read_idx(read_data_file(path), path.string(), dimensions);
 }
 
 }  // namespace flockstep::tasks

@@ -7,48 +7,59 @@
 #include <map>
 #include <mutex>
 
-#include "flockstep/error.h"
+#include "tasks/cifar.h"
+#include "tasks/data_file.h"
 #include "tasks/idx.h"
 #include "tasks/shipped_images.h"
 
 namespace flockstep::tasks {
 namespace {
 
-constexpr std::size_t kKeepAsideEvery = 10;
+using std::filesystem::path;
 
-// The four files, and what to call them.
-struct Files {
-  Idx images, labels;
-  std::string images_name, labels_name;
+constexpr std::size_t kKeepAsideEvery = 10;
+constexpr int kCifarBatches = 5;
+
+// The images for training or those for the test, and what to call their file.
+struct Part {
+  LabelledImages images;
+  ImageShape shape;
+  std::string name;
 };
 
-std::filesystem::path find(const std::filesystem::path& folder, const std::string& name) {
+bool holds(const path& folder, const std::string& name) {
   std::error_code code;
-  for (const auto& candidate : {folder / name, folder / (name + ".gz")})
-    if (std::filesystem::exists(candidate, code)) return candidate;
-  throw Error(ErrorCode::bad_file, fmt::format("{} holds neither {} nor {}.gz", folder.string(), name, name));
+  return std::filesystem::exists(folder / name, code);
 }
 
-Files read(const std::filesystem::path& folder, const std::string& part) {
-  const auto images = find(folder, part + "-images-idx3-ubyte"), labels = find(folder, part + "-labels-idx1-ubyte");
-  return {read_idx(images, 3), read_idx(labels, 1), images.string(), labels.string()};
+path find_idx(const path& folder, const std::string& name) {
+  for (const std::string& candidate : {name, name + ".gz"})
+    if (holds(folder, candidate)) return folder / candidate;
+  refuse_file(folder.string(), fmt::format("holds neither {} nor {}.gz", name, name));
 }
 
-Files unpack(std::span<const std::byte> images, std::span<const std::byte> labels) {
-  const std::string name = "the built-in set of images";
-  return {read_idx(images, name, 3), read_idx(labels, name, 1), name, name};
-}
-
-LabelledImages join(Files files) {
-  if (files.images.sizes[0] != files.labels.sizes[0])
-    throw Error(ErrorCode::bad_file, fmt::format("{} holds {} labels for the {} images of {}", files.labels_name,
-                                                 files.labels.sizes[0], files.images.sizes[0], files.images_name));
-  const std::uint8_t largest = *std::ranges::max_element(files.labels.values);
+Part join(Idx images, Idx labels, const std::string& images_name, const std::string& labels_name) {
+  if (images.sizes[0] != labels.sizes[0])
+    refuse_file(labels_name,
+                fmt::format("holds {} labels for the {} images of {}", labels.sizes[0], images.sizes[0], images_name));
+  const std::uint8_t largest = *std::ranges::max_element(labels.values);
   if (largest >= kClasses)
-    throw Error(ErrorCode::bad_file, fmt::format("{} holds the label {}: labels are 0 to {}", files.labels_name,
-                                                 static_cast<int>(largest), kClasses - 1));
-  return {std::move(files.images.values), std::move(files.labels.values)};
+    refuse_file(labels_name, fmt::format("holds the label {}: labels are 0 to {}", largest, kClasses - 1));
+  return {{std::move(images.values), std::move(labels.values)}, {1, images.sizes[1], images.sizes[2]}, images_name};
 }
+
+Part read_grey(const path& folder, const std::string& part) {
+  const auto images = find_idx(folder, part + "-images-idx3-ubyte"),
+             labels = find_idx(folder, part + "-labels-idx1-ubyte");
+  return join(read_idx(images, 3), read_idx(labels, 1), images.string(), labels.string());
+}
+
+Part unpack(std::span<const std::byte> images, std::span<const std::byte> labels) {
+  const std::string name = "the built-in set of images";
+  return join(read_idx(images, name, 3), read_idx(labels, name, 1), name, name);
+}
+
+std::string cifar_batch(int number) { return fmt::format("data_batch_{}.bin", number); }
 
 // Moves every tenth image of each class out.
 LabelledImages keep_aside(LabelledImages& images, std::size_t pixels) {
@@ -64,47 +75,66 @@ LabelledImages keep_aside(LabelledImages& images, std::size_t pixels) {
   return kept;
 }
 
-std::array<float, 256> centred(const std::vector<std::uint8_t>& pixels) {
+std::array<float, 256> centred(const LabelledImages& images, const ImageShape& shape, std::size_t channel) {
+  const std::size_t plane = shape.height * shape.width;
   std::uint64_t sum = 0;
-  for (const std::uint8_t pixel : pixels) sum += pixel;
-  const double mean = static_cast<double>(sum) / static_cast<double>(pixels.size());
+  for (std::size_t i = 0; i < images.count(); ++i)
+    for (const std::uint8_t pixel : std::span(images.pixels).subspan(i * shape.pixels() + channel * plane, plane))
+      sum += pixel;
+  const double mean = static_cast<double>(sum) / static_cast<double>(images.count() * plane);
   std::array<float, 256> values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((static_cast<double>(i) - mean) / 255);
   return values;
 }
 
-ImageSet make_set(Files train, Files test) {
-  const auto same = [&](std::size_t dimension) {
-    return train.images.sizes[dimension] == test.images.sizes[dimension];
-  };
-  if (!same(1) || !same(2))
-    throw Error(ErrorCode::bad_file,
-                fmt::format("{} holds images of another size than {}", test.images_name, train.images_name));
+ImageSet make_set(Part train, Part test) {
+  if (train.shape != test.shape)
+    refuse_file(test.name, fmt::format("holds images of another size than {}", train.name));
   ImageSet set;
-  set.pixels = train.images.sizes[1] * train.images.sizes[2];
-  set.train = join(std::move(train));
-  set.validation = keep_aside(set.train, set.pixels);
-  set.test = join(std::move(test));
+  set.shape = train.shape;
+  set.train = std::move(train.images);
+  set.validation = keep_aside(set.train, set.pixels());
+  set.test = std::move(test.images);
   for (std::size_t i = 0; i < set.train.count(); ++i)
     set.of_class[set.train.labels[i]].push_back(static_cast<std::uint32_t>(i));
-  set.value_of = centred(set.train.pixels);
+  for (std::size_t channel = 0; channel < set.shape.channels; ++channel)
+    set.value_of.push_back(centred(set.train, set.shape, channel));
   return set;
 }
 
+ImageSet load_cifar(const path& folder) {
+  Part train{{}, kCifarShape, (folder / cifar_batch(1)).string()};
+  Part test{{}, kCifarShape, (folder / "test_batch.bin").string()};
+  for (int number = 1; number <= kCifarBatches; ++number) read_cifar(folder / cifar_batch(number), train.images);
+  read_cifar(test.name, test.images);
+  return make_set(std::move(train), std::move(test));
+}
+
 ImageSet load(const std::string& folder) {
-  if (!folder.empty()) {
-    Files train = read(folder, "train");
-    return make_set(std::move(train), read(folder, "t10k"));
+  if (folder.empty()) {
+    const ShippedImages shipped = shipped_images();
+    return make_set(unpack(shipped.train_images, shipped.train_labels),
+                    unpack(shipped.test_images, shipped.test_labels));
   }
-  const ShippedImages shipped = shipped_images();
-  return make_set(unpack(shipped.train_images, shipped.train_labels), unpack(shipped.test_images, shipped.test_labels));
+  if (holds(folder, cifar_batch(1)) || holds(folder, "test_batch.bin")) return load_cifar(folder);
+  Part train = read_grey(folder, "train");
+  return make_set(std::move(train), read_grey(folder, "t10k"));
 }
 
 }  // namespace
 
-void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<float> values) const {
-  const std::uint8_t* const first = from.pixels.data() + image * pixels;
-  for (std::size_t i = 0; i < pixels; ++i) values[i] = value_of[first[i]];
+void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<float> values, Move move) const {
+  const auto height = static_cast<int>(shape.height), width = static_cast<int>(shape.width);
+  const std::uint8_t* plane = from.pixels.data() + image * pixels();
+  float* to = values.data();
+  for (std::size_t channel = 0; channel < shape.channels; ++channel, plane += height * width)
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) {
+        const int from_y = y - move.down, moved_x = x - move.right,
+                  from_x = move.mirrored ? width - 1 - moved_x : moved_x;
+        const bool inside = from_y >= 0 && from_y < height && from_x >= 0 && from_x < width;
+        *to++ = value_of[channel][inside ? plane[from_y * width + from_x] : 0];
+      }
 }
 
 std::shared_ptr<const ImageSet> load_image_set(const std::string& folder) {

@@ -1,4 +1,4 @@
-// Labelled grey images in ten classes, from the files of MNIST or a relative of it.
+// Labelled images in ten classes, grey or in colours, from the files of MNIST or a relative of it, or of CIFAR-10.
 #pragma once
 
 #include <array>
@@ -8,27 +8,48 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
+
 namespace flockstep::tasks {
 
 constexpr std::size_t kClasses = 10;
 
+// What tasks on images say about their files.
+constexpr base::OptionSpec kDataOption{"data", "",
+                                       "folder with the files of MNIST, Fashion-MNIST or CIFAR-10 (binary), instead of "
+                                       "the built-in part of Fashion-MNIST"};
+
+struct ImageShape {
+  std::size_t channels = 0, height = 0, width = 0;
+
+  constexpr std::size_t pixels() const { return channels * height * width; }
+  bool operator==(const ImageShape&) const = default;
+};
+
 struct LabelledImages {
-  std::vector<std::uint8_t> pixels;  // one image after the other
+  std::vector<std::uint8_t> pixels;  // one image after the other, channel by channel, row by row
   std::vector<std::uint8_t> labels;  // below kClasses
 
   std::size_t count() const { return labels.size(); }
 };
 
+// How an image is moved within its frame; what comes in from outside is black.
+struct Move {
+  int down = 0, right = 0;
+  bool mirrored = false;  // left and right, before it is moved
+};
+
 struct ImageSet {
-  std::size_t pixels = 0;  // of one image
+  ImageShape shape;  // of one image
   // Of each class, every tenth image of the training files is kept aside for validation.
   LabelledImages train, validation, test;
   std::array<std::vector<std::uint32_t>, kClasses> of_class;  // the training images of each class
-  // What a pixel is to a network: between -1 and 1, with mean zero over the training images.
-  std::array<float, 256> value_of{};
+  // What a pixel of each channel is to a network: between -1 and 1, with mean zero over the training images.
+  std::vector<std::array<float, 256>> value_of;
 
-  // Writes the values of one image.
-  void copy(const LabelledImages& from, std::size_t image, std::span<float> values) const;
+  std::size_t pixels() const { return shape.pixels(); }
+  // Writes the values of one image, channel by channel, row by row.
+  void copy(const LabelledImages& from, std::size_t image, std::span<float> values, Move move = {}) const;
 };
 
 // The set in a folder, or the one that is built in for "". Read once for all workers of a process that ask while one of

@@ -17,7 +17,6 @@
 #include "flockstep/error.h"
 #include "kernels/kernels.h"
 #include "tasks/dense.h"
-#include "tasks/image_set.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -28,15 +27,11 @@ constexpr std::array<base::OptionSpec, 7> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
     {"learning_rate", "0.2", "of the local update"},
     {"momentum", "0.9", "of the local update"},
-    {"schedule", "linear", "of the learning rate: linear (falls to zero over the run) or constant"},
-    {"shards", "iid", "iid, or classes: each worker sees its own classes only"},
-    {"random_labels", "0", "so many workers, the last ones, draw their labels at random"},
-    {"data", "", "folder with the four files of MNIST or Fashion-MNIST, instead of the built-in part of the latter"},
+    {"schedule", "linear", "of the learning rate: linear or cosine (fall to zero over the run) or constant"},
+    kShardOption,
+    kNoisyOption,
+    kDataOption,
 }};
-constexpr std::array<base::Choice<Shards>, 2> kShards{{{"iid", Shards::iid}, {"classes", Shards::classes}}};
-
-constexpr std::array<base::Choice<Schedule>, 2> kSchedules{
-    {{"linear", Schedule::linear}, {"constant", Schedule::constant}}};
 
 ImagesOptions options_of(const base::Settings& settings, int workers, std::int64_t steps) {
   const base::SettingsReader reader("images", kOptions, settings);
@@ -45,8 +40,7 @@ ImagesOptions options_of(const base::Settings& settings, int workers, std::int64
                       .momentum = reader.below_one("momentum"),
                       .schedule = reader.choice("schedule", kSchedules),
                       .steps = steps},
-          .shards = reader.choice("shards", kShards),
-          .random_labels = static_cast<int>(reader.integer("random_labels", 0, workers)),
+          .sampler = sampler_options_of(reader, workers),
           .data = reader.text("data")};
 }
 
@@ -78,7 +72,6 @@ class Images final : public train::Task {
   double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
 
  private:
-  std::size_t draw_image(base::Random& random) const;
   void draw_batch(base::Random random);
   void forward(std::span<const float> model, std::size_t count);
   void backward(std::span<const float> model, std::span<float> gradient, std::size_t count, const RangeReady& ready);
@@ -88,13 +81,9 @@ class Images final : public train::Task {
   int rank_, workers_, data_rank_;
   std::shared_ptr<const ImageSet> set_;
   std::size_t samples_;
-  std::size_t b1_, w2_, b2_, end_;    // where the tensors begin; W1 begins at 0
-  std::vector<std::size_t> classes_;  // that this worker draws from; empty: from all images alike
-  bool draws_labels_;
-  struct Sample {
-    std::size_t image, label;
-  };
-  std::vector<Sample> batch_;
+  std::size_t b1_, w2_, b2_, end_;  // where the tensors begin; W1 begins at 0
+  ImageSampler sampler_;
+  std::vector<ImageSampler::Sample> batch_;
   std::size_t chunk_;
   // Row by row: the images of a chunk, what the hidden layer makes of them, and the scores of the classes. Backward
   // turns `scores_` into their derivatives; `w2_transposed_` and `of_hidden_` are its own.
@@ -110,25 +99,17 @@ Images::Images(const TaskInputs& inputs)
       set_(load_image_set(options_.data)),
       samples_(base::Parts(static_cast<std::size_t>(inputs.batch), static_cast<std::size_t>(workers_))
                    .size(static_cast<std::size_t>(rank_))),
-      b1_(set_->pixels * options_.hidden),
+      b1_(set_->pixels() * options_.hidden),
       w2_(b1_ + options_.hidden),
       b2_(w2_ + options_.hidden * kClasses),
       end_(b2_ + kClasses),
-      draws_labels_(data_rank_ >= workers_ - options_.random_labels),
+      sampler_(set_, options_.sampler, data_rank_, workers_),
       chunk_(kMostAtOnce),
-      inputs_(chunk_ * set_->pixels),
+      inputs_(chunk_ * set_->pixels()),
       hidden_(chunk_ * options_.hidden),
       scores_(chunk_ * kClasses),
       of_hidden_(hidden_.size()),
-      w2_transposed_(options_.hidden * kClasses) {
-  if (options_.shards == Shards::iid) return;
-  const std::size_t step = std::min(static_cast<std::size_t>(workers_), kClasses);
-  for (std::size_t c = static_cast<std::size_t>(data_rank_) % step; c < kClasses; c += step)
-    if (!set_->of_class[c].empty()) classes_.push_back(c);
-  if (classes_.empty())
-    throw Error(ErrorCode::bad_file,
-                fmt::format("{} holds no image of the classes of worker {}", options_.data, data_rank_));
-}
+      w2_transposed_(options_.hidden * kClasses) {}
 
 // Uniform, with a width that keeps the variance from layer to layer; biases start at zero.
 void Images::initialise(std::span<float> model) {
@@ -137,23 +118,13 @@ void Images::initialise(std::span<float> model) {
   const auto fill = [&](std::size_t begin, std::size_t size, double width) {
     random.fill_uniform(model.subspan(begin, size), static_cast<float>(-width), static_cast<float>(width));
   };
-  fill(0, b1_, std::sqrt(6.0 / static_cast<double>(set_->pixels)));
+  fill(0, b1_, std::sqrt(6.0 / static_cast<double>(set_->pixels())));
   fill(w2_, b2_ - w2_, std::sqrt(6.0 / static_cast<double>(options_.hidden + kClasses)));
-}
-
-std::size_t Images::draw_image(base::Random& random) const {
-  const auto below = [&](std::size_t bound) { return random.below(static_cast<std::uint32_t>(bound)); };
-  if (classes_.empty()) return below(set_->train.count());
-  const auto& images = set_->of_class[classes_[below(classes_.size())]];
-  return images[below(images.size())];
 }
 
 void Images::draw_batch(base::Random random) {
   batch_.resize(samples_);
-  for (Sample& sample : batch_) {
-    sample.image = draw_image(random);
-    sample.label = draws_labels_ ? random.below(kClasses) : set_->train.labels[sample.image];
-  }
+  for (auto& sample : batch_) sample = sampler_.draw(random);
 }
 
 void Images::forward(std::span<const float> model, std::size_t count) {
@@ -162,7 +133,7 @@ void Images::forward(std::span<const float> model, std::size_t count) {
     std::ranges::copy(model.subspan(b1_, hidden), hidden_.begin() + static_cast<std::ptrdiff_t>(i * hidden));
     std::ranges::copy(model.subspan(b2_, kClasses), scores_.begin() + static_cast<std::ptrdiff_t>(i * kClasses));
   }
-  add_product({inputs_.data(), set_->pixels, 1}, model.data(), hidden_.data(), count, set_->pixels, hidden);
+  add_product({inputs_.data(), set_->pixels(), 1}, model.data(), hidden_.data(), count, set_->pixels(), hidden);
   for (float& number : std::span(hidden_).first(count * hidden)) number = number > 0 ? number : 0;
   add_product({hidden_.data(), hidden, 1}, &model[w2_], scores_.data(), count, hidden, kClasses);
 }
@@ -170,7 +141,7 @@ void Images::forward(std::span<const float> model, std::size_t count) {
 // Adds the derivatives for a chunk, given those of its scores, the last layer first.
 void Images::backward(std::span<const float> model, std::span<float> gradient, std::size_t count,
                       const RangeReady& ready) {
-  const std::size_t hidden = options_.hidden, pixels = set_->pixels;
+  const std::size_t hidden = options_.hidden, pixels = set_->pixels();
   for (std::size_t i = 0; i < count * kClasses; ++i) gradient[b2_ + i % kClasses] += scores_[i];
   ready(b2_, end_ - b2_);
   add_product({hidden_.data(), 1, hidden}, scores_.data(), &gradient[w2_], hidden, count, kClasses);
@@ -196,7 +167,7 @@ double Images::gradient(std::int64_t step, std::span<float> model, std::span<flo
   for (std::size_t begin = 0; begin < samples_; begin += chunk_) {
     const std::size_t count = std::min(chunk_, samples_ - begin);
     for (std::size_t i = 0; i < count; ++i)
-      set_->copy(set_->train, batch_[begin + i].image, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
+      set_->copy(set_->train, batch_[begin + i].image, std::span(inputs_).subspan(i * set_->pixels(), set_->pixels()));
     forward(model, count);
     for (std::size_t i = 0; i < count; ++i) {
       const auto scores = std::span(scores_).subspan(i * kClasses, kClasses);
@@ -221,7 +192,7 @@ std::vector<double> Images::evaluate(std::span<const float> model, train::Split 
   for (std::size_t begin = 0; begin < total; begin += chunk_) {
     const std::size_t count = std::min(chunk_, total - begin);
     for (std::size_t i = 0; i < count; ++i)
-      set_->copy(images, first + begin + i, std::span(inputs_).subspan(i * set_->pixels, set_->pixels));
+      set_->copy(images, first + begin + i, std::span(inputs_).subspan(i * set_->pixels(), set_->pixels()));
     forward(model, count);
     for (std::size_t i = 0; i < count; ++i) {
       const auto scores = std::span(scores_).subspan(i * kClasses, kClasses);

@@ -9,11 +9,12 @@
 #include "base/names.h"
 #include "tasks/images.h"
 #include "tasks/linear.h"
+#include "tasks/vision.h"
 
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 2> rows{linear_row(), images_row()};
+  static const std::array<TaskRow, 3> rows{linear_row(), images_row(), vision_row()};
   return rows;
 }
 
@@ -26,13 +27,17 @@ train::TrainOptions complete(train::TrainOptions options, int workers) {
   train::Pace(options.pace, options.seed, 0, workers);
   train::Faults(options.faults, options.seed, 0, workers);
 
-  if (options.steps == 0) options.steps = task.default_steps;
-  if (options.batch == 0) options.batch = task.default_batch_per_worker * workers;
+  const TaskDefaults defaults = task.defaults_for ? task.defaults_for(options.task_settings)
+                                                  : TaskDefaults{task.default_steps, task.default_batch_per_worker};
+  if (options.steps == 0) options.steps = defaults.steps;
+  if (options.batch == 0) options.batch = defaults.batch_per_worker * workers;
   if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
-  if (options.batch < workers && task.takes_uneven_batches)
+  const std::int64_t least = task.least_batch_per_worker;
+  if (options.batch < workers * least && task.takes_uneven_batches)
     throw Error(ErrorCode::bad_input,
-                fmt::format("a batch of {} leaves some of {} workers without a sample: use at least {}", options.batch,
-                            workers, workers));
+                fmt::format("a batch of {} leaves some of {} workers {}: use at least {}", options.batch, workers,
+                            least == 1 ? "without a sample" : fmt::format("with fewer than {} samples", least),
+                            workers * least));
   if (options.batch % workers != 0 && !task.takes_uneven_batches)
     throw Error(ErrorCode::bad_input,
                 fmt::format("a batch of {} cannot be split evenly over {} workers: use a multiple of {}", options.batch,

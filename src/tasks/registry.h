@@ -16,6 +16,10 @@ struct TaskInputs {
   std::int64_t steps = 0;  // of the run, for schedules; 0: unknown
 };
 
+struct TaskDefaults {
+  std::int64_t steps, batch_per_worker;
+};
+
 struct TaskRow {
   std::string_view name;
   std::string_view description;
@@ -26,6 +30,8 @@ struct TaskRow {
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
   void (*check)(const base::Settings& settings, int workers);  // throws Error{bad_input}
   bool takes_uneven_batches = false;                           // workers may have one sample more or less than others
+  std::int64_t least_batch_per_worker = 1;
+  TaskDefaults (*defaults_for)(const base::Settings& settings) = nullptr;  // where settings change those above
 };
 
 std::span<const TaskRow> tasks();

@@ -38,6 +38,9 @@ class Loop {
  public:
   Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
        const MakeTask& make_task, const Observer& observer);
+  ~Loop() { task_.reset(); }  // before the spans that it may have views of
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
   Summary run();
 
  private:

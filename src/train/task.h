@@ -32,6 +32,7 @@ enum class Split {
   test,        // what is reported
 };
 
+// The spans of model and gradient outlive the task, which may keep views of them.
 class Task {
  public:
   // Says that a range of the gradient is final.

@@ -80,9 +80,10 @@ def test_files_that_cannot_be_trusted_fail_the_run_in_one_sentence(tmp_path, nee
 
 
 WRONG = [
-    (["--task", "linear", "--data", "/"], "the task linear makes its own data"),
-    (["--task", "images", "--images.shards", "clases"], "takes iid or classes, not 'clases'"),
-    (["--task", "images", "--images.random_labels", "5"], "takes a whole number from 0 to 4, not '5'"),
+    (["--task", "linear", "--data", "/"], "the task linear takes no --data: leave it out, or use --task images or vision"),
+    (["--task", "images", "--size", "tiny"], "the task images takes no --size: leave it out, or use --task vision"),
+    (["--task", "images", "--images.shard", "skewd"], "takes iid or skewed, not 'skewd'"),
+    (["--task", "images", "--images.noisy_workers", "5"], "takes a whole number from 0 to 4, not '5'"),
     (["--task", "images", "--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample"),
     (["--faulty", "4:zeros"], "--faulty names worker 4, but workers are 0 to 3"),
     (["--faulty", "3:copies:4"], "--faulty names worker 4, but workers are 0 to 3"),

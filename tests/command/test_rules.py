@@ -129,7 +129,7 @@ def test_a_broken_worker_is_found_whatever_the_rule(fault, tmp_path):
 @pytest.mark.parametrize("task", ["images", "linear"])
 def test_healthy_workers_are_left_in_peace(task):
     for rule in ("adacons", "direction_consensus", "adasum"):
-        for more in ([], ["--images.shards", "classes"] if task == "images" else ["--batch", 8]):
+        for more in ([], ["--images.shard", "skewed"] if task == "images" else ["--batch", 8]):
             result = run_json("train", "--task", task, "--algorithm", rule, "--steps", 300, *more)
             assert result["findings"] == []
 
@@ -152,7 +152,7 @@ def test_findings_outlive_a_resume(tmp_path):
 def test_healthy_workers_that_see_their_own_classes_are_left_in_peace(workers):
     for rule in ("mean", "direction_consensus"):
         for more in ([], ["--images.hidden", 2], ["--batch", 2 * workers]):
-            train = ["train", "--task", "images", "--images.shards", "classes", "--workers", workers, "--steps", 300]
+            train = ["train", "--task", "images", "--images.shard", "skewed", "--workers", workers, "--steps", 300]
             assert run_json(*train, "--algorithm", rule, f"--{rule}.watch=always", *more)["findings"] == []
 
 

@@ -2,27 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "flockstep/error.h"
 #include "image_files.h"
-#include "tasks/image_set.h"
 #include "tasks/shipped_images.h"
 
 namespace flockstep::tasks {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-// The sentence of the Error{bad_file} that `action` ends with.
-template <typename Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_file);
-    return error.what();
-  }
-  return "";
-}
 
 std::string refusal_of(const std::string& file, std::size_t dimensions = 3) {
   return refusal([&] { read_idx(bytes_of(file), "the file", dimensions); });
@@ -71,51 +57,6 @@ TEST(Idx, damagedGzipDataIsRefused) {
   }
   EXPECT_EQ(refusal_of("\x1f\x8bgarbage that goes on for a while", 1),
             "the file is not gzip data that can be read: it is damaged");
-}
-
-TEST(ImageSet, theBuiltInSetIsBalancedAndShared) {
-  const auto set = load_image_set("");
-  EXPECT_EQ(set->pixels, 28u * 28);
-  EXPECT_EQ(set->test.count(), 1300u);
-  for (const auto& images : set->of_class) EXPECT_EQ(images.size(), 482u);
-  EXPECT_EQ(load_image_set(""), set);
-  double sum = 0;
-  for (const std::uint8_t pixel : set->train.pixels) sum += set->value_of[pixel];
-  EXPECT_NEAR(sum / static_cast<double>(set->train.pixels.size()), 0, 1e-6);
-}
-
-TEST(ImageSet, aFolderOfPlainOrPackedFilesIsRead) {
-  const ImageFiles files("plain");
-  const auto labels = shipped_images().test_labels, images = shipped_images().test_images;
-  EXPECT_EQ(load_image_set(files.folder())->train.count(), ImageFiles::kTrain);
-  for (const std::string part : {"train", "t10k"}) {
-    files.remove(part + "-images-idx3-ubyte");
-    files.remove(part + "-labels-idx1-ubyte");
-    files.write(part + "-images-idx3-ubyte.gz", {reinterpret_cast<const char*>(images.data()), images.size()});
-    files.write(part + "-labels-idx1-ubyte.gz", {reinterpret_cast<const char*>(labels.data()), labels.size()});
-  }
-  EXPECT_EQ(load_image_set(files.folder())->train.count(), 1170u);  // the files as they are now
-}
-
-TEST(ImageSet, filesThatDoNotFitTogetherAreRefusedByName) {
-  const ImageFiles files("bad");
-  const std::string folder = files.folder();
-  const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
-
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {2}, "\1\2"));
-  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds 2 labels for the 40 images of " + folder +
-                           "/train-images-idx3-ubyte");
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(39, '\1') + "\12"));
-  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds the label 10: labels are 0 to 9");
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(40, '\1')));
-  EXPECT_EQ(refused(), "");
-  files.write("t10k-images-idx3-ubyte", idx_bytes(0x803, {7, 1, 1}, "abcdefg"));
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte holds images of another size than " + folder +
-                           "/train-images-idx3-ubyte");
-  files.write("t10k-images-idx3-ubyte", "\x1f\x8b");
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is cut short: its gzip data has no end");
-  files.remove("t10k-images-idx3-ubyte");
-  EXPECT_EQ(refused(), folder + " holds neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Small sets of images in a folder of their own, for tests.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/random.h"
+#include "flockstep/error.h"
 
 namespace flockstep::tasks {
 
@@ -21,6 +23,18 @@ inline std::string idx_bytes(std::uint32_t magic, const std::vector<std::uint32_
   put(magic);
   for (const std::uint32_t size : sizes) put(size);
   return bytes + values;
+}
+
+// The sentence of the Error{bad_file} that `action` ends with.
+template <typename Action>
+std::string refusal(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_file);
+    return error.what();
+  }
+  return "";
 }
 
 class ImageFiles {

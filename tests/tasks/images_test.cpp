@@ -36,14 +36,14 @@ struct Case {
 // The network once more, in double and one sample at a time.
 double loss_of(const std::vector<double>& model, const ImageSet& set, std::size_t hidden,
                const std::vector<std::size_t>& images) {
-  const double *w1 = model.data(), *b1 = w1 + set.pixels * hidden, *w2 = b1 + hidden, *b2 = w2 + hidden * kClasses;
+  const double *w1 = model.data(), *b1 = w1 + set.pixels() * hidden, *w2 = b1 + hidden, *b2 = w2 + hidden * kClasses;
   double loss = 0;
   for (const std::size_t image : images) {
     std::vector<double> scores(b2, b2 + kClasses);
     for (std::size_t j = 0; j < hidden; ++j) {
       double sum = b1[j];
-      for (std::size_t k = 0; k < set.pixels; ++k)
-        sum += static_cast<double>(set.value_of[set.train.pixels[image * set.pixels + k]]) * w1[k * hidden + j];
+      for (std::size_t k = 0; k < set.pixels(); ++k)
+        sum += static_cast<double>(set.value_of[0][set.train.pixels[image * set.pixels() + k]]) * w1[k * hidden + j];
       for (std::size_t c = 0; c < kClasses; ++c) scores[c] += std::max(sum, 0.0) * w2[j * kClasses + c];
     }
     double powers = 0;
@@ -134,7 +134,7 @@ TEST(Images, shardsByClassCoverAllClassesForAnyNumberOfWorkers) {
     std::set<std::size_t> all;
     for (int rank = 0; rank < workers; ++rank) {
       // One sample per step, so that its own class is the only one with a negative derivative.
-      Case images({{"data", files.folder()}, {"shards", "classes"}}, rank, workers, workers);
+      Case images({{"data", files.folder()}, {"shard", "skewed"}}, rank, workers, workers);
       const auto seen = labels_seen(images, 60);
       const std::size_t step = std::min<std::size_t>(10, static_cast<std::size_t>(workers));
       std::set<std::size_t> expected;
@@ -149,7 +149,7 @@ TEST(Images, shardsByClassCoverAllClassesForAnyNumberOfWorkers) {
 TEST(Images, theLastWorkersDrawTheirLabels) {
   const ImageFiles files("labels");
   const auto settings = [&](const std::string& count) {
-    return base::Settings{{"data", files.folder()}, {"shards", "classes"}, {"random_labels", count}};
+    return base::Settings{{"data", files.folder()}, {"shard", "skewed"}, {"noisy_workers", count}};
   };
   for (int rank = 0; rank < 10; ++rank) {
     Case images(settings("3"), rank, 10, 10);
@@ -230,24 +230,6 @@ TEST(Images, momentumIsKeptInACheckpoint) {
   for (std::size_t i = 0; i < there.size(); ++i) EXPECT_FLOAT_EQ(there[i], -2.5f * images.gradient[i]);
 }
 
-TEST(Descent, theRateFallsToZeroOverTheRunAndGoesOnFromACheckpoint) {
-  const auto make = [] {
-    return make_descent({.learning_rate = 4, .momentum = 0, .schedule = Schedule::linear, .steps = 4}, 1);
-  };
-  const std::vector<float> gradient{1};
-  std::vector<float> model{0}, places;
-  auto optimizer = make();
-  for (int step = 0; step < 6; ++step) {
-    base::Archive archive;
-    optimizer->save(archive);
-    optimizer = make();
-    optimizer->restore(archive);
-    optimizer->update(model, gradient);
-    places.push_back(model[0]);
-  }
-  EXPECT_EQ(places, (std::vector<float>{-4, -7, -9, -10, -10, -10}));
-}
-
 TEST(Images, wrongOptionsSayWhatIsAllowed) {
   const auto sentence_of = [](base::Settings settings, int workers = 4, std::int64_t batch = 0) -> std::string {
     try {
@@ -260,8 +242,8 @@ TEST(Images, wrongOptionsSayWhatIsAllowed) {
   };
   EXPECT_EQ(sentence_of({}, 7, 30), "");  // batches may be uneven
   EXPECT_EQ(sentence_of({}, 7, 6), "a batch of 6 leaves some of 7 workers without a sample: use at least 7");
-  EXPECT_EQ(sentence_of({{"shards", "clases"}}), "--images.shards takes iid or classes, not 'clases'");
-  EXPECT_EQ(sentence_of({{"random_labels", "5"}}), "--images.random_labels takes a whole number from 0 to 4, not '5'");
+  EXPECT_EQ(sentence_of({{"shard", "skewd"}}), "--images.shard takes iid or skewed, not 'skewd'");
+  EXPECT_EQ(sentence_of({{"noisy_workers", "5"}}), "--images.noisy_workers takes a whole number from 0 to 4, not '5'");
   EXPECT_EQ(sentence_of({{"hidden", "0"}}), "--images.hidden takes a whole number from 1 to 65536, not '0'");
 }
 

@@ -1,0 +1,52 @@
+#include "tasks/image_sampler.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "flockstep/error.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr std::array<base::Choice<Shard>, 2> kShards{{{"iid", Shard::iid}, {"skewed", Shard::skewed}}};
+
+}  // namespace
+
+SamplerOptions sampler_options_of(const base::SettingsReader& reader, int workers) {
+  return {.shard = reader.choice("shard", kShards),
+          .noisy_workers = static_cast<int>(reader.integer("noisy_workers", 0, workers))};
+}
+
+ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const SamplerOptions& options, int data_rank,
+                           int workers)
+    : set_(std::move(set)), draws_labels_(data_rank >= workers - options.noisy_workers) {
+  if (options.shard == Shard::iid) return;
+  const std::size_t step = std::min(static_cast<std::size_t>(workers), kClasses);
+  for (std::size_t c = static_cast<std::size_t>(data_rank) % step; c < kClasses; c += step)
+    if (!set_->of_class[c].empty()) classes_.push_back(c);
+  if (classes_.empty())
+    throw Error(ErrorCode::bad_file,
+                fmt::format("the training images hold none of the classes of worker {}: use --shard iid", data_rank));
+}
+
+std::size_t ImageSampler::draw_image(base::Random& random) const {
+  const auto below = [&](std::size_t bound) { return random.below(static_cast<std::uint32_t>(bound)); };
+  if (classes_.empty()) return below(set_->train.count());
+  const auto& images = set_->of_class[classes_[below(classes_.size())]];
+  return images[below(images.size())];
+}
+
+ImageSampler::Sample ImageSampler::draw(base::Random& random) const {
+  const std::size_t image = draw_image(random);
+  return {image, draws_labels_ ? random.below(kClasses) : set_->train.labels[image]};
+}
+
+Move draw_move(base::Random& random, int distance) {
+  const auto places = static_cast<std::uint32_t>(2 * distance + 1);
+  const int down = static_cast<int>(random.below(places)) - distance,
+            right = static_cast<int>(random.below(places)) - distance;
+  return {down, right, random.below(2) == 1};
+}
+
+}  // namespace flockstep::tasks

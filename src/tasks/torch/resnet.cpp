@@ -1,0 +1,117 @@
+#include "tasks/torch/resnet.h"
+
+#include <torch/types.h>
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr double kNewestShare = 0.1;  // of the latest batch in mean and variance
+constexpr double kLeastVariance = 1e-5;
+constexpr std::int64_t kBottleneckFactor = 4;
+
+std::span<float> values_of(const torch::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+ConvolutionNorm::ConvolutionNorm(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
+    : stride_(stride) {
+  filters = register_parameter("filters", torch::zeros({out, in, kernel, kernel}));
+  scale = register_parameter("scale", torch::ones({out}));
+  shift = register_parameter("shift", torch::zeros({out}));
+  mean = register_buffer("mean", torch::zeros({out}));
+  variance = register_buffer("variance", torch::ones({out}));
+}
+
+torch::Tensor ConvolutionNorm::forward(const torch::Tensor& input) {
+  const torch::Tensor sums = at::conv2d(input, filters, {}, stride_, filters.size(2) / 2);
+  return at::batch_norm(sums, scale, shift, mean, variance, is_training(), kNewestShare, kLeastVariance, false);
+}
+
+class ResidualBlock : public torch::nn::Module {
+ public:
+  ResidualBlock(Block block, std::int64_t in, std::int64_t width, std::int64_t out, std::int64_t stride) {
+    const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t step) {
+      layers_.push_back(register_module("layer" + std::to_string(layers_.size() + 1),
+                                        std::make_shared<ConvolutionNorm>(from, to, kernel, step)));
+    };
+    if (in != out || stride > 1)
+      shortcut_ = register_module("shortcut", std::make_shared<ConvolutionNorm>(in, out, 1, stride));
+    if (block == Block::basic) {
+      add(in, width, 3, stride);
+      add(width, out, 3, 1);
+    } else {
+      add(in, width, 1, 1);
+      add(width, width, 3, stride);
+      add(width, out, 1, 1);
+    }
+  }
+
+  torch::Tensor forward(const torch::Tensor& input) {
+    torch::Tensor output = input;
+    for (const auto& layer : layers_) {
+      output = layer->forward(output);
+      if (layer != layers_.back()) output = output.relu_();
+    }
+    return output.add_(shortcut_ ? shortcut_->forward(input) : input).relu_();
+  }
+
+  const ConvolutionNorm& last() const { return *layers_.back(); }
+
+ private:
+  std::vector<std::shared_ptr<ConvolutionNorm>> layers_;
+  std::shared_ptr<ConvolutionNorm> shortcut_;  // where the shape changes
+};
+
+ResNet::ResNet(const ResNetOptions& options) : pools_(options.stem == Stem::imagenet) {
+  const auto plan = resnet_plan(options.depth);
+  base::check(plan.has_value(), "a depth that residual networks have");
+  stem_ = register_module("stem", std::make_shared<ConvolutionNorm>(options.channels, options.width, pools_ ? 7 : 3,
+                                                                    options.stem == Stem::small ? 1 : 2));
+  std::int64_t in = options.width, width = options.width;
+  for (std::size_t stage = 0; stage < plan->blocks.size(); ++stage, width *= 2)
+    for (int number = 0; number < plan->blocks[stage]; ++number) {
+      const std::int64_t out = plan->block == Block::basic ? width : kBottleneckFactor * width;
+      blocks_.push_back(register_module(
+          "block" + std::to_string(blocks_.size() + 1),
+          std::make_shared<ResidualBlock>(plan->block, in, width, out, stage > 0 && number == 0 ? 2 : 1)));
+      in = out;
+    }
+  weights_ = register_parameter("weights", torch::zeros({options.classes, in}));
+  bias_ = register_parameter("bias", torch::zeros({options.classes}));
+}
+
+torch::Tensor ResNet::forward(const torch::Tensor& images) {
+  torch::Tensor output = stem_->forward(images).relu_();
+  if (pools_) output = at::max_pool2d(output, 3, 2, 1);
+  for (const auto& block : blocks_) output = block->forward(output);
+  return at::linear(output.mean({2, 3}), weights_, bias_);
+}
+
+void ResNet::reset(std::uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  base::Random random(seed, base::Purpose::initial_model);
+  for (const auto& module : modules()) {
+    const auto layer = std::dynamic_pointer_cast<ConvolutionNorm>(module);
+    if (!layer) continue;
+    const auto fan_out = static_cast<double>(layer->filters.numel() / layer->filters.size(1));
+    const double deviation = std::sqrt(2 / fan_out);
+    for (float& value : values_of(layer->filters)) value = static_cast<float>(deviation * random.normal());
+    layer->scale.fill_(1);
+    layer->shift.zero_();
+    layer->mean.zero_();
+    layer->variance.fill_(1);
+  }
+  for (const auto& block : blocks_) block->last().scale.zero_();
+  const auto width = static_cast<float>(1 / std::sqrt(static_cast<double>(weights_.size(1))));
+  random.fill_uniform(values_of(weights_), -width, width);
+  bias_.zero_();
+}
+
+}  // namespace flockstep::tasks

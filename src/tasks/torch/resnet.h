@@ -1,0 +1,50 @@
+// Residual networks (He et al., 2015) with basic and bottleneck blocks, for small images and for those of ImageNet.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include "tasks/resnet_plan.h"
+
+namespace flockstep::tasks {
+
+struct ResNetOptions {
+  std::int64_t depth = 50;
+  std::int64_t width = 64;  // channels of the first stage
+  Stem stem = Stem::imagenet;
+  std::int64_t channels = 3, classes = 1000;
+};
+
+// A convolution without bias, and batch normalisation behind it.
+class ConvolutionNorm : public torch::nn::Module {
+ public:
+  ConvolutionNorm(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride);
+  torch::Tensor forward(const torch::Tensor& input);
+
+  torch::Tensor filters, scale, shift;  // parameters
+  torch::Tensor mean, variance;         // over the batches so far: buffers
+
+ private:
+  std::int64_t stride_;
+};
+
+class ResidualBlock;
+
+class ResNet : public torch::nn::Module {
+ public:
+  explicit ResNet(const ResNetOptions& options);
+
+  // Images (batch x channels x height x width) to scores of the classes.
+  torch::Tensor forward(const torch::Tensor& images);
+  // Filters are normal with the variance that keeps that of gradients from layer to layer (He et al.), drawn so that
+  // they are the same on every machine; the last scale of each block is zero, so that at first every block hands on
+  // what it got.
+  void reset(std::uint64_t seed);
+
+ private:
+  bool pools_;
+  std::shared_ptr<ConvolutionNorm> stem_;
+  std::vector<std::shared_ptr<ResidualBlock>> blocks_;
+  torch::Tensor weights_, bias_;  // of the last layer
+};
+
+}  // namespace flockstep::tasks

@@ -1,0 +1,113 @@
+// `vision`: a residual network on small images, with what is usual in its training: images moved and mirrored, smoothed
+// labels, a warm-up and a falling learning rate.
+#include "tasks/torch/vision.h"
+
+#include <torch/types.h>
+
+#include "base/parts.h"
+#include "tasks/torch/resnet.h"
+#include "tasks/torch/torch_task.h"
+#include "tasks/vision.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr int kMoveBy = 8;                // a side divided by this is how far images are moved: 4 pixels of 32
+constexpr std::size_t kEvaluatedAt = 64;  // images that pass through the network together
+
+class Vision final : public TorchTask {
+ public:
+  Vision(const VisionOptions& options, const TaskInputs& inputs, std::shared_ptr<const ImageSet> set)
+      : Vision(options, inputs, set,
+               std::make_shared<ResNet>(ResNetOptions{.depth = options.depth,
+                                                      .width = options.width,
+                                                      .stem = options.stem,
+                                                      .channels = static_cast<std::int64_t>(set->shape.channels),
+                                                      .classes = kClasses})) {}
+
+  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(samples_); }
+  train::Metric metric() const override { return {"accuracy", false}; }
+  std::unique_ptr<train::Optimizer> make_optimizer() override {
+    return make_descent(options_.descent, parameters(), weights());
+  }
+  bool has_validation() const override { return set_->validation.count() > 0; }
+  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+
+ private:
+  Vision(const VisionOptions& options, const TaskInputs& inputs, std::shared_ptr<const ImageSet> set,
+         std::shared_ptr<ResNet> network)
+      : TorchTask(network),
+        options_(options),
+        seed_(inputs.seed),
+        rank_(static_cast<std::size_t>(inputs.rank)),
+        workers_(static_cast<std::size_t>(inputs.workers)),
+        data_rank_(static_cast<std::uint32_t>(inputs.data_rank)),
+        set_(std::move(set)),
+        network_(std::move(network)),
+        sampler_(set_, options.sampler, inputs.data_rank, inputs.workers),
+        samples_(base::Parts(static_cast<std::size_t>(inputs.batch), workers_).size(rank_)) {}
+
+  void reset() override { network_->reset(seed_); }
+  torch::Tensor loss(std::int64_t step) override;
+  std::vector<double> score(train::Split split) override;
+  torch::Tensor images(std::size_t count) const;
+  std::span<float> values_of(const torch::Tensor& images, std::size_t index) const;
+
+  VisionOptions options_;
+  std::uint64_t seed_;
+  std::size_t rank_, workers_;
+  std::uint32_t data_rank_;
+  std::shared_ptr<const ImageSet> set_;
+  std::shared_ptr<ResNet> network_;
+  ImageSampler sampler_;
+  std::size_t samples_;
+};
+
+torch::Tensor Vision::images(std::size_t count) const {
+  return torch::empty({static_cast<std::int64_t>(count), static_cast<std::int64_t>(set_->shape.channels),
+                       static_cast<std::int64_t>(set_->shape.height), static_cast<std::int64_t>(set_->shape.width)});
+}
+
+std::span<float> Vision::values_of(const torch::Tensor& images, std::size_t index) const {
+  return {images.data_ptr<float>() + index * set_->pixels(), set_->pixels()};
+}
+
+torch::Tensor Vision::loss(std::int64_t step) {
+  base::Random random(seed_, base::Purpose::data, data_rank_, static_cast<std::uint32_t>(step));
+  const int distance = static_cast<int>(set_->shape.width) / kMoveBy;
+  const torch::Tensor inputs = images(samples_);
+  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(samples_)}, torch::kInt64);
+  for (std::size_t i = 0; i < samples_; ++i) {
+    const ImageSampler::Sample sample = sampler_.draw(random);
+    const Move move = options_.augment ? draw_move(random, distance) : Move{};
+    set_->copy(set_->train, sample.image, values_of(inputs, i), move);
+    labels.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(sample.label);
+  }
+  return at::cross_entropy_loss(network_->forward(inputs), labels, {}, at::Reduction::Mean, -100,
+                                options_.label_smoothing);
+}
+
+std::vector<double> Vision::score(train::Split split) {
+  const LabelledImages& from = split == train::Split::test ? set_->test : set_->validation;
+  const base::Parts parts(from.count(), workers_);
+  const std::size_t first = parts.begin(rank_), total = parts.size(rank_);
+  double correct = 0;
+  for (std::size_t begin = 0; begin < total; begin += kEvaluatedAt) {
+    const std::size_t count = std::min(kEvaluatedAt, total - begin);
+    const torch::Tensor inputs = images(count);
+    for (std::size_t i = 0; i < count; ++i) set_->copy(from, first + begin + i, values_of(inputs, i));
+    const torch::Tensor chosen = network_->forward(inputs).argmax(1);
+    for (std::size_t i = 0; i < count; ++i)
+      correct += chosen.data_ptr<std::int64_t>()[i] == from.labels[first + begin + i] ? 1 : 0;
+  }
+  return {correct, static_cast<double>(total)};
+}
+
+}  // namespace
+
+std::unique_ptr<train::Task> make_vision(const TaskInputs& inputs) {
+  const VisionOptions options = vision_options_of(inputs.settings, inputs.workers, inputs.steps);
+  return std::make_unique<Vision>(options, inputs, load_image_set(options.data));
+}
+
+}  // namespace flockstep::tasks

@@ -1,0 +1,20 @@
+// Tasks whose networks are torch modules. Loading torch takes a quarter of a second, so these tasks are in a shared
+// object of their own, which is loaded where one of them is asked for.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "tasks/registry.h"
+
+namespace flockstep::tasks {
+
+// Throws Error{unavailable} where they cannot be had. `name` is for the sentence.
+void require_torch_tasks(std::string_view name);
+std::unique_ptr<train::Task> make_torch_task(std::string_view name, const TaskInputs& inputs);
+
+// What the shared object exports, under kMakeTorchTask; the caller owns the result.
+using MakeTorchTask = train::Task*(std::string_view name, const TaskInputs& inputs);
+constexpr const char* kMakeTorchTask = "flockstep_make_torch_task";
+
+}  // namespace flockstep::tasks

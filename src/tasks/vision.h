@@ -1,0 +1,29 @@
+// `vision`: a residual network on small images. Here are its options and its row in the registry; the network itself,
+// which needs torch, is in src/tasks/torch.
+#pragma once
+
+#include <string>
+
+#include "tasks/descent.h"
+#include "tasks/image_sampler.h"
+#include "tasks/registry.h"
+#include "tasks/resnet_plan.h"
+
+namespace flockstep::tasks {
+
+struct VisionOptions {
+  std::int64_t depth = 8, width = 8;  // layers, and channels of the first stage
+  Stem stem = Stem::half;
+  DescentOptions descent;
+  double label_smoothing = 0;
+  bool augment = false;
+  SamplerOptions sampler;
+  std::string data;  // a folder; empty: what is built in
+};
+
+// Throws Error{bad_input}.
+VisionOptions vision_options_of(const base::Settings& settings, int workers, std::int64_t steps);
+
+TaskRow vision_row();
+
+}  // namespace flockstep::tasks

@@ -1,0 +1,159 @@
+#include "tasks/image_set.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "image_files.h"
+#include "tasks/cifar.h"
+#include "tasks/image_sampler.h"
+#include "tasks/shipped_images.h"
+
+namespace flockstep::tasks {
+namespace {
+
+TEST(ImageSet, theBuiltInSetIsBalancedAndShared) {
+  const auto set = load_image_set("");
+  EXPECT_EQ(set->pixels(), 28u * 28);
+  EXPECT_EQ(set->test.count(), 1300u);
+  for (const auto& images : set->of_class) EXPECT_EQ(images.size(), 482u);
+  EXPECT_EQ(load_image_set(""), set);
+  double sum = 0;
+  for (const std::uint8_t pixel : set->train.pixels) sum += set->value_of[0][pixel];
+  EXPECT_NEAR(sum / static_cast<double>(set->train.pixels.size()), 0, 1e-6);
+}
+
+TEST(ImageSet, aFolderOfPlainOrPackedFilesIsRead) {
+  const ImageFiles files("plain");
+  const auto labels = shipped_images().test_labels, images = shipped_images().test_images;
+  EXPECT_EQ(load_image_set(files.folder())->train.count(), ImageFiles::kTrain);
+  for (const std::string part : {"train", "t10k"}) {
+    files.remove(part + "-images-idx3-ubyte");
+    files.remove(part + "-labels-idx1-ubyte");
+    files.write(part + "-images-idx3-ubyte.gz", {reinterpret_cast<const char*>(images.data()), images.size()});
+    files.write(part + "-labels-idx1-ubyte.gz", {reinterpret_cast<const char*>(labels.data()), labels.size()});
+  }
+  EXPECT_EQ(load_image_set(files.folder())->train.count(), 1170u);  // the files as they are now
+}
+
+TEST(ImageSet, filesThatDoNotFitTogetherAreRefusedByName) {
+  const ImageFiles files("bad");
+  const std::string folder = files.folder();
+  const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
+
+  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {2}, "\1\2"));
+  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds 2 labels for the 40 images of " + folder +
+                           "/train-images-idx3-ubyte");
+  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(39, '\1') + "\12"));
+  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds the label 10: labels are 0 to 9");
+  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(40, '\1')));
+  EXPECT_EQ(refused(), "");
+  files.write("t10k-images-idx3-ubyte", idx_bytes(0x803, {7, 1, 1}, "abcdefg"));
+  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte holds images of another size than " + folder +
+                           "/train-images-idx3-ubyte");
+  files.write("t10k-images-idx3-ubyte", "\x1f\x8b");
+  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is cut short: its gzip data has no end");
+  files.remove("t10k-images-idx3-ubyte");
+  std::filesystem::create_directory(folder + "/t10k-images-idx3-ubyte");
+  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is a folder, not a file");
+  files.remove("t10k-images-idx3-ubyte");
+  std::filesystem::create_symlink("/dev/zero", folder + "/t10k-images-idx3-ubyte");  // has no end
+  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is not an ordinary file");
+  files.remove("t10k-images-idx3-ubyte");
+  EXPECT_EQ(refused(), folder + " holds neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz");
+}
+
+// A record of CIFAR-10 whose red, green and blue pixels are the same throughout.
+std::string record(int label, int red, int green, int blue) {
+  std::string bytes(1, static_cast<char>(label));
+  for (const int colour : {red, green, blue}) bytes += std::string(32 * 32, static_cast<char>(colour));
+  return bytes;
+}
+
+struct CifarFiles : ImageFiles {
+  explicit CifarFiles(const std::string& name) : ImageFiles("cifar_" + name) {
+    for (int batch = 1; batch <= 5; ++batch)
+      write("data_batch_" + std::to_string(batch) + ".bin", record(batch, 10, 20, 30) + record(0, 30, 20, 50));
+    write("test_batch.bin", record(7, 1, 2, 3));
+  }
+};
+
+TEST(Cifar, colourImagesAreReadFromSixFilesAndCentredByChannel) {
+  const CifarFiles files("read");  // beside the files of an IDX set: theirs win
+  const auto set = load_image_set(files.folder());
+  EXPECT_EQ(set->shape, (ImageShape{3, 32, 32}));
+  EXPECT_EQ(set->train.labels, (std::vector<std::uint8_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
+  EXPECT_EQ(set->test.labels, std::vector<std::uint8_t>{7});
+  std::vector<float> values(set->pixels());
+  set->copy(set->train, 2, values);
+  EXPECT_FLOAT_EQ(values[0], -10.0f / 255);
+  EXPECT_FLOAT_EQ(values[1024], 0.0f);
+  EXPECT_FLOAT_EQ(values[3071], -10.0f / 255);
+  set->copy(set->test, 0, values);
+  EXPECT_FLOAT_EQ(values[1023], -19.0f / 255);
+  EXPECT_FLOAT_EQ(values[2047], -18.0f / 255);
+  EXPECT_FLOAT_EQ(values[2048], -37.0f / 255);
+}
+
+TEST(Cifar, filesThatCannotBeTrustedAreRefusedByName) {
+  const CifarFiles files("bad");
+  const std::string folder = files.folder(), third = folder + "/data_batch_3.bin";
+  const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
+  EXPECT_EQ(refused(), "");
+  files.write("data_batch_3.bin", "");
+  EXPECT_EQ(refused(), third + " is empty");
+  files.write("data_batch_3.bin", "x");
+  EXPECT_EQ(refused(), third + " is no file of CIFAR-10, or cut short: it holds 1 bytes, and not a multiple of 3073");
+  files.write("data_batch_3.bin", record(1, 2, 3, 4) + record(1, 2, 3, 4).substr(1));
+  EXPECT_NE(refused().find("it holds 6145 bytes"), std::string::npos);
+  files.write("data_batch_3.bin", record(9, 2, 3, 4) + record(10, 2, 3, 4));
+  EXPECT_EQ(refused(), third + " holds the label 10: labels are 0 to 9");
+  files.write("data_batch_3.bin", record(-1, 2, 3, 4));
+  EXPECT_EQ(refused(), third + " holds the label 255: labels are 0 to 9");
+  files.remove("data_batch_3.bin");
+  EXPECT_EQ(refused(), third + " is not there");
+  std::filesystem::create_directory(third);
+  EXPECT_EQ(refused(), third + " is a folder, not a file");
+  files.remove("data_batch_3.bin");
+  files.write("data_batch_3.bin", record(9, 2, 3, 4));
+  files.remove("test_batch.bin");
+  EXPECT_EQ(refused(), folder + "/test_batch.bin is not there");
+}
+
+TEST(ImageSet, anImageIsMovedAndMirroredWithinItsFrame) {
+  ImageSet set;
+  set.shape = {2, 2, 3};
+  set.train = {{1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16}, {0}};
+  set.value_of.resize(2);
+  for (int i = 0; i < 256; ++i) set.value_of[0][i] = static_cast<float>(i), set.value_of[1][i] = static_cast<float>(-i);
+  const auto moved = [&](Move move) {
+    std::vector<float> values(12);
+    set.copy(set.train, 0, values, move);
+    return values;
+  };
+  using Values = std::vector<float>;
+  EXPECT_EQ(moved({}), (Values{1, 2, 3, 4, 5, 6, -11, -12, -13, -14, -15, -16}));
+  EXPECT_EQ(moved({.down = 1}), (Values{0, 0, 0, 1, 2, 3, 0, 0, 0, -11, -12, -13}));
+  EXPECT_EQ(moved({.down = -1, .right = 2}), (Values{0, 0, 4, 0, 0, 0, 0, 0, -14, 0, 0, 0}));
+  EXPECT_EQ(moved({.mirrored = true}), (Values{3, 2, 1, 6, 5, 4, -13, -12, -11, -16, -15, -14}));
+  EXPECT_EQ(moved({.right = 1, .mirrored = true}), (Values{0, 3, 2, 0, 6, 5, 0, -13, -12, 0, -16, -15}));
+  EXPECT_EQ(moved({.down = 9, .right = -9}), Values(12, 0.0f));
+}
+
+TEST(Moves, coverTheirPlacesAndBothSides) {
+  base::Random random(1, base::Purpose::test);
+  std::set<std::pair<int, int>> places;
+  int mirrored = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Move move = draw_move(random, 2);
+    places.emplace(move.down, move.right);
+    mirrored += move.mirrored ? 1 : 0;
+  }
+  EXPECT_EQ(places.size(), 25u);
+  EXPECT_EQ(*places.begin(), std::make_pair(-2, -2));
+  EXPECT_EQ(*places.rbegin(), std::make_pair(2, 2));
+  EXPECT_NEAR(mirrored, 1000, 100);
+}
+
+}  // namespace
+}  // namespace flockstep::tasks
