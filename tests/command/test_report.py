@@ -236,7 +236,7 @@ def test_many_steps_become_moving_means_that_end_where_a_worker_left():
     assert MovingMeans.over(100).window == 1
     calm = MovingMeans.over(200)
     assert calm.window == 10
-    assert "moving means over 10 steps" in calm.axis_label
+    assert "moving means over 10" in calm.axis_label
     noisy = np.where(np.arange(200) % 2, 1.0, 3.0)[:, None] * [1, 10]
     noisy[120:, 1] = np.nan
     means = calm.of(noisy)

@@ -60,8 +60,17 @@ def case_table(comparison: Comparison, case: Case) -> tuple[list[str], list[list
     return head, rows
 
 
-def has_edge(case: Case) -> bool:
-    return any((row.figures.get("searched") or {}).get("edge") for row in case.rows)
+def tried_table(case: Case) -> tuple[list[str], list[list[str]]] | None:
+    """What the search has tried: a row for each algorithm, a column for each value."""
+    searched = [row for row in case.rows if row.figures.get("searched") and row.figures["tried"]]
+    values = list(dict.fromkeys(str(each["value"]) for row in searched for each in row.figures["tried"]))
+    if not values:
+        return None
+    rows = []
+    for row in searched:
+        found = {str(each["value"]): readable(number(each["quality"]["mean"])) for each in row.figures["tried"]}
+        rows.append([row.label, *(found.get(value, "-") for value in values)])
+    return [searched[0].figures["searched"]["name"], *values], rows
 
 
 def settings_text(settings: dict[str, Any]) -> str:
