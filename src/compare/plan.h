@@ -23,6 +23,7 @@ struct CompareRequest {
   std::string search;                                           // NAME.OPTION=VALUE,VALUE,...; empty: none
   std::function<bool()> stop_requested = [] { return false; };  // asked before every run
   int seeds = 1;                                                // base.train.seed and those that follow it
+  std::optional<double> target;                                 // a quality; nothing: each case finds its own
   std::filesystem::path out;                                    // a folder per run below it; empty: nothing is written
 };
 
