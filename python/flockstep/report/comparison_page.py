@@ -7,8 +7,9 @@ from flockstep.report.comparison_words import case_name, findings_of, headline_o
 from flockstep.report.progress import Progress
 from flockstep.report.reading import best_run
 from flockstep.report.style import Picture, key
-from flockstep.report.tables import case_table, tried_table
+from flockstep.report.tables import about_quality, case_table, tried_table
 from flockstep.report.values import Case, Colours, Comparison
+from flockstep.report.wording import capitalised
 
 SEEDS_NOTE = "Lines and bars are means over the seeds; shades and whiskers reach from the lowest to the highest seed."
 TIMELINE_NOTE = (
@@ -61,10 +62,11 @@ def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Pr
 def _case(comparison: Comparison, case: Case, colours: Colours, progress: Progress) -> list[str]:
     keys = [key(colours[row.label]) for row in case.rows]
     body = [page.findings([(sentence, "") for sentence in findings_of(case)], "said")]
-    body.append(page.table(*case_table(comparison, case), keys))
-    if tried := tried_table(case):
+    head, rows = case_table(comparison, case)
+    body.append(page.table(head, rows, keys, caption=capitalised(about_quality(comparison, case)) + "."))
+    if tried := tried_table(comparison, case):
         body.append(page.table(*tried))
-    body += [page.paragraph(note, "note") for note in notes_of(case)]
+    body += [page.paragraph(note, "note") for note in notes_of(comparison, case)]
     return body + _pictures(comparison, case, colours, progress)
 
 

@@ -20,6 +20,7 @@ from flockstep.report.style import (
     spans_decades,
     y_title,
 )
+from flockstep.report.tables import searched_in
 from flockstep.report.values import (
     LARGEST_DRAWN,
     Case,
@@ -137,7 +138,7 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
     if not values.size or not (np.abs(values) <= LARGEST_DRAWN).all():
         return None
     chosen = {row.label: str(row.figures["searched"]["value"]) for row in searched}
-    name = str(searched[0].figures["searched"]["name"])
+    name = searched_in(comparison, case)
     figure = new_figure()
     axes = figure.subplots()
     ends = []

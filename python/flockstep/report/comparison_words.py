@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 
-from flockstep.report.tables import pace_text, settings_text
+from flockstep.report.tables import pace_text, searched_in, settings_text
 from flockstep.report.values import Case, Comparison, Row, number
 from flockstep.report.wording import counted, listed, short
 
@@ -86,14 +86,18 @@ def findings_of(case: Case) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def notes_of(case: Case) -> list[str]:
+def notes_of(comparison: Comparison, case: Case) -> list[str]:
     """Small print on the table and the curves."""
     notes = []
     searched = [row.figures["searched"] for row in case.rows if row.figures.get("searched")]
+    if searched:
+        aside = any(each.get("by") == "validation" for each in searched)
+        notes.append(
+            f"Each algorithm's {searched_in(comparison, case)} is the one with the best {comparison.metric}"
+            + (" on data kept aside, which the table does not use." if aside else ".")
+        )
     if any(each["edge"] for each in searched):
         notes.append("(edge): the best value is the smallest or largest that was tried; look beyond it.")
-    if any(each.get("by") == "validation" for each in searched):
-        notes.append("Values were chosen by the quality on data kept aside; all figures are of the test data.")
     lost = [run for row in case.rows for run in row.lost if row.curve is None]
     if lost:
         names = ", ".join(lost[:MOST_NAMED]) + (f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else "")

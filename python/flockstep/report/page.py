@@ -30,13 +30,13 @@ p { margin: .5rem 0; max-width: 46rem; }
   linear-gradient(to left, rgba(0, 0, 0, .22), transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #e0e0e0; }
+caption { text-align: left; color: #444; font-size: .9rem; padding-bottom: .25rem; }
 th { font-weight: 600; color: #333; vertical-align: bottom; }
 table.numbers td { white-space: nowrap; }
 table.numbers tr > :first-child { position: sticky; left: 0; background: #fff; max-width: 13.5rem; white-space: normal;
   overflow-wrap: break-word; }
 table.numbers th + th, table.numbers td + td { text-align: right; padding-left: .6rem; }
 table.pairs td + td { overflow-wrap: anywhere; }
-.key { display: inline-block; width: 1.1rem; margin-right: .3rem; text-align: center; }
 .pictures { display: grid; gap: 1.75rem 2rem; align-items: start; margin-top: 1rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); }
 .pictures figure { margin: 0; max-width: 27rem; }
@@ -90,16 +90,21 @@ def findings(items: Sequence[tuple[str, str]], kind: str = "") -> str:
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], keys: Sequence[tuple[str, str]] = (), kind: str = "numbers"
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    keys: Sequence[tuple[str, str]] = (),
+    kind: str = "numbers",
+    caption: str = "",
 ) -> str:
     """`keys` are marks and their colours, shown before the first cell of each row."""
     lines = ["<tr>" + "".join(f'<th scope="col">{escape(name)}</th>' for name in head) + "</tr>"] if head else []
     for index, row in enumerate(rows):
         mark, shade = keys[index] if index < len(keys) else ("", "")
-        key = f'<span class="key" style="color:{shade}" aria-hidden="true">{mark}</span>' if mark else ""
+        key = f'<span class="key" style="color:{shade}" aria-hidden="true">{mark}&nbsp;</span>' if mark else ""
         cells = [key + escape(row[0]), *map(escape, row[1:])]
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f'<div class="scroll"><table class="{kind}">\n' + "\n".join(lines) + "\n</table></div>"
+    said = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    return f'<div class="scroll"><table class="{kind}">\n{said}' + "\n".join(lines) + "\n</table></div>"
 
 
 def pictures(drawn: Iterable[Picture | None]) -> str:

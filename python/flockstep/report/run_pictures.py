@@ -15,6 +15,7 @@ from flockstep.report.style import (
     colour,
     fit_y,
     legend,
+    log_y,
     look,
     new_figure,
     picture_of,
@@ -28,6 +29,7 @@ from flockstep.report.worker_lines import FEW, worker_figure
 EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
 PRINTED_UP_TO = 8  # workers whose cosines are printed inside the cells
 NUMBERED_UP_TO = 32
+LEAST_COSINE = 0.05  # a scale that ends below would make something of nothing
 EQUAL = 1e-5  # coefficients that differ by no more are the same, as they were written
 
 
@@ -101,7 +103,7 @@ def norms(run: Run) -> Picture | None:
     figure, axes = worker_figure(
         "norm (logarithmic)", run.steps.step, np.where(values > 0, values, math.nan), flagged_workers(run)
     )
-    axes.set_yscale("log")
+    log_y(axes)
     return picture_of(figure, title, f"Lines, one per worker: {title}.")
 
 
@@ -153,10 +155,12 @@ def cosines(run: Run, part: Cosines, title: str) -> Picture:
     workers = part.matrix.shape[0]
     figure = new_figure(height=HEIGHT + 1.4)
     axes = figure.subplots()
-    # Its lightness rises all the way, so that print without colour tells the same.
+    shown = np.where(np.eye(workers, dtype=bool), math.nan, part.matrix)  # everybody agrees with themselves
+    limit = max(float(np.nanmax(np.abs(shown), initial=0.0)), LEAST_COSINE)
+    # Its lightness falls all the way, so that print without colour tells the same.
     colours = matplotlib.colormaps["cividis_r"].with_extremes(bad="#F2F2F2")
     mesh = axes.pcolormesh(
-        np.ma.masked_invalid(part.matrix), vmin=-1, vmax=1, cmap=colours, rasterized=workers > NUMBERED_UP_TO
+        np.ma.masked_invalid(shown), vmin=-limit, vmax=limit, cmap=colours, rasterized=workers > NUMBERED_UP_TO
     )
     axes.set_aspect("equal")
     axes.invert_yaxis()
@@ -170,17 +174,18 @@ def cosines(run: Run, part: Cosines, title: str) -> Picture:
                     tick.set(fontweight="bold", color=colour(worker) if workers <= FEW else PALETTE[1])
         axes.tick_params(length=0, labelsize=9.5 if workers <= 12 else 8 if workers <= 16 else 5.5)
     if workers <= PRINTED_UP_TO:
-        for (row, column), value in np.ndenumerate(part.matrix):
+        for (row, column), value in np.ndenumerate(shown):
             axes.text(
                 *(column + 0.5, row + 0.5, _cell(float(value))),
                 ha="center",
                 va="center",
                 fontsize=9,
-                color="white" if value > 0 else INK,
+                color="white" if value > 0.1 * limit else INK,
             )
     axes.set(xlabel="worker", ylabel="worker")
     bar = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.9, aspect=30)
-    bar.set_ticks([-1, 0, 1], labels=["\u22121: opposite", "0", "1: the same"])
+    bar.set_ticks([-limit, 0, limit], labels=[f"\u2212{limit:.2g}", "0: neither", f"{limit:.2g}"])
+    bar.set_label("cosine (\u22121: opposite, 1: the same direction)")
     bar.outline.set_visible(False)
     alt = f"Heat map of the cosines between {workers} workers' gradients: {title}."
     return picture_of(figure, title, alt)

@@ -15,6 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from flockstep.report.errors import ReportError, how_to_get
 from flockstep.report.values import Array
@@ -142,9 +143,15 @@ def spans_decades(values: Array) -> bool:
     return known.size > 1 and known.min() > 0 and known.max() / known.min() >= LOG_FROM
 
 
+def log_y(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter(labelOnlyBase=False))
+    axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.2, 0.5)))
+
+
 def fit_y(axes: Axes, values: Array) -> None:
     if spans_decades(values):
-        axes.set_yscale("log")
+        log_y(axes)
 
 
 def plain(name: str) -> str:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from flockstep.report import comparison_words, run_words
-from flockstep.report.tables import case_table, tried_table
+from flockstep.report.tables import about_quality, case_table, tried_table
 from flockstep.report.values import Comparison, Run
+from flockstep.report.wording import capitalised
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -33,10 +34,10 @@ def of_comparison(comparison: Comparison) -> str:
     for case in comparison.cases:
         if len(comparison.cases) > 1:
             parts.append(f"== {comparison_words.case_name(case)}")
-        parts.append(table(*case_table(comparison, case)))
-        if tried := tried_table(case):
+        parts += [capitalised(about_quality(comparison, case)) + ".", table(*case_table(comparison, case))]
+        if tried := tried_table(comparison, case):
             parts.append(table(*tried))
-        parts += ["\n".join(comparison_words.findings_of(case)), "\n".join(comparison_words.notes_of(case))]
+        parts += ["\n".join(comparison_words.findings_of(case)), "\n".join(comparison_words.notes_of(comparison, case))]
     return "\n\n".join(part for part in parts if part)
 
 
