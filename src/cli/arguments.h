@@ -29,6 +29,7 @@ struct RunFlags {
 
 enum class Sizes { one, lists };  // whether --workers and --batch take one value or several
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes);
+void add_checkpoint_flag(CLI::App& command, RunFlags& flags);
 // Splits "mean,local_sgd".
 std::vector<std::string> split_list(const std::string& text);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/files.h"
+#include "compare/earlier.h"
 
 namespace flockstep::compare {
 namespace {
@@ -149,12 +150,18 @@ class Study {
 
   Comparison run(const Execute& execute) {
     comparison_.interrupted = true;
-    for (const PlannedRun& planned : plan_.runs) {
-      if (request_.stop_requested()) return finished(true);
-      const tasks::RunOutcome outcome = execute(planned);
+    const Earlier earlier = find_earlier(request_, plan_);
+    comparison_.rank = earlier.rank;
+    const auto done = std::ranges::count_if(earlier.done, [](const auto& each) { return each.has_value(); });
+    if (done > 0 && earlier.rank == 0) request_.on_earlier(done, plan_.runs.size());
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+      const PlannedRun& planned = plan_.runs[i];
+      if (!earlier.done[i] && request_.stop_requested()) return finished(true);
+      if (!earlier.done[i] && !request_.out.empty() && earlier.rank == 0) mark_begun(planned);
+      const tasks::RunOutcome outcome = earlier.done[i] ? *earlier.done[i] : execute(planned);
+      comparison_.rank = outcome.rank;
       comparison_.metric = outcome.summary.metric;
       comparison_.lower_is_better = outcome.summary.lower_is_better;
-      comparison_.rank = outcome.rank;
       Case& size = plan_.cases[planned.case_index];
       size.workers = outcome.workers;
       if (size.batch == 0) size.batch = outcome.options.batch;
@@ -162,7 +169,7 @@ class Study {
         add(cases_[planned.case_index][planned.variant][planned.value], outcome.summary,
             request_.out.empty() ? "" : planned.folder);
       if (outcome.summary.interrupted) return finished(true);
-      if (&planned != &plan_.runs.back()) gather_and_write();
+      if (!earlier.done[i] && i + 1 < plan_.runs.size()) gather_and_write();
     }
     return finished(false);
   }
