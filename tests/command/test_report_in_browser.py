@@ -98,7 +98,10 @@ def test_a_browser_shows_every_picture_and_table_of_a_comparison(browser, compar
         r"Bars, one per algorithm \(wagma .*: Fresh",
         r"Bars, a panel for each of wagma: how many iterations old",
         r"Lines, one per worker: adacons: how much each worker's gradient counts\.",
-        *(rf"Timeline, a row for each worker: computing, waiting.* {name}: 4 workers" for name in ALGORITHMS.split(",")),
+        *(
+            rf"Timeline, a row for each worker: computing, waiting.* {name}: 4 workers"
+            for name in ALGORITHMS.split(",")
+        ),
     ]
     assert len(alts) == len(beginnings), alts
     for alt, beginning in zip(alts, beginnings, strict=True):
@@ -120,5 +123,12 @@ def test_a_browser_shows_every_picture_and_table_of_a_run(browser, comparison, t
     check_layout(seen, width)
     assert len(seen["tables"]) == 1
     alts = [picture["alt"] for picture in seen["pictures"]]
-    for what in ("Accuracy: ", "Training loss", "time spent waiting and transferring", "fresh steps", "old", "Timeline"):
+    for what in (
+        "Accuracy: ",
+        "Training loss",
+        "time spent waiting and transferring",
+        "fresh steps",
+        "old",
+        "Timeline",
+    ):
         assert any(what in alt for alt in alts), what

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from flockstep.report.style import INK, Picture, colour, new_figure, picture_of, plain
+from flockstep.report.tables import readable
 from flockstep.report.values import Case, Colours, Row, drawn_number
 from flockstep.report.wording import capitalised, short
 
@@ -53,7 +54,8 @@ def _draw(bars: list[Bar], colours: Colours, title: str, x_label: str, best: str
     axes.margins(x=0.2)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if axes.get_xlim()[1] >= 1000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     said = ", ".join(f"{bar.row.label} {bar.text}" for bar in bars)
@@ -94,6 +96,6 @@ def time_to_target(metric: str, case: Case, colours: Colours) -> Picture | None:
             bar.text = "not reached" if reached == 0 else f"only {reached} of {runs} seeds"
         elif reached < runs:
             bar.text += f", {reached} of {runs} seeds"
-    title = f"Time to {metric} {short(case.target)}"
+    title = f"Time to {metric} {readable(case.target)}"
     statistic = ", median over the seeds" if any(row.figures["runs"] > 1 for row in case.rows) else ""
     return _draw(bars, colours, capitalised(title), f"s{statistic}", _extreme(bars, True, "is there first"))

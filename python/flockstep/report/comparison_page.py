@@ -11,10 +11,12 @@ from flockstep.report.tables import about_quality, case_table, tried_table
 from flockstep.report.values import Case, Colours, Comparison
 from flockstep.report.wording import capitalised
 
-SEEDS_NOTE = "Lines and bars are means over the seeds; shades and whiskers reach from the lowest to the highest seed."
+SEEDS_NOTE = (
+    "Lines and bars are means over the seeds; shaded bands and whiskers reach from the lowest to the highest seed."
+)
 TIMELINE_NOTE = (
     "The same step of the run with the first seed, all on one scale: who is late is late everywhere. Thin bars show what "
-    "goes on beside computing and waiting; where nothing is drawn, a worker did none of these."
+    "goes on beside computing and waiting; where nothing is drawn, a worker did none of these: it may have been evaluating."
 )
 
 

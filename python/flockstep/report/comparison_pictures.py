@@ -20,7 +20,7 @@ from flockstep.report.style import (
     spans_decades,
     y_title,
 )
-from flockstep.report.tables import searched_in
+from flockstep.report.tables import readable, searched_in
 from flockstep.report.values import (
     LARGEST_DRAWN,
     Case,
@@ -98,7 +98,7 @@ def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool)
     if math.isfinite(target):
         axes.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.annotate(
-            f"target {short(target)}",
+            f"target {readable(target)}",
             (0.01, target),
             (0, 2),
             xycoords=axes.get_yaxis_transform(),

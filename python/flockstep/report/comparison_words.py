@@ -4,9 +4,9 @@ import math
 import re
 from collections import Counter
 
-from flockstep.report.tables import pace_text, searched_in, settings_text
+from flockstep.report.tables import pace_text, readable, searched_in, settings_text
 from flockstep.report.values import Case, Comparison, Row, number
-from flockstep.report.wording import counted, listed, short
+from flockstep.report.wording import counted, listed
 
 MOST_NAMED = 4
 
@@ -58,7 +58,7 @@ def _missed(case: Case) -> str:
     none = [row.label for row in case.rows if row.figures.get("target_reached") == 0]
     if not none or len(none) == len(case.rows):
         return ""
-    return f"{listed(none)} did not reach {short(case.target)}."
+    return f"{listed(none)} did not reach {readable(case.target)}."
 
 
 def _diverged(case: Case) -> str:
@@ -82,7 +82,8 @@ def _seen_in_runs(case: Case) -> list[str]:
 
 def findings_of(case: Case) -> list[str]:
     """The most telling first."""
-    found = [case.verdict, _diverged(case), _missed(case), _waited(case), _fresh(case), *_seen_in_runs(case)]
+    verdict = re.split(r"(?<=\.) ", case.verdict)
+    found = [*verdict, _diverged(case), _missed(case), _waited(case), _fresh(case), *_seen_in_runs(case)]
     return [sentence for sentence in found if sentence]
 
 

@@ -7,10 +7,9 @@ from matplotlib.ticker import MaxNLocator
 from flockstep.report.style import GREY, INK, PALETTE, Picture, legend, new_figure, picture_of
 from flockstep.report.traces import TRACKS, Moment, Trace, choose_moment, read_trace
 from flockstep.report.values import Array, Case, Comparison, Run
-from flockstep.report.wording import counted
+from flockstep.report.wording import counted, name_workers
 
 MOST_ROWS = 10
-LATE_FROM = 1.5  # times as long as half of the workers
 BEFORE = 0.06  # of the time shown lies before the step
 # Lightness and hatches tell them apart without colours. What happens beside computing has a thin bar below it.
 LOOKS = {
@@ -71,8 +70,7 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
                 seen.add(track)
                 low, height = BARS[track]
                 axes.broken_barh((factor * parts).tolist(), (place + low, height), **{**look, "label": None})
-    late = moment.lateness >= LATE_FROM
-    names = [f"{worker}, late" if late and worker == moment.worker else str(worker) for worker in rows]
+    names = [f"{worker}, late" if worker in moment.late else str(worker) for worker in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set(xlim=(0, factor * moment.seconds), ylim=(len(rows) - 0.45, -0.55), xlabel=f"{unit}, by worker")
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -85,7 +83,7 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
     done = counted(finished_steps(trace, begin, end), "step")
     title = f"{name}: {counted(trace.workers, 'worker')}, {duration_text(moment.seconds)}, {done} finished"
     shown = f" (shown: {len(rows)} of {trace.workers})" if len(rows) < trace.workers else ""
-    said = f"worker {moment.worker} is late" if late else "nobody is late"
+    said = f"late: worker {name_workers(moment.late)}" if moment.late else "nobody is late"
     what = ", ".join(str(LOOKS[track]["label"]) for track in LOOKS if track in seen)
     return picture_of(figure, title + shown, f"Timeline, a row for each worker{shown}: {what}; {said}. {title}.")
 

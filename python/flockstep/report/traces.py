@@ -18,6 +18,7 @@ from flockstep.report.values import Array
 
 TRACKS = ("compute", "wait", "transfer", "rounds")  # by their numbers in the file
 MOST_WORKERS = 2**20
+LATE_FROM = 1.5  # times as long as half of the workers
 CALM_STEPS = 5  # more than these without a meeting of all workers make no better view
 
 
@@ -93,7 +94,7 @@ class Moment:
     step: int
     worker: int
     seconds: float  # worth looking at
-    lateness: float  # how many times longer than half of the workers it took
+    late: list[int]  # the workers who took much longer than most
 
 
 def choose_moment(traces: list[Trace]) -> Moment:
@@ -107,10 +108,9 @@ def choose_moment(traces: list[Trace]) -> Moment:
     usual = np.median(longest[middle])
     step = int(min(middle, key=lambda each: (longest[each] < usual, -calm[each], abs(each - steps / 2))))
     lengths = [trace.step_s() for trace in traces]
-    typical = max(float(np.median(took[:, step])), 1e-12)
     return Moment(
         step,
         worker=int(took[:, step].argmax()),
         seconds=max(1.15 * max(lengths), 2.2 * float(np.median(lengths))),
-        lateness=float(longest[step]) / typical,
+        late=np.flatnonzero(took[:, step] > LATE_FROM * np.median(took[:, step])).tolist(),
     )
