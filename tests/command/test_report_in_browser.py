@@ -26,7 +26,7 @@ PROBE = """<script>addEventListener("load", () => {
       width: size(each).width, height: size(each).height, right: size(each).right})),
     tables: [...document.querySelectorAll("table")].map((each) => ({rows: each.rows.length, height: size(each).height,
       cells: [...each.rows].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\\s+/g, " ").trim()))})),
-    letters: Math.min(...[...document.querySelectorAll("p, li, td, th, caption, figcaption, small")].map(smallest)),
+    letters: Math.min(...[...document.querySelectorAll("p, li, td, th, figcaption, small")].map(smallest)),
   };
   document.title = "seen:" + encodeURIComponent(JSON.stringify(seen));
 });</script>"""

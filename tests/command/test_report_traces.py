@@ -10,7 +10,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.end_labels import spread_out
 from flockstep.report.errors import ReportError
-from flockstep.report.timeline_pictures import draw, finished_steps, rows_of
+from flockstep.report.timeline_pictures import draw, duration_text, finished_steps, rows_of
 from flockstep.report.traces import choose_moment, read_trace
 
 STEP_US = 10_000
@@ -57,6 +57,12 @@ def test_who_is_late_by_chance_in_one_run_is_not_called_late(tmp_path):
     moment = choose_moment([chance, calm])
     assert moment.late == []
     assert "nobody is late" in draw(calm, moment, "mean").alt
+
+
+def test_durations_are_told_to_two_digits():
+    assert [duration_text(value) for value in (0.000348, 0.0153, 0.884, 2, 123)] == [
+        *("350 µs", "15 ms", "880 ms", "2 s", "120 s")
+    ]
 
 
 def test_many_workers_are_shown_in_part_and_the_late_one_always():

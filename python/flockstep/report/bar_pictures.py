@@ -90,6 +90,8 @@ def time_to_target(metric: str, case: Case, colours: Colours) -> Picture | None:
     if not math.isfinite(case.target):
         return None
     bars = [_bar(row, "target_time_s", "median", 1.0, " s") for row in case.rows]
+    if not any(bar.value > 0 for bar in bars):  # an untrained model was as good
+        return None
     for bar in bars:
         reached, runs = int(bar.row.figures.get("target_reached") or 0), int(bar.row.figures["runs"])
         if not math.isfinite(bar.value):

@@ -64,8 +64,8 @@ def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Pr
 def _case(comparison: Comparison, case: Case, colours: Colours, progress: Progress) -> list[str]:
     keys = [key(colours[row.label]) for row in case.rows]
     body = [page.findings([(sentence, "") for sentence in findings_of(case)], "said")]
-    head, rows = case_table(comparison, case)
-    body.append(page.table(head, rows, keys, caption=capitalised(about_quality(comparison, case)) + "."))
+    body.append(page.paragraph(capitalised(about_quality(comparison, case)) + ".", "note"))
+    body.append(page.table(*case_table(comparison, case), keys))
     if tried := tried_table(comparison, case):
         body.append(page.table(*tried))
     body += [page.paragraph(note, "note") for note in notes_of(comparison, case)]

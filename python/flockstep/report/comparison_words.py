@@ -40,7 +40,7 @@ def _known(case: Case, name: str) -> list[tuple[float, Row]]:
 
 def _waited(case: Case) -> str:
     known = _known(case, "wait_share")
-    if len(known) < 2:
+    if not known or known[-1][0] - known[0][0] < 0.01:
         return ""
     (least, first), (most, last) = known[0], known[-1]
     return f"{last.label} waited most ({100 * most:.0f}% of its time), {first.label} least ({100 * least:.0f}%)."

@@ -75,10 +75,9 @@ def staleness_of_case(case: Case, colours: Colours) -> Picture | None:
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axes, row, counts in zip(grid.flat, rows, histograms, strict=False):
         _draw_staleness(axes, folded(counts, bars), goes_on, colour(colours[row.label]))
-        axes.set_title(plain(_wrapped(row.label)), fontsize=9)
         mean = drawn_number((row.figures.get("mean_staleness") or {}).get("mean"))
-        if math.isfinite(mean):
-            axes.text(0.98, 0.96, f"mean {mean:.2g}", transform=axes.transAxes, ha="right", va="top", fontsize=9)
+        name = row.label + (f", mean {mean:.2g}" if math.isfinite(mean) else "")
+        axes.set_title(plain(_wrapped(name)), fontsize=9)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.tick_params(axis="x", labelbottom=True)
     for axes in grid.flat[len(rows) :]:

@@ -25,12 +25,11 @@ p { margin: .5rem 0; max-width: 46rem; }
 .findings.said li:first-child { padding-block: .5rem; border-left: 4px solid #0072b2; background: #eef5fa; }
 .calm { border-left: 4px solid #009e73; background: #eef8f5; padding: .6rem .9rem; }
 /* A table that is too wide scrolls in its box, under a first column that stays; a shadow says that there is more. */
-.scroll { overflow-x: auto; margin: 1rem 0; background:
+.scroll { overflow-x: auto; margin: .5rem 0 1rem; background:
   linear-gradient(to left, #fff 30%, transparent) right / 2.5rem 100% no-repeat local,
   linear-gradient(to left, rgba(0, 0, 0, .22), transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
 th, td { padding: .35rem .9rem .35rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #e0e0e0; }
-caption { text-align: left; color: #444; font-size: .9rem; padding-bottom: .25rem; }
 th { font-weight: 600; color: #333; vertical-align: bottom; }
 table.numbers td { white-space: nowrap; }
 table.numbers tr > :first-child { position: sticky; left: 0; background: #fff; max-width: 13.5rem; white-space: normal;
@@ -94,7 +93,6 @@ def table(
     rows: Iterable[Sequence[str]],
     keys: Sequence[tuple[str, str]] = (),
     kind: str = "numbers",
-    caption: str = "",
 ) -> str:
     """`keys` are marks and their colours, shown before the first cell of each row."""
     lines = ["<tr>" + "".join(f'<th scope="col">{escape(name)}</th>' for name in head) + "</tr>"] if head else []
@@ -103,8 +101,7 @@ def table(
         key = f'<span class="key" style="color:{shade}" aria-hidden="true">{mark}&nbsp;</span>' if mark else ""
         cells = [key + escape(row[0]), *map(escape, row[1:])]
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    said = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f'<div class="scroll"><table class="{kind}">\n{said}' + "\n".join(lines) + "\n</table></div>"
+    return f'<div class="scroll"><table class="{kind}">\n' + "\n".join(lines) + "\n</table></div>"
 
 
 def pictures(drawn: Iterable[Picture | None]) -> str:

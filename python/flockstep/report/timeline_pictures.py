@@ -31,15 +31,14 @@ def rows_of(workers: int, always: int) -> list[int]:
     return sorted(chosen | {always})
 
 
-def duration_text(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.2g} {unit}" if seconds / size < 100 else f"{seconds / size:.0f} {unit}"
-    return f"{seconds * 1e6:.2g} µs"
-
-
 def _unit(seconds: float) -> tuple[float, str]:
     return (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+
+
+def duration_text(seconds: float) -> str:
+    """To two digits, such as 15 ms or 350 µs."""
+    factor, unit = _unit(seconds)
+    return f"{float(f'{factor * seconds:.2g}'):g} {unit}"
 
 
 def finished_steps(trace: Trace, begin: float, end: float) -> int:
