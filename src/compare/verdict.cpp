@@ -41,7 +41,7 @@ std::string listed(const std::vector<std::string>& names) {
 struct Winner {
   const Row* row = nullptr;  // null when nobody has a number
   double value = 0;
-  std::string tie;  // ", tied with sgp within the spread of the seeds", or nothing
+  std::string tie;  // ", tied with sgp", or nothing
 };
 
 Winner winner_of(const CaseResult& result, const Contest& contest) {
@@ -50,8 +50,7 @@ Winner winner_of(const CaseResult& result, const Contest& contest) {
   std::vector<std::string> others;
   for (const Row& row : result.rows)
     if (&row != &best && contest.as_good(best, row)) others.push_back(row.algorithm);
-  const std::string_view spread = best.result.runs > 1 ? " within the spread of the seeds" : "";
-  return {&best, contest.value(best), others.empty() ? "" : fmt::format(", tied with {}{}", listed(others), spread)};
+  return {&best, contest.value(best), others.empty() ? "" : ", tied with " + listed(others)};
 }
 
 std::string about_quality(const Comparison& comparison, const CaseResult& result) {
@@ -61,8 +60,10 @@ std::string about_quality(const Comparison& comparison, const CaseResult& result
   if (!best.row) return fmt::format("Every algorithm diverged: no {} is a number", comparison.metric);
   const std::string spread =
       !by_median && best.row->result.runs > 1 ? fmt::format(" ± {:.2g}", best.row->result.quality.deviation) : "";
-  return fmt::format("{} ended with the best {}{} ({:.4g}{}){}", best.row->algorithm, by_median ? "median " : "",
-                     comparison.metric, best.value, spread, best.tie);
+  const std::string_view within =
+      best.row->result.runs > 1 && !best.tie.empty() ? " within the spread of the seeds" : "";
+  return fmt::format("{} ended with the best {}{} ({:.4g}{}){}{}", best.row->algorithm, by_median ? "median " : "",
+                     comparison.metric, best.value, spread, best.tie, within);
 }
 
 std::string about_speed(const CaseResult& result) {

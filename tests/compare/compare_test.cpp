@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "algorithms/registry.h"
 #include "base/files.h"
 #include "made_up.h"
 
@@ -50,6 +51,17 @@ TEST(Compare, runsEveryAlgorithmWithEverySeedAndItsOwnSettings) {
   EXPECT_DOUBLE_EQ(rows[0].result.quality.mean, 3);
   EXPECT_DOUBLE_EQ(rows[1].result.quality.deviation, 1);
   EXPECT_EQ(statistic_of(comparison.cases[0]), Statistic::mean);
+}
+
+TEST(Compare, allStandsForEveryAlgorithmInTheirOrder) {
+  CompareRequest all = request();
+  all.algorithms = {"all", "local_sgd:period=2"};
+  all.seeds = 1;
+  const auto comparison = compare(all, outcome_of);
+  const auto& rows = comparison.cases[0].rows;
+  ASSERT_EQ(rows.size(), algorithms::algorithms().size() + 1);
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) EXPECT_EQ(rows[i].algorithm, algorithms::algorithms()[i].name);
+  EXPECT_EQ(rows.back().algorithm, "local_sgd:period=2");
 }
 
 TEST(Compare, stopsAfterAnInterruptedRunAndKeepsWhatWasMeasured) {
@@ -191,6 +203,7 @@ TEST(Compare, tellsHowModelsMetWhereTheyDid) {
 TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("flockstep_compare_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(folder);
   CompareRequest kept = request();
   kept.out = folder;
   int runs = 0;
