@@ -41,6 +41,7 @@ def test_a_run_gets_a_page(tmp_path):
 def test_a_comparison_draws_its_own_page(tmp_path):
     out = tmp_path / "comparison"
     arguments = ["--workers", 2, "--batch", "8,16", "--steps", 20, "--seeds", 3, "--search", "local_sgd.period=2,4,8"]
+    arguments += ["--target", 900]
     done = run("compare", *arguments, "--algorithms", "mean,local_sgd,local_sgd:period=5", "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
