@@ -14,13 +14,18 @@ def readable(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def deviation_text(value: float) -> str:
+    """Two digits tell how far seeds lie apart."""
+    if not math.isfinite(value):
+        return "diverged"
+    return readable(math.floor(value + 0.5)) if value >= 10 else f"{value:.2g}"
+
+
 def shown(spread: dict[str, Any], runs: int, statistic: str) -> str:
-    mean, deviation, median, low, high = (
-        readable(number(spread[name])) for name in ("mean", "deviation", "median", "min", "max")
-    )
+    mean, median, low, high = (readable(number(spread[name])) for name in ("mean", "median", "min", "max"))
     if statistic == "median":
         return f"{median} ({low}..{high})" if runs > 1 and math.isfinite(number(spread["min"])) else median
-    return f"{mean} ± {deviation}" if runs > 1 else mean
+    return f"{mean} ± {deviation_text(number(spread['deviation']))}" if runs > 1 else mean
 
 
 def about_quality(comparison: Comparison, case: Case) -> str:

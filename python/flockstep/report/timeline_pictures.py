@@ -54,6 +54,12 @@ def _parts(trace: Trace, worker: int, track: str, begin: float, end: float) -> A
     return np.column_stack([starts - begin, np.minimum(trace.end[mine], end) - starts])
 
 
+def _is_seen(trace: Trace, worker: int, step: int, begin: float, end: float) -> bool:
+    """Where nobody waits for everybody, others may have made this step long before."""
+    begins, ends = trace.gradients[worker]
+    return bool(ends[step] > begin and begins[step] < end)
+
+
 def draw(trace: Trace, moment: Moment, name: str) -> Picture:
     begin = float(trace.gradients[moment.worker][0][moment.step]) - BEFORE * moment.seconds
     end = begin + moment.seconds
@@ -69,7 +75,8 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
                 seen.add(track)
                 low, height = BARS[track]
                 axes.broken_barh((factor * parts).tolist(), (place + low, height), **{**look, "label": None})
-    names = [f"{worker}, late" if worker in moment.late else str(worker) for worker in rows]
+    late = [worker for worker in moment.late if _is_seen(trace, worker, moment.step, begin, end)]
+    names = [f"{worker}, late" if worker in late else str(worker) for worker in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set(xlim=(0, factor * moment.seconds), ylim=(len(rows) - 0.45, -0.55), xlabel=f"{unit}, by worker")
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -82,7 +89,7 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
     done = counted(finished_steps(trace, begin, end), "step")
     title = f"{name}: {counted(trace.workers, 'worker')}, {duration_text(moment.seconds)}, {done} finished"
     shown = f" (shown: {len(rows)} of {trace.workers})" if len(rows) < trace.workers else ""
-    said = f"late: worker {name_workers(moment.late)}" if moment.late else "nobody is late"
+    said = f"late: worker {name_workers(late)}" if late else "nobody is late"
     what = ", ".join(str(LOOKS[track]["label"]) for track in LOOKS if track in seen)
     return picture_of(figure, title + shown, f"Timeline, a row for each worker{shown}: {what}; {said}. {title}.")
 
