@@ -3,6 +3,12 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(FLOCKSTEP_TORCH)
+  set_target_properties(flockstep_torch PROPERTIES EXPORT_NAME torch)
+  install(TARGETS flockstep_torch EXPORT flockstepTorchTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT flockstepTorchTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+endif()
 install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(FLOCKSTEP_TORCH)  # src/tasks/torch_tasks.cpp looks for it there
   install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)

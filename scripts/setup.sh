@@ -40,6 +40,7 @@ install_packages() {
   local wanted=() missing=() i
   for ((i = 0; i < ${#packages[@]}; i += 2)); do wanted+=("${packages[i]}"); done
   python_can_make_environments || wanted+=("python3-venv")
+  has_browser || wanted+=("chromium-headless-shell")
 
   command -v dpkg-query >/dev/null ||
     fail "this is not a Debian system; install the equivalents of these packages and run cmake yourself: ${wanted[*]}"
@@ -60,6 +61,9 @@ install_packages() {
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
+
+# For the test that looks at a report; relatives of Debian may have it under another name.
+has_browser() { [ -n "$(type -P chromium-headless-shell chromium chromium-browser google-chrome)" ]; }
 
 python_can_make_environments() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
 

@@ -1,6 +1,5 @@
 """What the studies share: running a comparison once, saving a picture, writing a table."""
 
-import json
 import os
 import subprocess
 import sys
@@ -13,12 +12,8 @@ PICTURES = ROOT / "docs" / "pictures"
 
 
 def compare(out: Path, *arguments: str) -> Path:
-    """Runs a comparison unless `out` already holds it."""
-    result = out / "compare.json"
-    if not result.exists():
-        subprocess.run([COMMAND, "compare", *arguments, "--out", out], check=True, stdout=sys.stderr)
-    elif json.loads(result.read_text())["interrupted"]:
-        sys.exit(f"{out} holds a comparison that was interrupted: delete it")
+    """Runs a comparison; what of it is already in `out` is not done again."""
+    subprocess.run([COMMAND, "compare", *arguments, "--out", out], check=True, stdout=sys.stderr)
     return out
 
 

@@ -28,9 +28,13 @@
 namespace flockstep {
 
 struct LaunchSettings {
-  std::string engine = "threads";  // `flockstep engines` lists them
-  int workers = 1;                 // ignored by mpi, where mpirun has decided
-  double deadline_s = 60;          // of every single wait
+  std::string engine = "auto";  // mpi under mpirun, else threads; `flockstep engines` lists them
+  int workers = 1;              // ignored by mpi, where mpirun has decided
+  double deadline_s = 60;       // of every single wait
+  // threads only (sim always is): one worker at a time, in an order drawn from `seed`, so that a run repeats bit for
+  // bit.
+  bool deterministic = false;
+  std::uint64_t seed = 1;
 };
 
 // One worker: made by launch() and valid while its function runs, or part of an MpiWorker (mpi.h).
@@ -43,6 +47,7 @@ class Worker {
   int size() const;
 
  private:
+  friend class DataParallel;
   friend class MpiWorker;
   friend class Synchronizer;
   friend void launch(const LaunchSettings&, const std::function<void(Worker&)>&);

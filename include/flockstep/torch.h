@@ -29,7 +29,8 @@
 namespace flockstep {
 
 // What becomes of buffers, such as the running statistics of batch normalisation, where gradients are combined.
-// Algorithms that average models always average them with the model.
+// Algorithms that average models always average them with the model; eager_solo and eager_majority, which wait for
+// nobody, in consolidate() only. Counters and other buffers that are not float are each worker's own until then.
 enum class Buffers {
   average,    // over the workers, in every step
   broadcast,  // from worker 0, in every step
@@ -39,7 +40,7 @@ enum class Buffers {
 struct DataParallelSettings {
   std::string algorithm = "mean";
   // As in `flockstep algorithms`. Where there is an option `magnitude`, its default here is mean_norm, so that a tuned
-  // learning rate and gradient clipping keep their meaning.
+  // learning rate and gradient clipping keep their meaning (but for weighted_mean, which is a mean over all samples).
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;
   std::size_t bucket_kib = 4096;
@@ -57,8 +58,9 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  // finish_backward(), optimizer.step(), after_update(). `weight` is the number of samples behind this worker's
-  // gradient, for weighted_mean. A worker without a batch (see join) calls it all the same.
+  // finish_backward(), optimizer.step() unless the gradient is not finite, after_update(). `weight` is the number of
+  // samples behind this worker's gradient, for weighted_mean. A worker without a batch (see join) calls it all the
+  // same.
   void step(torch::optim::Optimizer& optimizer, double weight = 1);
   // The same in two halves, for what belongs between them: clipping, a scheduler, a closure.
   void finish_backward(double weight = 1);
@@ -89,9 +91,11 @@ class DataParallel {
   // workers that share a process do not share numbers, and a run repeats. Workers of one process take turns in it.
   void random(const std::function<void()>& body);
 
-  // Makes the models of all workers equal, buffers included: at the end, and before an evaluation where workers average
-  // models. Steps may follow.
+  // Makes the models of all workers equal, buffers included: before an evaluation where workers average models. Steps
+  // may follow.
   void consolidate();
+  // At the end: one more update where gradients are still under way (eager_solo, eager_majority), then consolidate().
+  void finish(torch::optim::Optimizer& optimizer);
   // Everybody takes worker 0's parameters and buffers: after only one worker has loaded some.
   void broadcast();
 

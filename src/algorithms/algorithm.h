@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "algorithms/report.h"
 #include "base/archive.h"
@@ -26,6 +27,12 @@ class Algorithm {
   virtual void begin(std::int64_t /*step*/, std::span<const float> /*model*/) {}
   // Whether steps without a begin() make no sense.
   virtual bool needs_begin() const { return false; }
+
+  // Before a step: from now on only these workers have gradients, until it is said otherwise; the same on all workers.
+  // The others make the same calls with gradients that count nothing. Empty: everybody has one, as at first.
+  virtual void attend(const std::vector<bool>& /*present*/) {}
+  // Whether the next finish_gradient waits for everybody and gives all workers the same gradient.
+  virtual bool gradients_are_equal() const { return false; }
 
   // Gradient hook: once per bucket as soon as backward has made it, then once when all are there; `gradient` is whole.
   // Where the whole gradient is there at once, finish_gradient alone will do. `weight` is how much this worker's

@@ -47,8 +47,13 @@ class GradientRule final : public Algorithm {
         workers_(static_cast<std::size_t>(inputs.context.size())),
         need_(swept(rule_, options_, workers_)),
         one_pass_(context_, layout_, kPurpose, pass_options()),
+        present_(workers_, true),
         memory_(one_pass_.sections().count()) {}
 
+  void attend(const std::vector<bool>& present) override {
+    present_ = present.empty() ? std::vector<bool>(workers_, true) : present;
+  }
+  bool gradients_are_equal() const override { return true; }
   void bucket_ready(std::size_t bucket, std::span<float> gradient) override { one_pass_.start(bucket, gradient); }
   void finish_gradient(std::span<float> gradient, double weight) override {
     aggregate(one_pass_, gradient, weight, OnePass::Target::everywhere);
@@ -82,6 +87,7 @@ class GradientRule final : public Algorithm {
   Need need_;
   OnePass one_pass_;
   std::unique_ptr<OnePass> scattering_;      // made when it is first asked for
+  std::vector<bool> present_;                // who has a gradient
   std::vector<std::vector<double>> memory_;  // the rule's, per section
   std::int64_t steps_ = 0;
   GuardCounts guards_;
@@ -90,9 +96,10 @@ class GradientRule final : public Algorithm {
 
 // Everybody sees the same weights and throws alike, after what is under way has ended: the next step can begin.
 std::vector<double> GradientRule::weights_of_all(OnePass& pass, double weight) {
-  if (!rule_.uses_weights) return std::vector<double>(workers_, 1.0);
-  const auto weights = runtime::gather_doubles(context_, {&weight, 1});
+  if (!rule_.uses_weights) return {present_.begin(), present_.end()};
+  auto weights = runtime::gather_doubles(context_, {&weight, 1});
   for (std::size_t i = 0; i < workers_; ++i) {
+    if (!present_[i]) weights[i] = 0;
     if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
     if (pass.any_started()) pass.wait_for_all();
     pass.drop();
@@ -104,21 +111,22 @@ std::vector<double> GradientRule::weights_of_all(OnePass& pass, double weight) {
 
 std::optional<std::vector<double>> GradientRule::blindly(const std::vector<double>& weights) const {
   if (math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
-  auto outcome = rule_.apply(Statistics::none(weights), {});
-  return outcome ? std::optional(std::move(outcome->c)) : std::nullopt;
+  Decision decision = math::decide(rule_, options_.aggregate, Statistics::none(weights), {});
+  return decision.event == Event::none ? std::optional(std::move(decision.c)) : std::nullopt;
 }
 
 std::vector<Statistics> GradientRule::observe(OnePass& pass, std::span<float> gradient,
                                               const std::vector<double>& weights) {
-  auto sections = need_ == Need::nothing ? pass.row_sums_of(gradient, weights, std::vector<bool>(workers_, true))
-                                         : pass.statistics(gradient, weights);
+  std::vector<bool> living = math::attending_workers(weights);
+  auto sections =
+      need_ == Need::nothing ? pass.row_sums_of(gradient, weights, living) : pass.statistics(gradient, weights);
   std::vector<bool> finite(workers_, true);
   for (const Statistics& section : sections)
     for (std::size_t i = 0; i < workers_; ++i) finite[i] = finite[i] && std::isfinite(section.q[i]);
-  const bool all_finite = std::ranges::find(finite, false) == finite.end();
-  if (all_finite) return sections;
+  for (std::size_t i = 0; i < workers_; ++i) living[i] = living[i] && finite[i];
+  if (std::ranges::find(living, false) == living.end()) return sections;
   // A sum over all is spoilt by one: who is left out has to be left out of the sums.
-  if (!sections[0].has_matrix()) sections = pass.row_sums_of(gradient, weights, finite);
+  if (!sections[0].has_matrix()) sections = pass.row_sums_of(gradient, weights, living);
   for (Statistics& section : sections)
     for (std::size_t i = 0; i < workers_; ++i)
       if (!finite[i]) section.q[i] = std::numeric_limits<double>::quiet_NaN();

@@ -25,6 +25,11 @@ class PostLocalSgd final : public Algorithm {
     enter_phase();
   }
 
+  void attend(const std::vector<bool>& present) override {
+    present_ = present;
+    phase_->attend(present);
+  }
+  bool gradients_are_equal() const override { return phase_->gradients_are_equal(); }
   void bucket_ready(std::size_t bucket, std::span<float> gradient) override { phase_->bucket_ready(bucket, gradient); }
   void finish_gradient(std::span<float> gradient, double weight) override { phase_->finish_gradient(gradient, weight); }
   std::span<float> reduce_scatter(std::span<float> gradient, double weight) override {
@@ -66,13 +71,15 @@ class PostLocalSgd final : public Algorithm {
         is_local() ? base::Settings{{"period", std::to_string(options_.period)}} : base::Settings{};
     phase_ = (is_local() ? local_sgd_row() : mean_row())
                  .make({.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_});
+    phase_->attend(present_);
   }
 
   runtime::Context& context_;
   const runtime::Layout& layout_;
   std::size_t buffers_;
   PostLocalSgdOptions options_;
-  std::int64_t steps_ = 0;  // local updates so far
+  std::int64_t steps_ = 0;     // local updates so far
+  std::vector<bool> present_;  // empty: everybody
   std::unique_ptr<Algorithm> phase_;
 };
 

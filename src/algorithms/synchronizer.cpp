@@ -2,14 +2,14 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <optional>
 
+#include "algorithms/public_reports.h"
 #include "algorithms/registry.h"
 #include "algorithms/session.h"
 #include "algorithms/worker.h"
+#include "engines/launcher.h"
 #include "engines/registry.h"
-#include "math/watch.h"
 #include "runtime/gather.h"
 #include "runtime/ready_buckets.h"
 
@@ -20,8 +20,11 @@ int Worker::size() const { return implementation_.context.size(); }
 
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body) {
   engines::LaunchOptions options;
-  options.workers = settings.engine == "mpi" ? 0 : settings.workers;
-  engines::find_backend(settings.engine).run(options, [&](engines::Engine& engine) {
+  const std::string engine = engines::resolve_engine(settings.engine);
+  options.workers = engine == "mpi" ? 0 : settings.workers;
+  options.deterministic = settings.deterministic;
+  options.seed = settings.seed;
+  engines::find_backend(engine).run(options, [&](engines::Engine& engine) {
     Worker::Implementation implementation(engine, settings.deadline_s);
     Worker worker(implementation);
     body(worker);
@@ -160,28 +163,10 @@ std::string Synchronizer::restore(std::span<const std::byte> state) {
   return remade;
 }
 
-StepReport Synchronizer::report() const {
-  StepReport result;
-  const algorithms::GuardCounts guards = implementation_->algorithm().guards();
-  result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
-  const auto* const report = implementation_->algorithm().report();
-  if (!report) return result;
-  result.event = math::to_string(report->event);
-  result.coefficients = report->coefficients;
-  for (const double square : report->statistics.q) result.norms.push_back(std::sqrt(square));
-  result.agreement = math::agreement(report->statistics);
-  return result;
-}
+StepReport Synchronizer::report() const { return algorithms::step_report(implementation_->algorithm()); }
 
-Meetings Synchronizer::meetings() const {
-  const algorithms::MeetingReport all = implementation_->session->meetings();
-  return {all.fresh, all.stale, all.alone, all.synchronised, all.staleness, all.round_s};
-}
+Meetings Synchronizer::meetings() const { return algorithms::meetings(*implementation_->session); }
 
-std::vector<std::string> Synchronizer::findings() const {
-  std::vector<std::string> sentences;
-  for (const math::Finding& finding : implementation_->watch.findings()) sentences.push_back(finding.sentence);
-  return sentences;
-}
+std::vector<std::string> Synchronizer::findings() const { return algorithms::sentences(implementation_->watch); }
 
 }  // namespace flockstep

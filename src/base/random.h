@@ -27,6 +27,7 @@ enum class Purpose : std::uint32_t {
   fault_noise = 6,
   appointment = 7,
   partner = 8,
+  torch_generator = 9,
 };
 
 class Random {

@@ -9,7 +9,7 @@
 #include "algorithms/registry.h"
 #include "base/files.h"
 #include "base/names.h"
-#include "cli/launcher.h"
+#include "engines/launcher.h"
 #include "engines/registry.h"
 #include "tasks/registry.h"
 
@@ -163,6 +163,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   for (const auto& row : algorithms::algorithms()) add_dotted(command, flags, row.name, row.options);
 }
 
+void add_checkpoint_flag(CLI::App& command, RunFlags& flags) {
+  command.add_option("--checkpoint-every", flags.checkpoint_every, "steps between checkpoints in --out [never]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+}
+
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -171,11 +176,6 @@ std::vector<std::string> split_list(const std::string& text) {
     begin = comma + 1;
   }
   return parts;
-}
-
-std::string resolve_engine(const std::string& engine) {
-  if (engine != "auto") return engine;
-  return launched() ? "mpi" : "threads";
 }
 
 base::Settings settings_of(const RunFlags& flags, std::string_view name) {
@@ -188,9 +188,9 @@ base::Settings settings_of(const RunFlags& flags, std::string_view name) {
 
 tasks::RunRequest request_of(const RunFlags& flags) {
   tasks::RunRequest request;
-  request.engine = resolve_engine(flags.engine);
+  request.engine = engines::resolve_engine(flags.engine);
   engines::find_backend(request.engine);
-  if (const auto here = launched(); here && here->size > 1 && request.engine != "mpi")
+  if (const auto here = engines::launched(); here && here->size > 1 && request.engine != "mpi")
     throw Error(
         ErrorCode::bad_input,
         fmt::format(
@@ -239,6 +239,7 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   if (train.steps > 0) add("steps", train.steps);
   if (train.batch > 0) add("batch", train.batch);
   if (train.evaluate_every > 0) add("evaluate-every", train.evaluate_every);
+  if (train.checkpoint_every > 0) add("checkpoint-every", train.checkpoint_every);
   add("bucket-kib", train.bucket_kib);
   add("deadline", train.patience.count());
   add("compute-ms", train.pace.compute.count() * 1000);
@@ -259,6 +260,7 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   for (const auto& [name, value] : train.task_settings) add(fmt::format("{}.{}", train.task, name), value);
   for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);
   if (!train.out.empty()) add("out", train.out.string());
+  if (train.resume) arguments.push_back("--resume");
   arguments.push_back("--json");
   return arguments;
 }

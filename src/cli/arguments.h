@@ -31,11 +31,9 @@ struct RunFlags {
 
 enum class Sizes { one, lists };  // whether --workers and --batch take one value or several
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes);
+void add_checkpoint_flag(CLI::App& command, RunFlags& flags);
 // Splits "mean,local_sgd".
 std::vector<std::string> split_list(const std::string& text);
-
-// The engine "auto" stands for: mpi under a launcher, threads otherwise.
-std::string resolve_engine(const std::string& engine);
 
 // Without algorithm: that is for the caller to set. Of several sizes, the first.
 tasks::RunRequest request_of(const RunFlags& flags);

@@ -5,12 +5,13 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/table.h"
+#include "engines/launcher.h"
 
 namespace flockstep::cli {
 
 int bench_adacons(const BenchFlags& flags) {
   bench::AdaConsBenchOptions options;
-  options.engine = resolve_engine(flags.engine);
+  options.engine = engines::resolve_engine(flags.engine);
   options.launch = launch_of(flags, options.engine);
   options.floats = flags.floats;
   options.bucket_kib = flags.bucket_kib;

@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/table.h"
+#include "engines/launcher.h"
 
 namespace flockstep::cli {
 namespace {
@@ -31,7 +32,7 @@ Table table_of(const bench::GroupBench& result) {
 
 int bench_group(const BenchFlags& flags) {
   bench::GroupBenchOptions options;
-  options.engine = resolve_engine(flags.engine);
+  options.engine = engines::resolve_engine(flags.engine);
   options.launch = launch_of(flags, options.engine);
   options.floats = flags.floats;
   if (!flags.group_size.empty()) options.group_sizes = numbers_of("--group-size", flags.group_size, 2);

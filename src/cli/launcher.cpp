@@ -4,22 +4,11 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <utility>
+#include "engines/launcher.h"
 
 namespace flockstep::cli {
 
-std::optional<Launched> launched() {
-  for (const auto& [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                   {"PMI_RANK", "PMI_SIZE"},
-                                   {"PMIX_RANK", "SLURM_NTASKS"}}) {
-    const char *own = std::getenv(rank), *all = std::getenv(size);
-    if (own && all) return Launched{std::atoi(own), std::atoi(all)};
-  }
-  return std::nullopt;
-}
-
-bool speaks() { return launched().value_or(Launched{0, 1}).rank == 0; }
+bool speaks() { return engines::launched().value_or(engines::Launched{0, 1}).rank == 0; }
 
 void warn_when_bound_to_one_core() {
   cpu_set_t allowed;

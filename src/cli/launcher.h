@@ -1,16 +1,7 @@
-// What a launcher such as mpirun told this process through its environment, before MPI itself is started.
+// How a command behaves under a launcher such as mpirun.
 #pragma once
 
-#include <optional>
-
 namespace flockstep::cli {
-
-struct Launched {
-  int rank, size;
-};
-
-// Nothing when this process was started alone.
-std::optional<Launched> launched();
 
 // True where this process should speak for all: rank 0, or alone.
 bool speaks();

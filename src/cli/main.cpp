@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "cli/signals.h"
+#include "engines/launcher.h"
 #include "engines/mpi/backend.h"
 #include "flockstep/version.h"
 
@@ -27,12 +28,12 @@ constexpr int kFailedRun = 1, kWrongCall = 2;
 constexpr std::chrono::milliseconds kStay{200}, kLetRankZeroSpeak{2000};
 
 int complain(const std::string& sentence, int code) {
-  if (launched()) {
+  if (engines::launched()) {
     end_silently_on_sigterm();
     if (!speaks()) std::this_thread::sleep_for(kLetRankZeroSpeak);
   }
   if (!sentence.empty()) fmt::print(stderr, "flockstep: {}\n", sentence);
-  if (launched()) {
+  if (engines::launched()) {
     std::this_thread::sleep_for(kStay);
     if (code == kFailedRun) engines::mpi::abort_all(code);  // peers may be waiting for this process
     std::_Exit(code);                                       // without MPI_Finalize, which would wait for the others

@@ -35,17 +35,17 @@ std::string find_python() {
   return "python3";
 }
 
-}  // namespace
-
-std::string draw_report(const path& folder) {
+std::string make_report(const path& folder, bool as_text) {
   const path package = find_package();
   const std::string python = find_python();
   const char* before = std::getenv("PYTHONPATH");
   const std::string search_path =
       fmt::format("PYTHONPATH={}{}{}", package.string(), before && *before ? ":" : "", before ? before : "");
+  std::vector<std::string> arguments{"-m", "flockstep.report", folder.string()};
+  if (as_text) arguments.emplace_back("--text");
   Finished finished;
   try {
-    finished = run_program(python, {"-m", "flockstep.report", folder.string()}, {search_path});
+    finished = run_program(python, arguments, {search_path});
   } catch (const Error& error) {
     throw Error(
         ErrorCode::unavailable,
@@ -59,19 +59,29 @@ std::string draw_report(const path& folder) {
                           : "";
     throw Error(finished.code == 2 ? ErrorCode::bad_input : ErrorCode::unavailable, sentence);
   }
-  std::string& page = finished.output;
-  page.erase(page.find_last_not_of('\n') + 1);
-  return page;
+  std::string& said = finished.output;
+  said.erase(said.find_last_not_of('\n') + 1);
+  return said;
 }
 
+}  // namespace
+
+std::string draw_report(const path& folder) { return make_report(folder, false); }
+
 void add_report(CLI::App& app, Action& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("report", "draw the folder of a run or a comparison as one page, DIR/report.html");
+  CLI::App& command = *app.add_subcommand(
+      "report", "draw the folder of a run or a comparison as one page, DIR/report.html, or print its tables");
   const auto folder = std::make_shared<std::string>();
+  const auto as_text = std::make_shared<bool>(false);
   command.add_option("DIR", *folder, "what --out named, or one run's folder")->required();
-  command.callback([folder, &chosen] {
-    chosen = [folder] {
-      fmt::print("{}\n", draw_report(*folder));
+  command.add_flag("--text", *as_text, "print the page's words and tables to standard output; draw and write nothing");
+  command.footer(
+      "The page needs nothing but itself: words, tables and pictures, for any browser, a phone's as well. Its path is\n"
+      "printed. What a folder does not hold is left out. Drawing needs Python with matplotlib, --text only numpy;\n"
+      "FLOCKSTEP_PYTHON names a Python that has them.");
+  command.callback([folder, as_text, &chosen] {
+    chosen = [folder, as_text] {
+      fmt::print("{}\n", make_report(*folder, *as_text));
       return 0;
     };
   });

@@ -14,12 +14,23 @@ std::size_t width_of(const std::string& text) {
 
 }  // namespace
 
-std::string Table::text() const {
+std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths(rows_[0].size());
   for (const auto& row : rows_)
     for (std::size_t column = 0; column < row.size(); ++column)
       widths[column] = std::max(widths[column], width_of(row[column]));
+  return widths;
+}
 
+std::size_t Table::width() const {
+  const auto widths = this->widths();
+  std::size_t total = 2 * (widths.size() - 1);
+  for (const std::size_t width : widths) total += width;
+  return total;
+}
+
+std::string Table::text() const {
+  const auto widths = this->widths();
   std::string out;
   for (std::size_t line = 0; line < rows_.size(); ++line) {
     std::string text;
@@ -31,11 +42,7 @@ std::string Table::text() const {
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + "\n";
-    if (line == 0) {
-      std::size_t total = 2 * (widths.size() - 1);
-      for (const std::size_t width : widths) total += width;
-      out += std::string(total, '-') + "\n";
-    }
+    if (line == 0) out += std::string(width(), '-') + "\n";
   }
   return out;
 }

@@ -16,8 +16,11 @@ class Table {
   }
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   std::string text() const;
+  std::size_t width() const;  // in characters
 
  private:
+  std::vector<std::size_t> widths() const;
+
   std::vector<std::vector<std::string>> rows_;
   bool all_left_ = false;
 };

@@ -76,8 +76,7 @@ void add_train(CLI::App& app, Action& chosen) {
   add_run_flags(command, *flags, Sizes::one);
   command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
       ->capture_default_str();
-  command.add_option("--checkpoint-every", flags->checkpoint_every, "steps between checkpoints in --out [never]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  add_checkpoint_flag(command, *flags);
   command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
   command.callback(
       [flags, algorithm, &chosen] { chosen = [flags, algorithm] { return run_train(*flags, *algorithm); }; });

@@ -6,26 +6,33 @@
 #include <limits>
 
 #include "base/files.h"
+#include "compare/earlier.h"
 
 namespace flockstep::compare {
 namespace {
 
 // Figures of the runs with one variant and value, in the order of their seeds.
 struct Collected {
-  std::vector<double> quality, samples_per_s, wait_share, time_s;
+  std::vector<double> quality, validation, samples_per_s, wait_share, time_s;
+  bool has_validation = false;
   double bytes_sent_per_step = 0;
   std::vector<train::MeetingFigures> meetings;
   std::vector<std::string> folders;
+  std::vector<Evaluations> evaluations;
 };
 
 void add(Collected& collected, const train::Summary& summary, const std::string& folder) {
   collected.quality.push_back(summary.quality);
+  // A run that diverged or stopped early may have none where others do.
+  collected.validation.push_back(summary.validation.value_or(std::numeric_limits<double>::quiet_NaN()));
+  collected.has_validation = collected.has_validation || summary.validation.has_value();
   collected.samples_per_s.push_back(summary.samples_per_s);
   collected.wait_share.push_back(summary.wait_share);
   collected.time_s.push_back(summary.time_s);
   collected.bytes_sent_per_step = summary.bytes_sent_per_step;
   if (summary.meetings) collected.meetings.push_back(*summary.meetings);
   if (!folder.empty()) collected.folders.push_back(folder);
+  collected.evaluations.push_back(summary.evaluations);
 }
 
 std::optional<Meetings> meetings_of(const std::vector<train::MeetingFigures>& runs) {
@@ -49,20 +56,27 @@ std::optional<Meetings> meetings_of(const std::vector<train::MeetingFigures>& ru
 
 Result result_of(const Collected& collected, bool lower_is_better) {
   const auto diverged = std::ranges::count_if(collected.quality, [](double value) { return !std::isfinite(value); });
-  return {static_cast<int>(collected.quality.size()),
-          static_cast<int>(diverged),
-          spread_of(collected.quality, lower_is_better),
-          spread_of(collected.samples_per_s, false),
-          spread_of(collected.wait_share),
-          spread_of(collected.time_s),
-          collected.bytes_sent_per_step,
-          meetings_of(collected.meetings),
-          collected.folders};
+  Result result{.runs = static_cast<int>(collected.quality.size()),
+                .diverged = static_cast<int>(diverged),
+                .quality = spread_of(collected.quality, lower_is_better),
+                .samples_per_s = spread_of(collected.samples_per_s, false),
+                .wait_share = spread_of(collected.wait_share),
+                .time_s = spread_of(collected.time_s),
+                .validation = std::nullopt,
+                .bytes_sent_per_step = collected.bytes_sent_per_step,
+                .meetings = meetings_of(collected.meetings),
+                .folders = collected.folders,
+                .evaluations = collected.evaluations};
+  if (collected.has_validation) result.validation = spread_of(collected.validation, lower_is_better);
+  return result;
 }
 
 // Smaller is better: first who diverged least, then by the mean, or by the median where there is no mean.
-std::pair<int, double> order_of(const Result& result, bool lower_is_better) {
-  double figure = std::isfinite(result.quality.mean) ? result.quality.mean : result.quality.median;
+std::pair<int, double> order_of(const Result& result, bool by_validation, bool lower_is_better) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const Spread spread =
+      by_validation ? result.validation.value_or(Spread{kNone, kNone, kNone, kNone, kNone}) : result.quality;
+  double figure = std::isfinite(spread.mean) ? spread.mean : spread.median;
   if (!lower_is_better) figure = -figure;
   return {result.diverged, std::isfinite(figure) ? figure : std::numeric_limits<double>::infinity()};
 }
@@ -82,7 +96,7 @@ bool is_edge(const std::string& value, const std::vector<std::string>& values) {
 }
 
 Row row_of(const Plan& plan, const Variant& variant, const std::vector<Collected>& values, bool lower_is_better) {
-  Row row{variant.label, {}, {}, {}};
+  Row row{.algorithm = variant.label, .result = {}, .searched = {}, .tried = {}, .curve = {}, .target = {}};
   if (variant.values.empty()) {
     row.result = result_of(values[0], lower_is_better);
     return row;
@@ -90,12 +104,23 @@ Row row_of(const Plan& plan, const Variant& variant, const std::vector<Collected
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!values[i].quality.empty()) row.tried.push_back({variant.values[i], result_of(values[i], lower_is_better)});
   if (row.tried.empty()) return row;
+  const bool by_validation =
+      std::ranges::any_of(row.tried, [](const Tried& tried) { return tried.result.validation.has_value(); });
   const auto best = std::ranges::min_element(
-      row.tried, {}, [&](const Tried& tried) { return order_of(tried.result, lower_is_better); });
+      row.tried, {}, [&](const Tried& tried) { return order_of(tried.result, by_validation, lower_is_better); });
   row.result = best->result;
   const bool nothing_worked = row.result.diverged == row.result.runs;
-  row.searched = Searched{plan.search->name(), best->value, !nothing_worked && is_edge(best->value, variant.values)};
+  row.searched = Searched{plan.search->name(), best->value, !nothing_worked && is_edge(best->value, variant.values),
+                          by_validation};
   return row;
+}
+
+// What the worst seed of the first variant ended with: everybody is asked when they were as good.
+std::optional<double> target_of(const Plan& plan, const std::vector<Row>& rows, bool lower_is_better) {
+  if (rows.empty() || rows[0].algorithm != plan.variants[0].label) return std::nullopt;
+  const Spread& quality = rows[0].result.quality;
+  const double worst = lower_is_better ? quality.max : quality.min;
+  return std::isfinite(worst) ? std::optional(worst) : std::nullopt;
 }
 
 nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
@@ -108,6 +133,7 @@ nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
                      {"first_seed", request.base.train.seed},
                      {"seeds", request.seeds},
                      {"pace", train::pace_of(request.base.train)}};
+  how["target"] = request.target ? nlohmann::json(*request.target) : nlohmann::json();
   if (plan.search) how["search"] = {{"name", plan.search->name()}, {"values", plan.search->values}};
   return how;
 }
@@ -124,12 +150,18 @@ class Study {
 
   Comparison run(const Execute& execute) {
     comparison_.interrupted = true;
-    for (const PlannedRun& planned : plan_.runs) {
-      if (request_.stop_requested()) return finished(true);
-      const tasks::RunOutcome outcome = execute(planned);
+    const Earlier earlier = find_earlier(request_, plan_);
+    comparison_.rank = earlier.rank;
+    const auto done = std::ranges::count_if(earlier.done, [](const auto& each) { return each.has_value(); });
+    if (done > 0 && earlier.rank == 0) request_.on_earlier(done, plan_.runs.size());
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+      const PlannedRun& planned = plan_.runs[i];
+      if (!earlier.done[i] && request_.stop_requested()) return finished(true);
+      if (!earlier.done[i] && !request_.out.empty() && earlier.rank == 0) mark_begun(planned);
+      const tasks::RunOutcome outcome = earlier.done[i] ? *earlier.done[i] : execute(planned);
+      comparison_.rank = outcome.rank;
       comparison_.metric = outcome.summary.metric;
       comparison_.lower_is_better = outcome.summary.lower_is_better;
-      comparison_.rank = outcome.rank;
       Case& size = plan_.cases[planned.case_index];
       size.workers = outcome.workers;
       if (size.batch == 0) size.batch = outcome.options.batch;
@@ -137,7 +169,7 @@ class Study {
         add(cases_[planned.case_index][planned.variant][planned.value], outcome.summary,
             request_.out.empty() ? "" : planned.folder);
       if (outcome.summary.interrupted) return finished(true);
-      if (&planned != &plan_.runs.back()) gather_and_write();
+      if (!earlier.done[i] && i + 1 < plan_.runs.size()) gather_and_write();
     }
     return finished(false);
   }
@@ -152,16 +184,26 @@ class Study {
   void gather_and_write() {
     comparison_.cases.clear();
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      CaseResult result{plan_.cases[i].workers, plan_.cases[i].batch, {}};
+      CaseResult result{plan_.cases[i].workers, plan_.cases[i].batch, {}, {}};
       for (std::size_t j = 0; j < plan_.variants.size(); ++j) {
         Row row = row_of(plan_, plan_.variants[j], cases_[i][j], comparison_.lower_is_better);
         if (row.result.runs > 0) result.rows.push_back(std::move(row));
       }
+      add_curves(result);
       if (!result.rows.empty()) comparison_.cases.push_back(std::move(result));
     }
     if (request_.out.empty() || comparison_.rank != 0) return;
     base::make_directory(request_.out);
     base::write_atomically(request_.out / "compare.json", to_json(comparison_).dump(2) + "\n");
+  }
+
+  void add_curves(CaseResult& result) const {
+    const bool lower_is_better = comparison_.lower_is_better;
+    result.target = request_.target ? request_.target : target_of(plan_, result.rows, lower_is_better);
+    for (Row& row : result.rows) {
+      row.curve = curve_of(row.result.evaluations, lower_is_better);
+      if (result.target) row.target = time_to(*result.target, row.result.evaluations, lower_is_better);
+    }
   }
 
   const CompareRequest& request_;

@@ -1,18 +1,22 @@
 // The same training under several algorithms, seeds and sizes, side by side.
+//
+// compare.json has the fields of these structs by their names. Those of a row's best value stand in the row itself,
+// and:
+//   case: target                      quality whose time is told, or null
+//   row:  target_time_s (a spread)    median over the seeds: null where most did not get there; min, max: of those who
+//   did
+//         target_reached              how many seeds did
+//         validation (a spread)       null for a task that keeps nothing aside
+//         searched.by                 "validation" or "quality": what chose the value
+//         curve                       steps [...], time_s [...], quality {mean [...], min [...], max [...]}
 #pragma once
 
 #include <nlohmann/json.hpp>
 
+#include "compare/curve.h"
 #include "compare/plan.h"
 
 namespace flockstep::compare {
-
-// Of one figure over the seeds. A seed that ended without a number (NaN or infinite) has no mean, so with one of those
-// mean and deviation are NaN; for the median it counts as worst, and min and max are those of the others.
-struct Spread {
-  double mean = 0, deviation = 0, median = 0, min = 0, max = 0;  // deviation: of the sample, 0 for one seed
-};
-Spread spread_of(const std::vector<double>& values, bool lower_is_better = true);
 
 // How models met, where they are averaged without waiting for everybody (train/meetings.h).
 struct Meetings {
@@ -24,9 +28,11 @@ struct Result {
   int runs = 0;
   int diverged = 0;  // of them, those whose quality is no number
   Spread quality, samples_per_s, wait_share, time_s;
+  std::optional<Spread> validation;  // quality on what the task keeps aside, where it does
   double bytes_sent_per_step = 0;
   std::optional<Meetings> meetings;
-  std::vector<std::string> folders;  // of the runs, below the comparison's; empty when nothing was written
+  std::vector<std::string> folders;      // of the runs, below the comparison's; empty when nothing was written
+  std::vector<Evaluations> evaluations;  // of each run
 };
 
 struct Tried {
@@ -35,8 +41,9 @@ struct Tried {
 };
 
 struct Searched {
-  std::string name, value;  // images.learning_rate, 0.1
-  bool edge = false;        // the smallest or largest of the list: a better one may lie beyond
+  std::string name, value;     // images.learning_rate, 0.1
+  bool edge = false;           // the smallest or largest of the list: a better one may lie beyond
+  bool by_validation = false;  // it had the best `validation`; else, the best `quality`
 };
 
 struct Row {
@@ -44,6 +51,8 @@ struct Row {
   Result result;          // under the best value, where one was searched
   std::optional<Searched> searched;
   std::vector<Tried> tried;
+  Curve curve;
+  std::optional<TargetTime> target;  // where the case has one
 };
 
 // What a table shows of quality. Where seeds lie orders of magnitude apart, or some diverged, the mean says little.
@@ -52,7 +61,8 @@ enum class Statistic { single, mean, median };
 struct CaseResult {
   int workers = 0;
   std::int64_t batch = 0;
-  std::vector<Row> rows;  // in the order of the request; variants without a finished run are left out
+  std::vector<Row> rows;         // in the order of the request; variants without a finished run are left out
+  std::optional<double> target;  // as asked for, or what the worst seed of the first variant ended with
 };
 Statistic statistic_of(const CaseResult& result);
 
@@ -74,7 +84,7 @@ Comparison compare(const CompareRequest& request, const Execute& execute);
 
 nlohmann::json to_json(const Comparison& comparison);
 
-// Who won what, in one sentence. Empty for fewer than two rows.
+// Who won what, in one or two sentences. Empty for fewer than two rows.
 std::string verdict(const Comparison& comparison, const CaseResult& result);
 
 }  // namespace flockstep::compare

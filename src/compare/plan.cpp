@@ -67,12 +67,23 @@ Variant variant_of(const std::string& entry, const CompareRequest& request) {
   return variant;
 }
 
+// `all` stands for every algorithm there is.
+std::vector<std::string> entries_of(const CompareRequest& request) {
+  std::vector<std::string> entries;
+  for (const std::string& entry : request.algorithms)
+    if (entry == "all")
+      for (const auto& row : algorithms::algorithms()) entries.emplace_back(row.name);
+    else
+      entries.push_back(entry);
+  return entries;
+}
+
 std::vector<Variant> variants_of(const CompareRequest& request) {
-  if (request.algorithms.empty())
-    throw Error(ErrorCode::bad_input, "nothing to compare: name one or more --algorithms");
-  refuse_repeats("--algorithms", request.algorithms);
+  const std::vector<std::string> entries = entries_of(request);
+  if (entries.empty()) throw Error(ErrorCode::bad_input, "nothing to compare: name one or more --algorithms");
+  refuse_repeats("--algorithms", entries);
   std::vector<Variant> variants;
-  for (const std::string& entry : request.algorithms) {
+  for (const std::string& entry : entries) {
     Variant variant = variant_of(entry, request);
     while (std::ranges::find(variants, variant.folder, &Variant::folder) != variants.end()) variant.folder += "-too";
     variants.push_back(std::move(variant));
@@ -154,7 +165,8 @@ void check_case(const CompareRequest& request, Plan& plan, Case& size) {
   std::int64_t batch = size.batch;
   for (const Variant& variant : plan.variants)
     for (std::size_t value = 0; value < runs_per_seed(variant); ++value) {
-      const train::TrainOptions options = run_of(request, size, variant, plan, value).train;
+      train::TrainOptions options = run_of(request, size, variant, plan, value).train;
+      options.out = request.out;
       const int workers = size.workers > 0 ? size.workers : kUnknown;
       check_algorithm(variant, plan, value, options, workers);
       if (workers != kUnknown)
@@ -208,9 +220,6 @@ Plan plan_of(const CompareRequest& request) {
   for (const int workers : all_workers)
     for (const std::int64_t batch : batches) plan.cases.push_back({workers, batch});
   for (Case& size : plan.cases) check_case(request, plan, size);
-  if (!request.out.empty() && std::filesystem::exists(request.out / "runs"))
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{} already holds a comparison: choose another --out", request.out.string()));
   for (std::size_t index = 0; index < plan.cases.size(); ++index) plan_case(request, plan, index);
   for (std::size_t index = 0; plan.runs.size() > 1 && index < plan.runs.size(); ++index)
     plan.runs[index].title += fmt::format(" ({} of {})", index + 1, plan.runs.size());

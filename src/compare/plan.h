@@ -16,14 +16,17 @@ namespace flockstep::compare {
 
 struct CompareRequest {
   tasks::RunRequest base;               // what follows replaces its algorithm, seed, workers and batch
-  std::vector<std::string> algorithms;  // variants as given
+  std::vector<std::string> algorithms;  // variants as given; all: every algorithm
   std::map<std::string, base::Settings> algorithm_settings;     // of every variant of that algorithm
   std::vector<int> workers;                                     // empty: base's
   std::vector<std::int64_t> batches;                            // empty: base's
   std::string search;                                           // NAME.OPTION=VALUE,VALUE,...; empty: none
   std::function<bool()> stop_requested = [] { return false; };  // asked before every run
-  int seeds = 1;                                                // base.train.seed and those that follow it
-  std::filesystem::path out;                                    // a folder per run below it; empty: nothing is written
+  // Told on rank 0, where an earlier call has left runs that need not be made again.
+  std::function<void(std::ptrdiff_t done, std::size_t planned)> on_earlier = [](auto, auto) {};
+  int seeds = 1;                 // base.train.seed and those that follow it
+  std::optional<double> target;  // a quality; nothing: each case finds its own
+  std::filesystem::path out;     // a folder per run below it; empty: nothing is written
 };
 
 struct Case {

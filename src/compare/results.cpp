@@ -1,31 +1,8 @@
-// What the numbers of a comparison say: spreads, the statistic to show, the verdict, compare.json.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
+// What the numbers of a comparison look like: the statistic to show, compare.json.
 #include "compare/compare.h"
 
 namespace flockstep::compare {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double median_of(std::vector<double> sorted) {
-  const std::size_t middle = sorted.size() / 2;
-  const double median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-  return std::isfinite(median) ? median : kNaN;
-}
-
-nlohmann::json to_json(const Spread& spread) {
-  return {{"mean", spread.mean},
-          {"deviation", spread.deviation},
-          {"median", spread.median},
-          {"min", spread.min},
-          {"max", spread.max}};
-}
 
 nlohmann::json to_json(const Result& result) {
   const auto meetings = [&](Spread Meetings::*figure) {
@@ -34,6 +11,7 @@ nlohmann::json to_json(const Result& result) {
   return {{"runs", result.runs},
           {"diverged", result.diverged},
           {"quality", to_json(result.quality)},
+          {"validation", result.validation ? to_json(*result.validation) : nlohmann::json()},
           {"samples_per_s", to_json(result.samples_per_s)},
           {"wait_share", to_json(result.wait_share)},
           {"time_s", to_json(result.time_s)},
@@ -54,8 +32,14 @@ nlohmann::json to_json(const Row& row) {
     json["tried"].push_back(to_json(tried.result));
     json["tried"].back()["value"] = tried.value;
   }
+  json["curve"] = to_json(row.curve);
+  json["target_time_s"] = row.target ? to_json(row.target->time_s) : nlohmann::json();
+  json["target_reached"] = row.target ? nlohmann::json(row.target->reached) : nlohmann::json();
   if (row.searched)
-    json["searched"] = {{"name", row.searched->name}, {"value", row.searched->value}, {"edge", row.searched->edge}};
+    json["searched"] = {{"name", row.searched->name},
+                        {"value", row.searched->value},
+                        {"edge", row.searched->edge},
+                        {"by", row.searched->by_validation ? "validation" : "quality"}};
   return json;
 }
 
@@ -63,30 +47,7 @@ std::string_view to_string(Statistic statistic) {
   return statistic == Statistic::single ? "single" : statistic == Statistic::mean ? "mean" : "median";
 }
 
-// What no number can be compared with comes last.
-double or_worst(double value) { return std::isfinite(value) ? value : kInfinity; }
-
 }  // namespace
-
-Spread spread_of(const std::vector<double>& values, bool lower_is_better) {
-  if (values.empty()) return {};
-  std::vector<double> sorted, finite;
-  for (const double value : values) {
-    if (std::isfinite(value)) finite.push_back(value);
-    sorted.push_back(std::isfinite(value) ? value : lower_is_better ? kInfinity : -kInfinity);
-  }
-  std::ranges::sort(sorted);
-  if (finite.empty()) return {kNaN, kNaN, kNaN, kNaN, kNaN};
-  Spread spread{kNaN, kNaN, median_of(sorted), std::ranges::min(finite), std::ranges::max(finite)};
-  if (finite.size() < values.size()) return spread;
-  const auto count = static_cast<double>(values.size());
-  double square = 0;
-  spread.mean = 0;
-  for (const double value : values) spread.mean += value / count;
-  for (const double value : values) square += (value - spread.mean) * (value - spread.mean);
-  spread.deviation = values.size() < 2 ? 0 : std::sqrt(square / (count - 1));
-  return spread;
-}
 
 Statistic statistic_of(const CaseResult& result) {
   Statistic statistic = Statistic::single;
@@ -106,6 +67,7 @@ nlohmann::json to_json(const Comparison& comparison) {
     for (const Row& row : result.rows) rows.push_back(to_json(row));
     cases.push_back({{"workers", result.workers},
                      {"batch", result.batch},
+                     {"target", result.target ? nlohmann::json(*result.target) : nlohmann::json()},
                      {"statistic", to_string(statistic_of(result))},
                      {"verdict", verdict(comparison, result)},
                      {"rows", rows}});
@@ -115,23 +77,6 @@ nlohmann::json to_json(const Comparison& comparison) {
           {"interrupted", comparison.interrupted},
           {"how", comparison.how},
           {"cases", cases}};
-}
-
-std::string verdict(const Comparison& comparison, const CaseResult& result) {
-  if (result.rows.size() < 2) return "";
-  const bool by_median = statistic_of(result) == Statistic::median;
-  const double sign = comparison.lower_is_better ? 1 : -1;
-  const auto figure = [&](const Row& row) { return by_median ? row.result.quality.median : row.result.quality.mean; };
-  const auto best =
-      std::ranges::min_element(result.rows, {}, [&](const Row& row) { return or_worst(sign * figure(row)); });
-  const auto fastest = std::ranges::min_element(
-      result.rows, {}, [](const Row& row) { return or_worst(-row.result.samples_per_s.mean); });
-  const std::string won = std::isfinite(figure(*best))
-                              ? fmt::format("{} ended with the best {}{} ({:.4g})", best->algorithm,
-                                            by_median ? "median " : "", comparison.metric, figure(*best))
-                              : fmt::format("Every algorithm diverged: no {} is a number", comparison.metric);
-  return fmt::format("{}; {} was fastest ({:.0f} samples/s, waiting {:.0f}% of its time).", won, fastest->algorithm,
-                     fastest->result.samples_per_s.mean, 100 * fastest->result.wait_share.mean);
 }
 
 }  // namespace flockstep::compare

@@ -17,9 +17,9 @@ bool has_what_is_needed(const Statistics& statistics, Need need) {
 }
 
 // Whether a worker that takes part sent NaN or infinity.
-bool meets_non_finite(const Rule& rule, const Statistics& statistics) {
+bool meets_non_finite(const Statistics& statistics) {
   for (std::size_t i = 0; i < statistics.q.size(); ++i)
-    if (!std::isfinite(statistics.q[i]) && !(rule.uses_weights && statistics.weights[i] == 0)) return true;
+    if (!std::isfinite(statistics.q[i]) && statistics.weights[i] != 0) return true;
   return false;
 }
 
@@ -29,6 +29,18 @@ std::vector<double> fitted_memory(const Rule& rule, const std::vector<double>& m
   std::vector<double> kept;
   for (const std::size_t i : living) kept.push_back(memory[i]);
   return kept;
+}
+
+// The way back: what those who were not there had keeps its place; who never had anything gets the mean of the others.
+std::vector<double> memory_of_all(const Rule& rule, std::vector<double> before, std::vector<double> after,
+                                  const std::vector<std::size_t>& living, std::size_t workers) {
+  if (rule.belonging != Belonging::worker || living.size() == workers) return resample(after, rule.belonging, workers);
+  if (before.empty()) {
+    const double sum = std::accumulate(after.begin(), after.end(), 0.0);
+    before.assign(workers, sum / static_cast<double>(after.size()));
+  }
+  for (std::size_t k = 0; k < living.size(); ++k) before[living[k]] = after[k];
+  return before;
 }
 
 // Nothing also where finite gradients are so large that the linear sweep's sums overflowed: no rule can order those.
@@ -86,11 +98,19 @@ Need needed(const Rule& rule, const AggregateOptions& options) {
   return looks ? std::max(rule.need, Need::row_sums) : rule.need;
 }
 
-std::vector<std::size_t> finite_workers(const Statistics& statistics) {
-  std::vector<std::size_t> finite;
+std::vector<bool> attending_workers(const std::vector<double>& weights) {
+  std::vector<bool> attending;
+  for (const double weight : weights) attending.push_back(weight != 0);
+  const bool nobody = std::ranges::find(attending, true) == attending.end();
+  return nobody ? std::vector<bool>(weights.size(), true) : attending;
+}
+
+std::vector<std::size_t> living_workers(const Statistics& statistics) {
+  const std::vector<bool> attending = attending_workers(statistics.weights);
+  std::vector<std::size_t> living;
   for (std::size_t i = 0; i < statistics.workers(); ++i)
-    if (statistics.q.empty() || std::isfinite(statistics.q[i])) finite.push_back(i);
-  return finite;
+    if (attending[i] && (statistics.q.empty() || std::isfinite(statistics.q[i]))) living.push_back(i);
+  return living;
 }
 
 Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
@@ -99,12 +119,12 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
   const std::size_t P = statistics.workers();
   base::check(memory.empty() || memory.size() == P, "a memory for as many workers as there are");
   const bool looked = !statistics.q.empty();
-  const std::vector<std::size_t> living = finite_workers(statistics);
+  const std::vector<std::size_t> living = living_workers(statistics);
   Decision decision;
   decision.c.resize(P);
   decision.memory = memory;
 
-  if (meets_non_finite(rule, statistics)) {
+  if (meets_non_finite(statistics)) {
     decision.event = Event::non_finite;
     if (options.non_finite == NonFinite::propagate || living.empty()) {
       decision.propagates = true;
@@ -128,8 +148,8 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
     raise(Event::unsafe);
     if (!looked) return decision;
     outcome = normalized_mean(options.eps).apply(present, {});
-  } else if (living.size() == P) {
-    decision.memory = std::move(outcome->memory);
+  } else if (decision.event == Event::none) {
+    decision.memory = memory_of_all(rule, memory, std::move(outcome->memory), living, P);
   }
 
   if (scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);

@@ -53,14 +53,17 @@ struct Decision {
 // What has to be known of the gradients for this rule and these options.
 Need needed(const Rule& rule, const AggregateOptions& options);
 
-// The workers whose q_i is finite; everybody where nothing was taken.
-std::vector<std::size_t> finite_workers(const Statistics& statistics);
+// Who has a weight; everybody where nobody has.
+std::vector<bool> attending_workers(const std::vector<double>& weights);
+// Those of them whose q_i is finite; all of them where nothing was taken.
+std::vector<std::size_t> living_workers(const Statistics& statistics);
 
-// One step. Where some workers are not finite and only row sums are known, the caller must have taken the sums over the
-// finite workers alone (their d and q are then right, and the others' q still says that they are not finite).
+// One step. Where some workers are not living and only row sums are known, the caller must have taken the sums over the
+// living workers alone (their d and q are then right, and the others' q still says that they are not finite).
 //
-// Under a rule that uses weights, a worker of weight zero had no samples: its gradient, the mean over an empty batch,
-// may be NaN, is left out and is no event.
+// A worker of weight zero had no samples, under any rule: its gradient, the mean over an empty batch, may be NaN, is
+// left out and is no event, unless nobody has a weight. P is the number of the others, and what the rule remembers is
+// brought to that number and back.
 Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
                 const std::vector<double>& memory);
 

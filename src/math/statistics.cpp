@@ -97,7 +97,9 @@ Statistics& Statistics::operator+=(const Statistics& other) {
 std::vector<double> agreement(const Statistics& statistics) {
   if (!statistics.has_matrix()) return {};
   const std::size_t workers = statistics.workers();
-  const auto counts = [&](std::size_t i) { return std::isfinite(statistics.q[i]) && statistics.q[i] > 0; };
+  const auto counts = [&](std::size_t i) {
+    return statistics.weights[i] != 0 && std::isfinite(statistics.q[i]) && statistics.q[i] > 0;
+  };
   std::vector<double> agreement(workers, std::numeric_limits<double>::quiet_NaN());
   for (std::size_t i = 0; i < workers; ++i) {
     if (!counts(i)) continue;

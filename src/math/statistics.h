@@ -45,8 +45,8 @@ std::vector<double> cosines(const Statistics& statistics, double eps);
 // The middle one, or the mean of the two in the middle; of at least one value, none of them NaN.
 double median(std::vector<double> values);
 
-// How far each worker agrees with the others: the mean over j != i of the cosines U_ij. Workers that are zero or not
-// finite agree with nobody: NaN, and they do not count for the others. Empty without the matrix.
+// How far each worker agrees with the others: the mean over j != i of the cosines U_ij. Workers that are zero, not
+// finite or without weight agree with nobody: NaN, and they do not count for the others. Empty without the matrix.
 std::vector<double> agreement(const Statistics& statistics);
 
 }  // namespace flockstep::math

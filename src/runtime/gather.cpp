@@ -91,6 +91,15 @@ std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<c
   return all;
 }
 
+std::string broadcast_text(Context& context, const std::string& text) {
+  const std::uint64_t length = text.size();
+  const auto bytes =
+      context.engine().memory().allocate<char>(gather<std::uint64_t>(context, {&length, 1})[0], "telling");
+  if (context.rank() == 0) std::ranges::copy(text, bytes.span().begin());
+  context.wait(context.engine().broadcast(engines::bytes_of(bytes.span()), 0), "telling");
+  return {bytes.span().begin(), bytes.span().end()};
+}
+
 void add_settings(Agreed& values, std::string_view owner, const base::Settings& settings) {
   for (const auto& [name, value] : settings) values.emplace_back(fmt::format("{}.{}", owner, name), value);
 }

@@ -16,6 +16,9 @@ std::vector<double> gather_doubles(Context& context, std::span<const double> min
 // The `mine` of every worker, of any length, on rank 0; empty elsewhere.
 std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine);
 
+// Rank 0's text, on every worker; what the others pass does not count.
+std::string broadcast_text(Context& context, const std::string& text);
+
 // What all workers must agree on, by name, in the order in which differences are looked for. A name that some workers
 // have and others lack is an option that those leave at its default.
 using Agreed = std::vector<std::pair<std::string, std::string>>;

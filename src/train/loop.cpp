@@ -58,6 +58,7 @@ class Loop {
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
   double quality_of(std::span<const float> model, Split split);
+  void remember_evaluation();
   std::span<float> to_average(std::span<float> model);
   bool checkpoint();
   void write_step_lines();
@@ -135,6 +136,7 @@ void Loop::resume_or_begin() {
 void Loop::resume(const base::Archive& archive, int workers) {
   step_ = archive.get_value<std::int64_t>("step");
   evaluated_ = archive.get_value<std::int64_t>("evaluated");
+  summary_.evaluations = archive.get_vector<Evaluation>("evaluations");
   summary_.train_loss = archive.get_value<double>("train loss");
   measurements_.restore(archive, context_, workers);
   archive.get("model", model_.span());
@@ -265,6 +267,7 @@ bool Loop::evaluate() {
   }
   summary_.quality = quality_of(model, Split::test);
   if (step_ == options_.steps && task_->has_validation()) summary_.validation = quality_of(model, Split::validation);
+  remember_evaluation();
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = step_;
   if (writes() && is_new) {
@@ -273,6 +276,15 @@ bool Loop::evaluate() {
     metrics_->flush();
   }
   return stop;
+}
+
+void Loop::remember_evaluation() {
+  std::vector<Evaluation>& all = summary_.evaluations;
+  const std::int64_t apart =
+      options_.evaluate_every * (1 + options_.steps / options_.evaluate_every / kMostEvaluations);
+  // The last may be of this step, or one that was kept only for being the last.
+  if (!all.empty() && (all.back().step == step_ || all.back().step % apart != 0)) all.pop_back();
+  all.push_back({step_, summary_.time_s, summary_.quality});
 }
 
 double Loop::quality_of(std::span<const float> model, Split split) {
@@ -295,6 +307,7 @@ bool Loop::checkpoint() {
   archive.put_value("apart", algorithm_->resumes_apart());
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);
+  archive.put("evaluations", std::span<const Evaluation>(summary_.evaluations));
   archive.put_value("train loss", summary_.train_loss);
   measurements_.save(archive);
   archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});

@@ -15,6 +15,18 @@ nlohmann::json guards_json(const Summary& summary) {
           {"unsafe", summary.guards.unsafe}};
 }
 
+nlohmann::json evaluations_json(const std::vector<Evaluation>& evaluations) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Evaluation& each : evaluations)
+    json.push_back({{"step", each.step}, {"time_s", each.time_s}, {"quality", each.quality}});
+  return json;
+}
+
+// JSON has no NaN: a diverged run's numbers come back as null.
+double number_in(const nlohmann::json& json, const char* name) {
+  return json.at(name).is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at(name).get<double>();
+}
+
 }  // namespace
 
 nlohmann::json to_json(const Summary& summary) {
@@ -25,6 +37,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"lower_is_better", summary.lower_is_better},
       {"quality", summary.quality},
       {"validation", summary.validation ? nlohmann::json(*summary.validation) : nlohmann::json()},
+      {"evaluations", evaluations_json(summary.evaluations)},
       {"train_loss", summary.train_loss},
       {"time_s", summary.time_s},
       {"samples_per_s", summary.samples_per_s},
@@ -59,16 +72,14 @@ nlohmann::json describe(const Summary& summary, const TrainOptions& options, std
   nlohmann::json described = identity_of(options, workers);
   described["engine"] = engine;
   described["requested_steps"] = options.steps;
+  described["evaluate_every"] = options.evaluate_every;
   described["pace"] = pace_of(options);
   described.update(to_json(summary));
   return described;
 }
 
 Summary summary_from_json(const nlohmann::json& json) {
-  // JSON has no NaN: a diverged run's numbers come back as null.
-  const auto number = [&](const char* name) {
-    return json.at(name).is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at(name).get<double>();
-  };
+  const auto number = [&](const char* name) { return number_in(json, name); };
   Summary summary;
   json.at("steps").get_to(summary.steps);
   json.at("interrupted").get_to(summary.interrupted);
@@ -76,6 +87,8 @@ Summary summary_from_json(const nlohmann::json& json) {
   json.at("lower_is_better").get_to(summary.lower_is_better);
   summary.quality = number("quality");
   if (!json.at("validation").is_null()) summary.validation = json.at("validation").get<double>();
+  for (const nlohmann::json& each : json.at("evaluations"))
+    summary.evaluations.push_back({each.at("step"), number_in(each, "time_s"), number_in(each, "quality")});
   summary.train_loss = number("train_loss");
   summary.time_s = number("time_s");
   summary.samples_per_s = number("samples_per_s");

@@ -16,19 +16,29 @@
 
 namespace flockstep::train {
 
+// One of the evaluations of a run, which together are its curve.
+struct Evaluation {
+  std::int64_t step = 0;  // steps done
+  double time_s = 0, quality = 0;
+};
+
+// Of longer runs a summary keeps every second, third, ... evaluation and the last.
+constexpr std::int64_t kMostEvaluations = 200;
+
 // Filled alike on every worker, but for what only rank 0 can know (marked).
 struct Summary {
   std::int64_t steps = 0;
   bool interrupted = false;
   std::string metric;
   bool lower_is_better = true;
-  double quality = 0;                // on what is reported
-  std::optional<double> validation;  // the same figure on what was kept aside to choose by, at the end
-  double train_loss = 0;             // mean over the workers, last step
-  double time_s = 0;                 // from meeting to meeting of all workers: the same for each, but for the clocks
-  double samples_per_s = 0;          // of all workers together, in that time
-  double wait_share = 0;             // of that time, blocked in the engine; mean over the workers
-  double bytes_sent_per_step = 0;    // mean over the workers; evaluations and the like left out
+  double quality = 0;                   // on what is reported
+  std::optional<double> validation;     // the same figure on what was kept aside to choose by, at the end
+  std::vector<Evaluation> evaluations;  // by step, the last one that of `quality`; about kMostEvaluations at most
+  double train_loss = 0;                // mean over the workers, last step
+  double time_s = 0;                    // from meeting to meeting of all workers: the same for each, but for the clocks
+  double samples_per_s = 0;             // of all workers together, in that time
+  double wait_share = 0;                // of that time, blocked in the engine; mean over the workers
+  double bytes_sent_per_step = 0;       // mean over the workers; evaluations and the like left out
   std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired

@@ -117,6 +117,48 @@ TEST(GradientRules, giveWhatTheirPlainFormOnVectorsGivesForAnyWorkersAndLength) 
       }
 }
 
+TEST(GradientRules, whoIsAbsentIsLeftOutWhateverItSends) {
+  for (const std::string_view name : rules())
+    for (const int workers : {2, 4, 70}) {
+      if (workers == 70 && name != "mean" && name != "adacons") continue;  // row sums without a matrix
+      std::mutex mutex;
+      std::set<std::vector<float>> last;
+      test::on_threads(workers, [&](runtime::Context& context) {
+        Member member(context, name, {{"watch", "always"}});
+        Oracle expected(name);
+        std::vector<bool> present(member.workers, true);
+        present.back() = false;
+        member.algorithm->attend(present);
+        auto gradient = gradient_of(member.rank, 0, 100);
+        if (!present[member.rank]) std::ranges::fill(gradient, kNan);
+        expect_near(member.finish_overlapped(gradient), expected.step(gradients_of(member.workers - 1, 0, 100)), 2e-5);
+        EXPECT_EQ(member.algorithm->report()->event, math::Event::none) << name;
+        EXPECT_EQ(member.algorithm->report()->coefficients.back(), 0) << name;
+
+        member.algorithm->attend({});
+        const auto values = member.step(1);
+        EXPECT_NE(member.algorithm->report()->coefficients.back(), 0) << name;
+        EXPECT_EQ(member.algorithm->guards().non_finite, 0) << name;
+        const std::lock_guard lock(mutex);
+        last.insert(values);
+      });
+      EXPECT_EQ(last.size(), 1u) << name << " leaves workers on different bits";
+    }
+}
+
+TEST(GradientRules, postLocalSgdLeavesThemOutOfItsGradients) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    Member member(context, "post_local_sgd", {{"switch_after", "2"}});
+    EXPECT_TRUE(member.algorithm->gradients_are_equal());
+    member.algorithm->attend({true, true, false});
+    std::vector<float> model(100);
+    expect_near(member.step(0), oracle::mean(gradients_of(2, 0, 100)), 2e-5);
+    member.algorithm->after_update(0, model);
+    member.algorithm->after_update(1, model);
+    EXPECT_FALSE(member.algorithm->gradients_are_equal());
+  });
+}
+
 TEST(GradientRules, overlapChangesNoBit) {
   for (const std::string_view name : rules())
     test::on_threads(4, [&](runtime::Context& context) {

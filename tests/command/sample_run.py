@@ -159,6 +159,8 @@ DAMAGED_COMPARISONS = [
     (first_row(quality=3), "cases[0].rows[0].quality should be an object, not 3"),
     (replaced('"quality": {', '"quality": null, "x": {'), "quality should be an object, not None"),
     (first_row(fresh_fraction=0.5), "cases[0].rows[0].fresh_fraction should be an object, not 0.5"),
+    (first_row(curve=[]), "cases[0].rows[0].curve should be an object, not []"),
+    (replaced('"time_s": [', '"time_s": [1, '), "the curve of mean has columns of different lengths"),
     (first_row(folders="runs"), "folders should be a list, not 'runs'"),
     (first_row(folders=["\0"]), "embedded null byte"),
     (first_row(runs="many"), "runs should be a whole number from 0 on, not 'many'"),

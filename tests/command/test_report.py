@@ -15,9 +15,7 @@ from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows
 
 sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.__main__ import main as draw
-from flockstep.report.meeting_pictures import folded
 from flockstep.report.reading import read_run
-from flockstep.report.series import MovingMeans, range_without_outliers
 
 
 def report(folder):
@@ -43,17 +41,21 @@ def test_a_run_gets_a_page(tmp_path):
 def test_a_comparison_draws_its_own_page(tmp_path):
     out = tmp_path / "comparison"
     arguments = ["--workers", 2, "--batch", "8,16", "--steps", 20, "--seeds", 3, "--search", "local_sgd.period=2,4,8"]
+    arguments += ["--target", 900]
     done = run("compare", *arguments, "--algorithms", "mean,local_sgd,local_sgd:period=5", "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert f"The report is {out / 'report.html'}." in done.stdout
     page = page_of(out)
-    assert len(page.pictures) == 2 * 4  # quality against step and time, the search, throughput; twice
-    # Every cell of the printed tables is on the page, and so are the verdicts.
+    # Twice: quality against time and steps, time to target, the search, throughput, waiting, three timelines.
+    assert len(page.pictures) == 2 * 9
+    text = run("report", out, "--text").stdout
+    # Every cell of the printed tables is on the page and in its text, and so are the verdicts.
     for line in done.stdout.splitlines()[2:]:
         for cell in re.split(r"\s{2,}", line.strip()):
-            if cell.strip("-") and not line.startswith(("linear,", "Metrics", "The report", "(edge)")):
+            if cell.strip("-") and not line.startswith(("linear,", "Metrics", "The report")):
                 assert cell in page.text, line
+                assert cell in text.replace(".\n", ". "), line
     first = (out / "report.html").read_bytes()
     report(out)
     assert (out / "report.html").read_bytes() == first, "the same numbers give the same bytes"
@@ -97,17 +99,12 @@ def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
     compared = out / "compare.json"
     compared.write_text(meeting_rows(compared.read_text()))
     page = report(out)
-    assert "waiting fresh time in steps" in page.text
+    assert "waiting fresh time to" in page.text
     assert "% - " in page.text, "mean, whose models meet in lockstep"
     assert "50.3%" in page.text, "adacons, made to look as if it did not wait"
-    assert any(alt.startswith("Bars: throughput, waiting and fresh of each algorithm") for alt in page.pictures)
+    assert "50% of those of adacons were in it themselves" in page.text
+    assert any(alt.startswith("Bars, one per algorithm (adacons 50%): Fresh") for alt in page.pictures)
     assert any("a panel for each of adacons: how many iterations old" in alt for alt in page.pictures)
-
-
-def test_old_contributions_share_the_last_bar():
-    assert folded([6, 2, 1, 1], 4).tolist() == [60, 20, 10, 10]
-    assert folded([6, 2, 1, 1], 2).tolist() == [60, 40]
-    assert folded([3], 3).tolist() == [100, 0, 0]
 
 
 def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
@@ -167,6 +164,20 @@ def test_damage_is_one_sentence_from_the_command_too(tmp_path):
     assert done.stderr == f"flockstep: {out}/summary.json is damaged: it should hold a JSON object\n"
 
 
+def test_text_needs_nothing_to_draw_with_and_writes_nothing(tmp_path):
+    out = tmp_path / "run"
+    summary = write_sample_run(out)
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "matplotlib.py").write_text("raise ModuleNotFoundError('No module', name='matplotlib')")
+    done = run("report", out, "--text", env={**os.environ, "PYTHONPATH": str(blocked)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("adacons on linear: loss")
+    assert "Worker 2 points against the others" in done.stdout
+    assert re.search(rf"^batch +{summary['batch']} samples over all workers$", done.stdout, re.MULTILINE)
+    assert not (out / "report.html").exists()
+
+
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory):
     """The folder of a small comparison without its page."""
@@ -197,13 +208,44 @@ def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, compari
     report(out)
 
 
-def test_a_comparison_that_lost_a_run_keeps_its_row(tmp_path, comparison):
+def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs" / "mean-seed-1")
     page = report(out)
-    assert "The curves are drawn without runs/mean-seed-1: its metrics are gone." in page.text
     assert re.search(r"\bmean [0-9.]+ [0-9]+ ", page.text), "its row"
-    assert any("one per algorithm (adacons)" in picture for picture in page.pictures)
+    assert any(re.search(r"ends with \(mean .*, adacons .*against time", picture) for picture in page.pictures)
+    assert [picture for picture in page.pictures if "Timeline" in picture and "mean: " in picture] == []
+    # An older comparison has no curves, and they are made from what its runs have left.
+    saved = json.loads((out / "compare.json").read_text())
+    for row in saved["cases"][0]["rows"]:
+        del row["curve"]
+    (out / "compare.json").write_text(json.dumps(saved))
+    page = report(out)
+    assert "The curves are drawn without runs/mean-seed-1: its metrics are gone." in page.text
+    assert any(re.search(r"ends with \(adacons [^,]*\).*against time", picture) for picture in page.pictures)
+
+
+def test_what_is_not_there_is_left_out(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    shutil.rmtree(out / "runs")
+    saved = json.loads((out / "compare.json").read_text())
+    saved["cases"][0]["target"] = None
+    (out / "compare.json").write_text(json.dumps(saved))
+    page = report(out)
+    assert "time to" not in page.text
+    assert "One step" not in page.text
+    kinds = [re.search(r": (\w+( against \w+)?)", picture)[1] for picture in page.pictures]
+    assert kinds == ["Loss against time", "Loss against steps", "Throughput", "Waiting"]
+
+
+def test_what_the_runs_have_found_is_told_of_the_comparison(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    path = out / "runs" / "adacons-seed-1" / "summary.json"
+    finding = {"finding": "against", "workers": [2], "first_step": 1, "last_step": 5}
+    summary = json.loads(path.read_text())
+    summary["findings"] = [{**finding, "sentence": "worker 2 points against the others (mean cosine -0.41)"}]
+    path.write_text(json.dumps(summary))
+    assert "adacons: worker 2 points against the others." in report(out).text
 
 
 def test_a_run_resumed_with_fewer_workers_is_drawn(tmp_path):
@@ -230,34 +272,6 @@ def test_findings_of_the_metrics_and_of_the_summary_are_merged(tmp_path):
     (out / "summary.json").write_text(json.dumps(summary))
     sentences = [finding.sentence for finding in read_run(out).findings]
     assert sentences == [known["sentence"], grown["sentence"]]
-
-
-def test_many_steps_become_moving_means_that_end_where_a_worker_left():
-    assert MovingMeans.over(100).window == 1
-    calm = MovingMeans.over(200)
-    assert calm.window == 10
-    assert "moving means over 10 steps" in calm.axis_label
-    noisy = np.where(np.arange(200) % 2, 1.0, 3.0)[:, None] * [1, 10]
-    noisy[120:, 1] = np.nan
-    means = calm.of(noisy)
-    assert np.allclose(means[4:195, 0], 2)
-    assert np.isfinite(means[:120, 1]).all()
-    assert np.isnan(means[120:, 1]).all()
-    assert len(MovingMeans.over(123_456).of(np.ones((123_456, 1)))) <= 300
-
-
-def test_an_outlier_does_not_rule_a_range_but_an_odd_worker_does():
-    table = np.random.default_rng(1).uniform(0.1, 0.2, (200, 64))
-    assert range_without_outliers(table, table) is None
-    table[:, 7] += 5
-    assert range_without_outliers(table, table) is None
-    table[17, 3] = 1000
-    low, high, beyond = range_without_outliers(table, table)
-    assert low == table.min()
-    assert 5.2 <= high < 10
-    assert beyond == 1
-    means = MovingMeans.over(200).of(table)
-    assert range_without_outliers(table, means) == (means.min(), high, 10), "a window's length of means"
 
 
 def test_a_wrong_folder_is_a_wrong_call(tmp_path):

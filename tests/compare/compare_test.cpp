@@ -1,48 +1,17 @@
-#include "compare/compare.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <limits>
 
+#include "algorithms/registry.h"
 #include "base/files.h"
+#include "made_up.h"
 
 namespace flockstep::compare {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// A made-up outcome: quality depends on algorithm and seed, so that mean and spread are known.
-tasks::RunOutcome outcome_of(const PlannedRun& run) {
-  tasks::RunOutcome outcome;
-  outcome.workers = run.request.launch.workers;
-  outcome.options = run.request.train;
-  outcome.summary.metric = "loss";
-  outcome.summary.steps = 10;
-  outcome.summary.quality =
-      (run.request.train.algorithm == "mean" ? 1.0 : 2.0) + static_cast<double>(run.request.train.seed);
-  outcome.summary.samples_per_s = run.request.train.algorithm == "mean" ? 100 : 300;
-  return outcome;
-}
-
-CompareRequest request() {
-  CompareRequest request;
-  request.base.launch.workers = 4;
-  request.algorithms = {"mean", "local_sgd"};
-  request.algorithm_settings["local_sgd"] = {{"period", "4"}};
-  request.seeds = 3;
-  return request;
-}
-
-// Compares with qualities that `quality` makes up.
-Comparison compare_with(const CompareRequest& request, const std::function<double(const PlannedRun&)>& quality) {
-  return compare(request, [&](const PlannedRun& run) {
-    auto outcome = outcome_of(run);
-    outcome.summary.quality = quality(run);
-    return outcome;
-  });
-}
 
 TEST(Spread, isMeanSampleDeviationMedianAndRange) {
   EXPECT_EQ(spread_of({5}).deviation, 0);
@@ -82,8 +51,17 @@ TEST(Compare, runsEveryAlgorithmWithEverySeedAndItsOwnSettings) {
   EXPECT_DOUBLE_EQ(rows[0].result.quality.mean, 3);
   EXPECT_DOUBLE_EQ(rows[1].result.quality.deviation, 1);
   EXPECT_EQ(statistic_of(comparison.cases[0]), Statistic::mean);
-  EXPECT_EQ(verdict(comparison, comparison.cases[0]),
-            "mean ended with the best loss (3); local_sgd was fastest (300 samples/s, waiting 0% of its time).");
+}
+
+TEST(Compare, allStandsForEveryAlgorithmInTheirOrder) {
+  CompareRequest all = request();
+  all.algorithms = {"all", "local_sgd:period=2"};
+  all.seeds = 1;
+  const auto comparison = compare(all, outcome_of);
+  const auto& rows = comparison.cases[0].rows;
+  ASSERT_EQ(rows.size(), algorithms::algorithms().size() + 1);
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) EXPECT_EQ(rows[i].algorithm, algorithms::algorithms()[i].name);
+  EXPECT_EQ(rows.back().algorithm, "local_sgd:period=2");
 }
 
 TEST(Compare, stopsAfterAnInterruptedRunAndKeepsWhatWasMeasured) {
@@ -225,6 +203,7 @@ TEST(Compare, tellsHowModelsMetWhereTheyDid) {
 TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("flockstep_compare_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(folder);
   CompareRequest kept = request();
   kept.out = folder;
   int runs = 0;

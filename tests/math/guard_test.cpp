@@ -102,7 +102,7 @@ TEST(Guard, excludingWithRowSumsUsesTheSumsOfTheFinite) {
                                                         {finite.q[0], kNaN, finite.q[1], finite.q[2]}, ones(4));
   gradients[1][0] = kNaN;
   EXPECT_EQ(decide(adacons(), kExclude, statistics, {}).c, decide(adacons(), kExclude, statistics_of(gradients), {}).c);
-  EXPECT_EQ(finite_workers(statistics), (std::vector<std::size_t>{0, 2, 3}));
+  EXPECT_EQ(living_workers(statistics), (std::vector<std::size_t>{0, 2, 3}));
 }
 
 TEST(Guard, withNobodyLeftItPropagates) {
@@ -197,8 +197,36 @@ TEST(Guard, aWorkerWithoutSamplesMaySendAnything) {
     EXPECT_EQ(decision.c, (std::vector<double>{0.25, 0, 0.75}));
   }
   EXPECT_EQ(decide(weighted_mean(), {}, Statistics::none({1, 0, 3}), {}).c, (std::vector<double>{0.25, 0, 0.75}));
-  EXPECT_EQ(decide(mean(), {}, statistics_of(gradients, {1, 0, 3}), {}).event, Event::non_finite)
-      << "weights mean nothing to this rule";
+  EXPECT_EQ(decide(mean(), {}, statistics_of(gradients, {1, 0, 3}), {}).c, (std::vector<double>{0.5, 0, 0.5}))
+      << "other weights mean nothing to this rule";
+}
+
+TEST(Guard, aWorkerWithoutSamplesIsLeftOutUnderEveryRuleAndMemoryGoesOnWithoutIt) {
+  for (const NamedRule& named : every_rule())
+    for (const std::uint32_t steps_before : {0u, 3u})
+      for (const Magnitude magnitude : {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm}) {
+        SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
+        const AggregateOptions options{.magnitude = magnitude};
+        const Gradients gradients = drawn({4});
+        const std::vector<double> memory = memory_after(named.rule, 4, steps_before);
+        const std::vector<double> of_others = named.rule.belonging == Belonging::worker && !memory.empty()
+                                                  ? std::vector{memory[0], memory[2], memory[3]}
+                                                  : resample(memory, named.rule.belonging, 3);
+        const Decision decision = decide(named.rule, options, statistics_of(gradients, {1, 0, 1, 1}), memory);
+        const Decision others = decide(named.rule, options, statistics_of(without(gradients, 1)), of_others);
+        EXPECT_EQ(decision.event, Event::none);
+        EXPECT_EQ(decision.c, (std::vector<double>{others.c[0], 0, others.c[1], others.c[2]}));
+        EXPECT_EQ(decision.norm, others.norm);
+        if (others.memory.empty()) {
+          EXPECT_TRUE(decision.memory.empty());
+        } else if (named.rule.belonging == Belonging::worker) {
+          const double first = (others.memory[0] + others.memory[1] + others.memory[2]) / 3;
+          EXPECT_EQ(decision.memory, (std::vector{others.memory[0], memory.empty() ? first : memory[1],
+                                                  others.memory[1], others.memory[2]}));
+        } else {
+          EXPECT_EQ(decision.memory, resample(others.memory, named.rule.belonging, 4));
+        }
+      }
 }
 
 TEST(Guard, aWorkerWithSamplesMayNot) {

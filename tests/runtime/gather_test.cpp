@@ -26,6 +26,13 @@ TEST(Gather, bytesOfDifferentLengthsReachTheRootOnly) {
   });
 }
 
+TEST(Gather, aTextOfRankZeroIsTheTextOfAll) {
+  for (const std::string text : {"", "found nothing"})
+    test::on_threads(3, [&](Context& context) {
+      EXPECT_EQ(broadcast_text(context, context.rank() == 0 ? text : "something else"), text);
+    });
+}
+
 TEST(Agreement, passesWhenAllSayTheSame) {
   test::on_threads(4, [](Context& context) { check_agreement(context, {{"parameters", "1000"}, {"seed", "1"}}); });
 }

@@ -12,6 +12,31 @@ namespace {
 
 class LoopTest : public PullTest {};
 
+std::vector<std::int64_t> steps_of(const std::vector<Evaluation>& evaluations) {
+  std::vector<std::int64_t> steps;
+  for (const Evaluation& each : evaluations) steps.push_back(each.step);
+  return steps;
+}
+
+TEST_F(LoopTest, aSummaryKeepsTheEvaluationsAndNotTooManyOfThem) {
+  options_.evaluate_every = 7;
+  const Summary few = run(2);
+  EXPECT_EQ(steps_of(few.evaluations), (std::vector<std::int64_t>{0, 7, 14, 21, 28, 30}));
+  EXPECT_EQ(few.evaluations.back().quality, few.quality);
+  EXPECT_EQ(few.evaluations.back().time_s, few.time_s);
+  EXPECT_EQ(few.evaluations[0].quality, 8) << "where all start";
+  const Summary read = summary_from_json(nlohmann::json::parse(to_json(few).dump()));
+  ASSERT_EQ(steps_of(read.evaluations), steps_of(few.evaluations));
+  EXPECT_EQ(read.evaluations[3].quality, few.evaluations[3].quality);
+
+  options_.evaluate_every = 1;
+  options_.steps = 2 * kMostEvaluations + 5;
+  const auto steps = steps_of(run(1).evaluations);
+  EXPECT_EQ(steps.size(), 136u);  // every third and the last
+  EXPECT_EQ(steps[1], 3);
+  EXPECT_EQ(steps.back(), options_.steps);
+}
+
 TEST_F(LoopTest, meanFollowsTheClosedForm) {
   for (const int workers : {1, 2, 5}) {
     const double target = (workers - 1) / 2.0;
@@ -47,7 +72,9 @@ TEST_F(LoopTest, aNonFiniteGradientOnOneWorkerSkipsTheStepEverywhereAndIsCounted
 }
 
 TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
-  const std::string uninterrupted = run(3).model_hash;
+  const Summary whole = run(3);
+  const std::string uninterrupted = whole.model_hash;
+  const auto uninterrupted_steps = steps_of(whole.evaluations);
   options_.out = folder_;
   options_.checkpoint_every = 8;
   std::atomic<std::int64_t> seen{0};
@@ -59,6 +86,7 @@ TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
   const Summary second = run(3);
   EXPECT_EQ(second.steps, 30);
   EXPECT_EQ(second.model_hash, uninterrupted);
+  EXPECT_EQ(steps_of(second.evaluations), uninterrupted_steps) << "nothing tells where it was interrupted";
 
   // Every step stands in the metrics once, in order, as if nothing had happened.
   std::ifstream metrics(folder_ / "metrics.jsonl");

@@ -1,74 +1,80 @@
-"""The page of a comparison: for every case its table as it was printed, and its pictures."""
+"""The page of a comparison: for every case what was found, its tables as they are printed, and its pictures."""
 
-from flockstep.report import comparison_pictures, meeting_pictures, page
+from collections.abc import Callable
+
+from flockstep.report import bar_pictures, comparison_pictures, meeting_pictures, page, run_pictures, timeline_pictures
+from flockstep.report.comparison_words import case_name, findings_of, headline_of, notes_of
 from flockstep.report.progress import Progress
-from flockstep.report.style import colour
-from flockstep.report.tables import case_table, has_edge, pace_text, settings_text
-from flockstep.report.values import Case, Comparison
+from flockstep.report.reading import best_run
+from flockstep.report.style import Picture, key
+from flockstep.report.tables import about_quality, case_table, tried_table
+from flockstep.report.values import Case, Colours, Comparison
+from flockstep.report.wording import capitalised
 
-MOST_NAMED = 4
+SEEDS_NOTE = (
+    "Lines and bars are means over the seeds; shaded bands and whiskers reach from the lowest to the highest seed."
+)
+TIMELINE_NOTE = (
+    "The same step of the run with the first seed, all on one scale: who is late is late everywhere. Thin bars show what "
+    "goes on beside computing and waiting; where nothing is drawn, a worker did none of these: it may have been evaluating."
+)
 
 
-def _name(case: Case) -> str:
-    return f"{case.workers} workers, batch {case.batch}"
+def _coefficients(comparison: Comparison, case: Case, progress: Progress) -> list[Picture]:
+    """Of each rule that weighs its workers, in its best run."""
+    drawn = []
+    for row in case.rows:
+        progress.say(f"{case_name(case)}: coefficients of {row.label}")
+        run = best_run(comparison, row)
+        picture = run_pictures.coefficients(run, row.label) if run else None
+        if picture:
+            drawn.append(picture)
+    return drawn
 
 
-def _lead(comparison: Comparison) -> str:
-    how = comparison.how
-    seeds, first = how.get("seeds", 1), how.get("first_seed", 1)
-    parts = [
-        f"On the {how.get('engine')} engine, "
-        + (f"seed {first}" if seeds == 1 else f"seeds {first} to {first + seeds - 1}")
+def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Progress) -> list[str]:
+    def draw(what: str, picture: Callable[[], Picture | None]) -> Picture | None:
+        progress.say(f"{case_name(case)}: {what}")
+        return picture()
+
+    metric = comparison.metric
+    quality = [
+        draw("against time", lambda: comparison_pictures.against_time(comparison, case, colours)),
+        draw("against steps", lambda: comparison_pictures.against_step(comparison, case, colours)),
+        draw("time to target", lambda: bar_pictures.time_to_target(metric, case, colours)),
+        draw("search", lambda: comparison_pictures.search(comparison, case, colours)),
     ]
-    if settings := settings_text(how.get("task_settings", {})):
-        parts.append(f"the task with {settings}")
-    if pace := pace_text(how.get("pace", {})):
-        parts.append(pace)
-    return "; ".join(parts) + "."
-
-
-def _title(comparison: Comparison) -> str:
-    labels = dict.fromkeys(row.label for case in comparison.cases for row in case.rows)
-    sizes = f", {_name(comparison.cases[0])}" if len(comparison.cases) == 1 else f", {len(comparison.cases)} cases"
-    what = next(iter(labels)) if len(labels) == 1 else f"{len(labels)} algorithms"
-    return f"{what} on {comparison.how.get('task')}{sizes}"
-
-
-def _lost(case: Case) -> str:
-    """One line on what the pictures cannot show."""
-    lost = [run for row in case.rows for run in row.lost]
-    if not lost:
-        return ""
-    names = ", ".join(lost[:MOST_NAMED]) + (f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else "")
-    return f"The curves are drawn without {names}: {'its' if len(lost) == 1 else 'their'} metrics are gone."
-
-
-def _case(comparison: Comparison, case: Case, colours: comparison_pictures.Colours, progress: Progress) -> list[str]:
-    head, rows = case_table(comparison, case)
-    keys = [colour(colours[row.label]) for row in case.rows]
-    body = [page.paragraph(case.verdict), page.table(head, rows, keys)]
-    if has_edge(case):
-        body.append(
-            page.paragraph("(edge): the best value is the smallest or largest that was tried; look beyond it.", "note")
-        )
-    body.append(page.paragraph(_lost(case), "note"))
-    progress.say(_name(case))
-    drawn = [
-        comparison_pictures.against_step(comparison, case, colours),
-        comparison_pictures.against_time(comparison, case, colours),
-        comparison_pictures.search(comparison, case, colours),
-        comparison_pictures.throughput(case, colours),
-        meeting_pictures.staleness_of_case(case, colours),
+    speed = [
+        draw("throughput", lambda: bar_pictures.throughput(case, colours)),
+        draw("waiting", lambda: bar_pictures.waiting(case, colours)),
+        draw("fresh", lambda: bar_pictures.fresh(case, colours)),
+        draw("staleness", lambda: meeting_pictures.staleness_of_case(case, colours)),
     ]
-    if max(int(row.figures["runs"]) for row in case.rows) > 1:
-        note = "Lines are medians over the seeds, bands reach from the lowest to the highest seed; so do whiskers."
-        body.append(page.paragraph(note, "note"))
-    return [*body, page.pictures(drawn)]
+    several = any(row.figures["runs"] > 1 for row in case.rows)
+    coefficients = _coefficients(comparison, case, progress)
+    progress.say(f"{case_name(case)}: timelines")
+    return [
+        *page.section("Quality", quality, SEEDS_NOTE if several else ""),
+        *page.section("Speed and waiting", speed),
+        *page.section("Who counts how much", coefficients),
+        *page.section("One step, worker by worker", timeline_pictures.of_case(comparison, case), TIMELINE_NOTE),
+    ]
+
+
+def _case(comparison: Comparison, case: Case, colours: Colours, progress: Progress) -> list[str]:
+    keys = [key(colours[row.label]) for row in case.rows]
+    body = [page.findings([(sentence, "") for sentence in findings_of(case)], "said")]
+    body.append(page.paragraph(capitalised(about_quality(comparison, case)) + ".", "note"))
+    body.append(page.table(*case_table(comparison, case), keys))
+    if tried := tried_table(comparison, case):
+        body.append(page.table(*tried))
+    body += [page.paragraph(note, "note") for note in notes_of(comparison, case)]
+    return body + _pictures(comparison, case, colours, progress)
 
 
 def page_of(comparison: Comparison, progress: Progress) -> str:
-    title = _title(comparison)
-    body = [page.headline(title, _lead(comparison))]
+    title, lead = headline_of(comparison)
+    body = [page.headline(title, lead)]
     if comparison.interrupted:
         body.append(page.findings([("This comparison was interrupted: some runs are missing or short.", "")]))
     if not comparison.cases:
@@ -76,6 +82,6 @@ def page_of(comparison: Comparison, progress: Progress) -> str:
     colours = comparison_pictures.colours_of(comparison)
     for case in comparison.cases:
         if len(comparison.cases) > 1:
-            body.append(page.heading(_name(case)))
+            body.append(page.heading(case_name(case)))
         body += _case(comparison, case, colours, progress)
     return page.document(f"flockstep: {title}", body)

@@ -1,30 +1,37 @@
-"""The pictures of one case of a comparison. An algorithm has one colour on the whole page."""
+"""The curves of one case of a comparison, and its search. An algorithm looks the same on the whole page."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
+from flockstep.report.end_labels import Line, label_ends
 from flockstep.report.style import (
-    GREY,
-    WIDE,
+    HEIGHT,
+    INK,
     Picture,
-    capitalised,
     colour,
-    dashes,
     fit_y,
-    legend,
+    look,
     new_figure,
     picture_of,
     plain,
-    short,
     spans_decades,
+    y_title,
 )
-from flockstep.report.values import LARGEST_DRAWN, Array, Case, Comparison, Evaluation, Row, drawn_number
-
-Colours = dict[str, int]  # an algorithm's place in the palette
+from flockstep.report.tables import readable, searched_in
+from flockstep.report.values import (
+    LARGEST_DRAWN,
+    Case,
+    Colours,
+    Comparison,
+    Curve,
+    Evaluation,
+    Row,
+    drawn_number,
+)
+from flockstep.report.wording import capitalised, listed, short
 
 
 def colours_of(comparison: Comparison) -> Colours:
@@ -32,134 +39,87 @@ def colours_of(comparison: Comparison) -> Colours:
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
-def over_seeds(
-    lower_is_better: bool, curves: list[list[Evaluation]], x_of: Callable[[Evaluation], float]
-) -> tuple[Array, Array, Array, Array]:
-    """x, median, lowest and highest quality at every step that was evaluated.
-
-    A seed that diverged counts as worst, so where half of them did there is no median and the line has a gap.
-    """
-    worst = math.inf if lower_is_better else -math.inf
+def over_seeds(curves: list[list[Evaluation]]) -> Curve:
+    """At every step that was evaluated. Where a seed diverged there is no mean, and the line has a gap."""
     steps = sorted({evaluation.step for curve in curves for evaluation in curve})
     columns = []
     for step in steps:
         here = [evaluation for curve in curves for evaluation in curve if evaluation.step == step]
         known = [evaluation.quality for evaluation in here if math.isfinite(evaluation.quality)]
-        median = float(np.median([*known, *[worst] * (len(here) - len(known))]))
-        x = float(np.median([x_of(evaluation) for evaluation in here]))
+        mean = float(np.mean([evaluation.quality for evaluation in here]))
         ends = (min(known), max(known)) if known else (math.nan, math.nan)
-        columns.append((x, median if math.isfinite(median) else math.nan, *ends))
-    table = np.array(columns, dtype=np.float64).reshape(-1, 4)
-    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+        columns.append((float(np.mean([evaluation.time_s for evaluation in here])), mean, *ends))
+    return Curve(np.array(steps, dtype=np.float64), *np.array(columns, dtype=np.float64).reshape(-1, 4).T)
 
 
-def zoom_past_the_start(axes: Axes, series: list[Array]) -> bool:
-    """Where an untrained model lies far from all that follows, shows what follows. Says whether it does."""
-    everything = np.concatenate(series)
-    later = np.concatenate([values[1:] for values in series])
+def curve_of(row: Row) -> Curve | None:
+    """As the comparison has it, or, of an older one, made from its runs."""
+    if row.curve is None and any(row.curves):
+        row.curve = over_seeds(row.curves)
+    return row.curve if row.curve is not None and row.curve.steps.size else None
+
+
+def zoom_past_the_start(axes: Axes, curves: list[Curve]) -> bool:
+    """Where an untrained model lies far from all that follows, shows what follows. Says whether it does.
+
+    The first fifth of a run is where the models differ least and the numbers most.
+    """
+    everything = np.concatenate([np.concatenate([curve.low, curve.high]) for curve in curves])
+    later = np.concatenate(
+        [part[curve.steps >= 0.2 * curve.steps[-1]] for curve in curves for part in (curve.low, curve.high)]
+    )
     later = later[np.isfinite(later)]
-    if (
-        later.size < 2
-        or later.max() == later.min()
-        or np.nanmax(everything) - np.nanmin(everything) < 2 * np.ptp(later)
-    ):
+    if later.size < 2 or np.ptp(later) == 0 or np.nanmax(everything) - np.nanmin(everything) < 2 * np.ptp(later):
         return False
     margin = 0.05 * np.ptp(later)
     axes.set_ylim(later.min() - margin, later.max() + margin)
     return True
 
 
-def _curves(
-    comparison: Comparison, case: Case, colours: Colours, x_of: Callable[[Evaluation], float], title: str, x_label: str
-) -> Picture | None:
-    rows = [row for row in case.rows if any(row.curves)]
+def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool) -> Picture | None:
+    rows = [(row, curve) for row in case.rows if (curve := curve_of(row))]
     if not rows:
         return None
-    figure = new_figure(height=3.4 + 0.11 * len(rows))  # the legend grows
+    figure = new_figure(height=HEIGHT + 0.5)
     axes = figure.subplots()
-    drawn = []
-    faint = 0.14 if len(rows) <= 4 else 0.06
-    seeds = max(len(row.curves) for row in rows)
-    for row in rows:
+    faint = 0.14 if len(rows) <= 4 else 0.08
+    ends = []
+    for row, curve in rows:
         place = colours[row.label]
-        x, median, low, high = over_seeds(comparison.lower_is_better, row.curves, x_of)
-        axes.plot(x, median, color=colour(place), linestyle=dashes(place), label=plain(row.label))
-        if seeds > 1:
-            axes.fill_between(x, low, high, color=colour(place), alpha=faint, linewidth=0)
-        drawn += [low, high]
-    fit_y(axes, np.concatenate(drawn))
+        x = curve.time_s if by_time else curve.steps
+        axes.plot(x, curve.mean, **look(place, x.size), label=plain(row.label))
+        if row.figures["runs"] > 1:
+            axes.fill_between(x, curve.low, curve.high, color=colour(place), alpha=faint, linewidth=0)
+        ends.append(Line(row.label, float(x[-1]), float(curve.mean[-1]), colour(place), short(float(curve.mean[-1]))))
+    drawn = [curve for _, curve in rows]
+    fit_y(axes, np.concatenate([part for curve in drawn for part in (curve.low, curve.high)]))
     cut = axes.get_yscale() == "linear" and zoom_past_the_start(axes, drawn)
-    axes.set(
-        title=plain(title),
-        xlabel=x_label,
-        ylabel=plain(comparison.metric)
-        + (" (lower is better)" if comparison.lower_is_better else "")
-        + (", without the start" if cut else ""),
-    )
-    legend(figure, axes)
-    names = ", ".join(row.label for row in rows)
-    return picture_of(figure, f"Lines, one per algorithm ({names}): {title}.")
+    target = case.target
+    if math.isfinite(target):
+        axes.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+        axes.annotate(
+            f"target {readable(target)}",
+            (0.01, target),
+            (0, 2),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            fontsize=8.5,
+        )
+    axes.set_xlabel("time in steps (s)" if by_time else "step")
+    better = " (lower is better)" if comparison.lower_is_better else ""
+    y_title(axes, comparison.metric + better + (", without the start" if cut else ""))
+    label_ends(figure, axes, ends)
+    title = f"{capitalised(comparison.metric)} against {'time' if by_time else 'steps'}"
+    names = ", ".join(f"{line.name} {line.figure}" for line in ends)
+    return picture_of(figure, title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
 
 
 def against_step(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
-    title = f"{capitalised(comparison.metric)} against steps"
-    return _curves(comparison, case, colours, lambda evaluation: evaluation.step, title, "step")
+    return _curves(comparison, case, colours, by_time=False)
 
 
 def against_time(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
-    title = f"{capitalised(comparison.metric)} against time"
-    return _curves(comparison, case, colours, lambda evaluation: evaluation.time_s, title, "time in steps (s)")
-
-
-def throughput(case: Case, colours: Colours) -> Picture:
-    """Samples per second, with the range over the seeds, and beside it what they cost: how much of the time went into
-    waiting and, where averages do not wait for everybody, how many held the model that was merged with them."""
-    rows = case.rows
-    panels = [("samples_per_s", "Throughput", "samples/s, all workers")]
-    panels.append(("wait_share", "Waiting", "% of the time in steps"))
-    if any(row.figures.get("fresh_fraction") for row in rows):
-        panels.append(("fresh_fraction", "Fresh", "% of merged steps"))
-    figure = new_figure(height=1.3 + 0.36 * len(rows), width=WIDE)
-    all_axes = figure.subplots(1, len(panels), sharey=True, width_ratios=(3, 2, 2)[: len(panels)])
-    places = np.arange(len(rows))
-    shades = [colour(colours[row.label]) for row in rows]
-
-    def spread(row: Row, figure_name: str, key: str) -> float:
-        return drawn_number((row.figures.get(figure_name) or {}).get(key))
-
-    for axes, (name, title, unit) in zip(all_axes, panels, strict=True):
-        is_share = name != "samples_per_s"
-        scale = 100.0 if is_share else 1.0
-        middle = np.array([scale * spread(row, name, "mean") for row in rows])
-        axes.barh(places, middle, height=0.62, color=shades)
-        ends = scale * np.array([[spread(row, name, key) for row in rows] for key in ("min", "max")])
-        if any(row.figures["runs"] > 1 for row in rows):
-            reach = np.maximum(np.abs(ends - middle), 0)
-            axes.errorbar(middle, places, xerr=reach, fmt="none", ecolor=GREY, capsize=3, linewidth=1)
-        for place, value in enumerate(middle):
-            if not rows[place].figures.get(name):  # in lockstep nothing is fresh or stale
-                continue
-            # Behind the whisker, so that neither hides the other.
-            end = max((each for each in (value, ends[1][place]) if math.isfinite(each)), default=0.0)
-            text = f"{value:.0f}%" if is_share and math.isfinite(value) else short(value)
-            axes.annotate(text, (end, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
-        axes.margins(x=0.16 if len(panels) == 2 else 0.22)
-        axes.set_xlim(left=0)
-        axes.xaxis.set_major_locator(MaxNLocator(4 if is_share or len(panels) > 2 else 5))
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
-        axes.set(title=title, xlabel=unit)
-    speed = all_axes[0]
-    speed.xaxis.set_major_formatter(EngFormatter(sep=""))
-    speed.set_yticks(places, [plain(row.label) for row in rows])
-    speed.invert_yaxis()
-    alt = (
-        f"Bars: {', '.join(title.lower() for _, title, _ in panels[:-1])} and {panels[-1][1].lower()} of each algorithm"
-    )
-    known = [row for row in rows if math.isfinite(spread(row, "samples_per_s", "mean"))]
-    if known:
-        alt += f"; {max(known, key=lambda row: spread(row, 'samples_per_s', 'mean')).label} is the fastest"
-    return picture_of(figure, f"{alt}.")
+    return _curves(comparison, case, colours, by_time=True)
 
 
 def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
@@ -177,13 +137,16 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
     values = np.unique([value for points in tried.values() for value, _ in points])
     if not values.size or not (np.abs(values) <= LARGEST_DRAWN).all():
         return None
-    name = str(searched[0].figures["searched"]["name"])
-    figure = new_figure(height=3.7)
+    chosen = {row.label: str(row.figures["searched"]["value"]) for row in searched}
+    name = searched_in(comparison, case)
+    figure = new_figure()
     axes = figure.subplots()
+    ends = []
     for label, points in tried.items():
         place = colours[label]
         x, y = np.array(points).T
-        axes.plot(x, y, color=colour(place), linestyle=dashes(place), marker="o", markersize=4, label=plain(label))
+        axes.plot(x, y, **look(place), label=plain(label))
+        ends.append(Line(label, float(x[-1]), float(y[-1]), colour(place), f"best at {chosen[label]}"))
     all_points = np.array([point for points in tried.values() for point in points])
     fit_y(axes, all_points[:, 1])
     if values[0] > 0 and (values[-1] / values[0] >= 8 or spans_decades(values)):
@@ -191,6 +154,8 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
     title = f"{capitalised(comparison.metric)} for each value tried"
-    axes.set(title=plain(title), xlabel=plain(name), ylabel=f"{plain(comparison.metric)}, mean over the seeds")
-    legend(figure, axes)
-    return picture_of(figure, f"Lines, one per algorithm: {title} of {name}.")
+    axes.set_xlabel(plain(name))
+    y_title(axes, f"{comparison.metric}, mean over the seeds")
+    label_ends(figure, axes, ends)
+    best = listed([f"{value} for {label}" for label, value in chosen.items()])
+    return picture_of(figure, title, f"Lines, one per algorithm: {title} of {name}. Best: {best}.")

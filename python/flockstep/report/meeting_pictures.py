@@ -8,24 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from flockstep.report.comparison_pictures import Colours
-from flockstep.report.style import (
-    INK,
-    PALETTE,
-    WIDE,
-    WIDTH,
-    Picture,
-    colour,
-    legend,
-    new_figure,
-    picture_of,
-    plain,
-)
-from flockstep.report.values import Array, Case, Run, drawn_number
+from flockstep.report.style import INK, PALETTE, Picture, colour, legend, look, new_figure, picture_of, plain, y_title
+from flockstep.report.values import Array, Case, Colours, Run, drawn_number
 
 MOST_BARS = 8  # older contributions share the last one
-COLUMNS = 3
-LABEL_WIDTH = 27  # characters over a panel
+COLUMNS = 2
+LABEL_WIDTH = 20  # characters over a panel
 
 
 def folded(counts: Sequence[int], bars: int) -> Array:
@@ -68,8 +56,9 @@ def staleness_of_run(run: Run) -> Picture | None:
     _draw_staleness(axes, folded(counts, bars), len(counts) > bars, PALETTE[0])
     mean = drawn_number(run.summary.get("mean_staleness"))
     title = "How many iterations old contributions were" + (f", mean {mean:.2g}" if math.isfinite(mean) else "")
-    axes.set(title=title, xlabel="iterations", ylabel="share of all contributions (%)")
-    return picture_of(figure, f"Bars: {title}.")
+    axes.set_xlabel("iterations")
+    y_title(axes, "share of all contributions (%)")
+    return picture_of(figure, title, f"Bars: {title}.")
 
 
 def staleness_of_case(case: Case, colours: Colours) -> Picture | None:
@@ -82,22 +71,21 @@ def staleness_of_case(case: Case, colours: Colours) -> Picture | None:
     goes_on = any(len(counts) > bars for counts in histograms)
     columns = min(COLUMNS, len(rows))
     lines = math.ceil(len(rows) / columns)
-    figure = new_figure(height=0.9 + 1.6 * lines, width=WIDTH if columns == 1 else WIDE)
+    figure = new_figure(height=0.5 + 1.5 * lines)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axes, row, counts in zip(grid.flat, rows, histograms, strict=False):
         _draw_staleness(axes, folded(counts, bars), goes_on, colour(colours[row.label]))
-        axes.set_title(plain(_wrapped(row.label)), fontsize=9)
         mean = drawn_number((row.figures.get("mean_staleness") or {}).get("mean"))
-        if math.isfinite(mean):
-            axes.text(0.98, 0.96, f"mean {mean:.2g}", transform=axes.transAxes, ha="right", va="top", fontsize=9)
+        name = row.label + (f", mean {mean:.2g}" if math.isfinite(mean) else "")
+        axes.set_title(plain(_wrapped(name)), fontsize=9)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.tick_params(axis="x", labelbottom=True)
     for axes in grid.flat[len(rows) :]:
         axes.set_visible(False)
-    figure.suptitle("How many iterations old contributions were", x=0.01, ha="left", fontsize=10, weight="bold")
-    figure.supylabel("share of contributions (%)", fontsize=9.5)
+    figure.supxlabel("iterations old; % of contributions", fontsize=9.5)
     names = ", ".join(row.label for row in rows)
-    return picture_of(figure, f"Bars, a panel for each of {names}: how many iterations old contributions were.")
+    title = "How many iterations old contributions were"
+    return picture_of(figure, title, f"Bars, a panel for each of {names}: how many iterations old contributions were.")
 
 
 def freshness(run: Run) -> Picture | None:
@@ -113,11 +101,12 @@ def freshness(run: Run) -> Picture | None:
         ("waiting, of the time in steps", [evaluation.wait_share for evaluation in known]),
     )
     for index, (name, shares) in enumerate(lines):
-        axes.plot(steps, 100 * np.array(shares), color=PALETTE[2 - 2 * index], marker="o", markersize=3, label=name)
+        axes.plot(steps, 100 * np.array(shares), **look(index, len(steps)), label=name)
     title = f"{100 * known[-1].fresh_fraction:.0f}% of merged steps fresh"
     if math.isfinite(known[-1].wait_share):
         title += f", {100 * known[-1].wait_share:.0f}% of the time waiting"
-    axes.set(title=title, xlabel="step", ylabel="share so far (%)")
+    axes.set_xlabel("step")
+    y_title(axes, "share so far (%)")
     axes.set_ylim(bottom=0)
     legend(figure, axes)
-    return picture_of(figure, f"Lines: share of fresh steps and of time spent waiting. {title}.")
+    return picture_of(figure, title, f"Lines: share of fresh steps and of time spent waiting. {title}.")

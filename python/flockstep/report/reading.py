@@ -15,6 +15,7 @@ from flockstep.report.values import (
     Case,
     Comparison,
     Cosines,
+    Curve,
     Evaluation,
     Finding,
     Row,
@@ -169,11 +170,25 @@ def _curve(path: Path) -> list[Evaluation]:
     return curve
 
 
+def _curve_over_seeds(figures: dict[str, Any]) -> Curve | None:
+    curve = figures.get("curve")
+    if curve is None:
+        return None
+    quality = [curve["quality"][name] for name in ("mean", "min", "max")]
+    columns = [_array(column) for column in (curve["steps"], curve["time_s"], *quality)]
+    if len({column.size for column in columns}) > 1:
+        raise ValueError(f"the curve of {figures['algorithm']} has columns of different lengths")
+    return Curve(*columns)
+
+
 def _row(folder: Path, figures: dict[str, Any]) -> Row:
-    row = Row(figures["algorithm"], figures, [], [])
+    row = Row(figures["algorithm"], figures, [], [], [], _curve_over_seeds(figures))
     for run in figures["folders"]:
         try:
             row.curves.append(_curve(folder / run / "metrics.jsonl"))
+            row.findings += [
+                finding["sentence"] for finding in _summary(folder / run / "summary.json").get("findings", [])
+            ]
         except MissingFileError:  # its figures are in compare.json, and runs are large: people delete them
             row.lost.append(run)
     return row
@@ -183,7 +198,7 @@ def _comparison(folder: Path, saved: dict[str, Any]) -> Comparison:
     shapes.COMPARISON(saved, "")
     cases = [
         Case(
-            *(case["workers"], case["batch"], case["statistic"], case["verdict"]),
+            *(case["workers"], case["batch"], case["statistic"], case["verdict"], drawn_number(case.get("target"))),
             rows=[_row(folder, figures) for figures in case["rows"]],
         )
         for case in saved["cases"]
@@ -197,3 +212,14 @@ def read_comparison(folder: Path) -> Comparison:
     path = folder / "compare.json"
     saved = read_object(path)
     return understood(path, "", lambda: _comparison(folder, saved))
+
+
+def best_run(comparison: Comparison, row: Row) -> Run | None:
+    """Of those whose metrics are there, the one that ended best."""
+    kept = [run for run in row.figures["folders"] if run not in row.lost]
+    ended = [(curve[-1].quality, run) for curve, run in zip(row.curves, kept, strict=True) if curve]
+    known = [pair for pair in ended if np.isfinite(pair[0])] or ended
+    if not known:
+        return None
+    _, best = (min if comparison.lower_is_better else max)(known, key=lambda pair: pair[0])
+    return read_run(comparison.folder / best)

@@ -11,26 +11,26 @@ from flockstep.report.style import (
     HEIGHT,
     INK,
     PALETTE,
-    WIDE,
-    WIDTH,
     Picture,
-    capitalised,
     colour,
-    counted,
     fit_y,
     legend,
-    name_workers,
+    log_y,
+    look,
     new_figure,
     picture_of,
     plain,
-    short,
+    y_title,
 )
 from flockstep.report.values import Cosines, Run
+from flockstep.report.wording import capitalised, counted, name_workers, short
 from flockstep.report.worker_lines import FEW, worker_figure
 
 EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
-PRINTED_UP_TO = 16  # workers whose cosines are printed inside the cells
+PRINTED_UP_TO = 8  # workers whose cosines are printed inside the cells
 NUMBERED_UP_TO = 32
+LEAST_COSINE = 0.05  # a scale that ends below would make something of nothing
+EQUAL = 1e-5  # coefficients that differ by no more are the same, as they were written
 
 
 def flagged_workers(run: Run) -> list[int]:
@@ -47,8 +47,9 @@ def quality(run: Run) -> Picture | None:
     axes.plot([evaluation.step for evaluation in run.evaluations], values, color=PALETTE[0], marker="o", markersize=3)
     fit_y(axes, values)
     sentence = f"{capitalised(metric)}: {short(values[0])} at first, {short(values[-1])} at last"
-    axes.set(title=plain(sentence), xlabel="step", ylabel=plain(metric))
-    return picture_of(figure, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
+    axes.set_xlabel("step")
+    y_title(axes, metric)
+    return picture_of(figure, sentence, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
 
 
 def train_loss(run: Run) -> Picture | None:
@@ -75,22 +76,22 @@ def train_loss(run: Run) -> Picture | None:
             label=f"{plain(EVENT_WORDS.get(kind, kind))} ({counted(len(at), 'step')})",
         )
         title = "Training loss, and the steps in which a guard fired"
-    axes.set(title=title, xlabel=bins.axis_label, ylabel="loss")
+    axes.set_xlabel(bins.axis_label)
+    y_title(axes, "loss")
     legend(figure, axes)
-    return picture_of(figure, f"Line: {title}, over {int(steps.step[-1])} steps.")
+    return picture_of(figure, title, f"Line: {title}, over {int(steps.step[-1])} steps.")
 
 
-def coefficients(run: Run) -> Picture | None:
+def coefficients(run: Run, name: str = "") -> Picture | None:
+    """`name`: of the algorithm, where others stand beside it. Then, of one that weighs all alike there is none."""
     values = run.steps.per_worker.get("coefficients")
-    if values is None:
+    if values is None or (name and np.nanmax(np.ptp(values, axis=1), initial=0.0) <= EQUAL):
         return None
-    title = "How much each worker's gradient counts"
-    figure, axes = worker_figure(
-        title, "coefficient", run.steps.step, values, flagged_workers(run), without_outliers=True
-    )
+    title = f"{name}: how much each worker's gradient counts" if name else "How much each worker's gradient counts"
+    figure, axes = worker_figure("coefficient", run.steps.step, values, flagged_workers(run), without_outliers=True)
     if (values < 0).any():
         axes.axhline(0, color=INK, linewidth=0.8)
-    return picture_of(figure, f"Lines, one per worker: {title}.")
+    return picture_of(figure, title, f"Lines, one per worker: {title}.")
 
 
 def norms(run: Run) -> Picture | None:
@@ -100,10 +101,10 @@ def norms(run: Run) -> Picture | None:
     title = "How long each worker's gradient is"
     # A norm of zero has no place on a logarithmic axis: the line has a gap there, and findings speak of it.
     figure, axes = worker_figure(
-        title, "norm (logarithmic)", run.steps.step, np.where(values > 0, values, math.nan), flagged_workers(run)
+        "norm (logarithmic)", run.steps.step, np.where(values > 0, values, math.nan), flagged_workers(run)
     )
-    axes.set_yscale("log")
-    return picture_of(figure, f"Lines, one per worker: {title}.")
+    log_y(axes)
+    return picture_of(figure, title, f"Lines, one per worker: {title}.")
 
 
 def agreement(run: Run) -> Picture | None:
@@ -116,9 +117,9 @@ def agreement(run: Run) -> Picture | None:
         if against
         else "How far each worker agrees with the others"
     )
-    figure, axes = worker_figure(title, "mean cosine with the others", run.steps.step, values, flagged_workers(run))
+    figure, axes = worker_figure("mean cosine with the others", run.steps.step, values, flagged_workers(run))
     axes.axhline(0, color=INK, linewidth=0.8)
-    return picture_of(figure, f"Lines, one per worker: {title}.")
+    return picture_of(figure, title, f"Lines, one per worker: {title}.")
 
 
 def shares(run: Run) -> Picture | None:
@@ -132,12 +133,13 @@ def shares(run: Run) -> Picture | None:
     axes = figure.subplots()
     for index, (name, part) in enumerate((("waiting for others", steps.wait_s), ("transferring", steps.transfer_s))):
         share = 100 * bins.sums(part) / seconds
-        axes.plot(bins.means(steps.step), share, color=PALETTE[index], linewidth=1.2, label=name)
+        axes.plot(bins.means(steps.step), share, **look(index, share.size), linewidth=1.2, label=name)
     title = f"Workers waited for {100 * waited:.0f}% of their time"
-    axes.set(title=title, xlabel=bins.axis_label, ylabel="share of a step's time (%)")
+    axes.set_xlabel(bins.axis_label)
+    y_title(axes, "share of a step's time (%)")
     axes.set_ylim(bottom=0)
     legend(figure, axes)
-    return picture_of(figure, f"Lines: share of time spent waiting and transferring. {title}.")
+    return picture_of(figure, title, f"Lines: share of time spent waiting and transferring. {title}.")
 
 
 def _cell(value: float) -> str:
@@ -151,12 +153,14 @@ def _cell(value: float) -> str:
 
 def cosines(run: Run, part: Cosines, title: str) -> Picture:
     workers = part.matrix.shape[0]
-    wide = workers > 8
-    figure = new_figure(*((6.6, WIDE) if wide else (HEIGHT + 1.2, WIDTH)))
+    figure = new_figure(height=HEIGHT + 1.4)
     axes = figure.subplots()
-    colours = matplotlib.colormaps["RdBu"].with_extremes(bad="#F2F2F2")
+    shown = np.where(np.eye(workers, dtype=bool), math.nan, part.matrix)  # everybody agrees with themselves
+    limit = max(float(np.nanmax(np.abs(shown), initial=0.0)), LEAST_COSINE)
+    # Its lightness falls all the way, so that print without colour tells the same.
+    colours = matplotlib.colormaps["cividis_r"].with_extremes(bad="#F2F2F2")
     mesh = axes.pcolormesh(
-        np.ma.masked_invalid(part.matrix), vmin=-1, vmax=1, cmap=colours, rasterized=workers > NUMBERED_UP_TO
+        np.ma.masked_invalid(shown), vmin=-limit, vmax=limit, cmap=colours, rasterized=workers > NUMBERED_UP_TO
     )
     axes.set_aspect("equal")
     axes.invert_yaxis()
@@ -168,23 +172,23 @@ def cosines(run: Run, part: Cosines, title: str) -> Picture:
             for worker, tick in enumerate(axis.get_ticklabels()):
                 if worker in flagged:
                     tick.set(fontweight="bold", color=colour(worker) if workers <= FEW else PALETTE[1])
-        axes.tick_params(length=0, labelsize=9.5 if workers <= PRINTED_UP_TO else 7)
+        axes.tick_params(length=0, labelsize=9.5 if workers <= 12 else 8 if workers <= 16 else 5.5)
     if workers <= PRINTED_UP_TO:
-        size = 9 if workers <= 8 else 8 if workers <= 12 else 7
-        for (row, column), value in np.ndenumerate(part.matrix):
+        for (row, column), value in np.ndenumerate(shown):
             axes.text(
                 *(column + 0.5, row + 0.5, _cell(float(value))),
                 ha="center",
                 va="center",
-                fontsize=size,
-                color="white" if abs(value) > 0.6 else INK,
+                fontsize=9,
+                color="white" if value > 0.1 * limit else INK,
             )
-    axes.set(title=title, xlabel="worker", ylabel="worker")
-    bar = figure.colorbar(
-        mesh, ax=axes, shrink=0.8, aspect=30, label="cosine (\u22121: opposite, 1: the same direction)"
-    )
+    axes.set(xlabel="worker", ylabel="worker")
+    bar = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.9, aspect=30)
+    bar.set_ticks([-limit, 0, limit], labels=[f"\u2212{limit:.2g}", "0: neither", f"{limit:.2g}"])
+    bar.set_label("cosine (\u22121: opposite, 1: the same direction)")
     bar.outline.set_visible(False)
-    return picture_of(figure, f"Heat map of the cosines between {workers} workers' gradients: {title}.")
+    alt = f"Heat map of the cosines between {workers} workers' gradients: {title}."
+    return picture_of(figure, title, alt)
 
 
 def mean_cosines(parts: list[Cosines]) -> Cosines:

@@ -44,7 +44,7 @@ class Bins:
 
     @property
     def axis_label(self) -> str:
-        return "step" if self.width == 1 else f"step (means over {self.width} steps)"
+        return "step" if self.width == 1 else f"step (means over {self.width})"
 
 
 @dataclass
@@ -76,7 +76,7 @@ class MovingMeans:
 
     @property
     def axis_label(self) -> str:
-        return "step" if self.window == 1 else f"step (lines are moving means over {self.window} steps)"
+        return "step" if self.window == 1 else f"step (moving means over {self.window})"
 
 
 def range_without_outliers(values: Array, drawn: Array) -> tuple[float, float, int] | None:

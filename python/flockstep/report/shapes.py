@@ -155,6 +155,13 @@ LINES = {
 }
 
 SPREAD = object_of(dict.fromkeys(("mean", "deviation", "median", "min", "max"), figure))
+CURVE = object_of(
+    {
+        "steps": list_of(count),
+        "time_s": list_of(figure),
+        "quality": object_of(dict.fromkeys(("mean", "min", "max"), list_of(figure))),
+    }
+)
 ROW = object_of(
     {
         **dict.fromkeys(("quality", "samples_per_s", "wait_share", "time_s"), SPREAD),
@@ -166,11 +173,16 @@ ROW = object_of(
     },
     {
         **dict.fromkeys(MEETING_FIGURES, or_null(SPREAD)),
+        **dict.fromkeys(("target_time_s", "validation"), or_null(SPREAD)),
+        "target_reached": or_null(count),
         "staleness": STALENESS,
-        "searched": object_of({"name": text, "value": scalar, "edge": truth}),
+        "searched": object_of({"name": text, "value": scalar, "edge": truth}, {"by": text}),
+        "curve": CURVE,
     },
 )
-CASE = object_of({"workers": count, "batch": count, "statistic": text, "verdict": text, "rows": list_of(ROW, 1)})
+CASE = object_of(
+    {"workers": count, "batch": count, "statistic": text, "verdict": text, "rows": list_of(ROW, 1)}, {"target": figure}
+)
 HOW = object_of(
     {"engine": text, "task": text},
     {"seeds": count, "first_seed": count, "task_settings": map_of(scalar), "pace": PACE},

@@ -1,15 +1,21 @@
-"""How pictures look: colours that the colour-blind can tell apart, sizes that survive a phone, SVG without its date."""
+"""How pictures look: colours that the colour-blind can tell apart, sizes that survive a phone, SVG without its date.
+
+All are equally narrow: on a phone one fills the screen, elsewhere several stand side by side, and their letters are as
+large here as there. What a picture shows is told above it by the page, whose lines break where they must. Lines differ in
+dashes and marks and not in colour alone, for print.
+"""
 
 import base64
 import io
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from flockstep.report.errors import ReportError, how_to_get
 from flockstep.report.values import Array
@@ -21,8 +27,12 @@ PALETTE = (
 )
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 INK, GREY, FAINT = "#1A1A1A", "#6B6B6B", "#D9D9D9"
-# A figure this wide fills half of a page, or all of a phone.
-WIDTH, HEIGHT, WIDE = 5.2, 3.3, 7.6
+MARKS = ("o", "s", "^", "D", "v", "X", "P", "<", "*", "h", ">")
+GLYPHS = "●■▲◆▼✖✚◀★⬢▶"  # the same as letters, for tables
+MOST_MARKS = 8  # on one line
+# A phone shows 3.6 inches at 1.4 times their size: letters of 9.5 points become 13 pixels.
+WIDTH, HEIGHT = 3.6, 2.6
+LEGEND_LINE = 0.19  # inches
 LOG_FROM = 100.0  # the ratio between largest and smallest from which an axis is logarithmic
 
 # The first whose legends know a place outside of the axes.
@@ -62,40 +72,61 @@ matplotlib.rcParams.update(
 @dataclass
 class Picture:
     source: str  # a data: address
+    title: str
     alt: str
-    wide: bool = False
 
 
 def colour(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def dashes(index: int) -> str | tuple[int, tuple[float, ...]]:
-    return DASHES[index // len(PALETTE) % len(DASHES)]
+def key(index: int) -> tuple[str, str]:
+    """A mark and its colour: what stands before an algorithm's name in a table."""
+    return GLYPHS[index % len(GLYPHS)], colour(index)
+
+
+def look(index: int, points: int = 0) -> dict[str, Any]:
+    """Of the line of an algorithm: no two of a page look alike, in colour or without. `points`: that the line has."""
+    every = max(1, points // MOST_MARKS)
+    return {
+        "color": colour(index),
+        "linestyle": DASHES[(index + index // len(DASHES)) % len(DASHES)],
+        "marker": MARKS[index % len(MARKS)],
+        "markersize": 4.5,
+        # Marks of different lines shall not lie upon each other.
+        "markevery": (index % every, every),
+    }
+
+
+def y_title(axes: Axes, text: str) -> None:
+    """Says what the y axis is, lying above it: upright letters need no turned head and no room beside."""
+    axes.set_title(plain(text), loc="left", fontsize=9.5, fontweight="normal")
 
 
 def new_figure(height: float = HEIGHT, width: float = WIDTH) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
-def picture_of(figure: Figure, alt: str) -> Picture:
+def picture_of(figure: Figure, title: str, alt: str) -> Picture:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
     encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return Picture(f"data:image/svg+xml;base64,{encoded}", alt, figure.get_figwidth() > WIDTH)
+    return Picture(f"data:image/svg+xml;base64,{encoded}", title, alt)
 
 
 def legend(figure: Figure, axes: Axes, title: str = "") -> None:
-    """Below the axes, in as many columns as fit."""
+    """Below the axes, in as many columns as fit; the figure grows by its height."""
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         return
-    room = 13 * figure.get_figwidth()  # characters of a legend's line; a handle takes the place of six
+    room = 13 * figure.get_figwidth()  # characters of a legend's line; a handle takes the place of seven
 
     def width(columns: int) -> int:
-        return sum(max(map(len, column)) + 6 for column in np.array_split(np.array(labels), columns))
+        return sum(max(map(len, column)) + 7 for column in np.array_split(np.array(labels), columns))
 
     columns = next((count for count in range(len(labels), 1, -1) if width(count) <= room), 1)
+    lines = math.ceil(len(labels) / columns) + (1 if title else 0)
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
     figure.legend(
         *(handles, labels),
         loc="outside lower left",
@@ -103,7 +134,7 @@ def legend(figure: Figure, axes: Axes, title: str = "") -> None:
         title=title or None,
         alignment="left",
         columnspacing=1.2,
-        handlelength=1.6,
+        handlelength=2.6,
     )
 
 
@@ -112,30 +143,17 @@ def spans_decades(values: Array) -> bool:
     return known.size > 1 and known.min() > 0 and known.max() / known.min() >= LOG_FROM
 
 
+def log_y(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter(labelOnlyBase=False))
+    axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.2, 0.5)))
+
+
 def fit_y(axes: Axes, values: Array) -> None:
     if spans_decades(values):
-        axes.set_yscale("log")
-
-
-def short(value: float) -> str:
-    if not math.isfinite(value):
-        return "no number"
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+        log_y(axes)
 
 
 def plain(name: str) -> str:
     """A name out of a file as pictures have to be told it: between two dollars they would look for formulas."""
     return name.replace("$", r"\$")
-
-
-def capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def name_workers(workers: Sequence[int], most: int = 6) -> str:
-    names = ", ".join(str(worker) for worker in workers[:most])
-    return names + (f" and {len(workers) - most} more" if len(workers) > most else "")

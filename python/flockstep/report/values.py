@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Colours = dict[str, int]  # an algorithm's place in the palette
 # What a step line may hold for every worker.
 PER_WORKER = ("coefficients", "norms", "agreement")
 # Beyond this, the arithmetic of axes overflows. Whoever gets there has diverged.
@@ -76,6 +77,17 @@ class Run:
 
 
 @dataclass
+class Curve:
+    """Quality over the seeds at the steps that all have evaluated."""
+
+    steps: Array
+    time_s: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+@dataclass
 class Row:
     """One algorithm of a case; `figures` is its object in compare.json."""
 
@@ -83,6 +95,8 @@ class Row:
     figures: dict[str, Any]
     curves: list[list[Evaluation]]  # of its runs, one per seed
     lost: list[str]  # the runs whose metrics are gone
+    findings: list[str]  # sentences of its runs' summaries
+    curve: Curve | None = None  # of all its runs, where the comparison tells it
 
 
 @dataclass
@@ -91,6 +105,7 @@ class Case:
     batch: int
     statistic: str  # what its table shows of quality: single, mean or median
     verdict: str
+    target: float  # the quality to which times are told; NaN where there is none
     rows: list[Row]
 
 

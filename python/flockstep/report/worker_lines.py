@@ -7,10 +7,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flockstep.report.series import MOST_POINTS, MovingMeans, means, range_without_outliers
-from flockstep.report.style import GREY, PALETTE, colour, dashes, legend, new_figure
+from flockstep.report.style import GREY, PALETTE, colour, legend, look, new_figure, y_title
 from flockstep.report.values import Array
 
 FEW = 12
+FAINT_UP_TO = 4  # workers whose single steps are shown behind their means
 MOST_FLAGGED = 5
 HIGHLIGHTS = (PALETTE[1], PALETTE[0], PALETTE[2], *PALETTE[3:])  # a flagged worker comes first
 RASTER_FROM = 33  # so many lines are lighter as pixels
@@ -32,8 +33,7 @@ def draw_few(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> Non
         width, order = (2.6, 4) if worker in flagged else (1.3, 3)
         axes.plot(
             *(steps, values[:, worker]),
-            color=colour(worker),
-            linestyle=dashes(worker),
+            **look(worker, len(steps)),
             linewidth=width,
             zorder=order,
             label=label,
@@ -55,31 +55,32 @@ def draw_many(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> No
     axes.add_collection(lines)
     axes.autoscale_view()
     for place, (worker, why) in enumerate(named.items()):
-        shade = HIGHLIGHTS[place % len(HIGHLIGHTS)]
-        axes.plot(steps, values[:, worker], color=shade, linewidth=1.8, zorder=3, label=f"{worker} ({why})")
+        like = {**look(place, len(steps)), "color": HIGHLIGHTS[place % len(HIGHLIGHTS)]}
+        axes.plot(steps, values[:, worker], **like, linewidth=1.8, zorder=3, label=f"{worker} ({why})")
     axes.add_line(Line2D([], [], color=GREY, linewidth=0.8, alpha=0.6, label=f"the other {len(others)}"))
 
 
 def worker_figure(
-    title: str, y_label: str, steps: Array, values: Array, flagged: list[int], without_outliers: bool = False
+    y_label: str, steps: Array, values: Array, flagged: list[int], without_outliers: bool = False
 ) -> tuple[Figure, Axes]:
     """`without_outliers`: a few values far from all others may lie beyond the axis, which then says so."""
     calm = MovingMeans.over(len(steps))
-    figure = new_figure(height=3.6)
+    figure = new_figure()
     axes = figure.subplots()
     flagged = [worker for worker in flagged if worker < values.shape[1]]
     few = values.shape[1] <= FEW
     lines = drawn = calm.of(values)
-    if few and calm.window > 1 and len(steps) <= MOST_POINTS:
+    if values.shape[1] <= FAINT_UP_TO and calm.window > 1 and len(steps) <= MOST_POINTS:
         draw_faint(axes, steps, values)
         drawn = values
     draw = draw_few if few else draw_many
     draw(axes, steps[calm.centres], lines, flagged)
-    axes.set(title=title, xlabel=calm.axis_label, ylabel=y_label)
+    axes.set_xlabel(calm.axis_label)
     if without_outliers and (limits := range_without_outliers(values, drawn)):
         low, high, beyond = limits
         margin = 0.05 * (high - low)
         axes.set_ylim(low - margin, high + margin)
-        axes.set_ylabel(f"{y_label} ({beyond} of {np.isfinite(drawn).sum()} cut off)")
+        y_label += f" ({beyond} of {np.isfinite(drawn).sum()} cut off)"
+    y_title(axes, y_label)
     legend(figure, axes, "worker")
     return figure, axes

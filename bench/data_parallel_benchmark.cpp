@@ -1,0 +1,92 @@
+// What AdaCons costs a whole training step of DataParallel: ResNet-50, forward, backward with the communication that it
+// hides, SGD with momentum, against the same with `mean`, and without any communication. The counterpart of target A4.
+//
+//   mpirun -n 4 data_parallel_benchmark [IMAGES [PIXELS [ROUNDS]]]      per worker; alone: 4 workers as threads
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "bench/harness.h"
+#include "flockstep/torch.h"
+#include "tasks/torch/resnet.h"
+
+namespace {
+
+using flockstep::bench::Spread;
+
+struct Sizes {
+  std::int64_t images = 4, pixels = 64;
+  std::size_t rounds = 15;
+};
+
+// One network in training.
+class Training {
+ public:
+  Training(flockstep::Worker& worker, const std::string& algorithm)
+      : network_({}),
+        parallel_(worker, network_, {.algorithm = algorithm}),
+        optimizer_(network_.parameters(), torch::optim::SGDOptions(1e-3).momentum(0.9)) {
+    network_.reset(1);
+    parallel_.broadcast();
+  }
+
+  void compute(const torch::Tensor& images, const torch::Tensor& labels) {
+    optimizer_.zero_grad();
+    torch::cross_entropy_loss(network_.forward(images), labels).backward();
+  }
+  void step_together() { parallel_.step(optimizer_); }
+  void compute_alone(const torch::Tensor& images, const torch::Tensor& labels) {
+    const auto alone = parallel_.no_sync();
+    compute(images, labels);
+    optimizer_.step();
+    optimizer_.zero_grad();
+  }
+
+ private:
+  flockstep::tasks::ResNet network_;
+  flockstep::DataParallel parallel_;
+  torch::optim::SGD optimizer_;
+};
+
+std::string text(const Spread& spread, double factor) {
+  return fmt::format("{:.3f} ({:.3f} to {:.3f})", factor * spread.median, factor * spread.lower, factor * spread.upper);
+}
+
+// Steps are synchronous, so that one worker's clock tells for all.
+void measure(flockstep::Worker& worker, const Sizes& sizes) {
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(worker.rank()));
+  const torch::Tensor images = torch::rand({sizes.images, 3, sizes.pixels, sizes.pixels}, generator),
+                      labels = torch::randint(1000, {sizes.images}, generator);
+  Training mean(worker, "mean"), adacons(worker, "adacons"), alone(worker, "mean");
+  const std::vector<flockstep::bench::Contender> contenders{
+      {"mean", [&] { mean.compute(images, labels), mean.step_together(); }},
+      {"adacons", [&] { adacons.compute(images, labels), adacons.step_together(); }},
+      {"without communication", [&] { alone.compute_alone(images, labels); }}};
+  const auto timings = flockstep::bench::run_interleaved(contenders, {.warm_up_rounds = 3, .rounds = sizes.rounds});
+  if (worker.rank() != 0) return;
+  fmt::print("{} workers, ResNet-50, {} images of {} x {} each; medians and quartiles\n", worker.size(), sizes.images,
+             sizes.pixels, sizes.pixels);
+  for (const std::string& name : timings.names()) fmt::print("{:22} {} ms\n", name, text(timings.seconds(name), 1e3));
+  fmt::print("mean / without communication: {}\n", text(timings.ratio("mean", "without communication"), 1));
+  fmt::print("adacons / mean: {}\n", text(timings.ratio("adacons", "mean"), 1));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Sizes sizes;
+  if (argc > 1) sizes.images = std::atoi(argv[1]);
+  if (argc > 2) sizes.pixels = std::atoi(argv[2]);
+  if (argc > 3) sizes.rounds = static_cast<std::size_t>(std::atoi(argv[3]));
+  if (sizes.images < 2 || sizes.pixels < 32 || sizes.rounds < 1) {
+    fmt::print(stderr, "usage: {} [IMAGES [PIXELS [ROUNDS]]], at least 2, 32 and 1\n", argv[0]);
+    return 2;
+  }
+  torch::set_num_threads(1);  // the workers share the processors
+  flockstep::launch({.workers = 4}, [&](flockstep::Worker& worker) { measure(worker, sizes); });
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}

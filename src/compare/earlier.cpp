@@ -1,0 +1,164 @@
+#include "compare/earlier.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "engines/registry.h"
+#include "runtime/gather.h"
+#include "tasks/registry.h"
+#include "train/checkpoint.h"
+
+namespace flockstep::compare {
+namespace {
+
+using std::filesystem::exists;
+using std::filesystem::path;
+
+train::TrainOptions options_of(const tasks::RunRequest& request) {
+  return request.launch.workers > 0 ? tasks::complete(request.train, request.launch.workers) : request.train;
+}
+
+// All that can change a figure of the run.
+runtime::Agreed identity_of(const tasks::RunRequest& request) {
+  const train::TrainOptions options = options_of(request);
+  runtime::Agreed identity{{"engine", request.engine}, {"workers", std::to_string(request.launch.workers)}};
+  for (auto& each : train::agreed_of(options)) identity.push_back(std::move(each));
+  const auto add = [&](const std::string& name, const nlohmann::json& value) {
+    identity.emplace_back(name, value.dump());
+  };
+  const nlohmann::json pace = train::pace_of(options);
+  for (const auto& [name, value] : pace.items()) add(name, value);
+  if (request.engine == "threads") add("deterministic", request.launch.deterministic);
+  if (request.engine == "sim") {
+    add("latency-us", request.launch.sim.latency_us);
+    add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+    add("bytes-scale", request.launch.sim.bytes_scale);
+  }
+  return identity;
+}
+
+[[noreturn]] void refuse(const path& folder, const std::string& what) {
+  throw Error(ErrorCode::bad_input,
+              fmt::format("{} holds {}: choose another --out, or remove that folder to have the run made again",
+                          folder.string(), what));
+}
+
+void require_same_run(const path& folder, const runtime::Agreed& mine) {
+  const auto saved = nlohmann::json::parse(base::read_text(folder / "request.json"), nullptr, false);
+  if (!saved.is_object()) refuse(folder, "a request.json that cannot be read");
+  for (const auto& [name, value] : mine) {
+    const auto before = saved.find(name);
+    if (before == saved.end()) refuse(folder, fmt::format("a run with {} at its default, not {}", name, value));
+    if (*before != value)
+      refuse(folder, fmt::format("a run with {} {}, not {}", name,
+                                 before->is_string() ? before->get<std::string>() : before->dump(), value));
+  }
+  for (const auto& [name, value] : saved.items())
+    if (std::ranges::find(mine, name, &runtime::Agreed::value_type::first) == mine.end())
+      refuse(folder, fmt::format("a run with {} {}, not at its default", name,
+                                 value.is_string() ? value.get<std::string>() : value.dump()));
+}
+
+// What summary.json says, if the run came to its end.
+nlohmann::json finished_summary(const path& folder) {
+  if (!exists(folder / "summary.json")) return {};
+  const auto json = nlohmann::json::parse(base::read_text(folder / "summary.json"), nullptr, false);
+  try {
+    const train::Summary summary = train::summary_from_json(json);
+    return !summary.interrupted && summary.steps == json.at("requested_steps") ? json : nlohmann::json();
+  } catch (const nlohmann::json::exception&) {  // of another version, perhaps
+    return {};
+  }
+}
+
+struct Found {
+  nlohmann::json summary;  // null unless the run is done
+  bool resumes = false, is_partial = false;
+};
+
+Found look_at(const PlannedRun& run) {
+  const path& folder = run.request.train.out;
+  if (!exists(folder / "request.json")) {
+    if (exists(folder / "metrics.jsonl")) refuse(folder, "a run that no comparison has begun");
+    return {};
+  }
+  require_same_run(folder, identity_of(run.request));
+  Found found{finished_summary(folder), false, false};
+  if (!found.summary.is_null()) return found;
+  found.resumes = train::Checkpoints::exist_in(folder);
+  found.is_partial = !found.resumes;
+  return found;
+}
+
+void remove_run(const path& folder) {
+  std::error_code code;
+  std::filesystem::remove_all(folder, code);
+  if (code) throw Error(ErrorCode::bad_file, fmt::format("cannot remove {}: {}", folder.string(), code.message()));
+}
+
+// For every run its summary, or whether it goes on. All folders are looked at before one is removed.
+nlohmann::json look(const Plan& plan) {
+  std::vector<Found> all;
+  for (const PlannedRun& run : plan.runs) all.push_back(look_at(run));
+  nlohmann::json told = nlohmann::json::array();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].is_partial) remove_run(plan.runs[i].request.train.out);
+    told.push_back({{"summary", std::move(all[i].summary)}, {"resumes", all[i].resumes}});
+  }
+  return told;
+}
+
+// The same with what went wrong in it, for the others to throw as well.
+nlohmann::json look_or_tell_why_not(const Plan& plan) {
+  try {
+    return {{"runs", look(plan)}};
+  } catch (const Error& error) {
+    return {{"error", error.what()}, {"code", static_cast<int>(error.code())}};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {{"error", error.what()}, {"code", static_cast<int>(ErrorCode::bad_file)}};
+  }
+}
+
+}  // namespace
+
+Earlier find_earlier(const CompareRequest& request, Plan& plan) {
+  Earlier earlier;
+  earlier.done.resize(plan.runs.size());
+  if (request.out.empty()) return earlier;
+  nlohmann::json told;
+  if (request.base.engine != "mpi") {
+    told = look_or_tell_why_not(plan);
+  } else {
+    engines::find_backend("mpi").run(request.base.launch, [&](engines::Engine& engine) {
+      runtime::Context context(engine, request.base.train.patience);
+      earlier.rank = engine.rank();
+      std::string found;
+      if (engine.rank() == 0)
+        found = look_or_tell_why_not(plan).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      told = nlohmann::json::parse(runtime::broadcast_text(context, found));
+    });
+  }
+  if (told.contains("error")) throw Error(static_cast<ErrorCode>(told["code"]), told["error"]);
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    tasks::RunRequest& planned = plan.runs[i].request;
+    const nlohmann::json& summary = told["runs"][i]["summary"];
+    planned.train.resume = told["runs"][i]["resumes"];
+    if (summary.is_null()) continue;
+    tasks::RunOutcome outcome{train::summary_from_json(summary), planned.train, summary.at("workers"), earlier.rank};
+    outcome.options.batch = summary.at("batch");
+    earlier.done[i] = std::move(outcome);
+  }
+  return earlier;
+}
+
+void mark_begun(const PlannedRun& run) {
+  nlohmann::json json;
+  for (const auto& [name, value] : identity_of(run.request)) json[name] = value;
+  base::make_directory(run.request.train.out);
+  base::write_atomically(run.request.train.out / "request.json", json.dump(2) + "\n");
+}
+
+}  // namespace flockstep::compare

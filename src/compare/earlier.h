@@ -1,0 +1,27 @@
+// What an earlier call of a comparison has left in its folder, so that no run is made twice.
+//
+//   RUN/request.json   how the run was asked for, written before it starts
+//   RUN/summary.json   what came of it, written by the run when it ends
+//
+// A run that is done is read back, one that was cut short goes on from its checkpoint or, without one, is made again.
+#pragma once
+
+#include "compare/plan.h"
+
+namespace flockstep::compare {
+
+struct Earlier {
+  std::vector<std::optional<tasks::RunOutcome>> done;  // of each planned run
+  int rank = 0;                                        // of this process: 0 where it should write
+};
+
+// Looks at the folder of every planned run, tells those that can go on to do so, and removes what others have left.
+// Throws Error{bad_input}, before anything is removed, if a folder holds another run than the planned one. Where the
+// comparison runs in several processes this is collective: rank 0 looks, and the others learn what it found, since what
+// they would see of shared files depends on when they look.
+Earlier find_earlier(const CompareRequest& request, Plan& plan);
+
+// Writes request.json.
+void mark_begun(const PlannedRun& run);
+
+}  // namespace flockstep::compare

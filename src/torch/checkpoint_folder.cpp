@@ -1,0 +1,97 @@
+#include "torch/checkpoint_folder.h"
+
+#include <bit>
+#include <optional>
+#include <sstream>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "runtime/gather.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+constexpr const char* kKind = "flockstep-torch-1";
+
+std::uint64_t checksum_of(const std::string& bytes) { return base::hash_of(std::span<const char>(bytes)); }
+
+[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::bad_file, sentence); }
+
+}  // namespace
+
+void CheckpointFolder::together(runtime::Context& context, const std::string& what, const std::function<void()>& body) {
+  std::optional<Error> failure;
+  try {
+    body();
+  } catch (const Error& error) {
+    failure = error;
+  }
+  const double failed = failure ? 1 : 0;
+  const std::vector<double> all = runtime::gather_doubles(context, {&failed, 1});
+  if (failure) throw *failure;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != 0)
+      throw Error(ErrorCode::bad_file, "worker " + std::to_string(rank) + " could not " + what + ": it says why",
+                  std::string(context.engine().name()));
+}
+
+std::filesystem::path CheckpointFolder::file_of(const std::string& set, int rank) const {
+  return folder_ / set / ("worker-" + std::to_string(rank) + ".pt");
+}
+
+CheckpointFolder::Latest CheckpointFolder::read_latest() const {
+  const std::filesystem::path path = folder_ / "latest";
+  std::istringstream text(base::read_text(path));
+  std::string kind;
+  Latest latest;
+  text >> kind >> latest.set >> latest.workers;
+  for (std::uint64_t checksum; text >> checksum;) latest.checksums.push_back(checksum);
+  if (kind != kKind || (latest.set != "a" && latest.set != "b") || latest.workers < 1 ||
+      std::ssize(latest.checksums) != latest.workers)
+    refuse(path.string() + " does not name a whole set of checkpoint files: delete it or restore it");
+  return latest;
+}
+
+void CheckpointFolder::write(const std::string& mine) {
+  // Worker 0 looks, so that everybody writes to the same set even where somebody else sees the folder late.
+  double other = 0;
+  if (context_.rank() == 0 && std::filesystem::exists(folder_ / "latest")) try {
+      other = read_latest().set == "a" ? 1 : 0;
+    } catch (const Error&) {  // what cannot be read is written anew
+    }
+  context_.all_reduce({&other, 1}, "checkpoint");
+  const std::string set = other == 0 ? "a" : "b";
+
+  together(context_, "write its checkpoint file", [&] {
+    base::make_directory(folder_ / set);
+    base::write_atomically(file_of(set, context_.rank()), mine);
+  });
+  const double checksum = std::bit_cast<double>(checksum_of(mine));
+  const std::vector<double> checksums = runtime::gather_doubles(context_, {&checksum, 1});
+  together(context_, "complete the checkpoint", [&] {
+    if (context_.rank() != 0) return;
+    std::string text = std::string(kKind) + " " + set + " " + std::to_string(context_.size());
+    for (int rank = 0; rank < context_.size(); ++rank) {
+      if (!std::filesystem::exists(file_of(set, rank)))
+        refuse(file_of(set, rank).string() + " is missing on worker 0: the folder must be one that all workers share");
+      text += " " + std::to_string(std::bit_cast<std::uint64_t>(checksums[static_cast<std::size_t>(rank)]));
+    }
+    base::write_atomically(folder_ / "latest", text + "\n");
+  });
+  std::error_code ignored;  // an old set that stays costs space, nothing else
+  if (context_.rank() == 0) std::filesystem::remove_all(folder_ / (set == "a" ? "b" : "a"), ignored);
+}
+
+CheckpointFolder::Found CheckpointFolder::read() const {
+  if (!std::filesystem::exists(folder_ / "latest"))
+    refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
+  const Latest latest = read_latest();
+  const int rank = latest.workers == context_.size() ? context_.rank() : 0;
+  const std::string path = file_of(latest.set, rank).string();
+  Found found{base::read_text(path), path, latest.workers};
+  if (checksum_of(found.bytes) != latest.checksums[static_cast<std::size_t>(rank)])
+    refuse(path + " is not the whole file that was saved (its checksum is wrong): delete the checkpoint or restore it");
+  return found;
+}
+
+}  // namespace flockstep::torch_front

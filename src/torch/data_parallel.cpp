@@ -1,0 +1,205 @@
+// The public interface in include/flockstep/torch.h, and how a DataParallel begins and ends.
+#include "torch/data_parallel.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "algorithms/average_over_all.h"
+#include "algorithms/public_reports.h"
+#include "algorithms/worker.h"
+#include "runtime/gather.h"
+
+namespace flockstep {
+namespace {
+
+std::size_t bucket_floats(const DataParallelSettings& settings) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  if (settings.bucket_kib < 1 || settings.bucket_kib > kMost)
+    throw Error(ErrorCode::bad_input, c10::str("bucket_kib is 1 to ", kMost, ", not ", settings.bucket_kib));
+  return settings.bucket_kib * 1024 / sizeof(float);
+}
+
+// Learning rates and clipping are tuned for averaged gradients, which these results then are as large as. A weighted
+// mean is one already: that over all samples.
+base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
+  base::Settings options(settings.options.begin(), settings.options.end());
+  const bool has_magnitude = std::ranges::find(row.options, "magnitude", &base::OptionSpec::name) != row.options.end();
+  if (has_magnitude && row.name != "weighted_mean") options.try_emplace("magnitude", "mean_norm");
+  return options;
+}
+
+}  // namespace
+
+DataParallel::Implementation::Implementation(runtime::Context& context, torch::nn::Module& module,
+                                             const DataParallelSettings& settings)
+    : context(context),
+      module(module),
+      settings(settings),
+      row(algorithms::find_algorithm(settings.algorithm)),
+      options(with_defaults(row, settings)),
+      flat(module),
+      layout(flat.tensors(), bucket_floats(settings)),
+      queue(layout),
+      random(settings.seed, context.rank()),
+      fired_(flat.count()) {
+  row.check(options, context.size());
+  if (settings.buffers == Buffers::broadcast && !combines_gradients())
+    throw Error(
+        ErrorCode::bad_input,
+        c10::str(std::string(row.name),
+                 " averages buffers with the models: Buffers::broadcast is for algorithms that combine gradients "
+                 "and wait for everybody"));
+  agree();
+  base::Memory& memory = context.engine().memory();
+  model = memory.allocate<float>(flat.parameters() + flat.buffers(), "model");
+  gradient = memory.allocate<float>(flat.parameters(), "gradient");
+  flat.attach(model.span(), gradient.span(),
+              std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient));
+  if (flat.buffers() > 0) {
+    buffers_layout_.emplace(flat.buffers(), layout.bucket_floats());
+    if (combines_gradients() && settings.buffers == Buffers::average)
+      buffers_pass_ = std::make_unique<runtime::OnePass>(context, *buffers_layout_, "received buffer shards",
+                                                         runtime::OnePassOptions{.room = runtime::Room::window});
+  }
+  broadcast_tensors();
+  renew(nullptr);
+  flat.on_gradient([this](std::size_t index) { take(index); });
+}
+
+void DataParallel::Implementation::agree() const {
+  runtime::Agreed agreed{{"algorithm", settings.algorithm}};
+  runtime::add_settings(agreed, settings.algorithm, options);
+  agreed.emplace_back("seed", std::to_string(settings.seed));
+  agreed.emplace_back("bucket_kib", std::to_string(settings.bucket_kib));
+  agreed.emplace_back("treatment of buffers", std::to_string(static_cast<int>(settings.buffers)));
+  // Whoever has fewer tensors than another has nothing in the places behind them.
+  const auto mine = static_cast<double>(flat.descriptions().size());
+  const std::vector<double> counts = runtime::gather_doubles(context, {&mine, 1});
+  for (std::size_t index = 0; index < static_cast<std::size_t>(std::ranges::max(counts)); ++index)
+    agreed.emplace_back(c10::str("as tensor ", index),
+                        index < flat.descriptions().size() ? flat.descriptions()[index] : "nothing");
+  runtime::check_agreement(context, agreed);
+}
+
+std::string DataParallel::Implementation::renew(const base::Archive* state) {
+  session.reset();
+  context.wait(context.engine().barrier(), "barrier");  // agents of before are gone everywhere
+  session.emplace(row.make({context, layout, options, settings.seed, flat.buffers()}));
+  std::string remade = state ? session->restore(*state) : "";
+  session->begin(model.span());
+  return remade;
+}
+
+void DataParallel::Implementation::broadcast_tensors() {
+  flat.collect_model();
+  context.wait(context.engine().broadcast(engines::bytes_of(model.span()), 0), "broadcast");
+  flat.spread_model();
+  broadcast_fixed();
+}
+
+void DataParallel::Implementation::broadcast_fixed() {
+  const torch::NoGradGuard no_grad;
+  std::size_t bytes = 0;
+  for (const torch::Tensor& tensor : flat.fixed()) bytes += tensor.nbytes();
+  const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
+  const auto view_of = [&](const torch::Tensor& tensor, std::size_t place) {
+    return torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type());
+  };
+  std::size_t place = 0;
+  for (const torch::Tensor& tensor : flat.fixed()) {
+    view_of(tensor, place).copy_(tensor);
+    place += tensor.nbytes();
+  }
+  context.wait(context.engine().broadcast(all.span(), 0), "broadcast");
+  place = 0;
+  for (torch::Tensor& tensor : flat.fixed()) {
+    tensor.copy_(view_of(tensor, place));
+    place += tensor.nbytes();
+  }
+}
+
+// An algorithm that averages models may hold one of its own, which goes with the one that is given up.
+void DataParallel::Implementation::broadcast() {
+  if (combines_gradients()) return broadcast_tensors();
+  flat.collect_model();
+  const auto given_up = context.engine().memory().allocate<float>(model.size(), "model to give up");
+  std::ranges::copy(model.span(), given_up.data());
+  algorithm().consolidate(given_up.span());
+  base::Archive state;
+  session->save(state);
+  broadcast_tensors();
+  renew(&state);
+}
+
+void DataParallel::Implementation::consolidate() {
+  flat.collect_model();
+  algorithm().consolidate(model.span());
+  if (combines_gradients() && settings.buffers == Buffers::leave && buffers_layout_)
+    algorithms::average_over_all(context, *buffers_layout_, model.span().last(flat.buffers()));
+  flat.spread_model();
+  broadcast_fixed();
+}
+
+DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings)
+    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, module, settings)) {}
+DataParallel::~DataParallel() = default;
+
+void DataParallel::step(torch::optim::Optimizer& optimizer, double weight) {
+  finish_backward(weight);
+  implementation_->update(optimizer);
+  after_update();
+}
+void DataParallel::finish_backward(double weight) { implementation_->finish_backward(weight); }
+void DataParallel::after_update() { implementation_->after_update(); }
+
+DataParallel::NoSync::NoSync(DataParallel& parallel) : parallel_(parallel) {
+  ++parallel_.implementation_->accumulating;
+}
+DataParallel::NoSync::~NoSync() { --parallel_.implementation_->accumulating; }
+
+std::int64_t DataParallel::join(std::int64_t my_steps) {
+  const auto mine = static_cast<double>(my_steps);
+  torch_front::Attendance attendance{runtime::gather_doubles(implementation_->context, {&mine, 1})};
+  if (std::ranges::min(attendance.steps) < 0)
+    throw Error(ErrorCode::bad_input,
+                "join takes the number of steps that a worker has a batch for, which is 0 or more");
+  implementation_->attendance = attendance;
+  return attendance.most();
+}
+
+void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
+  const torch_front::Attendance& attendance = implementation_->attendance;
+  const auto rank = static_cast<std::size_t>(implementation_->context.rank());
+  if (!attendance.steps.empty() && static_cast<double>(attendance.step) < attendance.steps[rank])
+    throw Error(ErrorCode::bad_input,
+                c10::str("worker ", rank, " has told join of ", attendance.steps[rank], " steps and has taken ",
+                         attendance.step, ": finish_epoch comes after the last of them"));
+  while (!attendance.steps.empty()) step(optimizer);
+}
+
+void DataParallel::random(const std::function<void()>& body) { implementation_->random.run(body); }
+
+void DataParallel::finish(torch::optim::Optimizer& optimizer) {
+  if (implementation_->drain()) implementation_->update(optimizer);
+  consolidate();
+}
+void DataParallel::consolidate() { implementation_->consolidate(); }
+void DataParallel::broadcast() { implementation_->broadcast(); }
+
+void DataParallel::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
+  implementation_->save(folder, optimizer);
+}
+std::string DataParallel::restore(const std::string& folder, torch::optim::Optimizer& optimizer) {
+  return implementation_->restore(folder, optimizer);
+}
+
+StepReport DataParallel::report() const {
+  StepReport report = algorithms::step_report(implementation_->algorithm());
+  report.guards["non_finite"] += implementation_->unseen_non_finite;
+  return report;
+}
+Meetings DataParallel::meetings() const { return algorithms::meetings(*implementation_->session); }
+std::vector<std::string> DataParallel::findings() const { return algorithms::sentences(implementation_->watch); }
+
+}  // namespace flockstep

@@ -1,0 +1,101 @@
+// What stands behind the public DataParallel: a flat module, an algorithm, and the path of a gradient between them.
+//
+//   backward's hook     collect_gradient, BucketQueue, Algorithm::bucket_ready
+//   finish_backward     what had no gradient, Algorithm::finish_gradient, who is unused everywhere, buffers
+//   after_update        Algorithm::after_update, where models are averaged
+//
+// Whatever is exchanged beside the algorithm's own messages is exchanged only where the algorithm waits for everybody
+// anyway.
+#pragma once
+
+#include <optional>
+
+#include "algorithms/registry.h"
+#include "algorithms/session.h"
+#include "flockstep/torch.h"
+#include "math/watch.h"
+#include "runtime/one_pass.h"
+#include "torch/bucket_queue.h"
+#include "torch/flat_module.h"
+#include "torch/own_random.h"
+
+namespace flockstep {
+
+namespace torch_front {
+
+// Who has a batch in which step of an epoch, as all workers have told each other beforehand.
+struct Attendance {
+  std::vector<double> steps;  // per worker; empty: everybody has one, always
+  std::int64_t step = 0;      // in this epoch
+
+  std::int64_t most() const;
+  // Empty: everybody.
+  std::vector<bool> present() const;
+  void advance();
+};
+
+}  // namespace torch_front
+
+struct DataParallel::Implementation {
+  Implementation(runtime::Context& context, torch::nn::Module& module, const DataParallelSettings& settings);
+
+  void finish_backward(double weight);
+  void after_update();
+  void update(torch::optim::Optimizer& optimizer);  // unless the gradient is not finite
+  bool drain();
+  void consolidate();
+  void broadcast();
+  void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
+  std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
+
+  algorithms::Algorithm& algorithm() { return session->algorithm(); }
+  const algorithms::Algorithm& algorithm() const { return session->algorithm(); }
+  bool combines_gradients() const { return row.family == algorithms::Family::gradient; }
+
+  runtime::Context& context;
+  torch::nn::Module& module;
+  const DataParallelSettings settings;
+  const algorithms::AlgorithmRow& row;
+  base::Settings options;
+  base::Buffer<float> model, gradient;
+  torch_front::FlatModule flat;
+  runtime::Layout layout;
+  torch_front::BucketQueue queue;
+  torch_front::OwnRandom random;
+  torch_front::Attendance attendance;
+  int accumulating = 0;  // NoSync objects alive
+  math::Watch watch;
+  std::int64_t step = 0;
+  std::int64_t unseen_non_finite = 0;  // results that were not finite and that no guard has told of
+
+ private:
+  void agree() const;
+  // A new algorithm that goes on from `state`, if any, and from the model as it is. Returns what it re-made.
+  std::string renew(const base::Archive* state);
+  void broadcast_tensors();
+  void broadcast_fixed();
+
+  void take(std::size_t index);  // the hook
+  void mark(std::size_t index);
+  void start_ready();
+  // Of parameters without a gradient here: those that nobody has one for.
+  std::vector<bool> unused_everywhere(const std::vector<bool>& unused);
+  void spread_gradients(const std::vector<bool>& unused, bool everybody_knows);
+  void learn_order();
+  void exchange_buffers(const std::vector<bool>& present);
+
+  std::string serialized(const torch::optim::Optimizer& optimizer);
+  base::Archive load(const std::string& bytes, const std::string& path, int workers,
+                     torch::optim::Optimizer& optimizer);
+
+  std::vector<bool> fired_;  // parameters whose gradient this pass has made
+  bool any_fired_ = false;
+  bool knows_order_ = false;
+  std::unique_ptr<runtime::OnePass> buffers_pass_;
+  std::optional<runtime::Layout> buffers_layout_;
+
+ public:
+  std::optional<algorithms::Session> session;  // last: it uses the others
+};
+
+}  // namespace flockstep

@@ -1,0 +1,137 @@
+// Checkpoints: everything of one worker in one file that torch::serialize reads and writes. The algorithm's state,
+// which is bytes to torch, is a tensor in it.
+#include <c10/util/StringUtil.h>
+#include <torch/serialize.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "torch/checkpoint_folder.h"
+#include "torch/data_parallel.h"
+
+namespace flockstep {
+namespace {
+
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+using torch_front::CheckpointFolder;
+
+template <typename... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  throw Error(ErrorCode::bad_file, c10::str(parts...));
+}
+
+template <typename Saved>
+void write(OutputArchive& archive, const std::string& name, const Saved& saved) {
+  OutputArchive part(archive.compilation_unit());
+  saved.save(part);
+  archive.write(name, part);
+}
+
+torch::Tensor as_tensor(std::span<const std::byte> bytes) {
+  const torch::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes.size())}, torch::kByte);
+  std::ranges::copy(bytes, static_cast<std::byte*>(tensor.data_ptr()));
+  return tensor;
+}
+std::span<const std::byte> as_bytes(const torch::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+// The first line of a torch sentence: what follows are addresses.
+std::string reason_of(const std::exception& failure) {
+  const std::string whole = failure.what();
+  return whole.substr(0, whole.find('\n'));
+}
+
+}  // namespace
+
+std::string DataParallel::Implementation::serialized(const torch::optim::Optimizer& optimizer) {
+  base::Archive state;
+  state.put_value("workers", context.size());
+  state.put_text("algorithm", settings.algorithm);
+  std::string tensors;
+  for (const std::string& description : flat.descriptions()) tensors += description + "\n";
+  state.put_text("tensors", tensors);
+  state.put("order of buckets", std::span<const std::size_t>(queue.order()));
+  state.put_value("knows order", knows_order_);
+  state.put("random", as_bytes(random.state()));
+  state.put_value("step", step);
+  session->save(state);
+
+  OutputArchive archive;
+  write(archive, "module", module);
+  write(archive, "optimizer", optimizer);
+  archive.write("flockstep", as_tensor(state.to_bytes()), /*is_buffer=*/true);
+  std::ostringstream file;
+  archive.save_to(file);
+  return std::move(file).str();
+}
+
+void DataParallel::Implementation::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
+  if (!combines_gradients() && !algorithm().resumes_apart()) consolidate();
+  flat.collect_model();
+  CheckpointFolder(context, folder).write(serialized(optimizer));
+}
+
+base::Archive DataParallel::Implementation::load(const std::string& bytes, const std::string& path, int workers,
+                                                 torch::optim::Optimizer& optimizer) {
+  try {
+    InputArchive file;
+    file.load_from(bytes.data(), bytes.size());
+    torch::Tensor state;
+    file.read("flockstep", state, /*is_buffer=*/true);
+    base::Archive archive = base::Archive::from_bytes(as_bytes(state), path);
+
+    // All that can be refused is refused before anything is changed.
+    if (const std::string saved = archive.get_text("algorithm"); saved != settings.algorithm)
+      refuse(path, " is of a training with ", saved, ": go on with that instead of ", settings.algorithm);
+    std::istringstream tensors(archive.get_text("tensors"));
+    std::string saved;
+    for (const std::string& mine : flat.descriptions())
+      if (!std::getline(tensors, saved) || saved != mine)
+        refuse(path, " is of another module: it has ", tensors ? saved : "nothing", " where this one has ", mine);
+    if (std::getline(tensors, saved)) refuse(path, " is of another module: this one has no ", saved);
+    if (workers != context.size() && algorithm().resumes_apart())
+      refuse("the checkpoint holds a model for each of ", workers, " workers, which ", settings.algorithm,
+             " keeps apart: go on with as many, not ", context.size());
+
+    InputArchive part;
+    file.read("module", part);
+    module.load(part);
+    InputArchive of_optimizer;
+    file.read("optimizer", of_optimizer);
+    optimizer.load(of_optimizer);
+    return archive;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& failure) {
+    refuse(path, " does not fit this module and optimizer: ", reason_of(failure));
+  }
+}
+
+std::string DataParallel::Implementation::restore(const std::string& folder, torch::optim::Optimizer& optimizer) {
+  if (step > 0)
+    throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
+  base::Archive state;
+  int workers = 0;
+  CheckpointFolder::together(context, "go on from the checkpoint", [&] {
+    const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
+    workers = found.workers;
+    state = load(found.bytes, found.path, workers, optimizer);
+    step = state.get_value<std::int64_t>("step");
+    const auto order = state.get_vector<std::size_t>("order of buckets");
+    if (std::ranges::is_permutation(order, queue.order())) {
+      queue.set_order(order);
+      knows_order_ = state.get_value<bool>("knows order");
+    }
+    if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
+  });
+  flat.collect_model();
+  const std::string remade = renew(&state);
+  if (workers == context.size()) return remade;
+  return c10::str("everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",
+                  workers, " workers have saved where there are ", context.size(), " now",
+                  remade.empty() ? "" : "; " + remade);
+}
+
+}  // namespace flockstep

@@ -1,0 +1,166 @@
+// The path of a gradient: from backward's hooks through the algorithm and back into the tensors.
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "torch/data_parallel.h"
+
+namespace flockstep {
+
+namespace torch_front {
+
+std::int64_t Attendance::most() const { return steps.empty() ? 0 : static_cast<std::int64_t>(std::ranges::max(steps)); }
+
+std::vector<bool> Attendance::present() const {
+  std::vector<bool> present;
+  for (const double count : steps) present.push_back(static_cast<double>(step) < count);
+  return std::ranges::find(present, false) == present.end() ? std::vector<bool>() : present;
+}
+
+void Attendance::advance() {
+  if (!steps.empty() && ++step >= most()) *this = {};
+}
+
+}  // namespace torch_front
+
+void DataParallel::Implementation::take(std::size_t index) {
+  if (any_fired_ && (fired_[index] || accumulating > 0))
+    throw Error(ErrorCode::bad_input,
+                "two backward passes came before one finish_backward: all but the last of several batches behind one "
+                "step need no_sync()");
+  flat.collect_gradient(index);
+  if (accumulating > 0) return;
+  fired_[index] = any_fired_ = true;
+  mark(index);
+  // Inside random() this worker holds up others of its process, who may have to come first.
+  if (context.engine().may_be_called_from_a_hook() && !random.running()) start_ready();
+}
+
+void DataParallel::Implementation::mark(std::size_t index) {
+  if (flat.range(index).size > 0) queue.add(flat.range(index));
+}
+
+void DataParallel::Implementation::start_ready() {
+  while (const auto bucket = queue.next()) algorithm().bucket_ready(*bucket, gradient.span());
+}
+
+void DataParallel::Implementation::finish_backward(double weight) {
+  const std::vector<bool> present = attendance.present();
+  const bool is_absent = !present.empty() && !present[static_cast<std::size_t>(context.rank())];
+  if (accumulating > 0)
+    throw Error(ErrorCode::bad_input,
+                "finish_backward was called while a no_sync() lives: the last batch of a step comes after its end");
+  if (is_absent && any_fired_)
+    throw Error(ErrorCode::bad_input, c10::str("worker ", context.rank(),
+                                               " has had a backward pass in a step that it told join it has no batch "
+                                               "for"));
+  flat.collect_model();
+  algorithm().attend(present);
+
+  // What backward has not made is there from before, or zeros.
+  std::vector<bool> unused(flat.count());
+  for (std::size_t index = 0; index < flat.count(); ++index) {
+    if (fired_[index]) continue;
+    if (is_absent) flat.drop_gradient(index);
+    unused[index] = !flat.collect_gradient(index);
+    mark(index);
+  }
+  if (layout.size() == 0) queue.add({0, 0});
+  start_ready();
+  base::check(queue.at_end(), "every bucket started once");
+
+  const bool everybody_waits = algorithm().gradients_are_equal();
+  const std::vector<bool> dropped = everybody_waits ? unused_everywhere(unused) : unused;
+  algorithm().finish_gradient(gradient.span(), weight);
+  if (everybody_waits) learn_order();
+  if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
+    watch.observe(step, report->statistics);
+  spread_gradients(dropped, everybody_waits);
+  if (combines_gradients()) exchange_buffers(present);
+
+  ++step;
+  attendance.advance();
+  queue.begin();
+  fired_.assign(fired_.size(), false);
+  any_fired_ = false;
+}
+
+// As a rule nobody lacks a gradient, and one number tells.
+std::vector<bool> DataParallel::Implementation::unused_everywhere(const std::vector<bool>& unused) {
+  double lacking = static_cast<double>(std::ranges::count(unused, true));
+  context.all_reduce({&lacking, 1}, "unused parameters");
+  if (lacking == 0) return unused;
+  std::vector<double> workers(unused.begin(), unused.end());
+  context.all_reduce(workers, "unused parameters");
+  std::vector<bool> everywhere;
+  for (const double count : workers) everywhere.push_back(count == context.size());
+  return everywhere;
+}
+
+// Where nobody was asked, a gradient that is nothing but zeros stays undefined: optimizers would take it for a step.
+void DataParallel::Implementation::spread_gradients(const std::vector<bool>& unused, bool everybody_knows) {
+  const std::span<const float> whole = gradient.span();
+  const auto is_zero = [&](std::size_t index) {
+    return std::ranges::all_of(flat.range(index).of(whole), [](float value) { return value == 0; });
+  };
+  for (std::size_t index = 0; index < flat.count(); ++index)
+    if (unused[index] && (everybody_knows || is_zero(index)))
+      flat.drop_gradient(index);
+    else
+      flat.spread_gradient(index);
+}
+
+// Everybody goes by the order in which worker 0's first backward pass has completed the buckets.
+void DataParallel::Implementation::learn_order() {
+  if (knows_order_) return;
+  knows_order_ = true;
+  if (layout.buckets().size() < 2) return;
+  const auto order = context.engine().memory().allocate<std::size_t>(layout.buckets().size(), "order of buckets");
+  std::ranges::copy(queue.completed(), order.data());
+  context.wait(context.engine().broadcast(engines::bytes_of(order.span()), 0), "broadcast");
+  queue.set_order({order.span().begin(), order.span().end()});
+}
+
+void DataParallel::Implementation::exchange_buffers(const std::vector<bool>& present) {
+  if (flat.buffers() == 0 || settings.buffers == Buffers::leave) return;
+  const std::span<float> buffers = model.span().last(flat.buffers());
+  const auto counts = [&](std::size_t rank) { return present.empty() || present[rank]; };
+  std::vector<float> coefficients;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(context.size()); ++rank)
+    coefficients.push_back(counts(rank) ? 1.0f : 0.0f);
+  if (settings.buffers == Buffers::average) {
+    const auto workers = static_cast<float>(std::ranges::count(coefficients, 1.0f));
+    for (float& coefficient : coefficients) coefficient /= workers;
+    buffers_pass_->run(buffers, coefficients);
+  } else {
+    const auto root = static_cast<int>(std::ranges::find(coefficients, 1.0f) - coefficients.begin());
+    context.wait(context.engine().broadcast(engines::bytes_of(buffers), root), "broadcast");
+  }
+  flat.spread_model();
+}
+
+void DataParallel::Implementation::after_update() {
+  const bool moves = row.family == algorithms::Family::model;
+  if (moves) flat.collect_model();
+  session->after_update(model.span());
+  if (moves) flat.spread_model();
+}
+
+void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
+  if (!kernels::has_non_finite(std::span<const float>(gradient.span()))) {
+    optimizer.step();
+    return;
+  }
+  const auto* const report = algorithm().report();
+  if (!report || report->event != math::Event::non_finite) ++unseen_non_finite;
+}
+
+bool DataParallel::Implementation::drain() {
+  if (!algorithm().drain(gradient.span())) return false;
+  spread_gradients(std::vector<bool>(flat.count(), true), false);
+  return true;
+}
+
+}  // namespace flockstep

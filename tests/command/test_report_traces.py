@@ -1,0 +1,107 @@
+"""Which part of a run the report's timelines show, and where names at the ends of lines go."""
+
+import json
+import sys
+from itertools import pairwise
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+from flockstep.report.end_labels import spread_out
+from flockstep.report.errors import ReportError
+from flockstep.report.timeline_pictures import draw, duration_text, finished_steps, rows_of
+from flockstep.report.traces import choose_moment, read_trace
+
+STEP_US = 10_000
+
+
+def write_trace(folder, workers=4, steps=40, late=None, evaluate_every=10):
+    """Steps of 10 ms in lockstep, of which gradients are 2 ms. `late`: step to worker, whose gradient then is 8 ms."""
+    spans = []
+    clock = 0
+    for step in range(steps):
+        if step and step % evaluate_every == 0:
+            spans += [(worker, 1, "meeting of all workers", clock, 5000) for worker in range(workers)]
+            clock += 50_000
+        for worker in range(workers):
+            took = 8000 if (late or {}).get(step) == worker else 2000
+            spans.append((worker, 0, "gradient", clock, took))
+            spans.append((worker, 1, "all_to_all", clock + took, 9000 - took))
+            spans.append((worker, 0, "update", clock + 9000, 1000))
+        clock += STEP_US
+    keys = ("pid", "tid", "name", "ts", "dur")
+    events = [{"ph": "X", **dict(zip(keys, span, strict=True))} for span in spans]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "trace.json").write_text(json.dumps({"traceEvents": [{"ph": "M", "name": "process_name"}, *events]}))
+    return read_trace(folder)
+
+
+def test_the_step_shown_is_near_the_middle_with_a_late_worker_and_no_evaluation_soon(tmp_path):
+    trace = write_trace(tmp_path, late={step: 1 + step % 3 for step in range(40) if step % 2})
+    assert trace.workers == 4
+    assert trace.steps == 40
+    assert trace.step_s() == pytest.approx(0.01)
+    moment = choose_moment([trace])
+    assert moment.step == 21, "the first odd one after the evaluation in the middle"
+    assert (moment.worker, moment.late) == (1, [1])
+    assert moment.seconds == pytest.approx(0.022)
+    begin = trace.gradients[1][0][21]
+    assert finished_steps(trace, begin, begin + 0.0201) == 8
+
+
+def test_who_is_late_by_chance_in_one_run_is_not_called_late(tmp_path):
+    chance = write_trace(tmp_path / "chance", late={20: 3})
+    calm = write_trace(tmp_path / "calm")
+    assert choose_moment([chance]).late in ([], [3])
+    moment = choose_moment([chance, calm])
+    assert moment.late == []
+    assert "nobody is late" in draw(calm, moment, "mean").alt
+
+
+def test_durations_are_told_to_two_digits():
+    assert [duration_text(value) for value in (0.000348, 0.0153, 0.884, 2, 123)] == [
+        *("350 µs", "15 ms", "880 ms", "2 s", "120 s")
+    ]
+
+
+def test_many_workers_are_shown_in_part_and_the_late_one_always():
+    assert rows_of(4, 2) == [0, 1, 2, 3]
+    rows = rows_of(64, 13)
+    assert len(rows) == 10
+    assert {0, 13, 63} <= set(rows)
+    assert rows == sorted(rows)
+
+
+def test_a_trace_that_is_not_there_or_too_short_is_left_out(tmp_path):
+    assert read_trace(tmp_path) is None
+    assert write_trace(tmp_path, steps=1) is None
+    (tmp_path / "trace.json").write_text('{"traceEvents": []}')
+    assert read_trace(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"traceEvents": [', "is damaged"),
+        ('{"events": []}', "lacks 'traceEvents'"),
+        ('{"traceEvents": [3]}', "is damaged"),
+        ('{"traceEvents": [{"ph": "X", "name": "a", "pid": -1, "tid": 0, "ts": 0, "dur": 1}]}', "worker or time"),
+        ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 1e300, "tid": 0, "ts": 0, "dur": 1}]}', "worker or time"),
+        ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": null, "dur": 1}]}', "worker or time"),
+        ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": "late", "dur": 1}]}', "late"),
+    ],
+)
+def test_a_damaged_trace_is_told(tmp_path, text, sentence):
+    (tmp_path / "trace.json").write_text(text)
+    with pytest.raises(ReportError, match=sentence) as raised:
+        read_trace(tmp_path)
+    assert "trace.json" in str(raised.value)
+
+
+def test_names_at_the_ends_of_lines_move_apart_and_no_further():
+    assert spread_out([1, 20, 40], 10) == [1, 20, 40]
+    assert spread_out([20, 20], 10) == [15, 25]
+    assert spread_out([0, 20, 22, 24, 60], 10) == [0, 12, 22, 32, 60]
+    moved = spread_out([5, 6, 7, 16, 17], 10)
+    assert all(after - before >= 10 - 1e-9 for before, after in pairwise(moved))

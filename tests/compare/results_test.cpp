@@ -1,0 +1,177 @@
+// What is made of many runs: the value that was best, curves, times to a target, and the verdict.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "made_up.h"
+
+namespace flockstep::compare {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+CompareRequest two_algorithms(int seeds) {
+  CompareRequest two = request();
+  two.seeds = seeds;
+  return two;
+}
+
+using Change = std::function<void(const PlannedRun&, train::Summary&)>;
+
+Comparison compare_changed(const CompareRequest& request, const Change& change) {
+  return compare(request, [&](const PlannedRun& run) {
+    auto outcome = outcome_of(run);
+    change(run, outcome.summary);
+    return outcome;
+  });
+}
+
+// Where validation and test disagree: by test the larger dimension is better, by validation the smaller one.
+void disagree(const PlannedRun& run, train::Summary& summary) {
+  const double dimension = std::stod(run.request.train.task_settings.at("dimension"));
+  summary.quality = 100 - dimension;
+  summary.validation = dimension;
+}
+
+TEST(Search, choosesByValidationAndReportsOnTest) {
+  CompareRequest search = two_algorithms(2);
+  search.search = "linear.dimension=10,20,30";
+  const auto comparison = compare_changed(search, disagree);
+  const Row& row = comparison.cases[0].rows[0];
+  EXPECT_EQ(row.searched->value, "10");
+  EXPECT_TRUE(row.searched->by_validation);
+  EXPECT_EQ(row.result.quality.mean, 90);
+  const auto json = to_json(comparison)["cases"][0]["rows"][0];
+  EXPECT_EQ(json["searched"]["by"], "validation");
+  EXPECT_EQ(json["validation"]["mean"], 10);
+  EXPECT_EQ(json["tried"][2]["validation"]["mean"], 30);
+}
+
+TEST(Search, choosesByWhatIsReportedWhereNothingIsKeptAside) {
+  CompareRequest search = two_algorithms(2);
+  search.search = "linear.dimension=10,20,30";
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+    disagree(run, summary);
+    summary.validation.reset();
+  });
+  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "30");
+  const auto json = to_json(comparison)["cases"][0]["rows"][0];
+  EXPECT_EQ(json["searched"]["by"], "quality");
+  EXPECT_TRUE(json["validation"].is_null());
+}
+
+TEST(Search, neverChoosesAValueWithoutValidationWhereOthersHaveOne) {
+  CompareRequest search = two_algorithms(1);
+  search.search = "linear.dimension=10,20,30";
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+    disagree(run, summary);
+    if (run.request.train.task_settings.at("dimension") == "10") summary.validation.reset();
+  });
+  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "20");
+}
+
+TEST(Search, prefersWhatDivergedLeastWhateverItsValidation) {
+  CompareRequest search = two_algorithms(2);
+  search.search = "linear.dimension=10,20,30";
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+    disagree(run, summary);
+    if (run.request.train.task_settings.at("dimension") == "10" && run.request.train.seed == 2) summary.quality = kNaN;
+  });
+  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "20");
+}
+
+// Three seeds at steps 0, 10 and 20; the second has missed step 10, and the third is slower.
+const std::vector<Evaluations> kRuns{
+    {{0, 0, 9}, {10, 1, 4}, {20, 2, 1}},
+    {{0, 0, 9}, {20, 2, 2}},
+    {{0, 0, 9}, {10, 4, 6}, {20, 8, 6}},
+};
+
+TEST(Curve, isMeanAndRangeAtTheStepsThatAllSeedsHave) {
+  const Curve curve = curve_of(kRuns, true);
+  EXPECT_EQ(curve.steps, (std::vector<std::int64_t>{0, 20}));
+  EXPECT_EQ(curve.time_s, (std::vector<double>{0, 4}));
+  const auto json = to_json(curve);
+  EXPECT_EQ(json["steps"], (std::vector<int>{0, 20}));
+  EXPECT_EQ(json["quality"]["mean"], (std::vector<double>{9, 3}));
+  EXPECT_EQ(json["quality"]["min"], (std::vector<double>{9, 1}));
+  EXPECT_EQ(json["quality"]["max"], (std::vector<double>{9, 6}));
+  EXPECT_TRUE(curve_of({}, true).steps.empty());
+}
+
+TEST(Target, isReachedAtTheFirstEvaluationThatIsAsGood) {
+  const TargetTime most = time_to(4, kRuns, true);
+  EXPECT_EQ(most.reached, 2);
+  EXPECT_EQ(most.time_s.median, 2);
+  EXPECT_EQ(most.time_s.min, 1);
+  const TargetTime few = time_to(1, kRuns, true);
+  EXPECT_EQ(few.reached, 1);
+  EXPECT_TRUE(std::isnan(few.time_s.median)) << "most seeds did not get there";
+  EXPECT_EQ(time_to(9, kRuns, false).time_s.max, 0) << "higher is better: all begin there";
+  EXPECT_EQ(time_to(1, {{{0, 0, kNaN}}}, true).reached, 0);
+}
+
+// Both fall from 10 by one per evaluation, down to what they end with; local_sgd's evaluations come twice as fast.
+void fall(const PlannedRun& run, train::Summary& summary) {
+  const double pace = run.request.train.algorithm == "mean" ? 2 : 1;
+  for (double quality = 10; quality >= summary.quality; --quality)
+    summary.evaluations.push_back({static_cast<std::int64_t>(10 - quality), pace * (10 - quality), quality});
+}
+
+TEST(Target, isWhatTheWorstSeedOfTheFirstAlgorithmEndedWith) {
+  const auto comparison = compare_changed(two_algorithms(3), fall);  // mean ends with 2, 3 and 4, local_sgd one above
+  const CaseResult& result = comparison.cases[0];
+  ASSERT_TRUE(result.target);
+  EXPECT_EQ(*result.target, 4);
+  EXPECT_EQ(result.rows[0].target->reached, 3);
+  EXPECT_EQ(result.rows[0].target->time_s.median, 12);
+  EXPECT_EQ(result.rows[1].target->reached, 2);
+  EXPECT_EQ(result.rows[1].target->time_s.median, 6);
+  const auto json = to_json(comparison);
+  EXPECT_TRUE(json["how"]["target"].is_null());
+  EXPECT_EQ(json["cases"][0]["target"], 4);
+  EXPECT_EQ(json["cases"][0]["rows"][1]["target_reached"], 2);
+  EXPECT_EQ(json["cases"][0]["rows"][1]["target_time_s"]["median"], 6);
+  EXPECT_EQ(json["cases"][0]["rows"][0]["curve"]["steps"].size(), 7u) << "down to the worst seed's 4";
+}
+
+TEST(Target, mayBeAskedForAndMissed) {
+  CompareRequest asked = two_algorithms(3);
+  asked.target = 2.5;
+  const auto comparison = compare_changed(asked, fall);
+  EXPECT_EQ(comparison.cases[0].target, 2.5);
+  EXPECT_EQ(comparison.cases[0].rows[0].target->reached, 1);
+  const auto json = nlohmann::json::parse(to_json(comparison).dump());
+  EXPECT_EQ(json["how"]["target"], 2.5);
+  EXPECT_TRUE(json["cases"][0]["rows"][0]["target_time_s"]["median"].is_null());
+  EXPECT_NE(verdict(comparison, comparison.cases[0]).find(". None reached 2.5 with most seeds; "), std::string::npos);
+}
+
+TEST(Verdict, saysWhoWonWhatAndCallsATieATie) {
+  const auto comparison = compare_changed(two_algorithms(3), fall);
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]),
+            "mean ended with the best loss (3 ± 1), tied with local_sgd within the spread of the seeds. local_sgd was "
+            "fastest to 4 (6 s) and had the highest throughput (300 samples/s, waiting 0% of its time).");
+}
+
+TEST(Verdict, namesEveryWinnerAndNoTieWhereThereIsNone) {
+  const auto comparison = compare_changed(two_algorithms(1), [](const PlannedRun& run, train::Summary& summary) {
+    fall(run, summary);
+    if (run.request.train.algorithm == "mean") summary.evaluations = {{0, 0, 9}, {1, 0.5, 2}};
+  });
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]),
+            "mean ended with the best loss (2). mean was fastest to 2 (0.5 s); local_sgd had the highest throughput "
+            "(300 samples/s, waiting 0% of its time).");
+}
+
+TEST(Verdict, countsTiesThatAreTooManyToName) {
+  CompareRequest all = request();
+  all.algorithms = {"mean", "adacons", "local_sgd", "sgp", "flock"};
+  const auto comparison = compare_with(all, [](const PlannedRun& run) { return double(run.request.train.seed); });
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]).find("mean ended with the best loss (2 ± 1), tied with 4 others"),
+            0u);
+}
+
+}  // namespace
+}  // namespace flockstep::compare
