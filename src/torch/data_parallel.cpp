@@ -98,25 +98,22 @@ void DataParallel::Implementation::broadcast_tensors() {
   broadcast_fixed();
 }
 
+// On sim all workers share a thread, and so torch's modes, which are per thread: none may be set across a wait.
 void DataParallel::Implementation::broadcast_fixed() {
-  const torch::NoGradGuard no_grad;
   std::size_t bytes = 0;
   for (const torch::Tensor& tensor : flat.fixed()) bytes += tensor.nbytes();
   const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
-  const auto view_of = [&](const torch::Tensor& tensor, std::size_t place) {
-    return torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type());
+  const auto with_each = [&](const auto& action) {
+    const torch::NoGradGuard no_grad;
+    std::size_t place = 0;
+    for (const torch::Tensor& tensor : flat.fixed()) {
+      action(tensor, torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type()));
+      place += tensor.nbytes();
+    }
   };
-  std::size_t place = 0;
-  for (const torch::Tensor& tensor : flat.fixed()) {
-    view_of(tensor, place).copy_(tensor);
-    place += tensor.nbytes();
-  }
+  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { copy.copy_(tensor); });
   context.wait(context.engine().broadcast(all.span(), 0), "broadcast");
-  place = 0;
-  for (torch::Tensor& tensor : flat.fixed()) {
-    tensor.copy_(view_of(tensor, place));
-    place += tensor.nbytes();
-  }
+  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { tensor.copy_(copy); });
 }
 
 // An algorithm that averages models may hold one of its own, which goes with the one that is given up.
