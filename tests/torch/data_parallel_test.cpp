@@ -177,7 +177,11 @@ TEST_P(WithOptimizer, aLayerThatOnlyOneWorkerUses) {
       own->zero_grad();
       mine.demands = demands(worker.rank(), step);
       loss_of(mine, batch_of(worker.rank(), step, 4)).backward();
-      parallel.finish_backward();
+      {
+        const torch::NoGradGuard no_grad;  // of this worker alone, also where all share a thread
+        parallel.finish_backward();
+        EXPECT_FALSE(torch::GradMode::is_enabled());
+      }
       EXPECT_EQ(mine.on_demand->weight.grad().defined(), step > 0);
       own->step();
       parallel.after_update();
