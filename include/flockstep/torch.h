@@ -99,8 +99,10 @@ class DataParallel {
   // Everybody takes worker 0's parameters and buffers: after only one worker has loaded some.
   void broadcast();
 
-  // One file per worker: module, optimizer and the algorithm's state. Collective; algorithms that average models
-  // without waiting consolidate first. Files appear whole or not at all.
+  // One file per worker, which torch::serialize reads: module, optimizer, this worker's random numbers and the
+  // algorithm's state. Collective; algorithms that average models without waiting consolidate first. A new set replaces
+  // the old one in `folder`, which all workers share, once it is complete. Whoever goes on from it ends on the bits of
+  // an uninterrupted run, unless results depend on who came first.
   void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
   // Before the first step. Returns what had to be re-made, in one sentence, where another number of workers has saved;
   // else nothing. Throws Error{bad_file}.

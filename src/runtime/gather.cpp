@@ -29,20 +29,6 @@ std::vector<T> gather(Context& context, std::span<const T> mine) {
   return {all.span().begin(), all.span().end()};
 }
 
-// The texts of all workers, everywhere; only asked for when something is already known to be wrong. Padded to one
-// length.
-std::vector<std::string> gather_texts(Context& context, const std::string& mine) {
-  const std::uint64_t length = mine.size();
-  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
-  std::string padded = mine;
-  padded.resize(std::ranges::max(lengths));
-  const auto all = gather<char>(context, padded);
-  std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
-    texts.emplace_back(all.data() + rank * padded.size(), lengths[rank]);
-  return texts;
-}
-
 std::optional<std::string> value_of(const Agreed& values, std::string_view name) {
   const auto found = std::ranges::find(values, name, &Agreed::value_type::first);
   return found == values.end() ? std::nullopt : std::optional(found->second);
@@ -67,6 +53,18 @@ void refuse_difference(Context& context, const std::string& name, const std::vec
 
 std::vector<double> gather_doubles(Context& context, std::span<const double> mine) {
   return gather<double>(context, mine);
+}
+
+std::vector<std::string> gather_texts(Context& context, const std::string& mine) {
+  const std::uint64_t length = mine.size();
+  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  std::string padded = mine;
+  padded.resize(std::ranges::max(lengths));
+  const auto all = gather<char>(context, padded);
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+    texts.emplace_back(all.data() + rank * padded.size(), lengths[rank]);
+  return texts;
 }
 
 std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine) {

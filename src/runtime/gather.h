@@ -13,6 +13,9 @@ namespace flockstep::runtime {
 // The `mine` of every worker, in rank order, on every worker. Equal lengths everywhere.
 std::vector<double> gather_doubles(Context& context, std::span<const double> mine);
 
+// The same for texts of any length, which are padded to the longest on their way: for those that are rarely there.
+std::vector<std::string> gather_texts(Context& context, const std::string& mine);
+
 // The `mine` of every worker, of any length, on rank 0; empty elsewhere.
 std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<const std::byte> mine);
 

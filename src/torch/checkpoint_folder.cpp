@@ -1,7 +1,6 @@
 #include "torch/checkpoint_folder.h"
 
 #include <bit>
-#include <optional>
 #include <sstream>
 
 #include "base/files.h"
@@ -19,20 +18,15 @@ std::uint64_t checksum_of(const std::string& bytes) { return base::hash_of(std::
 
 }  // namespace
 
-void CheckpointFolder::together(runtime::Context& context, const std::string& what, const std::function<void()>& body) {
-  std::optional<Error> failure;
+void CheckpointFolder::together(runtime::Context& context, const std::function<void()>& body) {
+  std::string failure;
   try {
     body();
   } catch (const Error& error) {
-    failure = error;
+    failure = error.what();
   }
-  const double failed = failure ? 1 : 0;
-  const std::vector<double> all = runtime::gather_doubles(context, {&failed, 1});
-  if (failure) throw *failure;
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != 0)
-      throw Error(ErrorCode::bad_file, "worker " + std::to_string(rank) + " could not " + what + ": it says why",
-                  std::string(context.engine().name()));
+  for (const std::string& sentence : runtime::gather_texts(context, failure))
+    if (!sentence.empty()) refuse(sentence);
 }
 
 std::filesystem::path CheckpointFolder::file_of(const std::string& set, int rank) const {
@@ -62,13 +56,13 @@ void CheckpointFolder::write(const std::string& mine) {
   context_.all_reduce({&other, 1}, "checkpoint");
   const std::string set = other == 0 ? "a" : "b";
 
-  together(context_, "write its checkpoint file", [&] {
+  together(context_, [&] {
     base::make_directory(folder_ / set);
     base::write_atomically(file_of(set, context_.rank()), mine);
   });
   const double checksum = std::bit_cast<double>(checksum_of(mine));
   const std::vector<double> checksums = runtime::gather_doubles(context_, {&checksum, 1});
-  together(context_, "complete the checkpoint", [&] {
+  together(context_, [&] {
     if (context_.rank() != 0) return;
     std::string text = std::string(kKind) + " " + set + " " + std::to_string(context_.size());
     for (int rank = 0; rank < context_.size(); ++rank) {

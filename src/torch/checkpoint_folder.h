@@ -27,9 +27,9 @@ class CheckpointFolder {
   // This worker's file of the latest set, or worker 0's if another number of workers wrote it. Throws Error{bad_file}.
   Found read() const;
 
-  // Collective: throws what `body` threw, and on the workers where it threw nothing an Error{bad_file} that names those
-  // where it did. So nobody goes on to wait for a worker that has given up.
-  static void together(runtime::Context& context, const std::string& what, const std::function<void()>& body);
+  // Collective: where `body` threw an Error on one worker, all throw the first of these, so that nobody goes on to wait
+  // for a worker that has given up.
+  static void together(runtime::Context& context, const std::function<void()>& body);
 
  private:
   struct Latest {

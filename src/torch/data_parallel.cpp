@@ -50,6 +50,7 @@ DataParallel::Implementation::Implementation(runtime::Context& context, torch::n
         c10::str(std::string(row.name),
                  " averages buffers with the models: Buffers::broadcast is for algorithms that combine gradients "
                  "and wait for everybody"));
+  const Call call(*this);
   agree();
   base::Memory& memory = context.engine().memory();
   model = memory.allocate<float>(flat.parameters() + flat.buffers(), "model");
@@ -98,25 +99,22 @@ void DataParallel::Implementation::broadcast_tensors() {
   broadcast_fixed();
 }
 
+// No mode is set across the wait: see Call.
 void DataParallel::Implementation::broadcast_fixed() {
-  const torch::NoGradGuard no_grad;
   std::size_t bytes = 0;
   for (const torch::Tensor& tensor : flat.fixed()) bytes += tensor.nbytes();
   const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
-  const auto view_of = [&](const torch::Tensor& tensor, std::size_t place) {
-    return torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type());
+  const auto with_each = [&](const auto& action) {
+    const torch::NoGradGuard no_grad;
+    std::size_t place = 0;
+    for (const torch::Tensor& tensor : flat.fixed()) {
+      action(tensor, torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type()));
+      place += tensor.nbytes();
+    }
   };
-  std::size_t place = 0;
-  for (const torch::Tensor& tensor : flat.fixed()) {
-    view_of(tensor, place).copy_(tensor);
-    place += tensor.nbytes();
-  }
+  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { copy.copy_(tensor); });
   context.wait(context.engine().broadcast(all.span(), 0), "broadcast");
-  place = 0;
-  for (torch::Tensor& tensor : flat.fixed()) {
-    tensor.copy_(view_of(tensor, place));
-    place += tensor.nbytes();
-  }
+  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { tensor.copy_(copy); });
 }
 
 // An algorithm that averages models may hold one of its own, which goes with the one that is given up.
@@ -145,13 +143,25 @@ DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const Data
     : implementation_(std::make_unique<Implementation>(worker.implementation_.context, module, settings)) {}
 DataParallel::~DataParallel() = default;
 
+DataParallel::Implementation::Call::Call(const Implementation& implementation) {
+  if (implementation.random.running())
+    throw Error(ErrorCode::bad_input,
+                "random() is for forward and backward alone: call what waits for others after it");
+}
+
 void DataParallel::step(torch::optim::Optimizer& optimizer, double weight) {
   finish_backward(weight);
   implementation_->update(optimizer);
   after_update();
 }
-void DataParallel::finish_backward(double weight) { implementation_->finish_backward(weight); }
-void DataParallel::after_update() { implementation_->after_update(); }
+void DataParallel::finish_backward(double weight) {
+  const Implementation::Call call(*implementation_);
+  implementation_->finish_backward(weight);
+}
+void DataParallel::after_update() {
+  const Implementation::Call call(*implementation_);
+  implementation_->after_update();
+}
 
 DataParallel::NoSync::NoSync(DataParallel& parallel) : parallel_(parallel) {
   ++parallel_.implementation_->accumulating;
@@ -159,13 +169,15 @@ DataParallel::NoSync::NoSync(DataParallel& parallel) : parallel_(parallel) {
 DataParallel::NoSync::~NoSync() { --parallel_.implementation_->accumulating; }
 
 std::int64_t DataParallel::join(std::int64_t my_steps) {
+  const Implementation::Call call(*implementation_);
   const auto mine = static_cast<double>(my_steps);
   torch_front::Attendance attendance{runtime::gather_doubles(implementation_->context, {&mine, 1})};
   if (std::ranges::min(attendance.steps) < 0)
     throw Error(ErrorCode::bad_input,
                 "join takes the number of steps that a worker has a batch for, which is 0 or more");
-  implementation_->attendance = attendance;
-  return attendance.most();
+  const std::int64_t most = attendance.most();
+  implementation_->attendance = most > 0 ? attendance : torch_front::Attendance();
+  return most;
 }
 
 void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
@@ -181,16 +193,25 @@ void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
 void DataParallel::random(const std::function<void()>& body) { implementation_->random.run(body); }
 
 void DataParallel::finish(torch::optim::Optimizer& optimizer) {
+  const Implementation::Call call(*implementation_);
   if (implementation_->drain()) implementation_->update(optimizer);
-  consolidate();
+  implementation_->consolidate();
 }
-void DataParallel::consolidate() { implementation_->consolidate(); }
-void DataParallel::broadcast() { implementation_->broadcast(); }
+void DataParallel::consolidate() {
+  const Implementation::Call call(*implementation_);
+  implementation_->consolidate();
+}
+void DataParallel::broadcast() {
+  const Implementation::Call call(*implementation_);
+  implementation_->broadcast();
+}
 
 void DataParallel::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
+  const Implementation::Call call(*implementation_);
   implementation_->save(folder, optimizer);
 }
 std::string DataParallel::restore(const std::string& folder, torch::optim::Optimizer& optimizer) {
+  const Implementation::Call call(*implementation_);
   return implementation_->restore(folder, optimizer);
 }
 

@@ -48,6 +48,14 @@ struct DataParallel::Implementation {
   void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
+  // Around every public call that may wait. Nobody may wait inside random(), where this worker holds up others of its
+  // process. And on sim all workers share a thread, and with it torch's mode for gradients: it is the usual one while
+  // others run, whatever this worker's is.
+  struct Call {
+    explicit Call(const Implementation& implementation);
+    const torch::AutoGradMode mode{true};
+  };
+
   algorithms::Algorithm& algorithm() { return session->algorithm(); }
   const algorithms::Algorithm& algorithm() const { return session->algorithm(); }
   bool combines_gradients() const { return row.family == algorithms::Family::gradient; }

@@ -4,6 +4,7 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "torch/checkpoint_folder.h"
@@ -35,6 +36,36 @@ torch::Tensor as_tensor(std::span<const std::byte> bytes) {
 }
 std::span<const std::byte> as_bytes(const torch::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+// A parameter that an optimizer has twice, because it is registered twice, would lose its state: torch moves what it
+// has loaded to the first and then nothing to the second. Somebody else stands in for the second.
+void load_into(torch::optim::Optimizer& optimizer, InputArchive& archive) {
+  struct Replaced {
+    torch::Tensor* place;
+    torch::Tensor parameter, stand_in;
+  };
+  std::vector<Replaced> replaced;
+  std::set<const void*> seen;
+  for (auto& group : optimizer.param_groups())
+    for (torch::Tensor& parameter : group.params())
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        replaced.push_back({&parameter, parameter, torch::empty({0})});
+        parameter = replaced.back().stand_in;
+      }
+  const auto put_back = [&] {
+    for (const Replaced& each : replaced) {
+      *each.place = each.parameter;
+      optimizer.state().erase(each.stand_in.unsafeGetTensorImpl());
+    }
+  };
+  try {
+    optimizer.load(archive);
+  } catch (...) {
+    put_back();
+    throw;
+  }
+  put_back();
 }
 
 // The first line of a torch sentence: what follows are addresses.
@@ -100,7 +131,7 @@ base::Archive DataParallel::Implementation::load(const std::string& bytes, const
     module.load(part);
     InputArchive of_optimizer;
     file.read("optimizer", of_optimizer);
-    optimizer.load(of_optimizer);
+    load_into(optimizer, of_optimizer);
     return archive;
   } catch (const Error&) {
     throw;
@@ -114,7 +145,7 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
   int workers = 0;
-  CheckpointFolder::together(context, "go on from the checkpoint", [&] {
+  CheckpointFolder::together(context, [&] {
     const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
     workers = found.workers;
     state = load(found.bytes, found.path, workers, optimizer);

@@ -41,8 +41,8 @@ bool is_float(const Tensor& tensor) {
 }
 bool is_in_memory(const Tensor& tensor) { return tensor.device().is_cpu() && tensor.layout() == at::kStrided; }
 
-std::string description_of(const std::string& name, const Tensor& tensor) {
-  std::string text = c10::str(name, " ", c10::toString(tensor.scalar_type()), " ", tensor.sizes());
+std::string description_of(const std::string& name, const Tensor& tensor, const char* role = "") {
+  std::string text = c10::str(name, " ", role, c10::toString(tensor.scalar_type()), " ", tensor.sizes());
   if (!tensor.device().is_cpu()) return c10::str(text, " on ", tensor.device());
   if (tensor.layout() != at::kStrided) return c10::str(text, " ", tensor.layout());
   // Numbers lie in the span as the strides say, so these have to agree as well.
@@ -56,7 +56,8 @@ bool is_same(const Tensor& a, const Tensor& b) { return a.unsafeGetTensorImpl() 
 FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
   std::vector<Entry> trained, buffers;
   const auto sort_in = [&](const std::string& name, const Tensor& tensor, bool moves, std::vector<Entry>& entries) {
-    descriptions_.push_back(description_of(name, tensor));
+    const bool is_frozen = &entries == &trained && !moves;
+    descriptions_.push_back(description_of(name, tensor, is_frozen ? "frozen " : ""));
     const bool known = std::ranges::any_of(registered_, [&](const Tensor& other) { return is_same(other, tensor); });
     registered_.push_back(tensor);
     if (known) return;

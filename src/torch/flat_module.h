@@ -41,8 +41,8 @@ class FlatModule {
   std::size_t count() const { return count_; }            // of the parameters
   const std::string& name(std::size_t index) const;
   runtime::Range range(std::size_t index) const;  // in the gradient, and in the model
-  // Every tensor's name, type, shape and, where it is not contiguous, strides, as registered: what workers have to
-  // agree on.
+  // Every tensor's name, type, shape, whether it is frozen and, where it is not contiguous, strides, as registered:
+  // what workers have to agree on.
   const std::vector<std::string>& descriptions() const { return descriptions_; }
   // Frozen parameters and buffers of other types, which are not in the model's span.
   std::vector<torch::Tensor> fixed() const;
