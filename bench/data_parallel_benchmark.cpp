@@ -2,9 +2,9 @@
 // hides, SGD with momentum, against the same with `mean`, and without any communication. The counterpart of target A4.
 //
 //   mpirun -n 4 data_parallel_benchmark [IMAGES [PIXELS [ROUNDS]]]      per worker; alone: 4 workers as threads
-#include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -25,16 +25,16 @@ struct Sizes {
 class Training {
  public:
   Training(flockstep::Worker& worker, const std::string& algorithm)
-      : network_({}),
-        parallel_(worker, network_, {.algorithm = algorithm}),
-        optimizer_(network_.parameters(), torch::optim::SGDOptions(1e-3).momentum(0.9)) {
-    network_.reset(1);
+      : network_(std::make_shared<flockstep::tasks::ResNet>(flockstep::tasks::ResNetOptions{})),
+        parallel_(worker, *network_, {.algorithm = algorithm}),
+        optimizer_(network_->parameters(), torch::optim::SGDOptions(1e-3).momentum(0.9)) {
+    network_->reset(1);
     parallel_.broadcast();
   }
 
   void compute(const torch::Tensor& images, const torch::Tensor& labels) {
     optimizer_.zero_grad();
-    torch::cross_entropy_loss(network_.forward(images), labels).backward();
+    torch::cross_entropy_loss(network_->forward(images), labels).backward();
   }
   void step_together() { parallel_.step(optimizer_); }
   void compute_alone(const torch::Tensor& images, const torch::Tensor& labels) {
@@ -45,13 +45,14 @@ class Training {
   }
 
  private:
-  flockstep::tasks::ResNet network_;
+  std::shared_ptr<flockstep::tasks::ResNet> network_;
   flockstep::DataParallel parallel_;
   torch::optim::SGD optimizer_;
 };
 
-std::string text(const Spread& spread, double factor) {
-  return fmt::format("{:.3f} ({:.3f} to {:.3f})", factor * spread.median, factor * spread.lower, factor * spread.upper);
+void print(const std::string& name, const Spread& spread, double factor, const char* unit) {
+  std::printf("%-30s %.3f (%.3f to %.3f)%s\n", name.c_str(), factor * spread.median, factor * spread.lower,
+              factor * spread.upper, unit);
 }
 
 // Steps are synchronous, so that one worker's clock tells for all.
@@ -66,11 +67,12 @@ void measure(flockstep::Worker& worker, const Sizes& sizes) {
       {"without communication", [&] { alone.compute_alone(images, labels); }}};
   const auto timings = flockstep::bench::run_interleaved(contenders, {.warm_up_rounds = 3, .rounds = sizes.rounds});
   if (worker.rank() != 0) return;
-  fmt::print("{} workers, ResNet-50, {} images of {} x {} each; medians and quartiles\n", worker.size(), sizes.images,
-             sizes.pixels, sizes.pixels);
-  for (const std::string& name : timings.names()) fmt::print("{:22} {} ms\n", name, text(timings.seconds(name), 1e3));
-  fmt::print("mean / without communication: {}\n", text(timings.ratio("mean", "without communication"), 1));
-  fmt::print("adacons / mean: {}\n", text(timings.ratio("adacons", "mean"), 1));
+  const auto images_each = static_cast<long>(sizes.images), pixels = static_cast<long>(sizes.pixels);
+  std::printf("%d workers, ResNet-50, %ld images of %ld x %ld each; medians and quartiles\n", worker.size(),
+              images_each, pixels, pixels);
+  for (const std::string& name : timings.names()) print(name, timings.seconds(name), 1e3, " ms");
+  print("mean / without communication", timings.ratio("mean", "without communication"), 1, "");
+  print("adacons / mean", timings.ratio("adacons", "mean"), 1, "");
 }
 
 }  // namespace
@@ -81,12 +83,12 @@ int main(int argc, char** argv) try {
   if (argc > 2) sizes.pixels = std::atoi(argv[2]);
   if (argc > 3) sizes.rounds = static_cast<std::size_t>(std::atoi(argv[3]));
   if (sizes.images < 2 || sizes.pixels < 32 || sizes.rounds < 1) {
-    fmt::print(stderr, "usage: {} [IMAGES [PIXELS [ROUNDS]]], at least 2, 32 and 1\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [IMAGES [PIXELS [ROUNDS]]], at least 2, 32 and 1\n", argv[0]);
     return 2;
   }
   torch::set_num_threads(1);  // the workers share the processors
   flockstep::launch({.workers = 4}, [&](flockstep::Worker& worker) { measure(worker, sizes); });
 } catch (const std::exception& error) {
-  fmt::print(stderr, "{}\n", error.what());
+  std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }
