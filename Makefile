@@ -45,12 +45,14 @@ bench: build ## measure the targets of docs/benchmarks.md on this machine
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
 	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; \
 	  for workers in 4 8; do $(mpirun) -n $$workers $(command) bench group; done; \
-	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; fi
+	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; \
+	  for workers in 2 4; do $(mpirun) -n $$workers $(build)/bin/data_parallel_benchmark; done; fi
 
-studies: build ## the comparisons and pictures of docs/adacons.md and docs/wagma.md (an hour on two cores; data=DIR: whole Fashion-MNIST)
+studies: build ## the comparisons, tables and pictures of docs (hours on two cores; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear
 	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
 	@$(python) scripts/studies.py waiting $(if $(data),--data $(data))
+	@$(python) scripts/studies.py vision $(if $(data),--data $(data))
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)

@@ -1,8 +1,9 @@
-"""The studies of docs/adacons.md and docs/wagma.md: runs the comparisons and draws the pictures. `make studies` calls it.
+"""The studies of docs/adacons.md, docs/wagma.md and docs/studies.md: runs the comparisons and draws the pictures. `make studies` calls it.
 
 studies.py linear        the regression of the AdaCons paper: what is normalisation, what consensus, what momentum
 studies.py disagreement  images with workers that differ or err, all rules (--data: the whole of Fashion-MNIST)
 studies.py waiting       images and linear with uneven steps, in virtual time: barrier or rolling, merges, policies (--data)
+studies.py vision        a residual network with late workers, skewed shards, wrong labels and wrong gradients (--data)
 
 Comparisons go to --out (each with a page of its own), pictures to docs/pictures, tables in Markdown to standard output.
 """
@@ -23,6 +24,7 @@ from flockstep.report import style  # noqa: E402
 from flockstep.report.reading import read_comparison  # noqa: E402
 from linear_reference import final_losses  # noqa: E402
 from study_tools import compare, save, table  # noqa: E402
+from vision_study import vision  # noqa: E402
 from waiting_study import waiting  # noqa: E402
 
 WORKERS, BATCHES, SEEDS = (8, 32), (128, 2048), 5
@@ -127,16 +129,19 @@ def disagreement(out: Path, data: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=["linear", "disagreement", "waiting"])
+    parser.add_argument("study", choices=["linear", "disagreement", "waiting", "vision"])
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "studies", help="folder of the comparisons")
     parser.add_argument("--data", default="", help="folder with the whole of Fashion-MNIST [the built-in part]")
+    parser.add_argument("--jobs", type=int, default=1, help="vision: runs at the same time")
     chosen = parser.parse_args()
     if chosen.study == "linear":
         linear(chosen.out)
     elif chosen.study == "disagreement":
         disagreement(chosen.out, chosen.data)
-    else:
+    elif chosen.study == "waiting":
         waiting(chosen.out, chosen.data)
+    else:
+        vision(chosen.out, chosen.data, chosen.jobs)
 
 
 if __name__ == "__main__":
