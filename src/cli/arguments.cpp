@@ -261,6 +261,7 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);
   if (!train.out.empty()) add("out", train.out.string());
   if (train.resume) arguments.push_back("--resume");
+  if (request.launch.deterministic) arguments.push_back("--deterministic");
   arguments.push_back("--json");
   return arguments;
 }

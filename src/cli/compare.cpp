@@ -7,7 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "cli/arguments.h"
-#include "cli/child.h"
+#include "cli/child_runs.h"
 #include "cli/commands.h"
 #include "cli/compare_table.h"
 #include "cli/launcher.h"
@@ -57,7 +57,16 @@ struct CompareFlags {
   std::string algorithms = "all", search, learning_rates;
   std::optional<double> target;
   int seeds = 1;
+  std::size_t jobs = 1;
 };
+
+void require_runs_of_their_own(std::size_t jobs, const tasks::RunRequest& base) {
+  if (jobs > 1 && (base.engine == "mpi" || engines::launched()))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--jobs {} starts a process for each run, which does not go with mpi: leave it out, "
+                            "or use --engine threads or sim without mpirun",
+                            jobs));
+}
 
 // --lr is short for a search of the task's learning_rate, or sets it.
 void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& request) {
@@ -83,6 +92,28 @@ void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& re
     train.task_settings[std::string(kOption)] = text;
 }
 
+compare::Comparison compare_here_or_in_children(compare::CompareRequest& request, std::size_t jobs) {
+  Progress progress;
+  if (jobs > 1) {
+    progress.begin(fmt::format("{} at a time", jobs), "runs");
+    request.on_progress = [&](std::size_t made, std::size_t to_make) {
+      progress.show_at_once(static_cast<std::int64_t>(made), static_cast<std::int64_t>(to_make));
+    };
+  }
+  if (jobs > 1 || request.base.engine == "sim") {  // whose clock starts once per process
+    ChildRuns runs(jobs, progress);
+    return compare::compare(request, runs);
+  }
+  return compare::compare(request, [&](const compare::PlannedRun& run) {
+    progress.begin(run.title);
+    const train::Observer observer{[&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); },
+                                   interrupted};
+    tasks::RunOutcome outcome = tasks::run(run.request, observer);
+    progress.clear();
+    return outcome;
+  });
+}
+
 int run_compare(const CompareFlags& given) {
   const RunFlags& flags = given.run;
   compare::CompareRequest request;
@@ -97,6 +128,7 @@ int run_compare(const CompareFlags& given) {
   request.on_earlier = [](std::ptrdiff_t done, std::size_t planned) {
     fmt::print(stderr, "flockstep: {} of {} runs were already done\n", done, planned);
   };
+  require_runs_of_their_own(given.jobs, request.base);
   require_launched_size(flags, request.base);
   request.workers = flags.workers;
   request.batches = flags.batch;
@@ -107,17 +139,7 @@ int run_compare(const CompareFlags& given) {
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
   warn_when_bound_to_one_core();
 
-  Progress progress;
-  const auto execute = [&](const compare::PlannedRun& run) {
-    if (run.request.engine == "sim") return run_in_child(run.request);  // its clock starts once per process
-    progress.begin(run.title);
-    const train::Observer observer{[&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); },
-                                   interrupted};
-    tasks::RunOutcome outcome = tasks::run(run.request, observer);
-    progress.clear();
-    return outcome;
-  };
-  const compare::Comparison comparison = compare::compare(request, execute);
+  const compare::Comparison comparison = compare_here_or_in_children(request, given.jobs);
   if (comparison.rank != 0) return 0;
   if (flags.json)
     fmt::print("{}\n", compare::to_json(comparison).dump(2));
@@ -149,6 +171,12 @@ void add_compare(CLI::App& app, Action& chosen) {
       "quality to tell the time to [what the first algorithm's worst seed ends with]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--jobs", flags->jobs,
+                  "runs at the same time, each in a process of its own: for sim, or for threads whose compute is slept "
+                  "(--compute-ms), as runs that share cores disturb each other's timings")
+      ->check(CLI::Range(std::size_t{1}, kMostChildren))
       ->capture_default_str();
   add_checkpoint_flag(command, flags->run);
   command.footer(

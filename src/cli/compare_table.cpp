@@ -6,32 +6,24 @@
 #include <cmath>
 
 #include "cli/table.h"
+#include "compare/readable.h"
 
 namespace flockstep::cli {
 namespace {
 
+using compare::readable;
+using compare::readable_deviation;
 using compare::Statistic;
 
 constexpr std::size_t kWidest = 100;
-
-// Large numbers in full, small ones to four digits.
-std::string readable(double value) {
-  if (!std::isfinite(value)) return "diverged";
-  return std::abs(value) >= 1000 && std::abs(value) < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
-}
-
-// Two digits tell how far seeds lie apart.
-std::string deviation_of(const compare::Spread& spread) {
-  if (!std::isfinite(spread.deviation)) return "diverged";
-  return spread.deviation >= 10 ? readable(std::round(spread.deviation)) : fmt::format("{:.2g}", spread.deviation);
-}
 
 std::string shown(const compare::Spread& spread, int runs, Statistic statistic) {
   if (statistic == Statistic::median)
     return runs > 1 && std::isfinite(spread.min)
                ? fmt::format("{} ({}..{})", readable(spread.median), readable(spread.min), readable(spread.max))
                : readable(spread.median);
-  return runs > 1 ? fmt::format("{} ± {}", readable(spread.mean), deviation_of(spread)) : readable(spread.mean);
+  return runs > 1 ? fmt::format("{} ± {}", readable(spread.mean), readable_deviation(spread.deviation))
+                  : readable(spread.mean);
 }
 
 std::string quality_of(const compare::Result& result, Statistic statistic) {

@@ -110,6 +110,7 @@ int run(std::vector<std::string> arguments) {
 }  // namespace flockstep::cli
 
 int main(int argc, char** argv) {
+  flockstep::cli::end_with_parent_if_asked();
   flockstep::cli::install_signal_handlers();
   return flockstep::cli::run({argv + 1, argv + argc});
 }

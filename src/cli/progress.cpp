@@ -7,22 +7,28 @@ namespace flockstep::cli {
 
 Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
 
-void Progress::begin(const std::string& label) {
+void Progress::begin(const std::string& label, const std::string& unit) {
   label_ = label;
+  unit_ = unit;
   begin_ = Clock::now();
   last_ = {};
 }
 
 void Progress::show(std::int64_t done, std::int64_t total) {
-  const auto now = Clock::now();
-  if (!visible_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
-  last_ = now;
+  if (done == total || Clock::now() - last_ >= std::chrono::milliseconds(100)) show_at_once(done, total);
+}
+
+void Progress::show_at_once(std::int64_t done, std::int64_t total) {
+  if (!visible_) return;
+  last_ = Clock::now();
   constexpr std::int64_t kCells = 30;
   const auto filled = static_cast<std::size_t>(total > 0 ? kCells * done / total : kCells);
-  const double elapsed = std::chrono::duration<double>(now - begin_).count();
-  const double left = done > 0 ? elapsed * static_cast<double>(total - done) / static_cast<double>(done) : 0;
-  fmt::print(stderr, "\r\033[K{} [{}{}] {}/{} steps, {:.0f} s left", label_, std::string(filled, '#'),
-             std::string(static_cast<std::size_t>(kCells) - filled, '.'), done, total, left);
+  const double elapsed = std::chrono::duration<double>(last_ - begin_).count();
+  const std::string left =
+      done > 0 ? fmt::format(", {:.0f} s left", elapsed * static_cast<double>(total - done) / static_cast<double>(done))
+               : "";
+  fmt::print(stderr, "\r\033[K{} [{}{}] {}/{} {}{}", label_, std::string(filled, '#'),
+             std::string(static_cast<std::size_t>(kCells) - filled, '.'), done, total, unit_, left);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -12,16 +12,17 @@ class Progress {
   Progress();
   ~Progress() { clear(); }
 
-  // Starts a new bar; `label` stands before it.
-  void begin(const std::string& label);
-  void show(std::int64_t done, std::int64_t total);
+  // Starts a new bar; `label` stands before it, and `unit` is what it counts.
+  void begin(const std::string& label, const std::string& unit = "steps");
+  void show(std::int64_t done, std::int64_t total);  // often called, seldom drawn
+  void show_at_once(std::int64_t done, std::int64_t total);
   void clear();
 
  private:
   using Clock = std::chrono::steady_clock;
   bool visible_;
   bool drawn_ = false;
-  std::string label_;
+  std::string label_, unit_;
   Clock::time_point begin_, last_;
 };
 

@@ -1,11 +1,14 @@
 #include "cli/signals.h"
 
+#include <fmt/core.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/hash.h"
@@ -19,16 +22,19 @@ std::atomic<bool> g_interrupted{false};
 std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled before the count is
 std::atomic<int> g_lower_rank_count{0};
 
-std::atomic<pid_t> g_child{0};  // a run in a process of its own, or none
+std::array<std::atomic<pid_t>, kMostChildren> g_children{};  // runs in processes of their own; 0: none
 
 constexpr int kTerminated = 128 + SIGTERM;
 
-void signal_child(int number) {
-  if (const pid_t child = g_child.load(); child > 0) kill(child, number);
+constexpr const char* kParentVariable = "FLOCKSTEP_ENDS_WITH";
+
+void signal_children(int number) {
+  for (const auto& each : g_children)
+    if (const pid_t child = each.load(); child > 0) kill(child, number);
 }
 
 void on_interrupt(int) {
-  signal_child(SIGINT);
+  signal_children(SIGINT);
   if (g_interrupted.exchange(true)) {
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
@@ -36,7 +42,7 @@ void on_interrupt(int) {
 }
 
 void on_terminate(int) {
-  signal_child(SIGKILL);
+  signal_children(SIGKILL);
   for (int i = 0; i < g_lower_rank_count.load(); ++i)
     if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(kTerminated);
   constexpr std::string_view sentence =
@@ -68,7 +74,38 @@ void install_signal_handlers() {
 
 void end_silently_on_sigterm() { install(SIGTERM, on_terminate_silently); }
 
-void pass_signals_to(pid_t child) { g_child = child; }
+void pass_signals_to(pid_t child) {
+  for (auto& each : g_children) {
+    pid_t none = 0;
+    if (each.compare_exchange_strong(none, child)) return;
+  }
+}
+
+void pass_no_signals_to(pid_t child) {
+  for (auto& each : g_children) {
+    pid_t expected = child;
+    if (each.compare_exchange_strong(expected, 0)) return;
+  }
+}
+
+HeldSignals::HeldSignals() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
+}
+
+HeldSignals::~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+
+std::string end_with_us_variable() { return fmt::format("{}={}", kParentVariable, getpid()); }
+
+void end_with_parent_if_asked() {
+  const char* parent = std::getenv(kParentVariable);
+  if (!parent) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::atoi(parent) != getppid()) _exit(kTerminated);  // it was gone before we asked
+}
 
 bool interrupted() { return g_interrupted.load(); }
 

@@ -5,7 +5,10 @@
 // out.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
+
+#include <string>
 
 #include "runtime/context.h"
 
@@ -15,9 +18,25 @@ void install_signal_handlers();
 
 bool interrupted();
 
-// Until it is called with 0: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
+// Until it is taken back: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
 // ends it first.
+constexpr std::size_t kMostChildren = 256;
 void pass_signals_to(pid_t child);
+void pass_no_signals_to(pid_t child);
+
+// Keeps Ctrl-C and SIGTERM waiting while it lives.
+struct HeldSignals {
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+  sigset_t before;
+};
+
+// A child that this command starts of itself with the variable ("NAME=VALUE") in its environment, and that calls the
+// function, is gone when we are, even if we are killed: nobody else writes to a folder that the next call takes up.
+std::string end_with_us_variable();
+void end_with_parent_if_asked();
 
 // From here on SIGTERM ends the process without a word: the reason has been given.
 void end_silently_on_sigterm();

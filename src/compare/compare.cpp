@@ -115,12 +115,17 @@ Row row_of(const Plan& plan, const Variant& variant, const std::vector<Collected
   return row;
 }
 
-// What the worst seed of the first variant ended with: everybody is asked when they were as good.
+// What the worst seed of the first variant ended with: everybody is asked when they were as good. Where an untrained
+// model is, there is nothing to ask for.
 std::optional<double> target_of(const Plan& plan, const std::vector<Row>& rows, bool lower_is_better) {
   if (rows.empty() || rows[0].algorithm != plan.variants[0].label) return std::nullopt;
   const Spread& quality = rows[0].result.quality;
   const double worst = lower_is_better ? quality.max : quality.min;
-  return std::isfinite(worst) ? std::optional(worst) : std::nullopt;
+  if (!std::isfinite(worst)) return std::nullopt;
+  for (const Row& row : rows)
+    for (const Evaluations& run : row.result.evaluations)
+      if (!run.empty() && run[0].step == 0 && as_good(run[0].quality, worst, lower_is_better)) return std::nullopt;
+  return worst;
 }
 
 nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
@@ -148,40 +153,67 @@ class Study {
         variants.emplace_back(std::max<std::size_t>(1, variant.values.size()));
   }
 
-  Comparison run(const Execute& execute) {
-    comparison_.interrupted = true;
-    const Earlier earlier = find_earlier(request_, plan_);
+  Comparison run(Runner& runner) {
+    Earlier earlier = find_earlier(request_, plan_);
     comparison_.rank = earlier.rank;
-    const auto done = std::ranges::count_if(earlier.done, [](const auto& each) { return each.has_value(); });
-    if (done > 0 && earlier.rank == 0) request_.on_earlier(done, plan_.runs.size());
+    outcomes_ = std::move(earlier.done);
+    const std::vector<const PlannedRun*> missing = missing_runs();
+    const auto done = std::ssize(plan_.runs) - std::ssize(missing);
+    if (done > 0 && comparison_.rank == 0) request_.on_earlier(done, plan_.runs.size());
+
+    std::size_t started = 0, ended = 0;
+    bool stopped = false;
+    request_.on_progress(ended, missing.size());
+    while (true) {
+      while (!stopped && started < missing.size() && started - ended < runner.at_a_time()) {
+        if ((stopped = request_.stop_requested())) break;
+        const PlannedRun& planned = *missing[started];
+        if (!request_.out.empty() && comparison_.rank == 0) mark_begun(planned);
+        runner.start(planned);
+        ++started;
+      }
+      if (ended == started) break;
+      auto [planned, outcome] = runner.wait_for_one();
+      stopped = stopped || outcome.summary.interrupted;
+      outcomes_[static_cast<std::size_t>(planned - plan_.runs.data())] = std::move(outcome);
+      request_.on_progress(++ended, missing.size());
+      if (ended < missing.size()) gather_and_write(true);
+    }
+    gather_and_write(stopped);
+    return comparison_;
+  }
+
+ private:
+  std::vector<const PlannedRun*> missing_runs() const {
+    std::vector<const PlannedRun*> missing;
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i)
+      if (!outcomes_[i]) missing.push_back(&plan_.runs[i]);
+    return missing;
+  }
+
+  // In the order of the plan: seeds stand side by side, and sums round, the same whichever run ended first.
+  void collect() {
+    for (auto& variants : cases_)
+      for (auto& values : variants) std::ranges::fill(values, Collected{});
     for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+      if (!outcomes_[i]) continue;
       const PlannedRun& planned = plan_.runs[i];
-      if (!earlier.done[i] && request_.stop_requested()) return finished(true);
-      if (!earlier.done[i] && !request_.out.empty() && earlier.rank == 0) mark_begun(planned);
-      const tasks::RunOutcome outcome = earlier.done[i] ? *earlier.done[i] : execute(planned);
+      const tasks::RunOutcome& outcome = *outcomes_[i];
       comparison_.rank = outcome.rank;
+      if (outcome.summary.steps == 0) continue;  // interrupted before there was anything to tell
       comparison_.metric = outcome.summary.metric;
       comparison_.lower_is_better = outcome.summary.lower_is_better;
       Case& size = plan_.cases[planned.case_index];
       size.workers = outcome.workers;
       if (size.batch == 0) size.batch = outcome.options.batch;
-      if (outcome.summary.steps > 0)
-        add(cases_[planned.case_index][planned.variant][planned.value], outcome.summary,
-            request_.out.empty() ? "" : planned.folder);
-      if (outcome.summary.interrupted) return finished(true);
-      if (!earlier.done[i] && i + 1 < plan_.runs.size()) gather_and_write();
+      add(cases_[planned.case_index][planned.variant][planned.value], outcome.summary,
+          request_.out.empty() ? "" : planned.folder);
     }
-    return finished(false);
   }
 
- private:
-  Comparison finished(bool interrupted) {
+  void gather_and_write(bool interrupted) {
+    collect();
     comparison_.interrupted = interrupted;
-    gather_and_write();
-    return comparison_;
-  }
-
-  void gather_and_write() {
     comparison_.cases.clear();
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       CaseResult result{plan_.cases[i].workers, plan_.cases[i].batch, {}, {}};
@@ -208,12 +240,30 @@ class Study {
 
   const CompareRequest& request_;
   Plan plan_;
+  std::vector<std::optional<tasks::RunOutcome>> outcomes_;  // of the planned runs
   std::vector<std::vector<std::vector<Collected>>> cases_;  // by case, variant and value
   Comparison comparison_;
 };
 
+class OneAtATime : public Runner {
+ public:
+  explicit OneAtATime(const Execute& execute) : execute_(execute) {}
+  std::size_t at_a_time() const override { return 1; }
+  void start(const PlannedRun& run) override { run_ = &run; }
+  Ended wait_for_one() override { return {run_, execute_(*run_)}; }
+
+ private:
+  const Execute& execute_;
+  const PlannedRun* run_ = nullptr;
+};
+
 }  // namespace
 
-Comparison compare(const CompareRequest& request, const Execute& execute) { return Study(request).run(execute); }
+Comparison compare(const CompareRequest& request, Runner& runner) { return Study(request).run(runner); }
+
+Comparison compare(const CompareRequest& request, const Execute& execute) {
+  OneAtATime runner(execute);
+  return compare(request, runner);
+}
 
 }  // namespace flockstep::compare

@@ -61,8 +61,9 @@ enum class Statistic { single, mean, median };
 struct CaseResult {
   int workers = 0;
   std::int64_t batch = 0;
-  std::vector<Row> rows;         // in the order of the request; variants without a finished run are left out
-  std::optional<double> target;  // as asked for, or what the worst seed of the first variant ended with
+  std::vector<Row> rows;  // in the order of the request; variants without a finished run are left out
+  // As asked for, or what the worst seed of the first variant ended with if no run began with as much.
+  std::optional<double> target;
 };
 Statistic statistic_of(const CaseResult& result);
 
@@ -75,11 +76,28 @@ struct Comparison {
   nlohmann::json how;  // task, engine, settings, seeds and pace of the runs
 };
 
-// Executes one run; how is the caller's choice (here, or in a process of its own).
-using Execute = std::function<tasks::RunOutcome(const PlannedRun&)>;
+// Makes runs, one or several at a time; how is the caller's choice (here, or in processes of their own).
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  virtual std::size_t at_a_time() const = 0;
+  // Called for the runs of a plan in their order, with fewer than `at_a_time` of them under way.
+  virtual void start(const PlannedRun& run) = 0;
+  struct Ended {
+    const PlannedRun* run;
+    tasks::RunOutcome outcome;
+  };
+  // Waits for any of those under way, of which there is one at least.
+  virtual Ended wait_for_one() = 0;
+};
 
-// Stops after an interrupted run. compare.json is written after every run, so that a study that fails late loses
-// nothing; until all is done it says that it was interrupted.
+// Starts no run after an interrupted one. What comes of it does not depend on the order in which runs end. compare.json
+// is written after every run, so that a study that fails late loses nothing; until all is done it says that it was
+// interrupted.
+Comparison compare(const CompareRequest& request, Runner& runner);
+
+// One run at a time.
+using Execute = std::function<tasks::RunOutcome(const PlannedRun&)>;
 Comparison compare(const CompareRequest& request, const Execute& execute);
 
 nlohmann::json to_json(const Comparison& comparison);

@@ -81,13 +81,16 @@ nlohmann::json to_json(const Curve& curve) {
   return {{"steps", curve.steps}, {"time_s", curve.time_s}, {"quality", {{"mean", mean}, {"min", min}, {"max", max}}}};
 }
 
+bool as_good(double quality, double target, bool lower_is_better) {
+  return lower_is_better ? quality <= target : quality >= target;
+}
+
 TargetTime time_to(double target, const std::vector<Evaluations>& runs, bool lower_is_better) {
   TargetTime result;
   std::vector<double> times;
   for (const Evaluations& run : runs) {
-    const auto there = std::ranges::find_if(run, [&](const train::Evaluation& each) {
-      return lower_is_better ? each.quality <= target : each.quality >= target;
-    });
+    const auto there = std::ranges::find_if(
+        run, [&](const train::Evaluation& each) { return as_good(each.quality, target, lower_is_better); });
     times.push_back(there == run.end() ? kNaN : there->time_s);
     if (there != run.end()) ++result.reached;
   }

@@ -33,6 +33,7 @@ struct TargetTime {
   Spread time_s;    // a seed that was never seen with it counts as worst, so where most were not there is no median
   int reached = 0;  // how many were
 };
+bool as_good(double quality, double target, bool lower_is_better);
 TargetTime time_to(double target, const std::vector<Evaluations>& runs, bool lower_is_better);
 
 }  // namespace flockstep::compare

@@ -24,6 +24,8 @@ struct CompareRequest {
   std::function<bool()> stop_requested = [] { return false; };  // asked before every run
   // Told on rank 0, where an earlier call has left runs that need not be made again.
   std::function<void(std::ptrdiff_t done, std::size_t planned)> on_earlier = [](auto, auto) {};
+  // Told before the first run and after each: of those that this call has to make, how many are made.
+  std::function<void(std::size_t made, std::size_t to_make)> on_progress = [](auto, auto) {};
   int seeds = 1;                 // base.train.seed and those that follow it
   std::optional<double> target;  // a quality; nothing: each case finds its own
   std::filesystem::path out;     // a folder per run below it; empty: nothing is written

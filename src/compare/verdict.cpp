@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compare/compare.h"
+#include "compare/readable.h"
 
 namespace flockstep::compare {
 namespace {
@@ -59,11 +60,11 @@ std::string about_quality(const Comparison& comparison, const CaseResult& result
       winner_of(result, {[](const Row& row) { return row.result.quality; }, comparison.lower_is_better, by_median});
   if (!best.row) return fmt::format("Every algorithm diverged: no {} is a number", comparison.metric);
   const std::string spread =
-      !by_median && best.row->result.runs > 1 ? fmt::format(" ± {:.2g}", best.row->result.quality.deviation) : "";
+      !by_median && best.row->result.runs > 1 ? " ± " + readable_deviation(best.row->result.quality.deviation) : "";
   const std::string_view within =
       best.row->result.runs > 1 && !best.tie.empty() ? " within the spread of the seeds" : "";
-  return fmt::format("{} ended with the best {}{} ({:.4g}{}){}{}", best.row->algorithm, by_median ? "median " : "",
-                     comparison.metric, best.value, spread, best.tie, within);
+  return fmt::format("{} ended with the best {}{} ({}{}){}{}", best.row->algorithm, by_median ? "median " : "",
+                     comparison.metric, readable(best.value), spread, best.tie, within);
 }
 
 std::string about_speed(const CaseResult& result) {
@@ -75,9 +76,11 @@ std::string about_speed(const CaseResult& result) {
   if (!result.target) return fmt::format(". {} {}", most.row->algorithm, throughput);
   const Winner first = winner_of(result, {[](const Row& row) { return row.target->time_s; }, true, true});
   if (!first.row)
-    return fmt::format(". None reached {:.4g} with most seeds; {} {}", *result.target, most.row->algorithm, throughput);
-  return fmt::format(". {} was fastest to {:.4g} ({:.3g} s){}{}{}", first.row->algorithm, *result.target, first.value,
-                     first.tie, most.row == first.row ? " and " : "; " + most.row->algorithm + " ", throughput);
+    return fmt::format(". None reached {} with most seeds; {} {}", readable(*result.target), most.row->algorithm,
+                       throughput);
+  return fmt::format(". {} was fastest to {} ({:.3g} s){}{}{}", first.row->algorithm, readable(*result.target),
+                     first.value, first.tie, most.row == first.row ? " and " : "; " + most.row->algorithm + " ",
+                     throughput);
 }
 
 }  // namespace

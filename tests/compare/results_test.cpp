@@ -148,6 +148,32 @@ TEST(Target, mayBeAskedForAndMissed) {
   EXPECT_NE(verdict(comparison, comparison.cases[0]).find(". None reached 2.5 with most seeds; "), std::string::npos);
 }
 
+TEST(Target, isNothingWhereAnUntrainedModelIsAsGood) {
+  const auto rise = [](const PlannedRun& run, train::Summary& summary) {
+    summary.evaluations = {{0, 0, run.request.train.seed == 2 ? 3.5 : 9.0}, {10, 1, summary.quality}};
+  };
+  const auto comparison = compare_changed(two_algorithms(3), rise);  // mean's worst seed ends with 4
+  EXPECT_FALSE(comparison.cases[0].target);
+  const auto json = to_json(comparison)["cases"][0];
+  EXPECT_TRUE(json["target"].is_null());
+  EXPECT_TRUE(json["rows"][0]["target_time_s"].is_null());
+  EXPECT_TRUE(json["rows"][0]["target_reached"].is_null());
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]).find("fastest"), std::string::npos);
+
+  CompareRequest asked = two_algorithms(3);
+  asked.target = 4;
+  EXPECT_EQ(compare_changed(asked, rise).cases[0].target, 4) << "who asks for it is told";
+}
+
+TEST(Verdict, writesFiguresAsTheTableDoes) {
+  const auto comparison = compare_with(request(), [](const PlannedRun& run) {
+    return 20000 + 120.4 * static_cast<double>(run.request.train.seed) +
+           (run.request.train.algorithm == "mean" ? 0 : 5000);
+  });
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]).find("mean ended with the best loss (20241 ± 120)."), 0u)
+      << verdict(comparison, comparison.cases[0]);
+}
+
 TEST(Verdict, saysWhoWonWhatAndCallsATieATie) {
   const auto comparison = compare_changed(two_algorithms(3), fall);
   EXPECT_EQ(verdict(comparison, comparison.cases[0]),
