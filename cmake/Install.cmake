@@ -9,6 +9,11 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/flockstep DESTINATION ${CMAKE_INSTA
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flockstep ${CMAKE_BINARY_DIR}/include/flockstep
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT flockstepTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+if(FLOCKSTEP_TORCH)
+  install(TARGETS flockstep_torch EXPORT flockstepTorchTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT flockstepTorchTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+endif()
 
 configure_package_config_file(cmake/flockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/flockstepConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)

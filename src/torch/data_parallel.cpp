@@ -101,8 +101,9 @@ void DataParallel::Implementation::broadcast_tensors() {
 
 // No mode is set across the wait: see Call.
 void DataParallel::Implementation::broadcast_each(const std::vector<torch::Tensor>& tensors) {
+  const auto room_of = [](const torch::Tensor& tensor) { return (tensor.nbytes() + 15) / 16 * 16; };  // aligned
   std::size_t bytes = 0;
-  for (const torch::Tensor& tensor : tensors) bytes += tensor.nbytes();
+  for (const torch::Tensor& tensor : tensors) bytes += room_of(tensor);
   if (bytes == 0) return;
   const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
   const auto with_each = [&](const auto& action) {
@@ -110,7 +111,7 @@ void DataParallel::Implementation::broadcast_each(const std::vector<torch::Tenso
     std::size_t place = 0;
     for (const torch::Tensor& tensor : tensors) {
       action(tensor, torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type()));
-      place += tensor.nbytes();
+      place += room_of(tensor);
     }
   };
   with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { copy.copy_(tensor); });
