@@ -25,8 +25,8 @@ build: setup ## configure and compile build/release
 # Rules on directions get the norm of the mean, so that one learning rate suits all.
 demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
-	$(command) compare --task images --workers 8 --straggler 2x5ms --seeds 3 --out $$out \
-	  --algorithms mean,adacons,direction_consensus,local_sgd,sgp,adpsgd,wagma,flock \
+	$(command) compare --task vision --workers 8 --straggler 2x50ms --seeds 2 --out $$out \
+	  --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
 	  --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
 
 test: test-cpp test-python ## run all tests: ctest, then pytest

@@ -3,12 +3,6 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(FLOCKSTEP_TORCH)
-  set_target_properties(flockstep_torch PROPERTIES EXPORT_NAME torch)
-  install(TARGETS flockstep_torch EXPORT flockstepTorchTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT flockstepTorchTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
-endif()
 install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(FLOCKSTEP_TORCH)  # src/tasks/torch_tasks.cpp looks for it there
   install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
@@ -18,6 +12,11 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/flockstep DESTINATION ${CMAKE_INSTA
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flockstep ${CMAKE_BINARY_DIR}/include/flockstep
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT flockstepTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+if(FLOCKSTEP_TORCH)
+  install(TARGETS flockstep_torch EXPORT flockstepTorchTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT flockstepTorchTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
+endif()
 
 configure_package_config_file(cmake/flockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/flockstepConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)

@@ -96,20 +96,22 @@ void DataParallel::Implementation::broadcast_tensors() {
   flat.collect_model();
   context.wait(context.engine().broadcast(engines::bytes_of(model.span()), 0), "broadcast");
   flat.spread_model();
-  broadcast_fixed();
+  broadcast_each(flat.fixed());
 }
 
 // No mode is set across the wait: see Call.
-void DataParallel::Implementation::broadcast_fixed() {
+void DataParallel::Implementation::broadcast_each(const std::vector<torch::Tensor>& tensors) {
+  const auto room_of = [](const torch::Tensor& tensor) { return (tensor.nbytes() + 15) / 16 * 16; };  // aligned
   std::size_t bytes = 0;
-  for (const torch::Tensor& tensor : flat.fixed()) bytes += tensor.nbytes();
+  for (const torch::Tensor& tensor : tensors) bytes += room_of(tensor);
+  if (bytes == 0) return;
   const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
   const auto with_each = [&](const auto& action) {
     const torch::NoGradGuard no_grad;
     std::size_t place = 0;
-    for (const torch::Tensor& tensor : flat.fixed()) {
+    for (const torch::Tensor& tensor : tensors) {
       action(tensor, torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type()));
-      place += tensor.nbytes();
+      place += room_of(tensor);
     }
   };
   with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { copy.copy_(tensor); });
@@ -136,7 +138,7 @@ void DataParallel::Implementation::consolidate() {
   if (combines_gradients() && settings.buffers == Buffers::leave && buffers_layout_)
     algorithms::average_over_all(context, *buffers_layout_, model.span().last(flat.buffers()));
   flat.spread_model();
-  broadcast_fixed();
+  broadcast_each(flat.counters());
 }
 
 DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings)

@@ -81,7 +81,7 @@ struct DataParallel::Implementation {
   // A new algorithm that goes on from `state`, if any, and from the model as it is. Returns what it re-made.
   std::string renew(const base::Archive* state);
   void broadcast_tensors();
-  void broadcast_fixed();
+  void broadcast_each(const std::vector<torch::Tensor>& tensors);
 
   void take(std::size_t index);  // the hook
   void mark(std::size_t index);

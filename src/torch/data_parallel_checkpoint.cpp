@@ -113,7 +113,7 @@ base::Archive DataParallel::Implementation::load(const std::string& bytes, const
     file.read("flockstep", state, /*is_buffer=*/true);
     base::Archive archive = base::Archive::from_bytes(as_bytes(state), path);
 
-    // All that can be refused is refused before anything is changed.
+    // What can be told is refused before anything is changed; of optimizers only torch can tell.
     if (const std::string saved = archive.get_text("algorithm"); saved != settings.algorithm)
       refuse(path, " is of a training with ", saved, ": go on with that instead of ", settings.algorithm);
     std::istringstream tensors(archive.get_text("tensors"));

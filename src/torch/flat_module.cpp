@@ -74,7 +74,7 @@ FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
                          .range = {0, static_cast<std::size_t>(tensor.numel())},
                          .gradient = {}});
     else
-      fixed_.push_back({name, tensor});
+      fixed_.push_back({name, tensor, is_frozen});
   };
   for (const auto& item : module.named_parameters())
     sort_in(item.key(), item.value(), item.value().requires_grad(), trained);
@@ -157,6 +157,13 @@ runtime::Range FlatModule::range(std::size_t index) const { return entries_[inde
 std::vector<Tensor> FlatModule::fixed() const {
   std::vector<Tensor> tensors;
   for (const Fixed& fixed : fixed_) tensors.push_back(fixed.tensor);
+  return tensors;
+}
+
+std::vector<Tensor> FlatModule::counters() const {
+  std::vector<Tensor> tensors;
+  for (const Fixed& fixed : fixed_)
+    if (!fixed.is_parameter) tensors.push_back(fixed.tensor);
   return tensors;
 }
 

@@ -46,6 +46,8 @@ class FlatModule {
   const std::vector<std::string>& descriptions() const { return descriptions_; }
   // Frozen parameters and buffers of other types, which are not in the model's span.
   std::vector<torch::Tensor> fixed() const;
+  // Of these, the buffers.
+  std::vector<torch::Tensor> counters() const;
 
   // Makes the tensors views of these spans, writing their present values there. The spans must outlive this, or another
   // attach(); whoever holds another view of them longer than that needs an `owner` of the memory, which is kept as long
@@ -86,6 +88,7 @@ class FlatModule {
   struct Fixed {
     std::string name;
     torch::Tensor tensor;
+    bool is_parameter;
   };
   void check_apart() const;
   void install_hooks();

@@ -183,6 +183,27 @@ TEST(Magnitude, isTheMeansByDefault) {
   });
 }
 
+TEST(Join, whereModelsAreAveragedWhoHasNoBatchMakesNoUpdate) {
+  on_workers(2, [](Worker& worker) {
+    Net net;
+    DataParallel parallel(worker, net, {.algorithm = "local_sgd", .options = {{"period", "4"}}});
+    const Optimizer optimizer = make_optimizer("SGD", net);
+    EXPECT_EQ(parallel.join(worker.rank() == 0 ? 4 : 1), 4);
+    take_step(worker, parallel, net, *optimizer, 0);
+    const Floats after_one = numbers(net);
+    if (worker.rank() == 1) {
+      for (int step = 1; step < 3; ++step) parallel.step(*optimizer);
+      EXPECT_EQ(numbers(net), after_one);
+    }
+    for (int step = 1; worker.rank() == 0 && step < 4; ++step) take_step(worker, parallel, net, *optimizer, step);
+    parallel.finish_epoch(*optimizer);
+    EXPECT_NE(numbers(net), after_one) << "the average came after the fourth step";
+    expect_same_bits_everywhere(worker, numbers(net));
+    take_step(worker, parallel, net, *optimizer, 4);  // after the epoch everybody counts again
+    EXPECT_TRUE(net.head->weight.grad().defined());
+  });
+}
+
 TEST(NonFinite, gradientsAreCountedAndNotApplied) {
   for (const std::string algorithm : {"mean", "adacons", "local_sgd"})
     on_workers(2, [&](Worker& worker) {
@@ -196,6 +217,20 @@ TEST(NonFinite, gradientsAreCountedAndNotApplied) {
       EXPECT_EQ(numbers(net) == before, is_hit) << algorithm;
       EXPECT_EQ(parallel.report().guards.at("non_finite"), is_hit ? 1 : 0) << algorithm;
     });
+}
+
+TEST(FrozenTensors, ofAnyTypeComeFromWorkerZero) {
+  on_workers(3, [](Worker& worker) {
+    nn::Module module;
+    module.register_parameter("weight", torch::ones({2}));
+    const Tensor wide = module.register_parameter("wide", torch::full({3}, worker.rank() + 0.5, torch::kDouble), false),
+                 flag = module.register_buffer("flag", torch::full({1}, worker.rank() == 0, torch::kBool)),
+                 half = module.register_buffer("half", torch::full({2, 2}, 1.0 + worker.rank(), torch::kHalf));
+    DataParallel parallel(worker, module);
+    EXPECT_TRUE(torch::equal(wide, torch::full({3}, 0.5, torch::kDouble)));
+    EXPECT_TRUE(flag.item<bool>());
+    EXPECT_TRUE(torch::equal(half, torch::ones({2, 2}, torch::kHalf)));
+  });
 }
 
 TEST(Module, withoutParametersHasNothingToDo) {

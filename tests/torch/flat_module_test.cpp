@@ -78,6 +78,7 @@ TEST(FlatModule, laysParametersOutLastRegisteredFirstAndSharedOnesOnceAndBuffers
   EXPECT_EQ(flat.parameters(), 83u);
   EXPECT_EQ(flat.buffers(), 6u);
   EXPECT_EQ(flat.fixed().size(), 3u) << "the frozen weight and bias, and the counter";
+  EXPECT_EQ(flat.counters().size(), 1u);
   EXPECT_EQ(flat.range(2).begin, 20u);
 }
 
