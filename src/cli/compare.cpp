@@ -168,7 +168,7 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.add_option_function<std::string>(
       "--target",
       [flags](const std::string& text) { flags->target = base::parse_real("--target", text, -1e300, 1e300); },
-      "quality to tell the time to [what the first algorithm's worst seed ends with]");
+      "quality to tell the time to [what the first algorithm's worst seed ends with, if training was needed for it]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -170,3 +171,25 @@ def test_jobs_do_not_go_with_mpirun(needs):
         assert done.stderr.count("--jobs 2 starts a process for each run, which does not go with mpi") == 1
     assert run("compare", "--engine", "mpi", "--jobs", 2).returncode == 2
     assert run("compare", "--jobs", 0).returncode == 2
+
+
+def test_a_terminal_is_told_how_many_runs_are_made():
+    main, terminal = pty.openpty()
+    call = ["compare", "--algorithms", "mean", "--workers", "2", "--steps", "10", "--seeds", "3", "--jobs", "2"]
+    process = subprocess.Popen([COMMAND, *call], stdout=subprocess.DEVNULL, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    while chunk := read_terminal(main):
+        shown += chunk
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    for made in range(4):
+        assert f"] {made}/3 runs".encode() in shown
+    assert b"steps" not in shown, "the runs themselves are silent"
+
+
+def read_terminal(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # nobody writes to it any more
+        return b""

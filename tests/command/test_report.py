@@ -16,6 +16,7 @@ from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows
 sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
+from flockstep.report.tables import deviation_text
 
 
 def report(folder):
@@ -59,6 +60,13 @@ def test_a_comparison_draws_its_own_page(tmp_path):
     first = (out / "report.html").read_bytes()
     report(out)
     assert (out / "report.html").read_bytes() == first, "the same numbers give the same bytes"
+
+
+def test_deviations_are_written_as_the_command_does():
+    # The same list as in tests/compare/results_test.cpp.
+    values = (0, 0.000123, 0.0149, 1.26, 9.96, 10.5, 12.5, 123.4, 999.6, 12345.6, 3.21e9, float("nan"))
+    words = ["0", "0.00012", "0.015", "1.3", "10", "11", "13", "123", "1000", "12346", "3.21e+09", "diverged"]
+    assert [deviation_text(value) for value in values] == words
 
 
 def test_a_comparison_in_json_prints_nothing_else(tmp_path):
@@ -182,7 +190,7 @@ def test_text_needs_nothing_to_draw_with_and_writes_nothing(tmp_path):
 def comparison(tmp_path_factory):
     """The folder of a small comparison without its page."""
     out = tmp_path_factory.mktemp("comparison") / "out"
-    run_json("compare", "--steps", 5, "--algorithms", "mean,adacons", "--out", out)
+    run_json("compare", "--steps", 5, "--algorithms", "mean,adacons", "--target", 900, "--out", out)
     (out / "report.html").unlink()
     return out
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compare/readable.h"
 #include "made_up.h"
 
 namespace flockstep::compare {
@@ -163,6 +164,16 @@ TEST(Target, isNothingWhereAnUntrainedModelIsAsGood) {
   CompareRequest asked = two_algorithms(3);
   asked.target = 4;
   EXPECT_EQ(compare_changed(asked, rise).cases[0].target, 4) << "who asks for it is told";
+}
+
+TEST(Readable, deviationsHaveTwoDigitsOrAllThatStandBeforeThePoint) {
+  // The same list as in tests/command/test_report.py.
+  const std::vector<std::pair<double, std::string>> all{
+      {0, "0"},        {0.000123, "0.00012"}, {0.0149, "0.015"},    {1.26, "1.3"},
+      {9.96, "10"},    {10.5, "11"},          {12.5, "13"},         {123.4, "123"},
+      {999.6, "1000"}, {12345.6, "12346"},    {3.21e9, "3.21e+09"}, {kNaN, "diverged"},
+  };
+  for (const auto& [deviation, text] : all) EXPECT_EQ(readable_deviation(deviation), text);
 }
 
 TEST(Verdict, writesFiguresAsTheTableDoes) {
