@@ -14,12 +14,13 @@ AVERAGERS = ("local_sgd", "dpsgd", "sgp", "adpsgd", "wagma", "flock")
 WITHOUT_LATE = (*RULES, "local_sgd", "wagma", "flock")
 RATES = "0.1,0.2,0.4"
 # Two of eight workers are late in each step by about three times what a step takes.
-LATE = ["--straggler", "2x64ms"]
+LATE = ["--straggler", "2x64ms", "--evaluate-every", "50"]
+ON_TIME = ["--evaluate-every", "100"]
 SCENARIOS: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
     "iid": ("all alike, 2 late", (*RULES, *AVERAGERS), LATE),
-    "skewed": ("each worker its own classes", WITHOUT_LATE, ["--shard", "skewed"]),
-    "noisy": ("2 workers with random labels", WITHOUT_LATE, ["--noisy-workers", "2"]),
-    "minus-five": ("1 worker sends -5 g", RULES, ["--faulty", "3:scale:-5"]),
+    "skewed": ("each worker its own classes", WITHOUT_LATE, [*ON_TIME, "--shard", "skewed"]),
+    "noisy": ("2 workers with random labels", WITHOUT_LATE, [*ON_TIME, "--noisy-workers", "2"]),
+    "minus-five": ("1 worker sends -5 g", RULES, [*ON_TIME, "--faulty", "3:scale:-5"]),
 }
 
 Rows = dict[str, dict[str, Any]]
@@ -27,7 +28,7 @@ Rows = dict[str, dict[str, Any]]
 
 def arguments_of(scenario: str, data: str, jobs: int) -> list[str]:
     _, algorithms, flags = SCENARIOS[scenario]
-    size = ["--task", "vision", "--size", "small", "--workers", "8", "--evaluate-every", "50"]
+    size = ["--task", "vision", "--size", "small", "--workers", "8"]
     search = ["--lr", RATES, "--seeds", "2", "--algorithms", ",".join(algorithms)]
     magnitude = [word for rule in RULES[1:] for word in (f"--{rule}.magnitude", "mean_norm")]
     given = ["--data", data] if data else []
