@@ -18,7 +18,7 @@ LATE = ["--straggler", "2x64ms", "--evaluate-every", "50"]
 ON_TIME = ["--evaluate-every", "100"]
 SCENARIOS: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
     "iid": ("all alike, 2 late", (*RULES, *AVERAGERS), LATE),
-    "skewed": ("each worker its own classes", WITHOUT_LATE, [*ON_TIME, "--shard", "skewed"]),
+    "skewed": ("each worker its own classes", WITHOUT_LATE, [*ON_TIME, "--shard", "skewed", "--vision.norm", "group"]),
     "noisy": ("2 workers with random labels", WITHOUT_LATE, [*ON_TIME, "--noisy-workers", "2"]),
     "minus-five": ("1 worker sends -5 g", RULES, [*ON_TIME, "--faulty", "3:scale:-5"]),
 }

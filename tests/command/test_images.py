@@ -80,7 +80,10 @@ def test_files_that_cannot_be_trusted_fail_the_run_in_one_sentence(tmp_path, nee
 
 
 WRONG = [
-    (["--task", "linear", "--data", "/"], "the task linear takes no --data: leave it out, or use --task images or vision"),
+    (
+        ["--task", "linear", "--data", "/"],
+        "the task linear takes no --data: leave it out, or use --task images or vision",
+    ),
     (["--task", "images", "--size", "tiny"], "the task images takes no --size: leave it out, or use --task vision"),
     (["--task", "images", "--images.shard", "skewd"], "takes iid or skewed, not 'skewd'"),
     (["--task", "images", "--images.noisy_workers", "5"], "takes a whole number from 0 to 4, not '5'"),

@@ -1,5 +1,6 @@
 """`cmake --install`, and projects outside the tree that find the package and use the library: the examples."""
 
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,20 @@ def test_the_installed_command_runs_and_draws_with_a_python_that_the_user_names(
     check(command, "train", "--steps", "5", "--out", out)
     named = {**os.environ, "FLOCKSTEP_PYTHON": sys.executable}
     assert check(command, "report", out, env=named) == f"{out / 'report.html'}\n"
+
+
+def test_the_installed_command_finds_the_tasks_that_need_torch(prefix):
+    command = prefix / "bin" / "flockstep"
+    tasks = json.loads(check(command, "tasks", "--json"))
+    if not next(task for task in tasks if task["name"] == "vision")["available"]:
+        pytest.skip("torch is not built")
+    shared = list(prefix.glob("lib*/**/flockstep_torch_tasks.so"))
+    assert len(shared) == 1
+    assert "accuracy" in check(command, "train", "--task", "vision", "--steps", "2")
+    shared[0].unlink()
+    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
 
 
 def test_the_consumer_agrees(build):

@@ -80,7 +80,7 @@ torch::Tensor plain_scores(torch::Tensor output, const Tensors& tensors) {
     const torch::Tensor shortcut = number == 1 ? output : normalised(output, tensors, name + ".shortcut", stride);
     output = (normalised(inside, tensors, name + ".layer2", 1) + shortcut).relu();
   }
-  return output.mean({2, 3}).matmul(tensors.at("weights").t()) + tensors.at("bias");
+  return output.mean({2, 3}).matmul(tensors.at("last.weights").t()) + tensors.at("last.bias");
 }
 
 TEST(Vision, theGradientIsThatOfAPlainComputation) {
@@ -176,7 +176,7 @@ TEST(Vision, filtersDecayAndBiasesAndScalesDoNot) {
   vision.task->make_optimizer()->update(model, std::vector<float>(size, 0.0f));
   const ResNet shapes({.depth = 8, .width = 8, .stem = Stem::half, .channels = 1, .classes = 10});
   for (const auto& [name, tensor] : cut(model, shapes)) {
-    const bool decays = name == "weights" || name.ends_with("filters");
+    const bool decays = name == "last.weights" || name.ends_with("filters");
     EXPECT_TRUE(tensor.eq(decays ? 1.0 : 2.0).all().item<bool>()) << name;
   }
 }

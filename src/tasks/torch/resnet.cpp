@@ -72,6 +72,15 @@ class ResidualBlock : public torch::nn::Module {
   std::shared_ptr<ConvolutionNorm> shortcut_;  // where the shape changes
 };
 
+class LastLayer : public torch::nn::Module {
+ public:
+  LastLayer(std::int64_t in, std::int64_t out) {
+    weights = register_parameter("weights", torch::zeros({out, in}));
+    bias = register_parameter("bias", torch::zeros({out}));
+  }
+  torch::Tensor weights, bias;
+};
+
 ResNet::ResNet(const ResNetOptions& options) : pools_(options.stem == Stem::imagenet) {
   const auto plan = resnet_plan(options.depth);
   base::check(plan.has_value(), "a depth that residual networks have");
@@ -87,21 +96,20 @@ ResNet::ResNet(const ResNetOptions& options) : pools_(options.stem == Stem::imag
                                                                         stage > 0 && number == 0 ? 2 : 1)));
       in = out;
     }
-  weights_ = register_parameter("weights", torch::zeros({options.classes, in}));
-  bias_ = register_parameter("bias", torch::zeros({options.classes}));
+  last_ = register_module("last", std::make_shared<LastLayer>(in, options.classes));
 }
 
 torch::Tensor ResNet::forward(const torch::Tensor& images) {
   torch::Tensor output = stem_->forward(images).relu_();
   if (pools_) output = at::max_pool2d(output, 3, 2, 1);
   for (const auto& block : blocks_) output = block->forward(output);
-  return at::linear(output.mean({2, 3}), weights_, bias_);
+  return at::linear(output.mean({2, 3}), last_->weights, last_->bias);
 }
 
 void ResNet::reset(std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
   base::Random random(seed, base::Purpose::initial_model);
-  for (const auto& module : modules()) {
+  for (const auto& module : modules(/*include_self=*/false)) {
     const auto layer = std::dynamic_pointer_cast<ConvolutionNorm>(module);
     if (!layer) continue;
     const auto fan_out = static_cast<double>(layer->filters.numel() / layer->filters.size(1));
@@ -113,9 +121,9 @@ void ResNet::reset(std::uint64_t seed) {
     layer->mean.zero_();
     layer->variance.fill_(1);
   }
-  const auto width = static_cast<float>(1 / std::sqrt(static_cast<double>(weights_.size(1))));
-  random.fill_uniform(values_of(weights_), -width, width);
-  bias_.zero_();
+  const auto width = static_cast<float>(1 / std::sqrt(static_cast<double>(last_->weights.size(1))));
+  random.fill_uniform(values_of(last_->weights), -width, width);
+  last_->bias.zero_();
 }
 
 }  // namespace flockstep::tasks

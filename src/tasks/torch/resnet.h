@@ -30,6 +30,7 @@ class ConvolutionNorm : public torch::nn::Module {
 };
 
 class ResidualBlock;
+class LastLayer;  // a module of its own: a module's own tensors count as registered before those of its parts
 
 class ResNet : public torch::nn::Module {
  public:
@@ -45,7 +46,7 @@ class ResNet : public torch::nn::Module {
   bool pools_;
   std::shared_ptr<ConvolutionNorm> stem_;
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;
-  torch::Tensor weights_, bias_;  // of the last layer
+  std::shared_ptr<LastLayer> last_;
 };
 
 }  // namespace flockstep::tasks
