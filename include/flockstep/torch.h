@@ -48,9 +48,12 @@ struct DataParallelSettings {
 };
 
 // Collective: all workers make it, and call it, in the same order. The module must outlive it; after its end the
-// module's tensors have memory of their own again.
+// module's tensors have memory of their own again. A worker may have several, and one backward pass may go through
+// them; communication then starts in finish_backward() only, because nobody knows whose gradients come first.
 class DataParallel {
  public:
+  struct Implementation;  // not for users
+
   // Everybody starts from worker 0's parameters and buffers. Throws Error{mismatch} naming the first tensor whose name,
   // shape or type differs between workers.
   DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings = {});
@@ -61,8 +64,12 @@ class DataParallel {
   // finish_backward(), optimizer.step() unless the gradient is not finite, after_update(). `weight` is the number of
   // samples behind this worker's gradient, for weighted_mean. A worker without a batch (see join) calls it all the
   // same.
+  //
+  // Nothing else that is collective may come between backward and it: workers match what they exchange by its order,
+  // and gradients are under way already. Calls of this class are refused there with Error{bad_input}; a Synchronizer's,
+  // or those of another DataParallel that is just being made, cannot be.
   void step(torch::optim::Optimizer& optimizer, double weight = 1);
-  // The same in two halves, for what belongs between them: clipping, a scheduler, a closure.
+  // The same in two halves, for what belongs between them: clipping, a scheduler, a closure, and what is collective.
   void finish_backward(double weight = 1);
   void after_update();
 
@@ -82,13 +89,16 @@ class DataParallel {
   // For workers with different numbers of batches: before an epoch everybody says how many steps it has a batch for,
   // and learns the largest such number. In the steps beyond its own a worker has no backward pass and just calls
   // step(): it is left out of what gradients are combined to, and where models are averaged it makes no update of its
-  // own.
+  // own. What was said here is not in a checkpoint: save between epochs, or call join again after restore.
   std::int64_t join(std::int64_t my_steps);
   // After its last batch: those steps.
   void finish_epoch(torch::optim::Optimizer& optimizer);
 
   // Draws what `body` draws from torch's default generator, such as dropout, from numbers of this worker's own, so that
   // workers that share a process do not share numbers, and a run repeats. Workers of one process take turns in it.
+  // Every draw of workers that share a process belongs in it: one outside takes the process's numbers, in an order that
+  // nobody knows. So does initialisation, which comes before there is a DataParallel: draw it again in here, then
+  // broadcast().
   void random(const std::function<void()>& body);
 
   // Makes the models of all workers equal, buffers included: before an evaluation where workers average models. Steps
@@ -113,7 +123,6 @@ class DataParallel {
   std::vector<std::string> findings() const;
 
  private:
-  struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -4,7 +4,8 @@
 // to its send buffer when it arrives; a round that runs takes what is there and leaves nothing. So a gradient that
 // comes too late is in the next sum, and none is lost. A worker that is behind applies all G since its last update at
 // once; one draining round ends a run. Solo: the first worker to arrive starts the round. Majority: one worker, drawn
-// for each round, does, so that half of them are there as a rule.
+// for each round, does, so that half of them are there as a rule. Where only n of the P workers have gradients in a
+// step, these are sent as P/n times themselves, so that each counts 1/n in whichever sum it is.
 //
 // A G that is not finite is dropped and counted as it arrives: everybody holds the same bits of it, so everybody drops
 // it, and it takes nothing with it of the sums that a worker who is behind has still to apply.
@@ -119,9 +120,18 @@ class Eager final : public Algorithm {
 
   bool needs_begin() const override { return true; }
 
+  void attend(const std::vector<bool>& present) override {
+    const auto count = std::ranges::count(present, true);
+    scale_ = count == 0 ? 1.0f : static_cast<float>(context_.size()) / static_cast<float>(count);
+  }
+
   void finish_gradient(std::span<float> gradient, double) override {
     base::check(agent_ != nullptr, "begin() before the first step");
     kept_.reset();
+    if (scale_ != 1) {
+      for (float& value : gradient) value *= scale_;
+      context_.engine().charge(2.0 * static_cast<double>(gradient.size_bytes()));
+    }
     const protocol::Outcome outcome = agent_->arrive(step_++, gradient);
     meetings_.add(outcome, agent_->take_records());
   }
@@ -188,6 +198,7 @@ class Eager final : public Algorithm {
   const runtime::Layout models_;
   protocol::Options rounds_;
   std::int64_t step_ = 0;
+  float scale_ = 1;  // of this worker's gradients
   Gradients gradients_;
   RoundCounter meetings_;
   std::optional<Kept> kept_;

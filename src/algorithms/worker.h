@@ -10,6 +10,7 @@ class Worker::Implementation {
  public:
   Implementation(engines::Engine& engine, double deadline_s) : context(engine, base::Duration(deadline_s)) {}
   runtime::Context context;
+  int data_parallels = 0;  // alive
 };
 
 }  // namespace flockstep

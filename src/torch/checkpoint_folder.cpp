@@ -1,5 +1,6 @@
 #include "torch/checkpoint_folder.h"
 
+#include <algorithm>
 #include <bit>
 #include <sstream>
 
@@ -22,8 +23,10 @@ void CheckpointFolder::together(runtime::Context& context, const std::function<v
   std::string failure;
   try {
     body();
-  } catch (const Error& error) {
-    failure = error.what();
+  } catch (const std::exception& exception) {
+    failure = exception.what();
+    failure.resize(std::min(failure.size(), failure.find('\n')));  // of torch's sentences: what follows are addresses
+    if (failure.empty()) failure = "the checkpoint failed without a reason";
   }
   for (const std::string& sentence : runtime::gather_texts(context, failure))
     if (!sentence.empty()) refuse(sentence);
@@ -31,6 +34,11 @@ void CheckpointFolder::together(runtime::Context& context, const std::function<v
 
 std::filesystem::path CheckpointFolder::file_of(const std::string& set, int rank) const {
   return folder_ / set / ("worker-" + std::to_string(rank) + ".pt");
+}
+
+bool CheckpointFolder::has_latest() const {
+  std::error_code ignored;
+  return std::filesystem::exists(folder_ / "latest", ignored);
 }
 
 CheckpointFolder::Latest CheckpointFolder::read_latest() const {
@@ -46,27 +54,30 @@ CheckpointFolder::Latest CheckpointFolder::read_latest() const {
   return latest;
 }
 
-void CheckpointFolder::write(const std::string& mine) {
+void CheckpointFolder::write(const std::function<std::string()>& make) {
   // Worker 0 looks, so that everybody writes to the same set even where somebody else sees the folder late.
   double other = 0;
-  if (context_.rank() == 0 && std::filesystem::exists(folder_ / "latest")) try {
+  if (context_.rank() == 0 && has_latest()) try {
       other = read_latest().set == "a" ? 1 : 0;
     } catch (const Error&) {  // what cannot be read is written anew
     }
   context_.all_reduce({&other, 1}, "checkpoint");
   const std::string set = other == 0 ? "a" : "b";
 
+  double checksum = 0;
   together(context_, [&] {
+    const std::string mine = make();
+    checksum = std::bit_cast<double>(checksum_of(mine));
     base::make_directory(folder_ / set);
     base::write_atomically(file_of(set, context_.rank()), mine);
   });
-  const double checksum = std::bit_cast<double>(checksum_of(mine));
   const std::vector<double> checksums = runtime::gather_doubles(context_, {&checksum, 1});
   together(context_, [&] {
     if (context_.rank() != 0) return;
     std::string text = std::string(kKind) + " " + set + " " + std::to_string(context_.size());
     for (int rank = 0; rank < context_.size(); ++rank) {
-      if (!std::filesystem::exists(file_of(set, rank)))
+      std::error_code ignored;
+      if (!std::filesystem::exists(file_of(set, rank), ignored))
         refuse(file_of(set, rank).string() + " is missing on worker 0: the folder must be one that all workers share");
       text += " " + std::to_string(std::bit_cast<std::uint64_t>(checksums[static_cast<std::size_t>(rank)]));
     }
@@ -77,8 +88,7 @@ void CheckpointFolder::write(const std::string& mine) {
 }
 
 CheckpointFolder::Found CheckpointFolder::read() const {
-  if (!std::filesystem::exists(folder_ / "latest"))
-    refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
+  if (!has_latest()) refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
   const Latest latest = read_latest();
   const int rank = latest.workers == context_.size() ? context_.rank() : 0;
   const std::string path = file_of(latest.set, rank).string();

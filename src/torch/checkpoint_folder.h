@@ -17,8 +17,9 @@ class CheckpointFolder {
   CheckpointFolder(runtime::Context& context, std::filesystem::path folder)
       : context_(context), folder_(std::move(folder)) {}
 
-  // Collective: returns once everybody's file is there and is the latest. Throws Error{bad_file}, everywhere.
-  void write(const std::string& mine);
+  // Collective: returns once everybody's file, which `make` gives the bytes of, is there and is the latest. Throws
+  // Error{bad_file}, everywhere.
+  void write(const std::function<std::string()>& make);
 
   struct Found {
     std::string bytes, path;
@@ -27,8 +28,8 @@ class CheckpointFolder {
   // This worker's file of the latest set, or worker 0's if another number of workers wrote it. Throws Error{bad_file}.
   Found read() const;
 
-  // Collective: where `body` threw an Error on one worker, all throw the first of these, so that nobody goes on to wait
-  // for a worker that has given up.
+  // Collective: where `body`, which waits for nobody, threw on one worker, all throw the first such sentence as
+  // Error{bad_file}, so that nobody goes on to wait for a worker that has given up.
   static void together(runtime::Context& context, const std::function<void()>& body);
 
  private:
@@ -37,6 +38,7 @@ class CheckpointFolder {
     int workers;
     std::vector<std::uint64_t> checksums;
   };
+  bool has_latest() const;  // as far as can be told
   Latest read_latest() const;
   std::filesystem::path file_of(const std::string& set, int rank) const;
 

@@ -31,7 +31,7 @@ base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataPara
 
 }  // namespace
 
-DataParallel::Implementation::Implementation(runtime::Context& context, torch::nn::Module& module,
+DataParallel::Implementation::Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
                                              const DataParallelSettings& settings)
     : context(context),
       module(module),
@@ -42,14 +42,15 @@ DataParallel::Implementation::Implementation(runtime::Context& context, torch::n
       layout(flat.tensors(), bucket_floats(settings)),
       queue(layout),
       random(settings.seed, context.rank()),
+      alive_(alive),
       fired_(flat.count()) {
   row.check(options, context.size());
   if (settings.buffers == Buffers::broadcast && !combines_gradients())
-    throw Error(
-        ErrorCode::bad_input,
-        c10::str(std::string(row.name),
-                 " averages buffers with the models: Buffers::broadcast is for algorithms that combine gradients "
-                 "and wait for everybody"));
+    throw Error(ErrorCode::bad_input,
+                c10::str(std::string(row.name),
+                         row.family == algorithms::Family::model ? " averages buffers with the models"
+                                                                 : " does not exchange buffers in every step",
+                         ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
   const Call call(*this);
   agree();
   base::Memory& memory = context.engine().memory();
@@ -142,13 +143,21 @@ void DataParallel::Implementation::consolidate() {
 }
 
 DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings)
-    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, module, settings)) {}
-DataParallel::~DataParallel() = default;
+    : implementation_(std::make_unique<Implementation>(worker.implementation_.context,
+                                                       worker.implementation_.data_parallels, module, settings)) {}
+DataParallel::~DataParallel() {
+  const torch::AutoGradMode mode(true);  // the end of an agent waits: see Call
+  implementation_.reset();
+}
 
-DataParallel::Implementation::Call::Call(const Implementation& implementation) {
+DataParallel::Implementation::Call::Call(const Implementation& implementation, Kind kind) {
   if (implementation.random.running())
     throw Error(ErrorCode::bad_input,
                 "random() is for forward and backward alone: call what waits for others after it");
+  if (implementation.any_fired_ && kind != Kind::ends_backward)
+    throw Error(ErrorCode::bad_input,
+                "gradients of a backward pass are still under way, and nothing else may be exchanged in between: call "
+                "finish_backward, or step, first");
 }
 
 void DataParallel::step(torch::optim::Optimizer& optimizer, double weight) {
@@ -157,7 +166,7 @@ void DataParallel::step(torch::optim::Optimizer& optimizer, double weight) {
   after_update();
 }
 void DataParallel::finish_backward(double weight) {
-  const Implementation::Call call(*implementation_);
+  const Implementation::Call call(*implementation_, Implementation::Call::Kind::ends_backward);
   implementation_->finish_backward(weight);
 }
 void DataParallel::after_update() {

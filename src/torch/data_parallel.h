@@ -37,7 +37,9 @@ struct Attendance {
 }  // namespace torch_front
 
 struct DataParallel::Implementation {
-  Implementation(runtime::Context& context, torch::nn::Module& module, const DataParallelSettings& settings);
+  // `alive` counts those of this worker.
+  Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
+                 const DataParallelSettings& settings);
 
   void finish_backward(double weight);
   void after_update();
@@ -49,10 +51,12 @@ struct DataParallel::Implementation {
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
   // Around every public call that may wait. Nobody may wait inside random(), where this worker holds up others of its
-  // process. And on sim all workers share a thread, and with it torch's mode for gradients: it is the usual one while
+  // process; nor, but in what ends a backward pass, while buckets of one may be under way, which collectives would be
+  // taken for. And on sim all workers share a thread, and with it torch's mode for gradients: it is the usual one while
   // others run, whatever this worker's is.
   struct Call {
-    explicit Call(const Implementation& implementation);
+    enum class Kind { other, ends_backward };
+    explicit Call(const Implementation& implementation, Kind kind = Kind::other);
     const torch::AutoGradMode mode{true};
   };
 
@@ -86,21 +90,36 @@ struct DataParallel::Implementation {
   void take(std::size_t index);  // the hook
   void mark(std::size_t index);
   void start_ready();
+  // Whether buckets may start in backward's hooks. Not inside random(), where this worker holds up others of its
+  // process, who may have to come first. Nor beside another DataParallel: one backward pass may go through both, and
+  // completes their buckets in an order of each worker's own.
+  bool starts_in_hooks() const;
   // Of parameters without a gradient here: those that nobody has one for.
   std::vector<bool> unused_everywhere(const std::vector<bool>& unused);
   void spread_gradients(const std::vector<bool>& unused, bool everybody_knows);
-  void learn_order();
+  void learn_order(const std::vector<bool>& present);
   void exchange_buffers(const std::vector<bool>& present);
 
-  std::string serialized(const torch::optim::Optimizer& optimizer);
+  base::Archive own_state() const;
+  std::string serialized(const base::Archive& state, const torch::optim::Optimizer& optimizer) const;
   base::Archive load(const std::string& bytes, const std::string& path, int workers,
                      torch::optim::Optimizer& optimizer);
 
+  struct Alive {
+    explicit Alive(int& count) : count(count) { ++count; }
+    ~Alive() { --count; }
+    Alive(const Alive&) = delete;
+    Alive& operator=(const Alive&) = delete;
+    int& count;
+  };
+  const Alive alive_;
+
   std::vector<bool> fired_;  // parameters whose gradient this pass has made
   bool any_fired_ = false;
+  bool accumulated_ = false;  // a pass of this step was under a NoSync
   bool knows_order_ = false;
-  std::unique_ptr<runtime::OnePass> buffers_pass_;
   std::optional<runtime::Layout> buffers_layout_;
+  std::unique_ptr<runtime::OnePass> buffers_pass_;  // uses it
 
  public:
   std::optional<algorithms::Session> session;  // last: it uses the others

@@ -76,7 +76,7 @@ std::string reason_of(const std::exception& failure) {
 
 }  // namespace
 
-std::string DataParallel::Implementation::serialized(const torch::optim::Optimizer& optimizer) {
+base::Archive DataParallel::Implementation::own_state() const {
   base::Archive state;
   state.put_value("workers", context.size());
   state.put_text("algorithm", settings.algorithm);
@@ -88,7 +88,11 @@ std::string DataParallel::Implementation::serialized(const torch::optim::Optimiz
   state.put("random", as_bytes(random.state()));
   state.put_value("step", step);
   session->save(state);
+  return state;
+}
 
+std::string DataParallel::Implementation::serialized(const base::Archive& state,
+                                                     const torch::optim::Optimizer& optimizer) const {
   OutputArchive archive;
   write(archive, "module", module);
   write(archive, "optimizer", optimizer);
@@ -101,7 +105,8 @@ std::string DataParallel::Implementation::serialized(const torch::optim::Optimiz
 void DataParallel::Implementation::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
   if (!combines_gradients() && !algorithm().resumes_apart()) consolidate();
   flat.collect_model();
-  CheckpointFolder(context, folder).write(serialized(optimizer));
+  const base::Archive state = own_state();  // where algorithms have to be at rest for it, everybody waits here
+  CheckpointFolder(context, folder).write([&] { return serialized(state, optimizer); });
 }
 
 base::Archive DataParallel::Implementation::load(const std::string& bytes, const std::string& path, int workers,

@@ -31,11 +31,17 @@ void DataParallel::Implementation::take(std::size_t index) {
                 "two backward passes came before one finish_backward: all but the last of several batches behind one "
                 "step need no_sync()");
   flat.collect_gradient(index);
-  if (accumulating > 0) return;
+  if (accumulating > 0) {
+    accumulated_ = true;
+    return;
+  }
   fired_[index] = any_fired_ = true;
   mark(index);
-  // Inside random() this worker holds up others of its process, who may have to come first.
-  if (context.engine().may_be_called_from_a_hook() && !random.running()) start_ready();
+  if (starts_in_hooks()) start_ready();
+}
+
+bool DataParallel::Implementation::starts_in_hooks() const {
+  return context.engine().may_be_called_from_a_hook() && !random.running() && alive_.count == 1;
 }
 
 void DataParallel::Implementation::mark(std::size_t index) {
@@ -52,7 +58,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   if (accumulating > 0)
     throw Error(ErrorCode::bad_input,
                 "finish_backward was called while a no_sync() lives: the last batch of a step comes after its end");
-  if (is_absent && any_fired_)
+  if (is_absent && (any_fired_ || accumulated_))
     throw Error(ErrorCode::bad_input, c10::str("worker ", context.rank(),
                                                " has had a backward pass in a step that it told join it has no batch "
                                                "for"));
@@ -74,7 +80,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   const bool everybody_waits = algorithm().gradients_are_equal();
   const std::vector<bool> dropped = everybody_waits ? unused_everywhere(unused) : unused;
   algorithm().finish_gradient(gradient.span(), weight);
-  if (everybody_waits) learn_order();
+  if (everybody_waits) learn_order(present);
   if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
     watch.observe(step, report->statistics);
   spread_gradients(dropped, everybody_waits);
@@ -84,7 +90,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   attendance.advance();
   queue.begin();
   fired_.assign(fired_.size(), false);
-  any_fired_ = false;
+  any_fired_ = accumulated_ = false;
 }
 
 // As a rule nobody lacks a gradient, and one number tells.
@@ -113,8 +119,8 @@ void DataParallel::Implementation::spread_gradients(const std::vector<bool>& unu
 }
 
 // Everybody goes by the order in which worker 0's first backward pass has completed the buckets.
-void DataParallel::Implementation::learn_order() {
-  if (knows_order_) return;
+void DataParallel::Implementation::learn_order(const std::vector<bool>& present) {
+  if (knows_order_ || (!present.empty() && !present[0])) return;
   knows_order_ = true;
   if (layout.buckets().size() < 2) return;
   const auto order = context.engine().memory().allocate<std::size_t>(layout.buckets().size(), "order of buckets");

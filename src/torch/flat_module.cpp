@@ -1,5 +1,6 @@
 #include "torch/flat_module.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -40,6 +41,10 @@ bool is_float(const Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }
 bool is_in_memory(const Tensor& tensor) { return tensor.device().is_cpu() && tensor.layout() == at::kStrided; }
+// Not where an expanded tensor has one number for many: torch refuses to copy to such.
+bool can_be_written(const Tensor& tensor) {
+  return is_in_memory(tensor) && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
+}
 
 std::string description_of(const std::string& name, const Tensor& tensor, const char* role = "") {
   std::string text = c10::str(name, " ", role, c10::toString(tensor.scalar_type()), " ", tensor.sizes());
@@ -61,7 +66,7 @@ FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
     const bool known = std::ranges::any_of(registered_, [&](const Tensor& other) { return is_same(other, tensor); });
     registered_.push_back(tensor);
     if (known) return;
-    if (!is_in_memory(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
+    if (!can_be_written(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
       refuse(descriptions_.back(),
              " cannot be trained in parallel: only dense tensors in main memory can, and only "
              "those of float or bfloat16 can have a gradient");

@@ -153,6 +153,23 @@ TEST_P(WithOptimizer, parametersThatWereLoadedOrMovedInBetween) {
   expect_what_one_process_gives({.meddle = load_or_move}, GetParam());
 }
 
+TEST(Parameters, areBackInTheirPlaceAStepAfterTheyWereLoadedOrMoved) {
+  on_every_worker([](Worker& worker) {
+    Net net;
+    DataParallel parallel(worker, net, {.bucket_kib = 1});
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    const void* const place = net.head->weight.const_data_ptr();
+    for (const int step : {2, 3}) {
+      load_or_move(net, step);
+      ASSERT_NE(net.head->weight.const_data_ptr(), place);
+      optimizer.zero_grad();
+      loss_of(net, batch_of(worker.rank(), step, 4)).backward();
+      parallel.step(optimizer);
+      EXPECT_EQ(net.head->weight.const_data_ptr(), place) << "where algorithms read and write it";
+    }
+  });
+}
+
 // Without momentum, models that are averaged after every step take the step of the mean gradient.
 TEST(Models, thatWereLoadedOrMovedInBetweenAreAveraged) {
   expect_what_one_process_gives(

@@ -1,43 +1,12 @@
-// What users do wrong, in one sentence each; what is random; and checkpoints. On threads.
-#include <unistd.h>
-
-#include <filesystem>
+// What users do wrong, in one sentence each; what goes on beside gradients; and what is random. On threads.
 #include <mutex>
 #include <set>
 
-#include "algorithms/registry.h"
-#include "base/files.h"
+#include "on_threads.h"
 #include "torch/bucket_queue.h"
-#include "training.h"
 
 namespace flockstep::test {
 namespace {
-
-using Floats = std::vector<float>;
-
-void on_workers(int count, const std::function<void(Worker&)>& body, std::uint64_t seed = 1) {
-  torch::set_num_threads(1);
-  launch({.workers = count, .deadline_s = 20, .deterministic = true, .seed = seed}, body);
-}
-
-// `body` is refused with this code, on some worker, in a sentence with `part` in it.
-testing::AssertionResult refuses(ErrorCode code, const std::string& part, int count,
-                                 const std::function<void(Worker&)>& body) {
-  try {
-    on_workers(count, body);
-  } catch (const Error& error) {
-    return error.code() == code && std::string(error.what()).find(part) != std::string::npos
-               ? testing::AssertionSuccess()
-               : testing::AssertionFailure() << to_string(error.code()) << ": " << error.what();
-  }
-  return testing::AssertionFailure() << "nothing was refused";
-}
-
-void take_step(Worker& worker, DataParallel& parallel, Net& net, torch::optim::Optimizer& optimizer, int step) {
-  optimizer.zero_grad();
-  loss_of(net, batch_of(worker.rank(), step, 4)).backward();
-  parallel.step(optimizer);
-}
 
 TEST(Mismatch, namesTheFirstTensorThatDiffersAndBothSides) {
   const auto sentence = [](const std::string& part, const std::function<void(Net&)>& change) {
@@ -88,6 +57,8 @@ TEST(Misuse, ofSettingsIsNamed) {
   EXPECT_TRUE(with("bucket_kib is 1 to", {.bucket_kib = 0}));
   EXPECT_TRUE(
       with("local_sgd averages buffers with the models", {.algorithm = "local_sgd", .buffers = Buffers::broadcast}));
+  EXPECT_TRUE(with("eager_solo does not exchange buffers in every step",
+                   {.algorithm = "eager_solo", .buffers = Buffers::broadcast}));
   Net one;
   EXPECT_TRUE(refuses(ErrorCode::bad_input, "every worker needs a module of its own", 2,
                       [&](Worker& worker) { DataParallel parallel(worker, one); }));
@@ -126,6 +97,17 @@ TEST(Misuse, ofStepsIsNamed) {
                      parallel.step(optimizer);
                    }
                  }));
+  EXPECT_TRUE(in("worker 0 has had a backward pass in a step that it told join it has no batch for",
+                 [&](int rank, DataParallel& parallel, Net& net, auto& optimizer) {
+                   parallel.join(rank);
+                   if (rank == 0) {
+                     const auto accumulates = parallel.no_sync();
+                     backward(net);
+                   } else {
+                     backward(net);
+                   }
+                   parallel.step(optimizer);
+                 }));
   EXPECT_TRUE(in("0 or more", [](int, DataParallel& parallel, auto&, auto&) { parallel.join(-1); }));
   EXPECT_TRUE(in("finish_epoch comes after the last", [](int, DataParallel& parallel, auto&, auto& optimizer) {
     parallel.join(2);
@@ -138,6 +120,47 @@ TEST(Misuse, ofStepsIsNamed) {
     net.to(torch::kDouble);
     parallel.step(optimizer);
   }));
+}
+
+// What others wait for would be taken for a bucket that is under way, or the other way round.
+TEST(Misuse, ofCallsBetweenBackwardAndStepIsNamed) {
+  using Body = std::function<void(DataParallel&, torch::optim::Optimizer&)>;
+  const std::vector<Body> calls{[](DataParallel& parallel, auto&) { parallel.join(1); },
+                                [](DataParallel& parallel, auto&) { parallel.consolidate(); },
+                                [](DataParallel& parallel, auto&) { parallel.broadcast(); },
+                                [](DataParallel& parallel, auto& optimizer) { parallel.finish(optimizer); },
+                                [](DataParallel& parallel, auto& optimizer) { parallel.save(".", optimizer); }};
+  for (const Body& call : calls)
+    EXPECT_TRUE(refuses(ErrorCode::bad_input, "call finish_backward, or step, first", 2, [&](Worker& worker) {
+      Net net;
+      DataParallel parallel(worker, net, {.bucket_kib = 1});
+      torch::optim::SGD optimizer(net.parameters(), 0.1);
+      net.demands = worker.rank() == 0;  // some buckets travel only from worker 0 so far
+      loss_of(net, batch_of(0, 0, 2)).backward();
+      call(parallel, optimizer);
+    }));
+}
+
+// Backward completes the two in another order where one is not used, and equal buckets would be taken for each other.
+TEST(TwoModules, inOneBackwardPassKeepTheirGradientsApart) {
+  on_workers(2, [](Worker& worker) {
+    nn::Module first, second;
+    const Tensor a = first.register_parameter("a", torch::zeros({300})),
+                 b = second.register_parameter("b", torch::zeros({300}));
+    DataParallel of_first(worker, first, {.bucket_kib = 1}), of_second(worker, second, {.bucket_kib = 1});
+    torch::optim::SGD moves_first({a}, 1.0), moves_second({b}, 1.0);
+    for (int step = 0; step < 3; ++step) {
+      moves_first.zero_grad();
+      moves_second.zero_grad();
+      Tensor loss = 3 * b.sum();
+      if (worker.rank() == 0 || step != 1) loss = loss + a.sum();
+      loss.backward();
+      of_first.step(moves_first);
+      of_second.step(moves_second);
+    }
+    EXPECT_EQ(numbers(a), Floats(300, -2.5f));
+    EXPECT_EQ(numbers(b), Floats(300, -9.0f));
+  });
 }
 
 TEST(BucketQueue, letsBucketsGoInOneOrderHoweverTheyAreCompleted) {
@@ -202,6 +225,27 @@ TEST(Join, whereModelsAreAveragedWhoHasNoBatchMakesNoUpdate) {
     take_step(worker, parallel, net, *optimizer, 4);  // after the epoch everybody counts again
     EXPECT_TRUE(net.head->weight.grad().defined());
   });
+}
+
+// However late a gradient is, it counts by how many had one in its own step.
+TEST(Join, leavesWhoHasNoBatchOutOfEagerSums) {
+  for (const std::string algorithm : {"eager_solo", "eager_majority"})
+    on_workers(4, [&](Worker& worker) {
+      nn::Module module;
+      const Tensor x = module.register_parameter("x", torch::zeros({3}));
+      DataParallel parallel(worker, module, {.algorithm = algorithm});
+      torch::optim::SGD optimizer({x}, 1.0);
+      const int own = worker.rank() == 0 ? 6 : worker.rank() - 1;
+      EXPECT_EQ(parallel.join(own), 6);
+      for (int step = 0; step < own; ++step) {
+        optimizer.zero_grad();
+        x.sum().backward();
+        parallel.step(optimizer);
+      }
+      parallel.finish_epoch(optimizer);
+      parallel.finish(optimizer);
+      expect_near(numbers(x), Floats(3, -6.0f), 1e-5);
+    });
 }
 
 TEST(NonFinite, gradientsAreCountedAndNotApplied) {
@@ -311,6 +355,24 @@ TEST(Random, numbersAreEachWorkersOwnAndRepeatAndLeaveTheDefaultOnesAlone) {
   EXPECT_NE(first[1], first[2]);
 }
 
+TEST(Random, numbersOfWorkersThatRunAtOnceAreThoseOfWorkersThatTakeTurns) {
+  const auto drawn_by_four = [](bool deterministic) {
+    std::vector<Floats> all(4);  // each worker writes to its own
+    launch({.workers = 4, .deadline_s = 20, .deterministic = deterministic}, [&](Worker& worker) {
+      nn::Module module;
+      module.register_parameter("weight", torch::zeros({2}));
+      DataParallel parallel(worker, module);
+      for (int times = 0; times < 300; ++times)
+        parallel.random([&] {
+          for (const float number : numbers(torch::dropout(torch::ones({8}), 0.5, true)))
+            all[static_cast<std::size_t>(worker.rank())].push_back(number);
+        });
+    });
+    return all;
+  };
+  EXPECT_EQ(drawn_by_four(false), drawn_by_four(true));
+}
+
 TEST(Random, mayHoldABackwardPassWhoseBucketsThenStartAfterIt) {
   on_workers(3, [](Worker& worker) {
     Net net, expected;
@@ -326,158 +388,6 @@ TEST(Random, mayHoldABackwardPassWhoseBucketsThenStartAfterIt) {
     }
     expect_near(numbers(net), numbers(expected), 2e-5);
   });
-}
-
-// A folder that goes away with the test.
-class Checkpoint : public testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep-torch-" + std::to_string(::getpid()));
-  std::filesystem::path file_of(int rank) const { return folder_ / "a" / ("worker-" + std::to_string(rank) + ".pt"); }
-
-  // Steps `from` to `to` with dropout, saved after step 4; what every worker ends with.
-  std::vector<Floats> trained(const std::string& algorithm, int from, int to, int count = 3) {
-    std::mutex mutex;
-    std::vector<Floats> all(static_cast<std::size_t>(count));
-    on_workers(count, [&](Worker& worker) {
-      Net net(true);
-      DataParallelSettings settings{.algorithm = algorithm, .buffers = Buffers::leave, .bucket_kib = 1};
-      if (algorithm == "wagma" || algorithm == "flock")
-        settings.options = {{"activation", "quorum"}, {"quorum", std::to_string(count)}};
-      DataParallel parallel(worker, net, settings);
-      const Optimizer optimizer = make_optimizer("Adam", net);
-      if (from > 0) {
-        EXPECT_EQ(parallel.restore(folder_, *optimizer), "");
-      }
-      for (int step = from; step < to; ++step) {
-        optimizer->zero_grad();
-        Batch batch = batch_of(worker.rank(), step, 4);
-        parallel.random([&] { batch.x = torch::dropout(batch.x, 0.3, true); });
-        loss_of(net, batch).backward();
-        parallel.step(*optimizer);
-        if (step == 3) parallel.save(folder_, *optimizer);
-      }
-      const std::lock_guard lock(mutex);
-      all[static_cast<std::size_t>(worker.rank())] = numbers(net);
-    });
-    return all;
-  }
-  void save(int count, const std::string& algorithm) {
-    on_workers(count, [&](Worker& worker) {
-      Net net;
-      DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
-      const Optimizer optimizer = make_optimizer("Adam", net);
-      for (int step = 0; step < 3; ++step) take_step(worker, parallel, net, *optimizer, step);
-      parallel.save(folder_, *optimizer);
-    });
-  }
-  testing::AssertionResult refuses_to_go_on(const std::string& part, const std::string& optimizer_name = "Adam",
-                                            bool normalises = false, const std::string& algorithm = "mean") {
-    return refuses(ErrorCode::bad_file, part, 3, [&](Worker& worker) {
-      Net net(normalises);
-      DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
-      parallel.restore(folder_, *make_optimizer(optimizer_name, net));
-    });
-  }
-};
-
-// wagma and flock wait for all here. Where nobody can be made to wait, results depend on who came first, which a run
-// that begins in the middle cannot know: it goes on all the same.
-TEST_F(Checkpoint, resumedRunsEndOnTheBitsOfUninterruptedOnesWithEveryAlgorithm) {
-  for (const auto& row : algorithms::algorithms()) {
-    const std::string algorithm(row.name);
-    const bool waits = algorithm != "adpsgd" && row.family != algorithms::Family::partial_gradient;
-    const auto uninterrupted = trained(algorithm, 0, 8), resumed = trained(algorithm, 4, 8);
-    EXPECT_EQ(trained(algorithm, 4, 8), resumed) << algorithm << " in deterministic mode, twice";
-    if (waits) {
-      EXPECT_EQ(resumed, uninterrupted) << algorithm;
-    }
-  }
-}
-
-TEST_F(Checkpoint, isAFileThatPlainTorchReads) {
-  const auto ended = trained("mean", 0, 4);
-  torch::serialize::InputArchive file, part;
-  file.load_from(file_of(0).string());
-  file.read("module", part);
-  Net net(true);
-  net.load(part);
-  EXPECT_EQ(numbers(net), ended[0]);
-}
-
-TEST_F(Checkpoint, anotherNumberOfWorkersGoesOnFromWorkerZerosAndSaysWhatIsRemade) {
-  for (const std::string algorithm : {"mean", "adacons", "flock"})
-    for (const int count : {1, 2, 4}) {
-      save(3, algorithm);
-      on_workers(count, [&](Worker& worker) {
-        Net net;
-        net.fill(99);
-        DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
-        const Optimizer optimizer = make_optimizer("Adam", net);
-        const std::string remade = parallel.restore(folder_, *optimizer);
-        EXPECT_NE(remade.find("3 workers have saved where there are " + std::to_string(count)), std::string::npos);
-        EXPECT_EQ(remade.find("re-sampled") != std::string::npos, algorithm == "adacons") << remade;
-        EXPECT_EQ(optimizer->state().size(), 8u) << "tensors with a gradient";
-        take_step(worker, parallel, net, *optimizer, 3);
-        parallel.finish(*optimizer);
-        expect_same_bits_everywhere(worker, numbers(net));
-      });
-    }
-  save(2, "local_sgd");
-  EXPECT_TRUE(refuses_to_go_on("which local_sgd keeps apart: go on with as many, not 3", "Adam", false, "local_sgd"));
-}
-
-TEST_F(Checkpoint, whatDoesNotFitIsRefusedEverywhereWithOneSentence) {
-  EXPECT_TRUE(refuses_to_go_on("there is no checkpoint in"));
-  save(3, "mean");
-  EXPECT_TRUE(refuses_to_go_on("is of a training with mean", "Adam", false, "adacons"));
-  EXPECT_TRUE(
-      refuses_to_go_on("is of another module: it has frozen.weight frozen Float [12, 6] where this one has "
-                       "normalisation.weight Float [6]",
-                       "Adam", true));
-  EXPECT_TRUE(refuses_to_go_on("does not fit this module and optimizer", "SGD"));
-
-  const std::string whole = base::read_text(file_of(1));
-  base::write_atomically(file_of(1), whole.substr(0, whole.size() / 2));
-  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the whole file"));
-  std::string changed = whole;
-  changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
-  base::write_atomically(file_of(1), changed);
-  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the whole file"));
-  std::filesystem::remove(file_of(1));
-  EXPECT_TRUE(refuses_to_go_on("cannot read"));
-  base::write_atomically(folder_ / "latest", "flockstep-torch-1 a 3 1\n");
-  EXPECT_TRUE(refuses_to_go_on("does not name a whole set"));
-}
-
-TEST_F(Checkpoint, theOldSetStaysUntilTheNewOneIsWhole) {
-  save(2, "mean");
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "a"));
-  save(2, "mean");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "a"));
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "b" / "worker-1.pt"));
-  std::filesystem::create_directories(folder_ / "a" / "worker-1.pt.part");  // nothing can be written there
-  EXPECT_TRUE(refuses(ErrorCode::bad_file, "cannot write", 2, [&](Worker& worker) {
-    Net net;
-    DataParallel parallel(worker, net, {.bucket_kib = 1});
-    const Optimizer optimizer = make_optimizer("Adam", net);
-    EXPECT_EQ(parallel.restore(folder_, *optimizer), "");
-    parallel.save(folder_, *optimizer);
-  }));
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "b" / "worker-1.pt"));
-}
-
-TEST_F(Checkpoint, comesBeforeTheFirstStep) {
-  save(2, "mean");
-  EXPECT_TRUE(refuses(ErrorCode::bad_input, "restore was called after a step", 2, [&](Worker& worker) {
-    Net net;
-    DataParallel parallel(worker, net, {.bucket_kib = 1});
-    const Optimizer optimizer = make_optimizer("Adam", net);
-    take_step(worker, parallel, net, *optimizer, 0);
-    parallel.restore(folder_, *optimizer);
-  }));
 }
 
 }  // namespace
