@@ -8,6 +8,10 @@ command  := build/release/bin/flockstep
 python   := build/venv/bin/python
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
+# Rules on directions get the norm of the mean, so that one learning rate suits all.
+demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 \
+  --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
+  --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 .PHONY: help setup build demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
@@ -22,12 +26,8 @@ build: setup ## configure and compile build/release
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
 
-# Rules on directions get the norm of the mean, so that one learning rate suits all.
 demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
-	@out=runs/demo-$$(date +%Y%m%d-%H%M%S); \
-	$(command) compare --task vision --workers 8 --straggler 2x50ms --seeds 2 --out $$out \
-	  --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
-	  --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
+	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: test-cpp test-python ## run all tests: ctest, then pytest
 

@@ -41,6 +41,19 @@ def engines():
     return {engine["name"] for engine in listed if engine["available"]}
 
 
+@pytest.fixture(scope="session")
+def has_torch():
+    """Whether this build has the tasks that need torch."""
+    return next(task for task in run_json("tasks") if task["name"] == "vision")["available"]
+
+
+@pytest.fixture(scope="session")
+def torch(has_torch):
+    """Skips the test where torch is not built."""
+    if not has_torch:
+        pytest.skip("torch is not built")
+
+
 @pytest.fixture
 def needs(engines):
     """needs("mpi") skips the test where that engine is not built."""

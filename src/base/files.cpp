@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -64,6 +65,21 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, std::as_bytes(std::span(text)));
 }
+
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  make_directory(folder);
+  const std::filesystem::path path = folder / ".lock";
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail("write", path);
+  // Other failures are those of a file system that has no locks: we go on as if alone.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("another call is writing to {}: wait until it has ended, or choose another --out", folder.string()));
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
 std::filesystem::path folder_of_this_executable() {
   std::error_code code;

@@ -20,6 +20,19 @@ void write_atomically(const std::filesystem::path& path, std::string_view text);
 // Where this program lies, whatever it was started as. Throws Error{unavailable}.
 std::filesystem::path folder_of_this_executable();
 
+// Keeps a folder, which is made if need be, for one holder at a time, by a lock on the file .lock in it; it ends with
+// the object or the process. Throws Error{bad_input} if somebody has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 std::string read_text(const std::filesystem::path& path);
 

@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "algorithms/registry.h"
-#include "base/files.h"
 #include "base/names.h"
+#include "base/split.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
 #include "tasks/registry.h"
@@ -40,9 +39,6 @@ CLI::Validator between(double least, double most) {
           fmt::format("{} to {}", least, most)};
 }
 
-// The names of the commands whose flags a config file may hold in a section of their own.
-constexpr std::array<std::string_view, 2> kSections{"train", "compare"};
-
 void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std::span<const base::OptionSpec> options) {
   for (const base::OptionSpec& option : options) {
     const std::string name = fmt::format("{}.{}", owner, option.name);
@@ -63,10 +59,11 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
       name,
       [&numbers, name, most, sizes](const std::string& text) {
         numbers.clear();
-        for (const std::string& part : sizes == Sizes::lists ? split_list(text) : std::vector{text})
-          numbers.push_back(static_cast<Number>(base::parse_integer(name, part, 1, most)));
-        if (numbers.empty() || text.starts_with(',') || text.ends_with(',') || text.find(",,") != std::string::npos)
+        const auto parts = sizes == Sizes::lists ? base::split(text, ',') : std::vector{text};
+        if (std::ranges::count(parts, "") > 0)
           throw Error(ErrorCode::bad_input, fmt::format("{} takes numbers such as 8 or 8,32, not '{}'", name, text));
+        for (const std::string& part : parts)
+          numbers.push_back(static_cast<Number>(base::parse_integer(name, part, 1, most)));
       },
       help);
 }
@@ -168,16 +165,6 @@ void add_checkpoint_flag(CLI::App& command, RunFlags& flags) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
 }
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    if (comma > begin) parts.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
 base::Settings settings_of(const RunFlags& flags, std::string_view name) {
   base::Settings settings;
   const std::string prefix = fmt::format("{}.", name);
@@ -263,44 +250,6 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   if (train.resume) arguments.push_back("--resume");
   if (request.launch.deterministic) arguments.push_back("--deterministic");
   arguments.push_back("--json");
-  return arguments;
-}
-
-std::vector<std::string> with_config_file(std::vector<std::string> arguments) {
-  std::string path;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (arguments[i].starts_with("--config=")) path = arguments[i].substr(9);
-    if (arguments[i] == "--config" && i + 1 < arguments.size()) path = arguments[i + 1];
-  }
-  if (path.empty()) return arguments;
-
-  std::vector<CLI::ConfigItem> items;
-  try {
-    std::istringstream file(base::read_text(path));
-    items = CLI::ConfigTOML().from_config(file);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::bad_input, fmt::format("--config: {}", error.what()));
-  } catch (const CLI::Error& error) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} is not TOML that can be read: {}", path, error.what()));
-  }
-  std::vector<std::string> given;
-  for (const CLI::ConfigItem& item : items) {
-    if (item.name == "++" || item.name == "--") continue;  // marks where a section begins and ends
-    auto names = item.parents;
-    if (!names.empty() && std::ranges::find(kSections, names[0]) != kSections.end()) {
-      if (names[0] != arguments[0]) continue;  // another command's
-      names.erase(names.begin());
-    }
-    names.push_back(item.name);
-    const std::string name = fmt::format("{}", fmt::join(names, ".")),
-                      value = fmt::format("{}", fmt::join(item.inputs, ","));
-    if (value.empty() || name == "config")
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("{} in {} {}", name, path,
-                              value.empty() ? "has no value" : "leads to another file: give it on the command line"));
-    given.push_back(fmt::format("--{}={}", name, value));
-  }
-  arguments.insert(arguments.begin() + 1, given.begin(), given.end());
   return arguments;
 }
 

@@ -32,8 +32,6 @@ struct RunFlags {
 enum class Sizes { one, lists };  // whether --workers and --batch take one value or several
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes);
 void add_checkpoint_flag(CLI::App& command, RunFlags& flags);
-// Splits "mean,local_sgd".
-std::vector<std::string> split_list(const std::string& text);
 
 // Without algorithm: that is for the caller to set. Of several sizes, the first.
 tasks::RunRequest request_of(const RunFlags& flags);
@@ -42,9 +40,5 @@ base::Settings settings_of(const RunFlags& flags, std::string_view name);
 
 // The arguments of `train` that make the same run in a process of its own.
 std::vector<std::string> arguments_of(const tasks::RunRequest& request);
-
-// Puts the options of the TOML file behind --config, if there is one, in front of those on the command line, which win.
-// Throws Error{bad_input}.
-std::vector<std::string> with_config_file(std::vector<std::string> arguments);
 
 }  // namespace flockstep::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "base/split.h"
 #include "bench/straggler.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -44,10 +45,11 @@ constexpr std::array<BenchRow, 4> kBenches{{
 
 std::vector<int> numbers_of(const std::string& flag, const std::string& text, int lowest) {
   std::vector<int> numbers;
-  for (const std::string& number : split_list(text))
+  for (const std::string& number : base::split(text, ',')) {
+    if (number.empty())
+      throw Error(ErrorCode::bad_input, fmt::format("{} takes numbers such as 8 or 8,16,32, not '{}'", flag, text));
     numbers.push_back(static_cast<int>(base::parse_integer(flag, number, lowest, 4096)));
-  if (numbers.empty())
-    throw Error(ErrorCode::bad_input, fmt::format("{} takes numbers such as 8 or 8,16,32, not '{}'", flag, text));
+  }
   return numbers;
 }
 

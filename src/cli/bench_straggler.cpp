@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/arguments.h"
+#include "base/split.h"
 #include "cli/bench.h"
 #include "cli/table.h"
 #include "engines/launcher.h"
@@ -13,7 +13,7 @@ int bench_straggler(const BenchFlags& flags) {
   bench::StragglerBenchOptions options;
   options.engine = engines::resolve_engine(flags.engine);
   options.launch = launch_of(flags, options.engine);
-  options.algorithms = split_list(flags.algorithms);
+  options.algorithms = base::split(flags.algorithms, ',');
   options.steps = flags.steps;
   options.period = flags.period;
   options.pace.compute = base::Duration(1e-3 * flags.compute_ms);

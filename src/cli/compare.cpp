@@ -1,11 +1,11 @@
 #include "compare/compare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "algorithms/registry.h"
+#include "base/split.h"
 #include "cli/arguments.h"
 #include "cli/child_runs.h"
 #include "cli/commands.h"
@@ -80,8 +80,8 @@ void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& re
     throw Error(ErrorCode::bad_input, fmt::format("the task {} has no {}: leave --lr out", train.task, kOption));
   if (train.task_settings.contains(std::string(kOption)))
     throw Error(ErrorCode::bad_input, fmt::format("--lr and --{} are two words for one thing: give one", name));
-  const std::vector<std::string> values = split_list(text);
-  if (values.empty() || fmt::format("{}", fmt::join(values, ",")) != text)
+  const std::vector<std::string> values = base::split(text, ',');
+  if (std::ranges::count(values, "") > 0)
     throw Error(ErrorCode::bad_input, fmt::format("--lr takes numbers such as 0.1 or 0.01,0.03,0.1, not '{}'", text));
   if (given.search.starts_with(name + "=") || (!given.search.empty() && values.size() > 1))
     throw Error(ErrorCode::bad_input,
@@ -134,10 +134,13 @@ int run_compare(const CompareFlags& given) {
   request.batches = flags.batch;
   if (!engines::launched())
     request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
-  request.algorithms = split_list(given.algorithms);
+  request.algorithms = base::split(given.algorithms, ',');
+  std::erase(request.algorithms, "");
   for (const auto& row : algorithms::algorithms())
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
   warn_when_bound_to_one_core();
+  advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
+                                      : "; the same call again goes on from there");
 
   const compare::Comparison comparison = compare_here_or_in_children(request, given.jobs);
   if (comparison.rank != 0) return 0;
@@ -168,7 +171,8 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.add_option_function<std::string>(
       "--target",
       [flags](const std::string& text) { flags->target = base::parse_real("--target", text, -1e300, 1e300); },
-      "quality to tell the time to [what the first algorithm's worst seed ends with, if training was needed for it]");
+      "quality to tell the time to [what the first algorithm's worst seed ends with; none if that diverged, or if no "
+      "training was needed for it]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

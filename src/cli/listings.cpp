@@ -54,8 +54,8 @@ int list_tasks(bool as_json) {
                     {"available", available},
                     {"metric", row.metric},
                     {"description", row.description},
-                    {"default_steps", row.default_steps},
-                    {"default_batch_per_worker", row.default_batch_per_worker},
+                    {"default_steps", row.defaults({}).steps},
+                    {"default_batch_per_worker", row.defaults({}).batch_per_worker},
                     {"options", options_json(row.options)}});
   }
   fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());

@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/config_file.h"
 #include "cli/launcher.h"
 #include "cli/signals.h"
 #include "engines/launcher.h"

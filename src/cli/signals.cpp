@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace {
 
 // A handler can reach nothing but globals, and only what is lock-free is safe in it.
 std::atomic<bool> g_interrupted{false};
+std::atomic<const char*> g_advice{""};
 std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled before the count is
 std::atomic<int> g_lower_rank_count{0};
 
@@ -45,10 +47,11 @@ void on_terminate(int) {
   signal_children(SIGKILL);
   for (int i = 0; i < g_lower_rank_count.load(); ++i)
     if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(kTerminated);
-  constexpr std::string_view sentence =
-      "flockstep: ended by SIGTERM: a worker was lost or the job was cancelled; --resume continues from the last "
-      "checkpoint\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, sentence.data(), sentence.size());
+  const std::array<std::string_view, 3> sentence{
+      "flockstep: ended by SIGTERM: a worker was lost or the job was cancelled", g_advice.load(), "\n"};
+  std::array<iovec, sentence.size()> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = {const_cast<char*>(sentence[i].data()), sentence[i].size()};
+  [[maybe_unused]] const auto written = writev(STDERR_FILENO, parts.data(), parts.size());
   // Others look for this process to know whether to speak: stay long enough for them to see it.
   const timespec while_others_look{0, 300'000'000};
   nanosleep(&while_others_look, nullptr);
@@ -71,6 +74,8 @@ void install_signal_handlers() {
   install(SIGINT, on_interrupt);
   install(SIGTERM, on_terminate);
 }
+
+void advise_on_sigterm(const char* advice) { g_advice = advice; }
 
 void end_silently_on_sigterm() { install(SIGTERM, on_terminate_silently); }
 

@@ -52,6 +52,8 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   request.train.algorithm_settings = settings_of(flags, algorithm);
   request.on_start = learn_peers;
   warn_when_bound_to_one_core();
+  advise_on_sigterm(flags.checkpoint_every > 0 ? "; --resume continues from the last checkpoint"
+                                               : "; with --checkpoint-every and --out, --resume could continue it");
 
   Progress progress;
   progress.begin(algorithm);

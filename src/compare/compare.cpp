@@ -115,13 +115,12 @@ Row row_of(const Plan& plan, const Variant& variant, const std::vector<Collected
   return row;
 }
 
-// What the worst seed of the first variant ended with: everybody is asked when they were as good. Where an untrained
-// model is, there is nothing to ask for.
+// What the worst seed of the first variant ended with: everybody is asked when they were as good. Where that seed
+// diverged, or an untrained model is as good, there is nothing to ask for.
 std::optional<double> target_of(const Plan& plan, const std::vector<Row>& rows, bool lower_is_better) {
-  if (rows.empty() || rows[0].algorithm != plan.variants[0].label) return std::nullopt;
+  if (rows.empty() || rows[0].algorithm != plan.variants[0].label || rows[0].result.diverged > 0) return std::nullopt;
   const Spread& quality = rows[0].result.quality;
   const double worst = lower_is_better ? quality.max : quality.min;
-  if (!std::isfinite(worst)) return std::nullopt;
   for (const Row& row : rows)
     for (const Evaluations& run : row.result.evaluations)
       if (!run.empty() && run[0].step == 0 && as_good(run[0].quality, worst, lower_is_better)) return std::nullopt;
@@ -154,7 +153,7 @@ class Study {
   }
 
   Comparison run(Runner& runner) {
-    Earlier earlier = find_earlier(request_, plan_);
+    Earlier earlier = find_earlier(request_, plan_);  // and with it the lock on the folder, until the end
     comparison_.rank = earlier.rank;
     outcomes_ = std::move(earlier.done);
     const std::vector<const PlannedRun*> missing = missing_runs();

@@ -1,12 +1,14 @@
 #include "compare/earlier.h"
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "base/files.h"
 #include "engines/registry.h"
+#include "flockstep/version.h"
 #include "runtime/gather.h"
 #include "tasks/registry.h"
 #include "train/checkpoint.h"
@@ -21,11 +23,29 @@ train::TrainOptions options_of(const tasks::RunRequest& request) {
   return request.launch.workers > 0 ? tasks::complete(request.train, request.launch.workers) : request.train;
 }
 
+// The files that the task reads, each with its size and when it was last changed. One that cannot be
+// read is left out: the run will tell.
+runtime::Agreed files_of(const train::TrainOptions& options) {
+  const tasks::TaskRow& task = tasks::find_task(options.task);
+  runtime::Agreed files;
+  for (const path& file : task.files ? task.files(options.task_settings) : std::vector<path>{}) {
+    std::error_code no_size, no_time;
+    const auto size = std::filesystem::file_size(file, no_size);
+    const auto changed = std::chrono::file_clock::to_sys(std::filesystem::last_write_time(file, no_time));
+    if (no_size || no_time) continue;
+    files.emplace_back(file.filename().string(), fmt::format("of {} bytes from {:%F %T}", size,
+                                                             std::chrono::floor<std::chrono::microseconds>(changed)));
+  }
+  return files;
+}
+
 // All that can change a figure of the run.
 runtime::Agreed identity_of(const tasks::RunRequest& request) {
   const train::TrainOptions options = options_of(request);
-  runtime::Agreed identity{{"engine", request.engine}, {"workers", std::to_string(request.launch.workers)}};
+  runtime::Agreed identity{
+      {"version", kVersion}, {"engine", request.engine}, {"workers", std::to_string(request.launch.workers)}};
   for (auto& each : train::agreed_of(options)) identity.push_back(std::move(each));
+  for (auto& each : files_of(options)) identity.push_back(std::move(each));
   const auto add = [&](const std::string& name, const nlohmann::json& value) {
     identity.emplace_back(name, value.dump());
   };
@@ -112,8 +132,10 @@ nlohmann::json look(const Plan& plan) {
 }
 
 // The same with what went wrong in it, for the others to throw as well.
-nlohmann::json look_or_tell_why_not(const Plan& plan) {
+nlohmann::json look_or_tell_why_not(const CompareRequest& request, const Plan& plan,
+                                    std::unique_ptr<base::FolderLock>& lock) {
   try {
+    lock = std::make_unique<base::FolderLock>(request.out);
     return {{"runs", look(plan)}};
   } catch (const Error& error) {
     return {{"error", error.what()}, {"code", static_cast<int>(error.code())}};
@@ -130,14 +152,15 @@ Earlier find_earlier(const CompareRequest& request, Plan& plan) {
   if (request.out.empty()) return earlier;
   nlohmann::json told;
   if (request.base.engine != "mpi") {
-    told = look_or_tell_why_not(plan);
+    told = look_or_tell_why_not(request, plan, earlier.lock);
   } else {
     engines::find_backend("mpi").run(request.base.launch, [&](engines::Engine& engine) {
       runtime::Context context(engine, request.base.train.patience);
       earlier.rank = engine.rank();
       std::string found;
       if (engine.rank() == 0)
-        found = look_or_tell_why_not(plan).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        found = look_or_tell_why_not(request, plan, earlier.lock)
+                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       told = nlohmann::json::parse(runtime::broadcast_text(context, found));
     });
   }

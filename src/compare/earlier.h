@@ -6,19 +6,23 @@
 // A run that is done is read back, one that was cut short goes on from its checkpoint or, without one, is made again.
 #pragma once
 
+#include <memory>
+
+#include "base/files.h"
 #include "compare/plan.h"
 
 namespace flockstep::compare {
 
 struct Earlier {
+  std::unique_ptr<base::FolderLock> lock;              // on the comparison's folder, in the process that looked
   std::vector<std::optional<tasks::RunOutcome>> done;  // of each planned run
   int rank = 0;                                        // of this process: 0 where it should write
 };
 
-// Looks at the folder of every planned run, tells those that can go on to do so, and removes what others have left.
-// Throws Error{bad_input}, before anything is removed, if a folder holds another run than the planned one. Where the
-// comparison runs in several processes this is collective: rank 0 looks, and the others learn what it found, since what
-// they would see of shared files depends on when they look.
+// Keeps other calls out of the comparison's folder, looks at that of every planned run, tells those that can go on to
+// do so, and removes what others have left. Throws Error{bad_input}, before anything is removed, if another call has
+// the folder or a run is not as planned. Where the comparison runs in several processes this is collective: rank 0
+// looks, and the others learn what it found, since what they would see of shared files depends on when they look.
 Earlier find_earlier(const CompareRequest& request, Plan& plan);
 
 // Writes request.json.

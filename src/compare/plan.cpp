@@ -8,22 +8,13 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
+#include "base/split.h"
 #include "tasks/registry.h"
 
 namespace flockstep::compare {
 namespace {
 
 constexpr int kUnknown = std::numeric_limits<int>::max();  // number of workers
-
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 template <typename Value>
 void refuse_repeats(std::string_view flag, const std::vector<Value>& values) {
@@ -46,7 +37,7 @@ void require_option(std::string_view owner, std::span<const base::OptionSpec> op
 }
 
 Variant variant_of(const std::string& entry, const CompareRequest& request) {
-  const std::vector<std::string> parts = split(entry, ':');
+  const std::vector<std::string> parts = base::split(entry, ':');
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(parts[0]);
   Variant variant{entry, parts[0], {}, {}, as_file_name(entry), {}};
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -99,7 +90,7 @@ std::optional<Search> search_of(const CompareRequest& request, std::vector<Varia
     throw Error(ErrorCode::bad_input,
                 fmt::format("--search takes the form NAME.OPTION=VALUE,VALUE, not '{}'", request.search));
   Search search{request.search.substr(0, dot), request.search.substr(dot + 1, equals - dot - 1),
-                split(std::string_view(request.search).substr(equals + 1), ',')};
+                base::split(std::string_view(request.search).substr(equals + 1), ',')};
   if (search.values.size() < 2 || std::ranges::count(search.values, "") > 0)
     throw Error(ErrorCode::bad_input, fmt::format("--search {} needs two or more values, such as {}=VALUE,VALUE",
                                                   request.search, search.name()));

@@ -48,9 +48,11 @@ Part join(Idx images, Idx labels, const std::string& images_name, const std::str
   return {{std::move(images.values), std::move(labels.values)}, {1, images.sizes[1], images.sizes[2]}, images_name};
 }
 
+path find_images(const path& folder, const std::string& part) { return find_idx(folder, part + "-images-idx3-ubyte"); }
+path find_labels(const path& folder, const std::string& part) { return find_idx(folder, part + "-labels-idx1-ubyte"); }
+
 Part read_grey(const path& folder, const std::string& part) {
-  const auto images = find_idx(folder, part + "-images-idx3-ubyte"),
-             labels = find_idx(folder, part + "-labels-idx1-ubyte");
+  const path images = find_images(folder, part), labels = find_labels(folder, part);
   return join(read_idx(images, 3), read_idx(labels, 1), images.string(), labels.string());
 }
 
@@ -59,7 +61,9 @@ Part unpack(std::span<const std::byte> images, std::span<const std::byte> labels
   return join(read_idx(images, name, 3), read_idx(labels, name, 1), name, name);
 }
 
+constexpr const char* kCifarTest = "test_batch.bin";
 std::string cifar_batch(int number) { return fmt::format("data_batch_{}.bin", number); }
+bool is_cifar(const path& folder) { return holds(folder, cifar_batch(1)) || holds(folder, kCifarTest); }
 
 // Moves every tenth image of each class out.
 LabelledImages keep_aside(LabelledImages& images, std::size_t pixels) {
@@ -104,7 +108,7 @@ ImageSet make_set(Part train, Part test) {
 
 ImageSet load_cifar(const path& folder) {
   Part train{{}, kCifarShape, (folder / cifar_batch(1)).string()};
-  Part test{{}, kCifarShape, (folder / "test_batch.bin").string()};
+  Part test{{}, kCifarShape, (folder / kCifarTest).string()};
   for (int number = 1; number <= kCifarBatches; ++number) read_cifar(folder / cifar_batch(number), train.images);
   read_cifar(test.name, test.images);
   return make_set(std::move(train), std::move(test));
@@ -116,12 +120,29 @@ ImageSet load(const std::string& folder) {
     return make_set(unpack(shipped.train_images, shipped.train_labels),
                     unpack(shipped.test_images, shipped.test_labels));
   }
-  if (holds(folder, cifar_batch(1)) || holds(folder, "test_batch.bin")) return load_cifar(folder);
+  if (is_cifar(folder)) return load_cifar(folder);
   Part train = read_grey(folder, "train");
   return make_set(std::move(train), read_grey(folder, "t10k"));
 }
 
 }  // namespace
+
+std::vector<path> image_files(const base::Settings& settings) {
+  const auto given = settings.find(kDataOption.name);
+  if (given == settings.end() || given->second.empty()) return {};
+  const path folder = given->second;
+  std::vector<path> files;
+  if (is_cifar(folder)) {
+    for (int number = 1; number <= kCifarBatches; ++number) files.push_back(folder / cifar_batch(number));
+    files.push_back(folder / kCifarTest);
+    return files;
+  }
+  for (const char* part : {"train", "t10k"}) {
+    files.push_back(find_images(folder, part));
+    files.push_back(find_labels(folder, part));
+  }
+  return files;
+}
 
 void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<float> values, Move move) const {
   const auto height = static_cast<int>(shape.height), width = static_cast<int>(shape.width);

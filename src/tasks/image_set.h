@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,5 +56,8 @@ struct ImageSet {
 // The set in a folder, or the one that is built in for "". Read once for all workers of a process that ask while one of
 // them holds it. Throws Error{bad_file}.
 std::shared_ptr<const ImageSet> load_image_set(const std::string& folder);
+
+// The files that are read where kDataOption is among the settings. Throws Error{bad_file} if its folder holds no such.
+std::vector<std::filesystem::path> image_files(const base::Settings& settings);
 
 }  // namespace flockstep::tasks

@@ -211,12 +211,12 @@ TaskRow images_row() {
       .description =
           "a network with one hidden layer on Fashion-MNIST; workers may see their own classes or wrong labels",
       .metric = "accuracy on the test images, higher is better",
-      .default_steps = 300,
-      .default_batch_per_worker = 16,
       .options = kOptions,
+      .defaults = [](const base::Settings&) { return TaskDefaults{.steps = 300, .batch_per_worker = 16}; },
       .make = [](const TaskInputs& inputs) -> std::unique_ptr<train::Task> { return std::make_unique<Images>(inputs); },
       .check = [](const base::Settings& settings, int workers) { options_of(settings, workers, 0); },
       .takes_uneven_batches = true,
+      .files = image_files,
   };
 }
 

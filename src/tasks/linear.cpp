@@ -96,9 +96,8 @@ TaskRow linear_row() {
       .name = "linear",
       .description = "stochastic linear regression with an exact line search",
       .metric = "loss, lower is better (its expectation, in closed form)",
-      .default_steps = 500,
-      .default_batch_per_worker = 16,
       .options = kOptions,
+      .defaults = [](const base::Settings&) { return TaskDefaults{.steps = 500, .batch_per_worker = 16}; },
       .make = [](const TaskInputs& inputs) -> std::unique_ptr<train::Task> { return std::make_unique<Linear>(inputs); },
       .check = [](const base::Settings& settings, int) { options_of(settings); },
   };

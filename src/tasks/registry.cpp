@@ -27,8 +27,7 @@ train::TrainOptions complete(train::TrainOptions options, int workers) {
   train::Pace(options.pace, options.seed, 0, workers);
   train::Faults(options.faults, options.seed, 0, workers);
 
-  const TaskDefaults defaults = task.defaults_for ? task.defaults_for(options.task_settings)
-                                                  : TaskDefaults{task.default_steps, task.default_batch_per_worker};
+  const TaskDefaults defaults = task.defaults(options.task_settings);
   if (options.steps == 0) options.steps = defaults.steps;
   if (options.batch == 0) options.batch = defaults.batch_per_worker * workers;
   if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);

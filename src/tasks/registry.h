@@ -1,6 +1,8 @@
 // The workloads there are, and the defaults that make each learn.
 #pragma once
 
+#include <filesystem>
+
 #include "base/settings.h"
 #include "train/options.h"
 #include "train/task.h"
@@ -24,15 +26,15 @@ struct TaskRow {
   std::string_view name;
   std::string_view description;
   std::string_view metric;
-  std::int64_t default_steps;
-  std::int64_t default_batch_per_worker;
   std::span<const base::OptionSpec> options;
+  TaskDefaults (*defaults)(const base::Settings& settings);
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
   void (*check)(const base::Settings& settings, int workers);  // throws Error{bad_input}
   bool takes_uneven_batches = false;                           // workers may have one sample more or less than others
   std::int64_t least_batch_per_worker = 1;
-  bool needs_torch = false;                                                // so not every build has it
-  TaskDefaults (*defaults_for)(const base::Settings& settings) = nullptr;  // where settings change those above
+  bool needs_torch = false;  // so not every build has it
+  // Files that the task reads, whose contents change what it learns; null: none.
+  std::vector<std::filesystem::path> (*files)(const base::Settings& settings) = nullptr;
 };
 
 std::span<const TaskRow> tasks();

@@ -109,9 +109,8 @@ TaskRow vision_row() {
       .description =
           "a residual network on Fashion-MNIST or CIFAR-10; workers may see their own classes or wrong labels",
       .metric = "accuracy on the test images, higher is better",
-      .default_steps = kSizes[0].defaults.steps,
-      .default_batch_per_worker = kSizes[0].defaults.batch_per_worker,
       .options = kOptions,
+      .defaults = [](const base::Settings& settings) { return size_of(settings).defaults; },
       .make = [](const TaskInputs& inputs) { return make_torch_task("vision", inputs); },
       .check =
           [](const base::Settings& settings, int workers) {
@@ -121,7 +120,7 @@ TaskRow vision_row() {
       .takes_uneven_batches = true,
       .least_batch_per_worker = 2,  // normalised layers need a spread
       .needs_torch = true,
-      .defaults_for = [](const base::Settings& settings) { return size_of(settings).defaults; },
+      .files = image_files,
   };
 }
 

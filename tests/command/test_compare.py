@@ -1,5 +1,6 @@
 """Comparisons that are called again, that search a learning rate, and that run in virtual time."""
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -106,6 +107,18 @@ def test_processes_agree_on_what_is_done(needs, tmp_path):
     refused = run(*call, "--batch", 60, workers=3)
     assert refused.returncode == 2
     assert refused.stderr.count("holds a run with batch 48, not 60") == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_folder_that_another_call_has_is_left_alone(needs, tmp_path, workers):
+    if workers:
+        needs("mpi")
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run("compare", "--steps", 5, "--out", tmp_path, workers=workers)
+    assert done.returncode == 2
+    assert done.stderr.count(f"flockstep: another call is writing to {tmp_path}: wait until it has ended, or") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_lr_is_a_search_of_the_learning_rate_chosen_by_validation(tmp_path):

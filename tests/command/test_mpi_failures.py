@@ -78,6 +78,7 @@ def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, algor
     _, stderr = launcher.communicate(timeout=30)
     assert launcher.returncode != 0
     assert stderr.count("flockstep: ended by SIGTERM") == 1, stderr
+    assert "; with --checkpoint-every and --out, --resume could continue it\n" in stderr
     while any(is_running(process) for process in workers.values()):  # mpirun may be a moment ahead of the last
         assert time.monotonic() - begin < 5
         time.sleep(0.02)

@@ -1,6 +1,7 @@
 """The task `vision`: what it learns, the same bits everywhere, and torch in an object of its own."""
 
 import os
+import resource
 import subprocess
 
 import pytest
@@ -9,17 +10,6 @@ from conftest import COMMAND, ROOT, run, run_json
 SHIPPED = ROOT / "data" / "fashion-mnist"
 VISION = ["train", "--task", "vision", "--size", "tiny"]
 SHORT = [*VISION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
-
-
-@pytest.fixture(scope="session")
-def has_torch():
-    return next(task for task in run_json("tasks") if task["name"] == "vision")["available"]
-
-
-@pytest.fixture
-def torch(has_torch):
-    if not has_torch:
-        pytest.skip("torch is not built")
 
 
 def test_tiny_learns_within_a_minute(torch):
@@ -123,6 +113,18 @@ def test_wrong_calls_get_one_sentence(torch):
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_what_torch_cannot_do_is_one_sentence(torch):
+    def with_little_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+
+    call = ["train", "--task", "vision", "--vision.width", 4096, "--vision.depth", 152, "--workers", 1]
+    done = run(*call, preexec_fn=with_little_memory)
+    assert done.returncode == 1
+    assert done.stderr.startswith("flockstep: torch failed: ")
+    assert "allocate memory" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_without_torch_the_task_says_how_to_get_it(has_torch):

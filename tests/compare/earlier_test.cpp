@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "flockstep/version.h"
 #include "made_up.h"
+#include "tasks/image_files.h"
 #include "tasks/registry.h"
 
 namespace flockstep::compare {
@@ -150,6 +152,46 @@ TEST_F(Earlier, aRunWithOtherOptionsIsRefusedWithTheFirstOfThemAndNothingIsTouch
       refused([](auto& other) { other.algorithm_settings.clear(); }).find("local_sgd.period 4, not at its default"),
       std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / "mean-seed-1" / "summary.json"));
+}
+
+TEST_F(Earlier, aRunOfAnotherVersionIsRefused) {
+  compare_in_folder();
+  change("mean-seed-2/request.json", [](auto& json) { json["version"] = "0.0.1"; });
+  EXPECT_NE(refusal().find(std::string("mean-seed-2 holds a run with version 0.0.1, not ") + kVersion),
+            std::string::npos);
+}
+
+TEST_F(Earlier, aRunWithOtherFilesOfDataIsRefused) {
+  const tasks::ImageFiles files("earlier");
+  request_.base.train.task = "images";
+  request_.base.train.task_settings = {{"data", files.folder()}};
+  compare_in_folder();
+  compare_in_folder();
+  EXPECT_EQ(done_, 6);
+  const std::filesystem::path labels = files.folder() + "/t10k-labels-idx1-ubyte";
+  const std::string before = base::read_text(labels);
+  const auto written = std::filesystem::last_write_time(labels);
+  base::write_atomically(labels, before + "x");
+  EXPECT_NE(refusal().find("mean-seed-1 holds a run with t10k-labels-idx1-ubyte of 15 bytes from "), std::string::npos);
+  base::write_atomically(labels, before);
+  std::filesystem::last_write_time(labels, written + std::chrono::seconds(1));
+  EXPECT_NE(refusal().find("mean-seed-1 holds a run with t10k-labels-idx1-ubyte of 15 bytes from "), std::string::npos);
+  std::filesystem::last_write_time(labels, written);
+  compare_in_folder();
+  EXPECT_EQ(done_, 6) << "the files are as they were";
+}
+
+TEST_F(Earlier, aCallFindsTheFolderLockedWhileAnotherIsUnderWay) {
+  std::string second;
+  compare(request_, [&](const PlannedRun& run) {
+    second = refusal();
+    return outcome_of(run);
+  });
+  EXPECT_EQ(second,
+            "another call is writing to " + folder_.string() + ": wait until it has ended, or choose another --out");
+  EXPECT_TRUE(made_.empty());
+  compare_in_folder();
+  EXPECT_EQ(made_.size(), 6u) << "nobody has it any more; made-up runs without a summary are made again";
 }
 
 TEST_F(Earlier, aRunThatNoComparisonHasBegunIsLeftAlone) {

@@ -149,6 +149,17 @@ TEST(Target, mayBeAskedForAndMissed) {
   EXPECT_NE(verdict(comparison, comparison.cases[0]).find(". None reached 2.5 with most seeds; "), std::string::npos);
 }
 
+TEST(Target, isNothingWhereASeedOfTheFirstAlgorithmDiverged) {
+  const auto diverging = [](std::string_view algorithm) {
+    return compare_changed(two_algorithms(3), [=](const PlannedRun& run, train::Summary& summary) {
+      fall(run, summary);
+      if (run.request.train.algorithm == algorithm && run.request.train.seed == 2) summary.quality = kNaN;
+    });
+  };
+  EXPECT_FALSE(diverging("mean").cases[0].target);
+  EXPECT_EQ(diverging("local_sgd").cases[0].target, 4) << "another algorithm's seeds do not matter";
+}
+
 TEST(Target, isNothingWhereAnUntrainedModelIsAsGood) {
   const auto rise = [](const PlannedRun& run, train::Summary& summary) {
     summary.evaluations = {{0, 0, run.request.train.seed == 2 ? 3.5 : 9.0}, {10, 1, summary.quality}};

@@ -27,11 +27,11 @@ TEST(VisionOptions, aSizeSetsWhatIsNotGiven) {
   EXPECT_EQ(paper.stem, Stem::imagenet);
   EXPECT_TRUE(paper.augment);
   EXPECT_EQ(paper.label_smoothing, 0.1);
-  EXPECT_EQ(vision_options_of({{"size", "small"}}, 4, 0).depth, 20);
-  const auto defaults = find_task("vision").defaults_for;
-  EXPECT_EQ(defaults({}).steps, find_task("vision").default_steps);
+  EXPECT_EQ(vision_options_of({{"size", "small"}}, 4, 0).depth, 14);
+  const auto defaults = find_task("vision").defaults;
+  EXPECT_EQ(defaults({}).steps, defaults({{"size", "tiny"}}).steps);
   EXPECT_GT(defaults({{"size", "small"}}).steps, defaults({}).steps);
-  EXPECT_GT(defaults({{"size", "small"}}).batch_per_worker, defaults({}).batch_per_worker);
+  EXPECT_GT(defaults({{"size", "paper"}}).batch_per_worker, defaults({}).batch_per_worker);
 }
 
 TEST(VisionOptions, wrongOnesSayWhatIsAllowed) {

@@ -19,6 +19,7 @@ TEST(ResNet, hasTheParametersThatItIsKnownFor) {
   EXPECT_EQ(parameters_of(ResNet({.depth = 34})), 21'797'672);
   EXPECT_EQ(parameters_of(ResNet({.depth = 50})), 25'557'032);
   EXPECT_EQ(parameters_of(ResNet({.depth = 101})), 44'549'160);
+  EXPECT_EQ(parameters_of(ResNet({.depth = 152})), 60'192'808);
 }
 
 TEST(ResNet, takesImagesOfAnySizeAndColour) {

@@ -6,24 +6,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "flockstep/error.h"
 
 namespace flockstep::tasks {
-namespace {
-
-// Torch's own errors come with a page about where they were thrown.
-template <typename Action>
-auto with_short_errors(const Action& action) {
-  try {
-    return action();
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw Error(ErrorCode::unavailable, "torch failed: " + text.substr(0, text.find('\n')));
-  }
-}
-
-}  // namespace
-
 TorchTask::TorchTask(std::shared_ptr<torch::nn::Module> network) : network_(std::move(network)), flat_(*network_) {
   at::set_num_threads(1);  // of this worker's own thread
   first_model_.resize(parameters() + buffers());

@@ -7,10 +7,22 @@
 
 #include <torch/nn/module.h>
 
+#include "flockstep/error.h"
 #include "tasks/descent.h"
 #include "torch/flat_module.h"
 
 namespace flockstep::tasks {
+
+// Torch's own errors come with a page about where they were thrown.
+template <typename Action>
+auto with_short_errors(const Action& action) {
+  try {
+    return action();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    throw Error(ErrorCode::unavailable, "torch failed: " + text.substr(0, text.find('\n')));
+  }
+}
 
 class TorchTask : public train::Task {
  public:

@@ -108,7 +108,7 @@ std::vector<double> Vision::score(train::Split split) {
 
 std::unique_ptr<train::Task> make_vision(const TaskInputs& inputs) {
   const VisionOptions options = vision_options_of(inputs.settings, inputs.workers, inputs.steps);
-  return std::make_unique<Vision>(options, inputs, load_image_set(options.data));
+  return with_short_errors([&] { return std::make_unique<Vision>(options, inputs, load_image_set(options.data)); });
 }
 
 }  // namespace flockstep::tasks
