@@ -11,7 +11,6 @@ void train(const std::string& folder) {
   auto images = Mnist(folder, Mnist::Part::train).map(torch::data::transforms::Stack<>());
   auto loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(std::move(images), 64);
 
-  torch::manual_seed(1);
   Net net;
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   for (int epoch = 1; epoch <= 3; ++epoch) {
@@ -24,7 +23,12 @@ void train(const std::string& folder) {
   }
 }
 
-int main(int argc, char** argv) try { train(argc > 1 ? argv[1] : FASHION_MNIST); } catch (const std::exception& error) {
+int main(int argc, char** argv) try {
+  const std::string folder = argc > 1 ? argv[1] : FASHION_MNIST;
+  torch::set_num_threads(1);
+  torch::manual_seed(1);
+  train(folder);
+} catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }
