@@ -1,5 +1,6 @@
 // DataParallel with `mean` against one process that computes the same on the joined batch; and every algorithm.
 #include "algorithms/registry.h"
+#include "load_from.h"
 #include "training.h"
 
 namespace flockstep::test {
@@ -135,13 +136,7 @@ void load_or_move(Net& net, int step) {
   if (step == 2) {
     Net other;
     other.fill(77);
-    std::stringstream file;
-    torch::serialize::OutputArchive out;
-    other.save(out);
-    out.save_to(file);
-    torch::serialize::InputArchive in;
-    in.load_from(file);
-    net.load(in);
+    load_from(other, net);
   }
   if (step == 3) {
     net.to(torch::kDouble);

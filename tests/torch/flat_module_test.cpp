@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "flockstep/error.h"
+#include "load_from.h"
 
 namespace flockstep::torch_front {
 namespace {
@@ -126,13 +127,7 @@ TEST(FlatModule, gradientsBecomeViewsInTheHookWhateverZeroGradDid) {
 TEST(FlatModule, bringsBackWhatLoadAndToHaveMoved) {
   Mixed module, other;
   Attached attached(module);
-  std::stringstream file;
-  torch::serialize::OutputArchive out;
-  other.save(out);
-  out.save_to(file);
-  torch::serialize::InputArchive in;
-  in.load_from(file);
-  module.load(in);
+  test::load_from(other, module);
   ASSERT_NE(module.shared->weight.data_ptr<float>(), attached.model.data() + 4) << "torch re-points parameters";
 
   attached.flat.collect_model();
