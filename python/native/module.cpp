@@ -1,0 +1,7 @@
+// flockstep._native: what the Python package calls. Each part binds itself, in a file of its own.
+#include "native/parts.h"
+
+PYBIND11_MODULE(_native, module) {
+  module.doc() = "The compiled half of flockstep; its interface is the package's own business.";
+  flockstep::python::bind_worker(module);
+}

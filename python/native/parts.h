@@ -1,0 +1,10 @@
+// The parts of flockstep._native, each in the file of its name.
+#pragma once
+
+#include <torch/extension.h>
+
+namespace flockstep::python {
+
+void bind_worker(pybind11::module_& module);  // a worker of the c10d engine
+
+}  // namespace flockstep::python

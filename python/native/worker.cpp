@@ -1,0 +1,26 @@
+#include "native/worker.h"
+
+#include "native/parts.h"
+
+namespace py = pybind11;
+
+namespace flockstep::python {
+
+Worker::Worker(engines::c10d::Groups groups, double deadline_s)
+    : attachment_(std::move(groups), base::Duration(deadline_s)),
+      context_(attachment_.engine(), base::Duration(deadline_s)) {}
+
+void bind_worker(py::module_& module) {
+  using Group = c10::intrusive_ptr<::c10d::ProcessGroup>;
+  py::class_<Worker, std::shared_ptr<Worker>>(module, "Worker")
+      .def(py::init([](const Group& data, const Group& control, double deadline_s) {
+             const py::gil_scoped_release released;
+             return std::make_shared<Worker>(engines::c10d::Groups{data, control}, deadline_s);
+           }),
+           py::arg("data"), py::arg("control"), py::arg("deadline_s"))
+      .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
+      .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
+      .def("close", &Worker::close, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace flockstep::python

@@ -1,0 +1,24 @@
+// A worker of the c10d engine in the hands of Python: flockstep._native.Worker.
+#pragma once
+
+#include <torch/extension.h>
+
+#include "engines/c10d/attachment.h"
+#include "runtime/context.h"
+
+namespace flockstep::python {
+
+// Shared by Python and by whatever works on it, so that it ends last.
+class Worker {
+ public:
+  Worker(engines::c10d::Groups groups, double deadline_s);
+
+  runtime::Context& context() { return context_; }
+  void close() noexcept { attachment_.close(); }
+
+ private:
+  engines::c10d::Attachment attachment_;
+  runtime::Context context_;
+};
+
+}  // namespace flockstep::python
