@@ -226,9 +226,13 @@ void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, T
   gathering.wait_for_all();
 }
 
-void OnePass::average(std::span<float> whole) {
+void OnePass::average(std::span<float> whole, const std::vector<bool>& counted) {
   const std::size_t workers = exchange_.shards().workers();
-  run(whole, std::vector<float>(workers, 1.0f / static_cast<float>(workers)));
+  const auto count = counted.empty() ? static_cast<std::ptrdiff_t>(workers) : std::ranges::count(counted, true);
+  std::vector<float> coefficients(workers, 1.0f / static_cast<float>(count));
+  for (std::size_t worker = 0; worker < counted.size(); ++worker)
+    if (!counted[worker]) coefficients[worker] = 0;
+  run(whole, coefficients);
 }
 
 void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {

@@ -75,7 +75,9 @@ class OnePass {
 
   // For a span that is ready as a whole and coefficients that are known, one per worker. The fastest way.
   void run(std::span<float> whole, std::span<const float> coefficients);
-  void average(std::span<float> whole);
+  void average(std::span<float> whole) { average(whole, {}); }
+  // Over these workers alone, if any are named; all of them get it.
+  void average(std::span<float> whole, const std::vector<bool>& counted);
 
   const Sections& sections() const { return sections_; }
 
