@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/kernels.h"
 #include "torch/collective.h"
 
@@ -51,7 +52,7 @@ void ModelExchange::begin() {
     // An agent may only be ended where nobody counts on it any more.
     const auto given_up = context_.engine().memory().allocate<float>(model_.size(), "model to give up");
     std::ranges::copy(model_.span(), given_up.data());
-    algorithm().consolidate(given_up.span());
+    session_->consolidate(given_up.span());
     session_.emplace(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
     context_.wait(context_.engine().barrier(), "barrier");
   }
@@ -60,19 +61,11 @@ void ModelExchange::begin() {
   if (!goes_on_apart) broadcast_model(context_, flat_, model_.span());
   session_->begin(model_.span());
   begun_ = true;
-  away_ = false;
+  somebody_is_absent_ = false;
   restored_.reset();
 }
 
-void ModelExchange::require_here() const {
-  if (away_)
-    throw Error(ErrorCode::bad_input,
-                c10::str("worker ", context_.rank(), " has left the others: call resume() after a pause(), or "
-                         "consolidate() after the end of a join(), before its next step"));
-}
-
 bool ModelExchange::average_gradients() {
-  begin();
   attend(true);
   std::vector<bool> unused(flat_.count());
   for (std::size_t index = 0; index < flat_.count(); ++index) unused[index] = !flat_.collect_gradient(index);
@@ -84,9 +77,8 @@ bool ModelExchange::average_gradients() {
 }
 
 void ModelExchange::after_update() {
-  require_here();
-  begin();
-  if (algorithm().meets(steps())) attend(true);
+  base::check(begun_ && !restored_, "begin() before the update");
+  if (algorithm().meets_after(steps())) attend(true);
   update();
 }
 
@@ -97,16 +89,17 @@ void ModelExchange::update() {
 }
 
 void ModelExchange::attend(bool present) {
-  if (!joining_ || !meets_in_lockstep()) return;
+  if (!meets_in_lockstep()) return;
+  if (!joining_) return attend_fully();
   const double mine = present ? 1 : 0;
   const std::vector<double> all = runtime::gather_doubles(context_, {&mine, 1});
-  const bool is_full = std::ranges::find(all, 0.0) == all.end();
-  algorithm().attend(is_full ? std::vector<bool>() : std::vector<bool>(all.begin(), all.end()));
+  somebody_is_absent_ = std::ranges::find(all, 0.0) != all.end();
+  algorithm().attend(somebody_is_absent_ ? std::vector<bool>(all.begin(), all.end()) : std::vector<bool>());
 }
 
-void ModelExchange::set_joining(bool joining) {
-  if (joining_ && !joining) algorithm().attend({});
-  joining_ = joining;
+void ModelExchange::attend_fully() {
+  if (somebody_is_absent_) algorithm().attend({});
+  somebody_is_absent_ = false;
 }
 
 void ModelExchange::shadow() {
@@ -116,36 +109,33 @@ void ModelExchange::shadow() {
     unused_everywhere(context_, std::vector<bool>(flat_.count(), true));
     std::ranges::fill(gradient_.span(), 0.0f);
     algorithm().finish_gradient(gradient_.span(), 1);
-  } else if (algorithm().meets(steps())) {
+  } else if (algorithm().meets_after(steps())) {
     attend(false);
   }
   update();
 }
 
 void ModelExchange::leave() {
-  if (away_ || meets_in_lockstep()) return;
+  if (meets_in_lockstep()) return;
   begin();
-  flat_.collect_model();
-  algorithm().leave(model_.span());
-  flat_.spread_model();
-  away_ = true;
+  if (!is_away()) session_->leave();
 }
 
 void ModelExchange::come_back() {
-  if (!away_) return;
+  if (!is_away()) return;
   flat_.collect_model();
-  algorithm().come_back(model_.span());
+  session_->come_back(model_.span());
   flat_.spread_model();
-  away_ = false;
 }
 
+// Whoever was absent from the last meeting takes what the others have, and is there again.
 void ModelExchange::consolidate() {
   begin();
-  come_back();
   flat_.collect_model();
-  algorithm().consolidate(model_.span());
+  session_->consolidate(model_.span());
   flat_.spread_model();
   broadcast_each(context_, flat_.counters());
+  attend_fully();
 }
 
 std::vector<std::byte> ModelExchange::save() const {
