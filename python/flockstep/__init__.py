@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from flockstep._errors import DeadlineExceeded as DeadlineExceeded
     from flockstep._errors import Error as Error
     from flockstep._errors import PeerLost as PeerLost
+    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
 
 # Every public name and the module that it lives in.
 _HOME = {
     "DeadlineExceeded": "_errors",
     "Error": "_errors",
     "PeerLost": "_errors",
+    "TensorBoardWriter": "_telemetry",
 }
 __all__ = sorted(_HOME)
 
