@@ -3,7 +3,6 @@
 
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
-#include <torch/csrc/jit/python/python_ivalue.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "native/errors.h"
@@ -28,6 +27,26 @@ namespace {
 using torch::jit::PythonFutureWrapper;
 using torch_front::GradientNews;
 
+// What DDP takes as the result of a hook: an object of Python's.
+class HeldTensor final : public c10::ivalue::PyObjectHolder {
+ public:
+  explicit HeldTensor(const at::Tensor& tensor) : tensor_(tensor), object_(py::cast(tensor)) {}
+  ~HeldTensor() override {
+    const py::gil_scoped_acquire acquired;
+    object_ = py::object();
+  }
+
+  PyObject* getPyObject() override { return object_.ptr(); }
+  c10::InferredType tryToInferType() override { return c10::InferredType(c10::TensorType::get()); }
+  c10::IValue toIValue(const c10::TypePtr&, std::optional<std::int32_t>) override { return tensor_; }
+  std::string toStr() override { return "a bucket of gradients"; }
+  std::vector<at::Tensor> extractTensors() override { return {tensor_}; }
+
+ private:
+  at::Tensor tensor_;
+  py::object object_;
+};
+
 class GradientExchange {
  public:
   GradientExchange(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
@@ -41,8 +60,9 @@ class GradientExchange {
   std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
     torch_front::GradientOffer offer;
     offer.bucket.numbers = bucket.getBuffer();
-    // A hook's result has to be an object of Python's. Made here, so that the conductor needs no interpreter.
-    offer.result = c10::ivalue::ConcretePyObjectHolder::create(py::cast(offer.bucket.numbers));
+    // Made here, so that the conductor needs no interpreter.
+    offer.result = c10::IValue(
+        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
     for (const at::Tensor& parameter : bucket.getParameters()) {
       offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
       offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
