@@ -19,6 +19,7 @@ void bind_worker(py::module_& module) {
            py::arg("data"), py::arg("control"), py::arg("deadline_s"))
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
+      .def("barrier", &Worker::barrier, py::call_guard<py::gil_scoped_release>())
       .def("close", &Worker::close, py::call_guard<py::gil_scoped_release>());
 }
 
