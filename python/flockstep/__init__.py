@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from flockstep.averagers import PostLocalSGD as PostLocalSGD
     from flockstep.averagers import Swarm as Swarm
     from flockstep.averagers import Wagma as Wagma
+    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
+    from flockstep.report.drawing import report as report
 
 # Every public name and the module that it lives in.
 _HOME = {
@@ -38,13 +40,16 @@ _HOME = {
     "SGP": "averagers",
     "Swarm": "averagers",
     "Wagma": "averagers",
+    "TensorBoardWriter": "_telemetry",
 }
-__all__ = sorted(_HOME)
+__all__ = sorted([*_HOME, "report"])
 
 require_torch()
 
 
 def __getattr__(name: str) -> object:
+    if name == "report":  # a module that can be called
+        return import_module("flockstep.report")
     if name not in _HOME:
         raise AttributeError(f"module 'flockstep' has no attribute '{name}'")
     value = getattr(import_module(f"flockstep.{_HOME[name]}"), name)
@@ -53,4 +58,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *__all__})
