@@ -93,7 +93,8 @@ TEST_F(RecordingTest, everyWorkerWritesItsOwnPart) {
   EXPECT_EQ(summary["steps"], 4);
   EXPECT_EQ(summary["metric"], "accuracy");
   std::size_t gradients = 0;
-  for (const json& event : read("trace.json")["traceEvents"]) gradients += event["name"] == "gradient";
+  const json trace = read("trace.json");
+  for (const json& event : trace["traceEvents"]) gradients += event["name"] == "gradient";
   EXPECT_EQ(gradients, 4u);
 }
 
