@@ -57,6 +57,10 @@ class Attachment:
                 holder=holder,
                 averages_gradients=averages_gradients,
             )
+        except Error as error:
+            self._worker.close()
+            # The command's way to name an option.
+            raise type(error)(str(error).replace(f"--{algorithm}.", ""), code=error.code, engine=error.engine) from None
         except BaseException:
             self._worker.close()
             raise
