@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flockstep._errors import DeadlineExceeded as DeadlineExceeded
     from flockstep._errors import Error as Error
     from flockstep._errors import PeerLost as PeerLost
+    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
     from flockstep.averager import Averager as Averager
     from flockstep.averagers import ADPSGD as ADPSGD
     from flockstep.averagers import DPSGD as DPSGD
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from flockstep.averagers import PostLocalSGD as PostLocalSGD
     from flockstep.averagers import Swarm as Swarm
     from flockstep.averagers import Wagma as Wagma
-    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
     from flockstep.report.drawing import report as report
 
 # Every public name and the module that it lives in.

@@ -1,6 +1,4 @@
 # The compiled half: python/native.
-from typing import Any
-
 from torch import Tensor
 from torch.distributed import ProcessGroupGloo
 
@@ -18,6 +16,7 @@ class ModelExchange:
     def __init__(
         self,
         worker: Worker,
+        recording: Recording,
         algorithm: str,
         options: dict[str, str],
         parameters: list[tuple[str, Tensor]],
@@ -47,7 +46,6 @@ class ModelExchange:
     def come_back(self) -> None: ...
     def save(self) -> bytes: ...
     def restore(self, state: bytes) -> None: ...
-    def report(self) -> dict[str, Any]: ...
 
 class Recording:
     def __init__(self, worker: Worker, folder: str, algorithm: str, options: dict[str, str]) -> None: ...
