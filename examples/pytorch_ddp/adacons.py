@@ -3,10 +3,12 @@
 torchrun --standalone --nproc-per-node 2 adacons.py [FOLDER]
 """
 
+import sys
+
 import flockstep
 import torch
 import torch.distributed as dist
-from fashion import Net, accuracy, images
+from fashion import SUBSET, Net, accuracy, images
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
@@ -14,7 +16,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 dist.init_process_group("gloo")
 torch.set_num_threads(1)  # the workers share the processors
 torch.manual_seed(1)
-train, test = images("train"), images("t10k")
+folder = sys.argv[1] if len(sys.argv) > 1 else SUBSET
+train, test = images("train", folder), images("t10k", folder)
 sampler = DistributedSampler(train)
 loader = DataLoader(train, batch_size=64 // dist.get_world_size(), sampler=sampler, drop_last=True)
 

@@ -2,7 +2,6 @@
 
 import gzip
 import struct
-import sys
 from pathlib import Path
 
 import torch
@@ -21,12 +20,10 @@ def _read(path: Path) -> Tensor:
         return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).reshape(shape)
 
 
-def images(part: str, folder: Path | None = None) -> TensorDataset:
-    """`train` or `t10k` of MNIST or Fashion-MNIST, gzip'ed IDX files; the repository's subset if no folder is named,
-    neither here nor as the first argument of the script."""
-    folder = folder or Path(sys.argv[1] if len(sys.argv) > 1 else SUBSET)
-    pixels = _read(folder / f"{part}-images-idx3-ubyte.gz").float().div_(255).sub_(0.3).div_(0.35)
-    return TensorDataset(pixels[:, None], _read(folder / f"{part}-labels-idx1-ubyte.gz").long())
+def images(part: str, folder: str | Path = SUBSET) -> TensorDataset:
+    """`train` or `t10k` of MNIST or Fashion-MNIST: gzip'ed IDX files."""
+    pixels = _read(Path(folder) / f"{part}-images-idx3-ubyte.gz").float().div_(255).sub_(0.3).div_(0.35)
+    return TensorDataset(pixels[:, None], _read(Path(folder) / f"{part}-labels-idx1-ubyte.gz").long())
 
 
 class Net(nn.Sequential):

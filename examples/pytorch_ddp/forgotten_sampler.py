@@ -5,12 +5,13 @@ The script runs, learns, and wastes all workers but one. flockstep.watch average
 torchrun --standalone --nproc-per-node 2 forgotten_sampler.py [FOLDER]
 """
 
+import sys
 import warnings
 
 import flockstep
 import torch
 import torch.distributed as dist
-from fashion import Net, images
+from fashion import SUBSET, Net, images
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -20,7 +21,8 @@ torch.set_num_threads(1)  # the workers share the processors
 torch.manual_seed(1)
 if dist.get_rank() != 0:
     warnings.simplefilter("ignore")  # one worker's warning is enough
-loader = DataLoader(images("train"), batch_size=32, shuffle=True)  # and no sampler=DistributedSampler(...)
+train = images("train", sys.argv[1] if len(sys.argv) > 1 else SUBSET)
+loader = DataLoader(train, batch_size=32, shuffle=True)  # and no sampler=DistributedSampler(...)
 
 model = DistributedDataParallel(Net())
 state = flockstep.watch(model)

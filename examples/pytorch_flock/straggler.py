@@ -1,8 +1,9 @@
 """One worker is late in every step, now this one, now that. Plain DDP waits for it each time; Flock does not.
 
-torchrun --standalone --nproc-per-node 4 straggler.py [FOLDER]
+torchrun --standalone --nproc-per-node 4 straggler.py [--epochs N] [--late-ms N]
 """
 
+import argparse
 import random
 import sys
 import time
@@ -19,10 +20,10 @@ from torch.utils.data import DataLoader, DistributedSampler
 sys.path.append(str(Path(__file__).resolve().parents[1] / "pytorch_ddp"))  # the same data and network
 from fashion import Net, accuracy, images
 
-EPOCHS, BATCH, LATE_S = 3, 16, 0.05
+BATCH = 16
 
 
-def train(algorithm: str) -> tuple[float, float]:
+def train(algorithm: str, epochs: int, late_s: float) -> tuple[float, float]:
     """Samples per second of all workers together, until the last of them is done, and the accuracy."""
     torch.manual_seed(1)
     data, test = images("train"), images("t10k")
@@ -39,11 +40,11 @@ def train(algorithm: str) -> tuple[float, float]:
     late = random.Random(1)  # the same on every worker: all agree on who is late
     dist.barrier()
     began = time.perf_counter()
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for pictures, labels in loader:
             if late.randrange(dist.get_world_size()) == dist.get_rank():
-                time.sleep(LATE_S)
+                time.sleep(late_s)
             optimizer.zero_grad()
             cross_entropy(model(pictures), labels).backward()
             optimizer.step()
@@ -52,14 +53,18 @@ def train(algorithm: str) -> tuple[float, float]:
         optimizer.close()
     dist.barrier()
     seconds = time.perf_counter() - began
-    return EPOCHS * len(loader) * BATCH * dist.get_world_size() / seconds, accuracy(network, test)
+    return epochs * len(loader) * BATCH * dist.get_world_size() / seconds, accuracy(network, test)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--late-ms", type=float, default=50)
+    arguments = parser.parse_args()
     dist.init_process_group("gloo")
     torch.set_num_threads(1)  # the workers share the processors
     for algorithm in ("plain DDP", "flock"):
-        throughput, quality = train(algorithm)
+        throughput, quality = train(algorithm, arguments.epochs, arguments.late_ms / 1e3)
         if dist.get_rank() == 0:
             print(f"{algorithm:9}  {throughput:6.0f} samples/s  accuracy {quality:.3f}", flush=True)
     dist.destroy_process_group()

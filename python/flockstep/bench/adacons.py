@@ -1,0 +1,2 @@
+def run(floats, rounds, as_json):
+    return 0
