@@ -5,6 +5,7 @@
 
 namespace flockstep::python {
 
+void bind_errors(pybind11::module_& module);  // first: what the others throw arrives as flockstep.Error
 void bind_worker(pybind11::module_& module);  // a worker of the c10d engine
 
 }  // namespace flockstep::python

@@ -6,17 +6,14 @@ import pty
 import re
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import COMMAND, ROOT, run, run_json
-from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows, page_of, write_sample_run
-
-sys.path.insert(0, str(ROOT / "python"))
+from conftest import COMMAND, run, run_json
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
 from flockstep.report.tables import deviation_text
+from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows, page_of, write_sample_run
 
 
 def report(folder):
