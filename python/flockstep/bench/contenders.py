@@ -47,9 +47,10 @@ def post_local_sgd(network: nn.Module, optimizer: Optimizer) -> Made:
     from torch.distributed.optim import PostLocalSGDOptimizer
 
     model = DistributedDataParallel(network)
-    half = max(1, dist.get_world_size() // 2)
-    subgroup, _ = dist.new_subgroups(half) if dist.get_world_size() % half == 0 else (dist.group.WORLD, [])
-    state = hook.PostLocalSGDState(process_group=None, subgroup=subgroup, start_localSGD_iter=0)
+    middle = max(1, dist.get_world_size() // 2)
+    halves = [dist.new_group(range(middle)), dist.new_group(range(middle, dist.get_world_size()))]
+    subgroup = halves[dist.get_rank() >= middle]
+    state = hook.PostLocalSGDState(None, subgroup, start_localSGD_iter=0)  # type: ignore[no-untyped-call]
     model.register_comm_hook(state, hook.post_localSGD_hook)
     return model, PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=4, warmup_steps=0))
 

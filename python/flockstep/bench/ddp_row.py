@@ -9,13 +9,14 @@ from dataclasses import asdict
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
 from flockstep.bench.contenders import CONTENDERS, EXACT, plain
 from flockstep.bench.harness import run_interleaved
 from flockstep.bench.launch import join_group
 from flockstep.bench.networks import WORKLOADS, Workload
 from flockstep.bench.oracle import verify
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 
 class Training:
@@ -31,7 +32,7 @@ class Training:
     def backward(self) -> None:
         self.optimizer.zero_grad()
         inputs, classes = self.batch
-        cross_entropy(self.model(inputs), classes).backward()
+        torch.autograd.backward(cross_entropy(self.model(inputs), classes))
 
     def step(self) -> None:
         self.backward()
@@ -76,4 +77,4 @@ def main(place: str, model: str, name: str, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -9,6 +9,8 @@ import time
 from datetime import timedelta
 
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 PATIENCE = timedelta(seconds=120)
 GRACE_S = 3  # for the others to end by themselves, once one has failed
@@ -28,7 +30,8 @@ def start_torchrun(workers: int, arguments: list[str]) -> int:
 def join_group(place: str) -> None:
     """Makes the default process group, apart from those of other places."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.PrefixStore(place, dist.TCPStore(host, port, is_master=False, timeout=PATIENCE))
+    shared = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
+    store = PrefixStore(place, shared)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
 
@@ -37,7 +40,7 @@ class Children:
     """Runs a module as a child of every worker, again and again, and outlives what happens to it."""
 
     def __init__(self) -> None:
-        self._store, self.rank, self.size = next(dist.rendezvous("env://", timeout=PATIENCE))
+        self._store, self.rank, self.size = next(rendezvous("env://", timeout=PATIENCE))
         self._runs = 0
 
     def run(self, module: str, arguments: list[str], limit_s: float) -> tuple[str, str]:
