@@ -6,9 +6,8 @@ namespace py = pybind11;
 
 namespace flockstep::python {
 
-Worker::Worker(engines::c10d::Groups groups, double deadline_s)
-    : attachment_(std::move(groups), base::Duration(deadline_s)),
-      context_(attachment_.engine(), base::Duration(deadline_s)) {}
+Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
+    : attachment_(groups), context_(attachment_.engine(), base::Duration(deadline_s)) {}
 
 void bind_worker(py::module_& module) {
   using Group = c10::intrusive_ptr<::c10d::ProcessGroup>;

@@ -11,7 +11,7 @@ namespace flockstep::python {
 // Shared by Python and by whatever works on it, so that it ends last.
 class Worker {
  public:
-  Worker(engines::c10d::Groups groups, double deadline_s);
+  Worker(const engines::c10d::Groups& groups, double deadline_s);
 
   runtime::Context& context() { return context_; }
   void close() noexcept { attachment_.close(); }
