@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -64,3 +65,10 @@ def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm):
     done = torchrun(EXAMPLES / "pytorch_gpt" / "train.py", 2, "--with", algorithm, "--steps", 500)
     ((ours, bigram),) = figures(rf"validation: {algorithm} ([\d.]+), bigram model ([\d.]+)", done)
     assert 1 < float(ours) < float(bigram) - 0.25
+
+
+def test_every_python_block_of_the_document_runs(torchrun, tmp_path):
+    document = ROOT / "docs" / "pytorch.md"
+    done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
+    ((blocks,),) = [figures(r"(\d+) blocks", done)]
+    assert int(blocks) == document.read_text().count("```python\n")

@@ -8,7 +8,7 @@ from flockstep.bench.harness import Spread, Target, milliseconds, ratio, table
 from flockstep.bench.launch import Children
 
 BAR = 1.00
-HEAD = ["hook", "step, ms", "exposed, ms", "plain DDP: step, ms", "exposed, ms", "step / plain DDP"]
+HEAD = ["hook", "step, ms", "exposed", "plain DDP, ms", "exposed", "step / plain DDP"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Row:
     def cells(self) -> list[str]:
         if self.failure:
             return [self.contender, f"failed: {self.failure}"]
-        times = [milliseconds(self.figures[key]) for key in ("step_s", "exposed_s", "plain_step_s", "plain_exposed_s")]
-        return [self.contender, *times, ratio(self.figures["over_plain"])]
+        others = [f"{1e3 * self.figures[key].median:.2f}" for key in ("exposed_s", "plain_step_s", "plain_exposed_s")]
+        return [self.contender, milliseconds(self.figures["step_s"]), *others, ratio(self.figures["over_plain"])]
 
     def json(self) -> dict[str, Any]:
         if self.failure:
@@ -63,6 +63,6 @@ def run(models: list[str], contenders: list[str], rounds: int, limit_s: float, a
             print(f"{model}, {children.size} workers on c10d over Gloo; medians and quartiles of the slowest worker")
             print(table(HEAD, [row.cells() for row in of_model]), end="\n\n", flush=True)
     if children.rank == 0:
-        lines = [row.target.line() for row in rows if row.target]
-        print(json.dumps([row.json() for row in rows], indent=2) if as_json else "\n".join(lines), flush=True)
+        targets = "".join(f"{row.target.line()}\n" for row in rows if row.target)
+        print(json.dumps([row.json() for row in rows], indent=2) + "\n" if as_json else targets, end="", flush=True)
     return int(any(row.failure and row.contender in ("adacons", "mean") for row in rows))
