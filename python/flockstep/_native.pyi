@@ -1,8 +1,8 @@
 # The compiled half: python/native.
-from torch.distributed import ProcessGroup
+from torch.distributed import ProcessGroupGloo
 
 class Worker:
-    def __init__(self, data: ProcessGroup, control: ProcessGroup, deadline_s: float) -> None: ...
+    def __init__(self, data: ProcessGroupGloo, control: ProcessGroupGloo, deadline_s: float) -> None: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -10,7 +10,7 @@ Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
     : attachment_(groups), context_(attachment_.engine(), base::Duration(deadline_s)) {}
 
 void bind_worker(py::module_& module) {
-  using Group = c10::intrusive_ptr<::c10d::ProcessGroup>;
+  using Group = c10::intrusive_ptr<::c10d::Backend>;
   py::class_<Worker, std::shared_ptr<Worker>>(module, "Worker")
       .def(py::init([](const Group& data, const Group& control, double deadline_s) {
              const py::gil_scoped_release released;

@@ -2,7 +2,7 @@
 // nobody else uses. C++ cannot make them; python/flockstep/_worker.py does.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <memory>
 
@@ -15,9 +15,9 @@ namespace flockstep::engines::c10d {
 
 class C10dEngine;
 
-struct Groups {                                      // Gloo's, both
-  c10::intrusive_ptr<::c10d::ProcessGroup> data;     // collectives and messages
-  c10::intrusive_ptr<::c10d::ProcessGroup> control;  // control messages, failures, farewells
+struct Groups {                                 // Gloo's, both
+  c10::intrusive_ptr<::c10d::Backend> data;     // collectives and messages
+  c10::intrusive_ptr<::c10d::Backend> control;  // control messages, failures, farewells
 };
 
 // Needs nothing of Python, and no lock of it: callers give the interpreter's up before they wait here. The groups stay

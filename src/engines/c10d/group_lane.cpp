@@ -31,21 +31,20 @@ class WorkTransit final : public Transit {
 
 class GroupLane final : public Lane {
  public:
-  GroupLane(c10::intrusive_ptr<::c10d::ProcessGroup> group, c10::intrusive_ptr<::c10d::Backend> backend)
-      : group_(std::move(group)), backend_(std::move(backend)) {}
-  int rank() const override { return backend_->getRank(); }
-  int size() const override { return backend_->getSize(); }
+  explicit GroupLane(c10::intrusive_ptr<::c10d::Backend> group) : group_(std::move(group)) {}
+  int rank() const override { return group_->getRank(); }
+  int size() const override { return group_->getSize(); }
 
   std::unique_ptr<Transit> send(int peer, Tag tag, ConstBytes bytes) override {
     auto tensors = tensors_over(const_cast<std::byte*>(bytes.data()), bytes.size());
     const std::lock_guard lock(mutex_);
-    return std::make_unique<WorkTransit>(backend_->send(tensors, peer, tag));
+    return std::make_unique<WorkTransit>(group_->send(tensors, peer, tag));
   }
 
   std::unique_ptr<Transit> receive(int peer, Tag tag, Bytes bytes) override {
     auto tensors = tensors_over(bytes.data(), bytes.size());
     const std::lock_guard lock(mutex_);
-    return std::make_unique<WorkTransit>(backend_->recv(tensors, peer, tag));
+    return std::make_unique<WorkTransit>(group_->recv(tensors, peer, tag));
   }
 
   // By a wait that times out. It needs a connection that is still there to wait on.
@@ -58,7 +57,7 @@ class GroupLane final : public Lane {
         c10::intrusive_ptr<::c10d::Work> work;
         {
           const std::lock_guard lock(mutex_);
-          work = backend_->recv(tensors, peer, kCutTag);
+          work = group_->recv(tensors, peer, kCutTag);
         }
         work->wait(1ms);
       } catch (const std::exception&) {  // as intended, or this connection is lost already
@@ -71,20 +70,17 @@ class GroupLane final : public Lane {
     return {at::from_blob(bytes, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte))};
   }
 
-  c10::intrusive_ptr<::c10d::ProcessGroup> group_;  // so that it outlives destroy_process_group()
-  c10::intrusive_ptr<::c10d::Backend> backend_;
-  std::mutex mutex_;  // a backend counts its works without one
+  c10::intrusive_ptr<::c10d::Backend> group_;
+  std::mutex mutex_;  // it counts its works without one
 };
 
 }  // namespace
 
-std::unique_ptr<Lane> make_lane(const c10::intrusive_ptr<::c10d::ProcessGroup>& group) {
-  if (!group) throw Error(ErrorCode::bad_input, "a worker needs process groups, not None", "c10d");
-  auto backend = group->getBackend(c10::DeviceType::CPU);
-  if (backend->getBackendName() != "gloo")
+std::unique_ptr<Lane> make_lane(c10::intrusive_ptr<::c10d::Backend> group) {
+  if (group->getBackendName() != "gloo")
     throw Error(ErrorCode::bad_input,
-                c10::str("a worker's own process groups travel by gloo, not by ", backend->getBackendName()), "c10d");
-  return std::make_unique<GroupLane>(group, std::move(backend));
+                c10::str("a worker's own groups travel by gloo, not by ", group->getBackendName()), "c10d");
+  return std::make_unique<GroupLane>(std::move(group));
 }
 
 }  // namespace flockstep::engines::c10d
