@@ -30,6 +30,12 @@ class Algorithm {
 
   // Before a step: from now on only these workers have gradients, until it is said otherwise; the same on all workers.
   // The others make the same calls with gradients that count nothing. Empty: everybody has one, as at first.
+  //
+  // Where workers wait for each other to average models (local_sgd, post_local_sgd, dpsgd, sgp), the average is over
+  // the models of these workers alone: the divisor is their number, rings and pushes close over them. The others'
+  // models count nothing, before consolidate() too. Those of local_sgd become the averages that they are left out of;
+  // in dpsgd and sgp whoever is named again takes the model of a worker that was there, at its first step, in place of
+  // its own. Where nobody waits (see may_leave) it changes nothing: say leave().
   virtual void attend(const std::vector<bool>& /*present*/) {}
   // Whether the next finish_gradient waits for everybody and gives all workers the same gradient.
   virtual bool gradients_are_equal() const { return false; }
@@ -46,6 +52,24 @@ class Algorithm {
 
   // Model hook: `step` counts the local updates before this one.
   virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
+  // Where workers wait for each other: whether they do after this step, so that it matters then who is there.
+  virtual bool meets_after(std::int64_t /*step*/) const { return true; }
+
+  // ---- away for a while, where models are averaged without waiting: wagma, flock, adpsgd, swarm ----
+  // Each worker for itself, between two of its steps: a worker out of data, or a long evaluation. Whether it may; else
+  // both throw Error{bad_input}.
+  virtual bool may_leave() const { return false; }
+  // From now on nobody waits for this worker, and once the agents have agreed on it, without any worker's waiting, its
+  // model is in no average and it counts in no bound. Returns at once. No step may follow before come_back() or
+  // consolidate(). Everybody may be away at a time; who is left alone trains alone.
+  virtual void leave();
+  // It takes part again, as one of the foremost. `model` becomes that of a worker that is there; where nobody is, the
+  // one that it left with. The agents alone are waited for, not the others' steps, unless the next step is too far ahead
+  // of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) had begun when it left.
+  virtual void come_back(std::span<float> model);
+  // Which step comes next, given how many updates were taken or skipped here so far: another one after come_back() and
+  // consolidate() where somebody was away, else the same.
+  virtual std::int64_t next_step(std::int64_t counted) const { return counted; }
 
   // Whether all workers hold the same model after every step, to the last bit.
   virtual bool replicas_are_equal() const = 0;
@@ -53,7 +77,8 @@ class Algorithm {
   // for one more local update.
   virtual bool drain(std::span<float> /*gradient*/) { return false; }
   // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
-  // always are. Steps may follow.
+  // always are. Steps may follow. Whoever is away takes part and is back with it; its model counts unless it has fallen
+  // behind by more than a period, and all go on with the same step, see next_step().
   virtual void consolidate(std::span<float> /*model*/) {}
   // Whether replicas stay apart over a checkpoint, so that a resumed run gives what an uninterrupted one gives. If not,
   // they are consolidated before it, and it holds one model, with which any number of workers can go on.

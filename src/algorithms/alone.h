@@ -14,6 +14,9 @@ enum class Checkpoint { together, apart };
 class Alone final : public Algorithm {
  public:
   explicit Alone(Checkpoint checkpoint) : checkpoint_(checkpoint) {}
+  bool may_leave() const override { return true; }  // nobody is there to miss it
+  void leave() override {}
+  void come_back(std::span<float>) override {}
   bool replicas_are_equal() const override { return true; }
   bool resumes_apart() const override { return checkpoint_ == Checkpoint::apart; }
 

@@ -21,8 +21,9 @@ class LocalSgd final : public Algorithm {
         one_pass_(inputs.context, inputs.models(), "received model shards", {.room = runtime::Room::window}) {}
 
   void after_update(std::int64_t step, std::span<float> model) override {
-    if ((step + 1) % options_.period == 0) one_pass_.average(model);
+    if (meets_after(step)) one_pass_.average(model);
   }
+  bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
   bool replicas_are_equal() const override { return options_.period == 1; }
   void consolidate(std::span<float> model) override {
     if (!replicas_are_equal()) one_pass_.average(model);

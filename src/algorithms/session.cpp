@@ -20,7 +20,30 @@ void Session::require_begun() const {
 
 void Session::after_update(std::span<float> model) {
   require_begun();
+  if (is_away_)
+    throw Error(ErrorCode::bad_input,
+                "this worker has left: it takes no step before it has come back, by come_back or consolidate");
   algorithm_->after_update(updates_++, model);
+}
+
+void Session::leave() {
+  require_begun();
+  if (is_away_) throw Error(ErrorCode::bad_input, "this worker has left already: come back before leaving again");
+  algorithm_->leave();
+  is_away_ = true;
+}
+
+void Session::come_back(std::span<float> model) {
+  if (!is_away_) throw Error(ErrorCode::bad_input, "this worker is not away: leave before coming back");
+  algorithm_->come_back(model);
+  is_away_ = false;
+  updates_ = algorithm_->next_step(updates_);
+}
+
+void Session::consolidate(std::span<float> model) {
+  algorithm_->consolidate(model);
+  is_away_ = false;
+  updates_ = algorithm_->next_step(updates_);
 }
 
 MeetingReport Session::meetings() const {

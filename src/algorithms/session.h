@@ -20,6 +20,15 @@ class Session {
   // Throws Error{bad_input} if the algorithm needs a beginning and had none.
   void require_begun() const;
   void after_update(std::span<float> model);
+  // Away for a while, and back; `updates` is then what the others count. Throws Error{bad_input} out of order, and
+  // where the algorithm has no such thing (Algorithm::may_leave).
+  void leave();
+  void come_back(std::span<float> model);
+  bool is_away() const { return is_away_; }
+  // Whoever is away is back with it.
+  void consolidate(std::span<float> model);
+  // Local updates so far, with those that others have taken while this worker was away.
+  std::int64_t updates() const { return updates_; }
 
   // Those of this worker before a restore() included.
   MeetingReport meetings() const;
@@ -31,7 +40,7 @@ class Session {
  private:
   std::unique_ptr<Algorithm> algorithm_;
   std::int64_t updates_ = 0;
-  bool begun_ = false;
+  bool begun_ = false, is_away_ = false;
   MeetingReport earlier_;  // meetings of the session that this one continues
 };
 
