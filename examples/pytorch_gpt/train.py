@@ -14,7 +14,7 @@ from text import BYTES, bigram_loss, read
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-CONTEXT, BATCH = 32, 16
+CONTEXT, BATCH, RATE = 32, 16, 5e-3
 
 
 @torch.no_grad()
@@ -37,7 +37,7 @@ def main() -> None:
     rank = dist.get_rank()
     train, validation = read()
     network = GPT(BYTES, CONTEXT, layers=2, heads=4, width=64)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98))
 
     model: nn.Module = network
     if arguments.algorithm == "flock":
@@ -47,7 +47,7 @@ def main() -> None:
         if arguments.algorithm == "adacons":
             flockstep.adacons(model)
 
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=arguments.steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=arguments.steps, pct_start=0.1)
     generator = torch.Generator().manual_seed(1 + rank)  # every worker draws stretches of its own
     began = time.perf_counter()
     for step in range(arguments.steps):
@@ -55,6 +55,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss = loss_of(model, stretches(train, starts, CONTEXT + 1))
         loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         if rank == 0 and (step + 1) % 200 == 0:

@@ -5,7 +5,7 @@ As bench/harness.h does for the command, and figures are printed alike.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +89,11 @@ class Timings:
         return Spread.of(self._seconds[one] - self._seconds[other])
 
 
-def run_interleaved(contenders: dict[str, Callable[[], None]], rounds: int, warm_up_rounds: int = 2) -> Timings:
-    """Runs every contender once per round, each round starting with the next one, and all workers together."""
+def run_interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int, warm_up_rounds: int = 2) -> Timings:
+    """Runs every contender once per round, each round starting with the next one, and all workers together.
+
+    One that returns a float has taken its own time, in seconds.
+    """
     names = list(contenders)
     times = torch.zeros(warm_up_rounds + rounds, len(names), dtype=torch.float64)
     for number in range(len(times)):
@@ -98,8 +101,8 @@ def run_interleaved(contenders: dict[str, Callable[[], None]], rounds: int, warm
             which = (number + turn) % len(names)
             dist.barrier()
             began = time.perf_counter()
-            contenders[names[which]]()
-            times[number, which] = time.perf_counter() - began
+            own = contenders[names[which]]()
+            times[number, which] = own if isinstance(own, float) else time.perf_counter() - began
     dist.all_reduce(times, dist.ReduceOp.MAX)
     return Timings({name: times[warm_up_rounds:, which] for which, name in enumerate(names)})
 
