@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from flockstep import _native
 from flockstep._errors import Error
+from flockstep._log import forward
 
 if TYPE_CHECKING:
     from flockstep._worker import Attached
@@ -35,7 +36,12 @@ class Recorder:
     ) -> None:
         words = {name: str(value) for name, value in (options or {}).items()}
         folder = "" if run_dir is None else os.path.abspath(os.fspath(run_dir))
+        self._worker = attached.native
         self.native = _native.Recording(attached.native, folder, algorithm, words)
+
+    def forward_log(self) -> None:
+        """Whoever is called once in a step or so calls this, too."""
+        forward(self._worker)
 
     def close(self) -> None:
         """Writes what is left. Not collective. A second call does nothing."""
@@ -52,10 +58,12 @@ class Measured:
 
         Those about single workers end with their rank, as ``norm/3``.
         """
+        self._recorder.forward_log()
         return self._recorder.native.figures()
 
     def record(self, loss: float) -> None:
         """Tells the loss of the last step, this worker's own, for the metrics and the report."""
+        self._recorder.forward_log()
         self._recorder.native.set_loss(float(loss))
 
     def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:

@@ -13,6 +13,7 @@ from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from flockstep import _native
 from flockstep._errors import Error
+from flockstep._log import forward, logger
 
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
@@ -41,6 +42,7 @@ class Attached:
         A second call does nothing, and neither does one in a forked child.
         """
         self.native.close()
+        forward(self.native)
 
 
 def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelta | None = None) -> Attached:
@@ -69,6 +71,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     data, control = (_make_group(f"{prefix}/{purpose}", group, timeout) for purpose in ("data", "control"))
     attached = Attached(_native.Worker(data, control, timeout.total_seconds()))
     _attached.append(weakref.ref(attached, _attached.remove))
+    logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
     return attached
 
 

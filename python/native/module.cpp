@@ -7,4 +7,5 @@ PYBIND11_MODULE(_native, module) {
   flockstep::python::bind_worker(module);
   flockstep::python::bind_model_exchange(module);
   flockstep::python::bind_recording(module);
+  flockstep::python::bind_gradient_exchange(module);
 }

@@ -3,6 +3,7 @@
 
 #include <torch/extension.h>
 
+#include "base/kept_lines.h"
 #include "engines/c10d/attachment.h"
 #include "runtime/context.h"
 
@@ -15,10 +16,13 @@ class Worker {
 
   runtime::Context& context() { return context_; }
   void close() noexcept { attachment_.close(); }
+  // What was logged since the last time.
+  std::vector<base::KeptLines::Line> take_log_lines() { return log_lines_->take(); }
 
  private:
   engines::c10d::Attachment attachment_;
   runtime::Context context_;
+  std::shared_ptr<base::KeptLines> log_lines_ = std::make_shared<base::KeptLines>();
 };
 
 }  // namespace flockstep::python
