@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from flockstep._errors import PeerLost as PeerLost
     from flockstep._gradient_state import GradientState as GradientState
     from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
+    from flockstep.averager import Averager as Averager
+    from flockstep.averagers import ADPSGD as ADPSGD
+    from flockstep.averagers import DPSGD as DPSGD
+    from flockstep.averagers import SGP as SGP
+    from flockstep.averagers import Flock as Flock
+    from flockstep.averagers import LocalSGD as LocalSGD
+    from flockstep.averagers import PostLocalSGD as PostLocalSGD
+    from flockstep.averagers import Swarm as Swarm
+    from flockstep.averagers import Wagma as Wagma
     from flockstep.hooks import adacons as adacons
     from flockstep.hooks import adacons_hook as adacons_hook
     from flockstep.hooks import adasum as adasum
@@ -42,9 +51,18 @@ if TYPE_CHECKING:
 
 # Every public name and the module that it lives in.
 _HOME = {
+    "ADPSGD": "averagers",
+    "Averager": "averager",
     "DeadlineExceeded": "_errors",
+    "DPSGD": "averagers",
     "Error": "_errors",
+    "Flock": "averagers",
+    "LocalSGD": "averagers",
     "PeerLost": "_errors",
+    "PostLocalSGD": "averagers",
+    "SGP": "averagers",
+    "Swarm": "averagers",
+    "Wagma": "averagers",
     "TensorBoardWriter": "_telemetry",
     "adacons": "hooks",
     "adacons_hook": "hooks",
