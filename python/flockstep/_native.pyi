@@ -1,8 +1,10 @@
 # The compiled half: python/native.
+from collections.abc import Sequence
+
 from torch.distributed import ProcessGroupGloo
 
 class Worker:
-    def __init__(self, data: ProcessGroupGloo, control: ProcessGroupGloo, deadline_s: float) -> None: ...
+    def __init__(self, data: Sequence[ProcessGroupGloo], control: ProcessGroupGloo, deadline_s: float) -> None: ...
     @property
     def rank(self) -> int: ...
     @property
