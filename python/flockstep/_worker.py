@@ -13,6 +13,7 @@ from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from flockstep import _native
 from flockstep._errors import Error
+from flockstep._log import forward, logger
 
 # Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
 # to two thirds of the time of one where there are cores for them. Where there are none, nothing is lost.
@@ -45,6 +46,7 @@ class Attached:
         A second call does nothing, and neither does one in a forked child.
         """
         self.native.close()
+        forward(self.native)
 
 
 def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelta | None = None) -> Attached:
@@ -81,6 +83,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         ) from error
     attached = Attached(_native.Worker(data, control, timeout.total_seconds()))
     _attached.append(weakref.ref(attached, _attached.remove))
+    logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
     return attached
 
 

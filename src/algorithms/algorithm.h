@@ -52,6 +52,8 @@ class Algorithm {
 
   // Model hook: `step` counts the local updates before this one.
   virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
+  // Where workers wait for each other: whether they do after this step, so that it matters then who is there.
+  virtual bool meets_after(std::int64_t /*step*/) const { return true; }
 
   // ---- away for a while, where models are averaged without waiting: wagma, flock, adpsgd, swarm ----
   // Each worker for itself, between two of its steps: a worker out of data, or a long evaluation. Whether it may; else
@@ -61,9 +63,9 @@ class Algorithm {
   // model is in no average and it counts in no bound. Returns at once. No step may follow before come_back() or
   // consolidate(). Everybody may be away at a time; who is left alone trains alone.
   virtual void leave();
-  // It takes part again. `model` becomes that of a worker that is there; where nobody is, the one that it left with.
-  // The agents alone are waited for, not the others' steps, unless a synchronisation (sync = barrier) that had begun is
-  // due.
+  // It takes part again, as one of the foremost. `model` becomes that of a worker that is there; where nobody is, the
+  // one that it left with. The agents alone are waited for, not the others' steps, unless the next step is too far
+  // ahead of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) had begun when it left.
   virtual void come_back(std::span<float> model);
   // Which step comes next, given how many updates were taken or skipped here so far: another one after come_back() and
   // consolidate() where somebody was away, else the same.

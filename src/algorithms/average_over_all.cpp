@@ -4,8 +4,9 @@
 
 namespace flockstep::algorithms {
 
-void average_over_all(runtime::Context& context, const runtime::Layout& layout, std::span<float> values) {
-  runtime::OnePass(context, layout, "received shards", {.room = runtime::Room::window}).average(values);
+void average_over_all(runtime::Context& context, const runtime::Layout& layout, std::span<float> values,
+                      const std::vector<bool>& counted) {
+  runtime::OnePass(context, layout, "received shards", {.room = runtime::Room::window}).average(values, counted);
 }
 
 }  // namespace flockstep::algorithms

@@ -42,13 +42,16 @@ class PostLocalSgd final : public Algorithm {
     if (is_local() != was_local) enter_phase();
   }
 
+  bool meets_after(std::int64_t step) const override {
+    return is_local() && phase_->meets_after(step - options_.switch_after);
+  }
   bool replicas_are_equal() const override { return options_.period == 1; }
   bool resumes_apart() const override { return !replicas_are_equal(); }
   // Gradients keep models equal, but not what has no gradient.
   void consolidate(std::span<float> model) override {
     phase_->consolidate(model);
     if (!is_local() && buffers_ > 0)
-      average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_));
+      average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_), present_);
   }
   const GradientReport* report() const override { return phase_->report(); }
   GuardCounts guards() const override { return phase_->guards(); }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/random.h"
+#include "protocol/attendance.h"
 #include "protocol/ranks.h"
 #include "protocol/tree.h"
 
@@ -26,18 +27,24 @@ bool Activator::is_counted() const {
   return options_.activation != Activation::first && options_.activation != Activation::appointed;
 }
 
-int Activator::living_from(int rank, const Ranks& lost) const {
-  while (contains(lost, rank)) rank = (rank + 1) % options_.workers;
+Ranks Activator::missing_at(const Turn& turn, Iteration round) const {
+  return united(turn.lost, turn.attendance.missing_at(round));
+}
+
+// Asked for by one who arrives, and so is not missing itself.
+int Activator::present_from(const Turn& turn, Iteration round, int rank) const {
+  const Ranks missing = missing_at(turn, round);
+  while (contains(missing, rank)) rank = (rank + 1) % options_.workers;
   return rank;
 }
 
-int Activator::counter_of(Iteration round, const Ranks& lost) const {
-  return living_from(static_cast<int>(round % options_.workers), lost);
+int Activator::counter_of(const Turn& turn, Iteration round) const {
+  return present_from(turn, round, static_cast<int>(round % options_.workers));
 }
 
-int Activator::appointed_for(Iteration round, const Ranks& lost) const {
+int Activator::appointed_for(const Turn& turn, Iteration round) const {
   base::Random random(options_.seed, base::Purpose::appointment, 0, static_cast<std::uint32_t>(round));
-  return living_from(static_cast<int>(random.below(static_cast<std::uint32_t>(options_.workers))), lost);
+  return present_from(turn, round, static_cast<int>(random.below(static_cast<std::uint32_t>(options_.workers))));
 }
 
 // With deadlines late arrivals are told too: they are what the deadline is learned from.
@@ -46,12 +53,12 @@ void Activator::arrived(const Turn& turn, Iteration round) {
   const bool is_open = round > newest_;
   if (is_counted()) {
     if (!is_open && options_.activation != Activation::deadline) return;
-    const int counter = counter_of(round, turn.lost);
+    const int counter = counter_of(turn, round);
     if (counter == rank_)
       count(turn, round, rank_);
     else
       turn.send(counter, {.kind = Message::Kind::arrived, .number = round});
-  } else if (is_open && (options_.activation == Activation::first || appointed_for(round, turn.lost) == rank_)) {
+  } else if (is_open && (options_.activation == Activation::first || appointed_for(turn, round) == rank_)) {
     activate(turn, round, rank_);
   }
 }
@@ -84,7 +91,9 @@ std::optional<base::Duration> Activator::patience() const {
 void Activator::decide(const Turn& turn, Iteration round) {
   if (round <= newest_) return;
   const Arrivals& arrivals = arrivals_.at(round);
-  const int there = static_cast<int>(without(arrivals.ranks, turn.lost).size()), all = living(turn.lost);
+  const Ranks missing = missing_at(turn, round);
+  const int there = static_cast<int>(without(arrivals.ranks, missing).size()),
+            all = std::max(1, options_.workers - static_cast<int>(missing.size()));
   int needed = std::max(1, all / 2);
   if (options_.activation == Activation::quorum) needed = std::min(options_.quorum, all);
   if (options_.activation == Activation::deadline) {
@@ -130,6 +139,12 @@ void Activator::on_activate(const Turn& turn, const Message& message) {
 void Activator::on_lost(const Turn& turn) {
   roots_.clear();
   if (newest_ >= oldest_) activate(turn, newest_, rank_);
+  if (own_ > newest_) arrived(turn, own_);
+  decide_all(turn);
+}
+
+// The one who counts may be another one, and need fewer.
+void Activator::on_attendance(const Turn& turn) {
   if (own_ > newest_) arrived(turn, own_);
   decide_all(turn);
 }

@@ -32,6 +32,8 @@ class Activator {
   void on_tick(const Turn& turn);
   // turn.lost has grown.
   void on_lost(const Turn& turn);
+  // turn.attendance has changed.
+  void on_attendance(const Turn& turn);
   // Nobody needs to hear of rounds before this one any more.
   void forget_before(Iteration round);
 
@@ -46,10 +48,10 @@ class Activator {
   void decide(const Turn& turn, Iteration round);
   void decide_all(const Turn& turn);
   bool is_counted() const;
-  int living(const Ranks& lost) const { return options_.workers - static_cast<int>(lost.size()); }
-  int living_from(int rank, const Ranks& lost) const;  // itself, or the next one that lives
-  int counter_of(Iteration round, const Ranks& lost) const;
-  int appointed_for(Iteration round, const Ranks& lost) const;
+  Ranks missing_at(const Turn& turn, Iteration round) const;            // who will not arrive there: lost, or away
+  int present_from(const Turn& turn, Iteration round, int rank) const;  // itself, or the next one that is not missing
+  int counter_of(const Turn& turn, Iteration round) const;
+  int appointed_for(const Turn& turn, Iteration round) const;
   std::optional<base::Duration> patience() const;
 
   Options options_;

@@ -29,7 +29,12 @@ struct Tick {};  // a time asked for by WakeAt has come; late or needless ones d
 struct PeerLost {
   int peer;
 };
-using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost>;
+struct Leaves {};     // the worker, between two iterations, until it comes back
+struct ComesBack {};  // it wants to begin an iteration again, and waits for Proceed
+struct Adopted {      // the model of that worker, as Adopt has asked for
+  int peer;
+};
+using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted>;
 
 // ---- actions, to be done in order ----
 struct Send {
@@ -85,6 +90,16 @@ struct Proceed {  // the worker may begin `iteration`
 struct WakeAt {  // give a Tick then; replaces what was asked for before
   base::Time time;
 };
-using Action = std::variant<Send, Freeze, SendPart, ExpectPart, Sum, Place, Complete, Merge, Proceed, WakeAt>;
+struct Adopt {  // receive the peer's model, which becomes this worker's; no round is under way
+  int peer;
+};
+struct Give {  // send the peer a model that is all of one iteration, such as what is published
+  int peer;
+};
+struct Rejoin {  // what the worker has now is the model of iteration `iteration - 1`, for rounds to take; Proceed follows
+  Iteration iteration;
+};
+using Action =
+    std::variant<Send, Freeze, SendPart, ExpectPart, Sum, Place, Complete, Merge, Proceed, WakeAt, Adopt, Give, Rejoin>;
 
 }  // namespace flockstep::protocol

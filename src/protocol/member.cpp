@@ -1,5 +1,7 @@
 #include "protocol/member.h"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -11,6 +13,7 @@ Member::Member(const Options& options, int rank)
     : options_(options),
       rank_(rank),
       schedule_(options.workers, options.group_size),
+      attendance_(options, rank),
       activator_(options, rank),
       minimum_(options, rank),
       arrived_(options.first - 1),
@@ -32,9 +35,14 @@ bool Member::ends_period(Iteration round) const {
 
 bool Member::is_synchronisation(Iteration round) const { return options_.sync == Sync::barrier && ends_period(round); }
 
+// A worker that is away is not waited for; until all others know that it has left it may yet be expected, as agreed.
 bool Member::may_begin(Iteration round) const {
-  return is_synchronisation(round) ? arrived_ >= round : activator_.newest() >= round;
+  if (round > attendance_.limit() || !attendance_.takes_part(rank_, round)) return false;
+  if (!is_synchronisation(round)) return activator_.newest() >= round;
+  return arrived_ >= round || stay_ == Stay::away;
 }
+
+Iteration Member::newest() const { return std::max(activator_.newest(), flight_ ? flight_->round() : executed_); }
 
 Ranks Member::group_of(Iteration round) const {
   if (!ends_period(round)) return schedule_.group_of(rank_, round);
@@ -46,6 +54,7 @@ Ranks Member::group_of(Iteration round) const {
 void Member::advance() {
   while (true) {
     release_worker();
+    advance_stay();
     if (!flight_) {
       if (!may_begin(executed_ + 1)) return;
       begin_flight(executed_ + 1);
@@ -61,8 +70,8 @@ void Member::advance() {
 
 void Member::begin_flight(Iteration round) {
   const Ranks group = group_of(round);
-  Ranks& absent = absent_[round];
-  absent = united(absent, common(group, lost_));
+  const Ranks absent = united(absent_in(round), common(group, united(lost_, attendance_.away_at(round))));
+  absent_[round][rank_] = absent;
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_.chunks, options_.window);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
@@ -79,6 +88,7 @@ void Member::end_flight() {
   std::erase_if(early_, [this](const auto& early) { return early.second.round <= executed_; });
   // Who started round `executed_` knew that everybody had finished all but the last period before it.
   activator_.forget_before(executed_ - options_.period);
+  attendance_.forget_before(executed_);
 }
 
 // ---- the worker ----
@@ -109,6 +119,75 @@ void Member::release_worker() {
   }
 }
 
+// ---- away and back ----
+
+void Member::handle(const Leaves&) {
+  base::check(stay_ == Stay::present && !waits_for_round_ && !waits_for_minimum_, "a worker between two iterations");
+  stay_ = Stay::leaving;
+  attendance_.leave(turn());
+  activator_.on_attendance(turn());
+}
+
+void Member::handle(const ComesBack&) {
+  base::check((stay_ == Stay::leaving || stay_ == Stay::away) && !wants_back_, "a worker that is away");
+  wants_back_ = true;
+}
+
+void Member::handle(const Adopted& event) {
+  if (stay_ == Stay::fetching && event.peer == donor_) ask_to_return();
+}
+
+// The bound goes on without this worker only now: up to here its models are in averages, and must not grow too old.
+void Member::advance_stay() {
+  if (stay_ == Stay::leaving && attendance_.all_have_answered()) {
+    stay_ = Stay::away;
+    attendance_.settle(turn(), newest());
+    if (options_.sync == Sync::rolling) minimum_.leave(turn());
+  }
+  if (stay_ == Stay::away) {
+    activator_.forget_before(activator_.newest() - options_.period);
+    if (wants_back_ && !flight_ && !attendance_.takes_part(rank_, executed_ + 1)) fetch_or_return();
+  }
+  if (stay_ == Stay::returning && attendance_.all_have_answered() && minimum_.is_counted()) rejoin();
+}
+
+void Member::fetch_or_return() {
+  const Ranks missing = united(lost_, attendance_.missing_at(std::numeric_limits<Iteration>::max()));
+  for (donor_ = 0; donor_ < options_.workers; ++donor_) {
+    if (donor_ == rank_ || contains(missing, donor_)) continue;
+    stay_ = Stay::fetching;
+    turn().send(donor_, {.kind = Message::Kind::wanted});
+    actions_.push_back(Adopt{donor_});
+    return;
+  }
+  ask_to_return();
+}
+
+void Member::ask_to_return() {
+  stay_ = Stay::returning;
+  attendance_.come_back(turn());
+  if (options_.sync == Sync::rolling) minimum_.come_back(turn());
+}
+
+// As one who has ended all iterations before the first round that it takes part in.
+void Member::rejoin() {
+  const Iteration first = attendance_.settle(turn(), newest());
+  arrived_ = executed_ = merged_ = first - 1;
+  absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
+  stay_ = Stay::present;
+  wants_back_ = false;
+  waits_for_minimum_ = true;
+  actions_.push_back(Rejoin{first});
+  if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);
+  activator_.on_attendance(turn());
+  release_worker();
+}
+
+bool Member::is_done_until(Iteration newest) const {
+  const bool is_settled = attendance_.limit() == std::numeric_limits<Iteration>::max() && stay_ != Stay::leaving;
+  return is_settled && !flight_ && (executed_ >= newest || !attendance_.takes_part(rank_, executed_ + 1));
+}
+
 // ---- messages ----
 
 void Member::handle(const Received& event) {
@@ -119,9 +198,19 @@ void Member::handle(const Received& event) {
     case Message::Kind::activate: return activator_.on_activate(turn(), message);
     case Message::Kind::finished: return minimum_.on_finished(turn(), event.peer, message);
     case Message::Kind::minimum: return minimum_.on_minimum(turn(), message);
+    case Message::Kind::leaving:
+    case Message::Kind::returning:
+      attendance_.on_asked(turn(), event.peer, message, newest());
+      return activator_.on_attendance(turn());
+    case Message::Kind::newest: return attendance_.on_newest(event.peer, message);
+    case Message::Kind::away:
+    case Message::Kind::back: attendance_.on_settled(event.peer, message); return activator_.on_attendance(turn());
+    case Message::Kind::wanted: return actions_.push_back(Give{event.peer});
+    case Message::Kind::count_me: return minimum_.on_count_me(turn(), event.peer, message);
+    case Message::Kind::counted: return minimum_.on_counted(turn(), message);
     case Message::Kind::absent:
       if (message.number > executed_)
-        leave_out(message.number, message.ranks);
+        leave_out(message.number, message.ranks, event.peer);
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
   }
@@ -130,8 +219,8 @@ void Member::handle(const Received& event) {
 void Member::handle(const PartReceived& event) {
   const auto& [peer, part] = event;
   if (part.round <= executed_) return say_absent(peer, part.round, {rank_});
-  leave_out(part.round, part.absent);
-  if (part.absent != absent_[part.round]) return;  // of an attempt that is void: its sender will hear of that
+  leave_out(part.round, part.absent, peer);
+  if (part.absent != absent_in(part.round)) return;  // of an attempt that is void: its sender will hear of that
   if (flight_ && flight_->round() == part.round && !flight_->abandoned())
     flight_->received(actions_, peer, part);
   else
@@ -152,17 +241,30 @@ void Member::handle(const PeerLost& event) { learn_lost({event.peer}); }
 void Member::learn_lost(const Ranks& ranks) {
   if (is_within(ranks, lost_)) return;
   lost_ = united(lost_, ranks);
+  attendance_.on_lost(turn());
+  if (stay_ == Stay::fetching && contains(lost_, donor_)) stay_ = Stay::away;
   activator_.on_lost(turn());
   if (options_.sync == Sync::rolling) minimum_.on_lost(turn());
-  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), lost_));
+  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), lost_), rank_);
+}
+
+// Who was lost may have begun a round without one who, as nobody else had begun it, takes part in it again.
+Ranks Member::absent_in(Iteration round) const {
+  Ranks absent;
+  if (const auto found = absent_.find(round); found != absent_.end())
+    for (const auto& [who, ranks] : found->second)
+      if (!contains(lost_, who)) absent = united(absent, ranks);
+  return absent;
 }
 
 // A round that is under way begins again, once what was sent is off.
-void Member::leave_out(Iteration round, const Ranks& ranks) {
-  Ranks& absent = absent_[round];
-  if (is_within(ranks, absent)) return;
-  absent = united(absent, ranks);
-  if (!flight_ || flight_->round() != round) return;
+void Member::leave_out(Iteration round, const Ranks& ranks, int said_by) {
+  if (contains(lost_, said_by) || is_within(ranks, absent_in(round))) return;
+  const bool is_under_way = flight_ && flight_->round() == round;
+  Ranks& its = absent_[round][is_under_way ? rank_ : said_by];
+  its = united(its, ranks);
+  if (!is_under_way) return;
+  const Ranks absent = absent_in(round);
   flight_->abandon();
   for (const int peer : without(group_of(round), absent))
     if (peer != rank_) say_absent(peer, round, absent);

@@ -7,7 +7,8 @@
 //
 // Groups keep the schedule of all workers and leave lost ones out. Members of a group who differ about who takes part
 // begin the round again without any that one of them leaves out; who has completed it keeps the result, and is left
-// out.
+// out. Workers may leave for a while and come back (Attendance): groups leave them out as they do the lost, from a
+// round on that all agree on, and their agents go on to hand on words.
 //
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
@@ -20,6 +21,7 @@
 
 #include "math/groups.h"
 #include "protocol/activator.h"
+#include "protocol/attendance.h"
 #include "protocol/group_average.h"
 #include "protocol/minimum.h"
 
@@ -34,8 +36,10 @@ class Member {
 
   // The newest round that is complete here; first - 1 before any is.
   Iteration executed() const { return executed_; }
-  // Nothing of a round is under way.
-  bool idle() const { return !flight_; }
+  // The newest round that is known to run and that this member takes part in, or has.
+  Iteration newest() const;
+  // Nothing is left to do here up to this round, which is the newest of all; no agreement about who takes part, either.
+  bool is_done_until(Iteration newest) const;
   // Who started the round: the lowest rank of those heard of; -1 where nobody was, as for synchronisations.
   int activator_of(Iteration round) const { return activator_.root_of(round); }
 
@@ -46,8 +50,11 @@ class Member {
   void handle(const PartSent& event);
   void handle(const Tick& event);
   void handle(const PeerLost& event);
+  void handle(const Leaves& event);
+  void handle(const ComesBack& event);
+  void handle(const Adopted& event);
 
-  Turn turn() { return {now_, lost_, actions_}; }
+  Turn turn() { return {now_, lost_, attendance_, actions_}; }
   bool ends_period(Iteration round) const;
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
@@ -56,13 +63,19 @@ class Member {
   void begin_flight(Iteration round);
   void end_flight();
   void release_worker();
-  void leave_out(Iteration round, const Ranks& ranks);
+  void advance_stay();
+  void fetch_or_return();
+  void ask_to_return();
+  void rejoin();
+  Ranks absent_in(Iteration round) const;
+  void leave_out(Iteration round, const Ranks& ranks, int said_by);
   void learn_lost(const Ranks& ranks);
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
   Options options_;
   int rank_;
   math::GroupSchedule schedule_;
+  Attendance attendance_;
   Activator activator_;
   Minimum minimum_;
   base::Time now_{};
@@ -76,8 +89,14 @@ class Member {
   bool behind_ = false;  // the round that the worker arrived at had run by then
   bool fresh_ = false;   // the newest round that began took the model of its own iteration
 
+  enum class Stay { present, leaving, away, fetching, returning } stay_ = Stay::present;
+  bool wants_back_ = false;
+  int donor_ = -1;  // whose model is fetched
+
   std::optional<GroupAverage> flight_;
-  std::map<Iteration, Ranks> absent_;        // of the round under way and of those to come
+  // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
+  // round has begun without is this member's own word.
+  std::map<Iteration, std::map<int, Ranks>> absent_;
   std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 

@@ -42,7 +42,7 @@ Message message_from_bytes(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof head) refuse();
   std::memcpy(&head, bytes.data(), sizeof head);
   const std::size_t listed = (bytes.size() - sizeof head) / sizeof(int);
-  if (head.kind > Message::Kind::minimum || head.ranks < 0 || head.lost < 0 ||
+  if (head.kind > Message::Kind::counted || head.ranks < 0 || head.lost < 0 ||
       bytes.size() != sizeof head + listed * sizeof(int) ||
       listed != static_cast<std::size_t>(head.ranks) + static_cast<std::size_t>(head.lost))
     refuse();

@@ -19,6 +19,15 @@ struct Message {
     absent,    // `ranks` take no part in round `number`: they are lost, or have completed it already
     finished,  // everybody below the sender in the tree of the minimum has finished `number` iterations: upwards
     minimum,   // everybody has finished `number` iterations: downwards
+    // Workers that are away for a while; the sender's own, but for the answers.
+    leaving,    // the sender's worker has left: what is the newest round?
+    returning,  // it wants to take part again: the same question
+    newest,     // the answer: `number`, and none after it begins before more is heard
+    away,       // the sender takes no part from round `number` on
+    back,       // the sender takes part again from round `number` on
+    wanted,     // the sender wants the receiver's model
+    count_me,   // the minimum has to wait for worker `root`, for the time `ranks`, and for all below: upwards
+    counted,    // the answer to `root`: everybody has finished `number`, which holds until the receiver says more
   };
   Kind kind = Kind::arrived;
   Iteration number = 0;

@@ -1,7 +1,8 @@
 // How many iterations the slowest worker has finished, as far as is known here: counts travel up a tree, the minimum
-// down.
+// down. Those who are away count as if they had finished all.
 #pragma once
 
+#include <limits>
 #include <map>
 
 #include "protocol/options.h"
@@ -18,18 +19,33 @@ class Minimum {
 
   // This worker has finished so many.
   void finished(const Turn& turn, Iteration count);
+  // This worker is away; nobody is ahead of those who are there.
+  void leave(const Turn& turn);
+  // It is about to count again: the root is asked to wait for it. Once it does, what is known here is the most that
+  // anybody knows, and finished() may give any count from there on.
+  void come_back(const Turn& turn);
+  bool is_counted() const { return is_counted_; }
+
   // Messages of these kinds; what they say of lost workers is known already.
   void on_finished(const Turn& turn, int peer, const Message& message);
   void on_minimum(const Turn& turn, const Message& message);
+  void on_count_me(const Turn& turn, int peer, const Message& message);
+  void on_counted(const Turn& turn, const Message& message);
   // turn.lost has grown: the tree has another shape.
   void on_lost(const Turn& turn);
 
  private:
+  static constexpr Iteration kAway = std::numeric_limits<Iteration>::max();
+
+  Iteration least(const Turn& turn) const;  // of this worker and those below it
   void update(const Turn& turn);
+  void ask_to_be_counted(const Turn& turn, int rank, const Ranks& time);
   void tell_below(const Turn& turn) const;
 
   int workers_, rank_;
   Iteration first_, own_, known_;
+  bool is_counted_ = true;
+  int returns_ = 0;                 // so far: an answer to an earlier one is void
   Iteration told_;                  // upwards, in a tree of this shape
   std::map<int, Iteration> below_;  // what children have told, in a tree of this shape
 };

@@ -1,4 +1,4 @@
-// One step of a member, as its parts see it: when it is, who is lost, and where actions go.
+// One step of a member, as its parts see it: when it is, who is lost, who takes part, and where actions go.
 #pragma once
 
 #include <utility>
@@ -7,9 +7,12 @@
 
 namespace flockstep::protocol {
 
+class Attendance;
+
 struct Turn {
   base::Time now;
   const Ranks& lost;
+  const Attendance& attendance;
   std::vector<Action>& actions;
 
   void send(int peer, Message message) const {

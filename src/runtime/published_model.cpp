@@ -72,6 +72,11 @@ void PublishedModel::complete(int members) {
   reading_ = writing_ = nullptr;
 }
 
+void PublishedModel::give(std::span<float> values) const {
+  std::ranges::copy(*published_, values.begin());
+  context_.engine().charge(2.0 * static_cast<double>(values.size_bytes()));
+}
+
 void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
   using protocol::Outcome;
   double sweeps = 0;

@@ -37,6 +37,9 @@ class PublishedModel final : public RoundData {
   void settle(Range, std::span<const float>) override {}
   void complete(int members) override;
 
+  void give(std::span<float> values) const override;
+  void rejoin(std::span<float> values, bool) override { reset(values); }
+
  private:
   using Place = std::span<float>;
 

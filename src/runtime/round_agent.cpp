@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/check.h"
@@ -17,6 +18,7 @@ using protocol::Phase;
 
 constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
 constexpr int kWindow = 2;
+constexpr engines::Tag kGiftTag = 0;
 
 // Parts of the few rounds and chunks that two workers can have under way differ in these bits.
 engines::Tag tag_of(const protocol::Part& part) {
@@ -68,27 +70,81 @@ protocol::Outcome RoundAgent::arrive(protocol::Iteration iteration, std::span<fl
   return outcome_;
 }
 
-void RoundAgent::require_same_iterations() {
-  const auto mine = static_cast<double>(ended_);
-  const std::vector<double> all = gather_doubles(context_, {&mine, 1});
-  const auto other = std::ranges::find_if(all, [&](double theirs) { return theirs != all[0]; });
+void RoundAgent::leave() {
+  is_away_ = true;
+  host_.ask(
+      [&] {
+        step(protocol::Leaves{});
+        host_.answer();
+      },
+      "leaving");
+}
+
+void RoundAgent::come_back(std::span<float> values) {
+  base::check(values.size() == size_, "the size that was announced");
+  host_.ask(
+      [&] {
+        values_ = values;
+        is_adopted_ = false;
+        step(protocol::ComesBack{});
+      },
+      "the return");
+  is_away_ = false;
+}
+
+// Every round that is known to run was started by a worker that has waited for it: so the newest one that anybody knows
+// of is the newest of all, and whoever takes part in it hears of it.
+std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
+  std::array<double, 3> mine{static_cast<double>(ended_), is_away_ ? 1.0 : 0.0, 0};
+  with_data([&] { mine[2] = static_cast<double>(member_.newest()); });
+  const std::vector<double> all = gather_doubles(context_, mine);
+  std::vector<Standing> standings;
+  double newest = all[2];
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    standings.push_back({static_cast<protocol::Iteration>(all[i]), all[i + 1] != 0});
+    newest = std::max(newest, all[i + 2]);
+  }
+  require_same_iterations(standings);
+  host_.ask(
+      [&] {
+        rest_after_ = static_cast<protocol::Iteration>(newest);
+        answer_if_at_rest();
+      },
+      "rest");
+  context_.wait(context_.engine().barrier(), "barrier");
+  return standings;
+}
+
+void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const {
+  const auto first = std::ranges::find(all, false, &Standing::is_away);
+  const auto other = std::find_if(
+      first, all.end(), [&](const Standing& standing) { return !standing.is_away && standing.ended != first->ended; });
   if (other == all.end()) return;
   throw Error(ErrorCode::mismatch,
-              fmt::format("worker {} has done {:.0f} steps where worker 0 has done {:.0f}: all workers must do as many "
-                          "before they come to rest",
-                          other - all.begin(), *other, all[0]),
+              fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do as many "
+                          "before they come to rest, or leave",
+                          other - all.begin(), other->ended, first - all.begin(), first->ended),
               std::string(context_.engine().name()));
 }
 
-void RoundAgent::at_rest(const std::function<void()>& action) {
-  require_same_iterations();
+void RoundAgent::answer_if_at_rest() {
+  if (!rest_after_ || !member_.is_done_until(*rest_after_)) return;
+  rest_after_.reset();
+  host_.answer();
+}
+
+void RoundAgent::with_data(const std::function<void()>& action) {
   host_.ask(
       [&] {
-        base::check(member_.idle(), "no round under way");
         action();
         host_.answer();
       },
       "rest");
+}
+
+void RoundAgent::at_rest(const std::function<void()>& action) {
+  come_to_rest();
+  with_data(action);
 }
 
 // ---- the agent's ----
@@ -100,6 +156,7 @@ void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
 void RoundAgent::step(const protocol::Event& event) {
   for (const protocol::Action& action : member_.step(host_.now(), event))
     std::visit([this](const auto& what) { perform(what); }, action);
+  answer_if_at_rest();
 }
 
 void RoundAgent::perform(const protocol::Send& action) {
@@ -141,7 +198,8 @@ void RoundAgent::perform(const protocol::Freeze& action) {
                         host_.now(), host_.now()},
              .members = action.members,
              .own = 0,
-             .size = action.ends_period ? size_ : grouped_};
+             .size = action.ends_period ? size_ : grouped_,
+             .is_under_way = true};
   flight_.own = member_index(context_.rank());
   data_.freeze(flight_.size, action.version == action.round);
 }
@@ -202,6 +260,8 @@ void RoundAgent::perform(const protocol::Complete& action) {
   data_.complete(action.members);
   flight_.record.end = host_.now();
   records_.push_back(flight_.record);
+  flight_.is_under_way = false;
+  for (const int peer : std::exchange(wanted_by_, {})) give(peer);
 }
 
 void RoundAgent::perform(const protocol::Merge& action) {
@@ -215,6 +275,46 @@ void RoundAgent::perform(const protocol::Proceed&) {
   handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
   records_.clear();
   host_.answer();
+}
+
+// ---- models for those who come back ----
+// Between the two nothing else is under way then, so any tags will do.
+
+void RoundAgent::perform(const protocol::Give& action) {
+  if (flight_.is_under_way)
+    wanted_by_.push_back(action.peer);
+  else
+    give(action.peer);
+}
+
+void RoundAgent::give(int peer) {
+  const auto count = static_cast<std::size_t>(options_.chunks);
+  const auto gift = gifts_.insert(
+      gifts_.end(),
+      Gift{context_.engine().memory().allocate<float>(size_, "model for a worker that comes back"), count});
+  const std::span<float> model = gift->model.span();
+  data_.give(model);
+  const base::Parts chunks(size_, count);
+  for (std::size_t chunk = 0; chunk < count; ++chunk)
+    host_.send(peer, kGiftTag, engines::const_bytes_of(std::span<const float>(chunks.of(model, chunk))), [this, gift] {
+      if (--gift->chunks == 0) gifts_.erase(gift);
+    });
+}
+
+void RoundAgent::perform(const protocol::Adopt& action) {
+  chunks_to_adopt_ = static_cast<std::size_t>(options_.chunks);
+  const base::Parts chunks(size_, chunks_to_adopt_);
+  for (std::size_t chunk = 0; chunk < chunks_to_adopt_; ++chunk)
+    host_.receive(action.peer, kGiftTag, engines::bytes_of(chunks.of(values_, chunk)), [this, peer = action.peer] {
+      if (--chunks_to_adopt_ > 0) return;
+      is_adopted_ = true;
+      step(protocol::Adopted{peer});
+    });
+}
+
+void RoundAgent::perform(const protocol::Rejoin& action) {
+  data_.rejoin(values_, is_adopted_);
+  ended_ = action.iteration;
 }
 
 }  // namespace flockstep::runtime

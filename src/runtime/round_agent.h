@@ -5,6 +5,9 @@
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
 #pragma once
 
+#include <list>
+#include <optional>
+
 #include "protocol/member.h"
 #include "runtime/agent_host.h"
 #include "runtime/round_data.h"
@@ -36,9 +39,26 @@ class RoundAgent final : private AgentHost::Service {
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
   // Rounds completed up to the last arrive(), since the last call.
   std::vector<RoundRecord> take_records() { return std::exchange(handed_over_, {}); }
-  // Runs `action` on the agent's thread, once all workers are here and so no round can be under way; none may begin
-  // another iteration before all are through. Throws Error{mismatch}, everywhere alike, if they have not done the same
-  // number of iterations.
+  // Iterations that the worker has ended, or skipped while it was away.
+  protocol::Iteration ended() const { return ended_; }
+
+  // The worker takes no part until it is back, see protocol::Attendance; returns at once.
+  void leave();
+  // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
+  // its own, in `values`.
+  void come_back(std::span<float> values);
+
+  struct Standing {
+    protocol::Iteration ended;
+    bool is_away;
+  };
+  // Collective: once all workers are here, waits until no round is under way anywhere; none can begin before a worker
+  // ends another iteration. Returns how far everybody is, by rank. Throws Error{mismatch}, everywhere alike, if those
+  // who are there have not done the same number of iterations.
+  std::vector<Standing> come_to_rest();
+  // Then: runs `action` on the agent's thread.
+  void with_data(const std::function<void()>& action);
+  // Both.
   void at_rest(const std::function<void()>& action);
 
  private:
@@ -48,9 +68,17 @@ class RoundAgent final : private AgentHost::Service {
     std::size_t own = 0;  // one's place among them
     std::size_t size = 0;
     int begun = 0;  // chunks
+    bool is_under_way = false;
   };
 
-  void require_same_iterations();
+  struct Gift {
+    base::Buffer<float> model;
+    std::size_t chunks;  // not sent yet
+  };
+
+  void require_same_iterations(const std::vector<Standing>& all) const;
+  void answer_if_at_rest();
+  void give(int peer);
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override { step(protocol::Tick{}); }
   void step(const protocol::Event& event);
@@ -65,6 +93,9 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Merge& action);
   void perform(const protocol::Proceed& action);
   void perform(const protocol::WakeAt& action) { host_.wake_at(action.time); }
+  void perform(const protocol::Adopt& action);
+  void perform(const protocol::Give& action);
+  void perform(const protocol::Rejoin& action);
 
   std::size_t member_index(int rank) const;
   Range chunk_of(int chunk) const;
@@ -81,11 +112,17 @@ class RoundAgent final : private AgentHost::Service {
   Flight flight_;
   std::span<float> values_;  // the worker's, while it waits
   protocol::Outcome outcome_{};
+  std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
+  std::list<Gift> gifts_;                          // on their way to such
+  std::size_t chunks_to_adopt_ = 0;                // on their way here
+  bool is_adopted_ = false;                        // `values_` is another one's model
+  std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
   std::vector<RoundRecord> records_;
   // The worker's.
   std::vector<RoundRecord> handed_over_;
-  protocol::Iteration ended_;  // iterations
-  AgentHost host_;             // last: its thread uses the others
+  protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
+  bool is_away_ = false;
+  AgentHost host_;  // last: its thread uses the others
 };
 
 }  // namespace flockstep::runtime

@@ -10,6 +10,7 @@
 
 #include <span>
 
+#include "base/check.h"
 #include "protocol/events.h"
 #include "runtime/layout.h"
 
@@ -37,6 +38,12 @@ class RoundData {
   // The average is in its landing, and the contribution to this part is not needed any more.
   virtual void settle(Range part, std::span<const float> average) = 0;
   virtual void complete(int members) = 0;
+
+  // ---- workers that leave and come back; nothing of a round is under way ----
+  // A whole model for one who comes back.
+  virtual void give(std::span<float>) const { base::check(false, "models to give"); }
+  // The worker is back: with `values` if they are another one's, else with its own, which they become.
+  virtual void rejoin(std::span<float>, bool /*is_adopted*/) { base::check(false, "workers that leave"); }
 };
 
 }  // namespace flockstep::runtime

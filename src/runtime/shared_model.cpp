@@ -19,7 +19,7 @@ SharedModel::SharedModel(Context& context, std::size_t size)
       s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
       c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
 
-void SharedModel::charge(double sweeps, std::size_t size) {
+void SharedModel::charge(double sweeps, std::size_t size) const {
   context_.engine().charge(sweeps * static_cast<double>(size * sizeof(float)));
 }
 
@@ -82,6 +82,17 @@ void SharedModel::correct(Range part, std::span<const float> values, float share
   const std::array<const float*, 2> rows{values.data(), own.data()};
   kernels::weighted_sum(rows, std::array{share, -share}, own);
   charge(3, part.size);
+}
+
+void SharedModel::give(std::span<float> values) const {
+  std::ranges::copy(x(), values.begin());
+  charge(2, values.size());
+}
+
+void SharedModel::rejoin(std::span<float> values, bool is_adopted) {
+  if (!is_adopted) return proceed(values);
+  reset(values);
+  charge(4, values.size());
 }
 
 void SharedModel::complete(int) {

@@ -37,6 +37,9 @@ class SharedModel final : public RoundData {
   void settle_pair(Range part, std::span<const float> others) { correct(part, others, 0.5f); }
   void complete(int members) override;
 
+  void give(std::span<float> values) const override;
+  void rejoin(std::span<float> values, bool is_adopted) override;
+
  private:
   std::span<float> x() const { return x_.span(); }
   std::span<float> s() const { return s_.span(); }
@@ -44,7 +47,7 @@ class SharedModel final : public RoundData {
   void land(std::span<const float> model, std::size_t begin);  // a piece of it, which begins there
   void take(Range range);
   void correct(Range part, std::span<const float> values, float share);  // c = share (values - c)
-  void charge(double sweeps, std::size_t size);
+  void charge(double sweeps, std::size_t size) const;
 
   Context& context_;
   base::Buffer<float> x_, s_, c_;  // c: the contribution, and part by part the correction

@@ -43,17 +43,25 @@ std::string events_of(int rank, const base::Trace& trace) {
   return out;
 }
 
+// `events` are those of all workers that the file is about.
+void write(const std::filesystem::path& path, const std::string& about, std::string events) {
+  events.resize(events.size() - 2);  // the last comma and newline
+  base::write_atomically(path, "{\"displayTimeUnit\":\"ms\"," + about + "\"traceEvents\":[\n" + events + "\n]}\n");
+}
+
 }  // namespace
 
 void write_trace(runtime::Context& context, const std::filesystem::path& path) {
   const std::string mine = events_of(context.rank(), context.trace());
   const auto all = runtime::gather_at_root(context, std::as_bytes(std::span(mine)));
   if (context.rank() != 0) return;
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string text;
   for (const auto& events : all) text.append(reinterpret_cast<const char*>(events.data()), events.size());
-  text.resize(text.size() - 2);  // the last comma and newline
-  text += "\n]}\n";
-  base::write_atomically(path, text);
+  write(path, "", std::move(text));
+}
+
+void write_own_trace(int rank, const base::Trace& trace, double epoch_s, const std::filesystem::path& path) {
+  write(path, fmt::format("\"otherData\":{{\"epoch_s\":{:.6f}}},", epoch_s), events_of(rank, trace));
 }
 
 }  // namespace flockstep::train

@@ -72,6 +72,7 @@ inline constexpr std::string_view kEnds = "every run ends";
 // numbers
 inline constexpr std::string_view kEqual = "after a synchronisation all models are equal";
 inline constexpr std::string_view kConserved = "the additive merge loses and invents nothing";
+inline constexpr std::string_view kCurrentModel = "who comes back goes on with the model of one who is there";
 // of the simulation itself
 inline constexpr std::string_view kNoThrow = "a member copes with all that can happen";
 }  // namespace property

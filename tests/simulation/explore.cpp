@@ -29,6 +29,7 @@ void Summary::add(const Summary& other) {
   runs += other.runs;
   crashes += other.crashes;
   stops += other.stops;
+  absences += other.absences;
   for (const auto& [kind, count] : other.kinds) kinds[kind] += count;
   counts += other.counts;
   if (other.failure && (!failure || other.failure->seed < failure->seed)) failure = other.failure;
@@ -58,6 +59,7 @@ void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
   ++summary.runs;
   summary.crashes += world.truth().crashed != 0;
   summary.stops += world.truth().stops > 0;
+  summary.absences += world.truth().ever_left != 0;
   summary.counts += world.counts();
   note_kind(summary, scenario);
 }
@@ -69,12 +71,12 @@ std::string to_text(const Summary& summary) {
   };
   const Counts& counts = summary.counts;
   return fmt::format(
-      "{} runs: {} with a crash, {} with a stop\n"
+      "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
       "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n"
       "  {} rounds run, {} control messages, {} parts, {} events; {:.1f}% of {} merges fresh or synchronised\n",
-      summary.runs, summary.crashes, summary.stops, kind("barrier"), kind("rolling"), kind("none"), kind("first"),
-      kind("majority"), kind("quorum"), kind("deadline"), kind("appointed"), kind("published"), kind("additive"),
-      counts.rounds, counts.messages, counts.parts, counts.events,
+      summary.runs, summary.crashes, summary.stops, summary.absences, counts.returns, kind("barrier"), kind("rolling"),
+      kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"), kind("appointed"),
+      kind("published"), kind("additive"), counts.rounds, counts.messages, counts.parts, counts.events,
       counts.merges ? 100.0 * static_cast<double>(counts.fresh) / static_cast<double>(counts.merges) : 0.0,
       counts.merges);
 }

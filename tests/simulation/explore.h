@@ -18,7 +18,7 @@ struct Failure {
 };
 
 struct Summary {
-  std::int64_t runs = 0, crashes = 0, stops = 0;
+  std::int64_t runs = 0, crashes = 0, stops = 0, absences = 0;
   std::map<std::string, std::int64_t, std::less<>> kinds;  // runs per value of sync, activation and merging
   Counts counts;
   std::optional<Failure> failure;  // that of the lowest seed

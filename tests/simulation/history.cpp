@@ -18,7 +18,9 @@ Cases(F...) -> Cases<F...>;
 std::string list(const Ranks& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ",")); }
 
 std::string words(const Message& message) {
-  static constexpr std::string_view kKinds[] = {"arrived", "activate", "absent", "finished", "minimum"};
+  static constexpr std::string_view kKinds[] = {"arrived", "activate",  "absent", "finished",  "minimum",
+                                                "leaving", "returning", "newest", "away from", "back from",
+                                                "wanted",  "count me",  "counted"};
   std::string text = fmt::format("{} {}", kKinds[static_cast<std::size_t>(message.kind)], message.number);
   if (message.kind == Message::Kind::activate) text += fmt::format(" of root {}", message.root);
   if (message.kind == Message::Kind::absent) text += " " + list(message.ranks);
@@ -39,7 +41,10 @@ std::string words(const Event& event) {
             [](const PartReceived& e) { return fmt::format("receives from {}: {}", e.peer, words(e.part)); },
             [](const PartSent& e) { return fmt::format("has sent to {}: {}", e.peer, words(e.part)); },
             [](const Tick&) { return std::string("wakes up"); },
-            [](const PeerLost& e) { return fmt::format("is told that {} is lost", e.peer); }},
+            [](const PeerLost& e) { return fmt::format("is told that {} is lost", e.peer); },
+            [](const Leaves&) { return std::string("leaves"); },
+            [](const ComesBack&) { return std::string("wants to come back"); },
+            [](const Adopted& e) { return fmt::format("has received the model of {}", e.peer); }},
       event);
 }
 
@@ -60,7 +65,10 @@ std::string words(const Action& action) {
               return fmt::format("merges iteration {} with round {}: {}", a.iteration, a.round, to_string(a.outcome));
             },
             [](const Proceed& a) { return fmt::format("proceeds to iteration {}", a.iteration); },
-            [](const WakeAt& a) { return fmt::format("wants to wake at {:.6f}", a.time.time_since_epoch().count()); }},
+            [](const WakeAt& a) { return fmt::format("wants to wake at {:.6f}", a.time.time_since_epoch().count()); },
+            [](const Adopt& a) { return fmt::format("wants the model of {}", a.peer); },
+            [](const Give& a) { return fmt::format("gives its model to {}", a.peer); },
+            [](const Rejoin& a) { return fmt::format("is back with iteration {}", a.iteration); }},
       action);
 }
 

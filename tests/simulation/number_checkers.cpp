@@ -66,7 +66,9 @@ class Conserved final : public Checker {
   }
 
   void before(int rank, const Event& event) override {
-    if (!std::holds_alternative<Arrived>(event) || !applies()) return;
+    if (!applies()) return;
+    if (std::holds_alternative<Adopted>(event)) adopt(rank);
+    if (!std::holds_alternative<Arrived>(event)) return;
     const Worker& worker = truth_.worker(rank);
     add(workers_[static_cast<std::size_t>(rank)].model, worker.update());
     add(expected_, worker.update());
@@ -121,10 +123,18 @@ class Conserved final : public Checker {
     check_one(rank, round);
     add(its.corrections, correction);
     add(applied_, correction);
-    if (truth_.crashed != 0) return;
     check_all(rank, round);
+    if (truth_.crashed != 0) return;
     if (++its.applied == size_of(own.members) && !is_near(its.corrections, {}))
       fail(rank, round, fmt::format("the corrections of the group add up to {:.6g}", its.corrections[0]));
+  }
+
+  // What it has now takes the place of what it had: all models add up to so much more.
+  void adopt(int rank) {
+    Model& model = workers_[static_cast<std::size_t>(rank)].model;
+    const Model& adopted = truth_.worker(rank).shared();
+    for (std::size_t k = 0; k < kMaxChunks; ++k) expected_[k] += adopted[k] - model[k];
+    model = adopted;
   }
 
   void check_one(int rank, Iteration round) {
@@ -136,6 +146,7 @@ class Conserved final : public Checker {
   }
 
   void check_all(int rank, Iteration round) const {
+    if (truth_.crashed != 0) return;
     Model sum{}, should_be = expected_;
     for (const Worker& worker : truth_.workers) add(sum, worker.shared());
     add(should_be, applied_);
@@ -157,11 +168,59 @@ class Conserved final : public Checker {
   Model expected_{}, applied_{};  // sums of initial models and updates; of corrections
 };
 
+// Unless nobody is there. Whoever comes back may not have heard of others who have just done so.
+class CurrentModel final : public Checker {
+ public:
+  explicit CurrentModel(const Truth& truth) : Checker(truth, property::kCurrentModel), returns_(truth.workers.size()) {}
+
+  void before(int rank, const Event& event) override {
+    Return& its = returns_[static_cast<std::size_t>(rank)];
+    if (std::holds_alternative<ComesBack>(event)) {
+      its = {.there = ~RankSet{0} >> (64 - truth_.options().workers) & ~(truth_.ever_left | truth_.crashed)};
+    } else if (const auto* adopted = std::get_if<Adopted>(&event)) {
+      its.adopted = true;
+      if (contains(its.were_away, adopted->peer))
+        fail(rank, truth_.worker(rank).executed(), fmt::format("worker {}, who is away, gave it", adopted->peer));
+    } else if (std::holds_alternative<Leaves>(event)) {
+      for (Return& other : returns_) other.there &= ~bit(rank);
+    }
+  }
+  void after(int rank, const Action& action) override {
+    Return& its = returns_[static_cast<std::size_t>(rank)];
+    if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+      if (its.there != 0 && !its.adopted)
+        fail(rank, rejoin->iteration, "it goes on with its own, and others were there all the time");
+    } else if (const auto* adopt = std::get_if<Adopt>(&action)) {
+      its.were_away = 0;
+      if (contains(truth_.away, adopt->peer) && !contains(just_left(), adopt->peer)) its.were_away = bit(adopt->peer);
+    }
+  }
+  void crashed(int rank) override {
+    for (Return& other : returns_) other.there &= ~bit(rank);
+  }
+
+ private:
+  struct Return {
+    RankSet there = 0;  // all the time since it wanted to come back, without ever having left
+    RankSet were_away = 0;
+    bool adopted = false;
+  };
+
+  // Word of it may be under way, or wait for an agent that has stopped.
+  RankSet just_left() const {
+    if (truth_.stops > 0) return truth_.away;
+    return truth_.now <= truth_.last_change + truth_.scenario.control.longest ? truth_.away : 0;
+  }
+
+  std::vector<Return> returns_;
+};
+
 }  // namespace
 
 void add_number_checkers(Checkers& checkers, const Truth& truth) {
   checkers.push_back(std::make_unique<Equal>(truth));
   checkers.push_back(std::make_unique<Conserved>(truth));
+  checkers.push_back(std::make_unique<CurrentModel>(truth));
 }
 
 }  // namespace flockstep::simulation

@@ -55,8 +55,12 @@ class WholeSum final : public Checker {
     if (freeze.version != taken.version)
       fail(rank, freeze.round, fmt::format("it says {} and takes {}", freeze.version, taken.version));
     for (const int other : truth_.group_of(rank, freeze.round))
-      if (!contains(taken.members, other) && truth_.lives(other) && truth_.worker(other).executed() < freeze.round)
+      if (!contains(taken.members, other) && truth_.lives(other) && truth_.worker(other).executed() < freeze.round &&
+          truth_.takes_part(other, freeze.round))
         fail(rank, freeze.round, fmt::format("worker {} is left out, who lives and has not run the round", other));
+    for (const int member : freeze.members)
+      if (!truth_.takes_part(member, freeze.round))
+        fail(rank, freeze.round, fmt::format("worker {} is a member, who is away", member));
     if ((taken.members & ~set_of(truth_.group_of(rank, freeze.round))) != 0)
       fail(rank, freeze.round, fmt::format("not all of {} are in the group", fmt::join(freeze.members, ", ")));
     Attempt& its = attempt(freeze.round, taken.members);
@@ -196,8 +200,10 @@ class NothingLeft final : public Checker {
         fail(expectation.at, expectation.part.round,
              fmt::format("a part of chunk {} from worker {} is still expected", expectation.part.chunk,
                          expectation.peer));
+    // One who was lost may have begun a round with one who, as nobody else had begun it, takes no part in it.
+    const RankSet excused = truth_.crashed != 0 ? truth_.ever_left : 0;
     for (int rank = 0; rank < truth_.options().workers; ++rank)
-      if (truth_.lives(rank) && truth_.worker(rank).staged() > 0)
+      if (truth_.lives(rank) && !contains(excused, rank) && truth_.worker(rank).staged() > 0)
         fail(rank, truth_.worker(rank).executed() + 1, "it has received parts of rounds that never ran");
   }
 

@@ -37,6 +37,12 @@ class OnceInOrder final : public Checker {
         fail(rank, complete->round, "it is not said rightly whether it is a synchronisation");
       rounds.under_way = false;
       rounds.executed = complete->round;
+    } else if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+      if (rounds.under_way || rejoin->iteration <= rounds.executed)
+        fail(rank, rejoin->iteration, fmt::format("the worker comes back after round {}", rounds.executed));
+      rounds.executed = rejoin->iteration - 1;
+    } else if (std::holds_alternative<Adopt>(action) && rounds.under_way) {
+      fail(rank, rounds.executed + 1, "another model takes its place while it is under way");
     }
   }
 
@@ -74,6 +80,8 @@ class HonestOutcome final : public Checker {
       check(rank, state, *merge);
       state.waits = false;
       state.merged_round = merge->round;
+    } else if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+      state.merged_round = state.newest = rejoin->iteration - 1;
     }
   }
 

@@ -111,6 +111,19 @@ void draw_faults(Draws& draws, Scenario& scenario, double actions) {
   }
 }
 
+void draw_absences(Draws& draws, Scenario& scenario) {
+  if (!draws.in_percent(40)) return;
+  const int workers = scenario.options.workers;
+  const bool is_one_after_the_other = draws.in_percent(30);  // all of them, as where data ends here and there
+  const int count = is_one_after_the_other ? workers : draws.between(1, 4);
+  for (int i = 0; i < count; ++i)
+    scenario.absences.push_back(
+        {.rank = is_one_after_the_other ? i : draws.between(0, workers - 1),
+         .after = scenario.options.first + draws.between(0, static_cast<int>(scenario.iterations) - 1),
+         .seconds = draws.power_of_ten(-4, 2),
+         .is_for_good = draws.in_percent(30)});
+}
+
 }  // namespace
 
 double Delays::draw(base::Random& random) const {
@@ -137,6 +150,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   draw_network(draws, scenario);
   const double per_iteration = 3 * parts_of_a_period(options) / static_cast<double>(options.period) + 6;
   draw_faults(draws, scenario, per_iteration * static_cast<double>(scenario.iterations));
+  draw_absences(draws, scenario);
   return scenario;
 }
 
@@ -183,6 +197,9 @@ std::string describe(const Scenario& scenario) {
     text += fault.kind == Fault::Kind::stop
                 ? fmt::format("; worker {} stops for {:.3g} s after {} actions", fault.rank, fault.seconds, fault.after)
                 : fmt::format("; worker {} crashes after {} actions", fault.rank, fault.after);
+  for (const Absence& absence : scenario.absences)
+    text += fmt::format("; worker {} leaves after iteration {}{}", absence.rank, absence.after,
+                        absence.is_for_good ? "" : fmt::format(" for {:.3g} s", absence.seconds));
   return text;
 }
 

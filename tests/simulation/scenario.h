@@ -38,6 +38,14 @@ struct Fault {
   double seconds = 0;
 };
 
+// A worker leaves once it has ended this iteration, or any later one, and comes back after a while, if at all.
+struct Absence {
+  int rank = 0;
+  Iteration after = 0;
+  double seconds = 0;
+  bool is_for_good = false;
+};
+
 struct Scenario {
   std::uint64_t seed = 0;
   protocol::Options options;
@@ -52,6 +60,7 @@ struct Scenario {
   bool as_bytes = false;             // control messages go through to_bytes
   Delays control, parts, sent, loss, timers;
   std::vector<Fault> faults;
+  std::vector<Absence> absences;
 
   Iteration last() const { return options.first + iterations - 1; }
 };

@@ -16,12 +16,15 @@ class Truth {
   bool is_synchronisation(Iteration round) const {
     return options().sync == protocol::Sync::barrier && (round + 1) % options().period == 0;
   }
+  // Whether the worker takes part in the round, by what it has told the others.
+  bool takes_part(int rank, Iteration round) const;
   // With whom the worker averages in the round, itself included, whoever lives.
   const protocol::Ranks& group_of(int rank, Iteration round) const;
   const protocol::Options& options() const { return scenario.options; }
   const Worker& worker(int rank) const { return workers[static_cast<std::size_t>(rank)]; }
   Worker& worker(int rank) { return workers[static_cast<std::size_t>(rank)]; }
-  // All that live have begun the iteration after the last, and have run every round.
+  // The worker has begun the iteration after the last and has run every round, or has left for good.
+  bool is_done(int rank) const;
   bool all_finished() const;
 
   const Scenario& scenario;
@@ -29,9 +32,19 @@ class Truth {
   std::vector<Worker> workers;
   std::vector<Contribution> contributions;
   RankSet crashed = 0;
+  RankSet away = 0, left_for_good = 0, ever_left = 0;  // of the workers themselves, from Leaves to Rejoin
+  double last_change = 0;                              // when the newest word about leaving or coming back was sent
   int stops = 0;
 
+  void note(int rank, const protocol::Message& message);
+
  private:
+  struct Change {
+    Iteration first;
+    bool is_away;
+  };
+
+  std::vector<std::vector<Change>> changes_;  // per worker
   math::GroupSchedule schedule_;
   protocol::Ranks everybody_;
   mutable std::vector<std::vector<protocol::Ranks>> groups_;  // per round, per worker; empty until asked for

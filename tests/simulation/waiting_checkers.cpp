@@ -50,7 +50,8 @@ class PolicyKept final : public Checker {
     const Options& options = truth_.options();
     const auto& times = arrivals_.of(freeze->round);
     const int there = static_cast<int>(times.size());
-    const int living = options.workers - size_of(truth_.crashed);
+    // Who decides may not know yet of those who have come back.
+    const int living = options.workers - size_of(truth_.crashed | truth_.ever_left);
     if (there < arrivals_.needed(living))
       fail(rank, freeze->round, fmt::format("{} of {} workers have arrived", there, living));
     if (options.activation == Activation::deadline && options.deadline.count() > 0 && there < living &&
@@ -64,8 +65,8 @@ class PolicyKept final : public Checker {
 
 // A bound from the longest delays: a round that the policy starts at time a has run everywhere by
 //   max(end of the round before, a + time for the word to spread) + 2 phases for each chunk.
-// It holds while nobody stops or crashes. Not for `appointed` and learned deadlines, whose decisions are drawn or
-// measured where nobody sees it.
+// An agreement on who takes part keeps rounds from beginning for three messages. It holds while nobody stops or
+// crashes. Not for `appointed` and learned deadlines, whose decisions are drawn or measured where nobody sees it.
 class NoWait final : public Checker {
  public:
   explicit NoWait(const Truth& truth)
@@ -96,10 +97,13 @@ class NoWait final : public Checker {
   double end_of(Iteration round) {
     const Scenario& scenario = truth_.scenario;
     const double phase = 2 * scenario.parts.longest + scenario.sent.longest;
+    if (truth_.last_change > changed_) ends_.clear();
+    changed_ = truth_.last_change;
     while (static_cast<Iteration>(ends_.size()) <= round - truth_.options().first) {
       const double before = ends_.empty() ? 0 : ends_.back();
       const Iteration next = truth_.options().first + static_cast<Iteration>(ends_.size());
-      ends_.push_back(std::max(before, begin_of(next)) + 2 * phase * truth_.options().chunks);
+      ends_.push_back(std::max({before, begin_of(next), truth_.ever_left != 0 ? agreed() : 0}) +
+                      2 * phase * truth_.options().chunks);
     }
     return ends_[place_of(round)];
   }
@@ -108,25 +112,29 @@ class NoWait final : public Checker {
   double begin_of(Iteration round) const {
     const Options& options = truth_.options();
     const auto& times = arrivals_.of(round);
-    const std::size_t all = truth_.workers.size();
-    if (truth_.is_synchronisation(round)) return times.size() == all ? times.back() : kNever;
+    const auto all = static_cast<std::size_t>(options.workers - size_of(truth_.away));
+    if (times.empty()) return 0;  // a round that all who were there had left out
+    if (truth_.is_synchronisation(round)) return times.size() >= all ? times.back() : kNever;
     const double hop = truth_.scenario.control.longest;
     const int depth = std::bit_width(static_cast<unsigned>(options.workers - 1));
     if (options.activation == Activation::first) return times.front() + hop * depth * options.workers;
-    const auto needed = static_cast<std::size_t>(arrivals_.needed(options.workers));
+    const auto needed = static_cast<std::size_t>(arrivals_.needed(static_cast<int>(all)));
     double decided = times.size() < needed ? kNever : times[needed - 1];
     if (options.activation == Activation::deadline) {
       decided = times.front() + options.deadline.count() + truth_.scenario.timers.longest;
-      if (times.size() == all) decided = std::min(decided, times.back());
+      if (times.size() >= all) decided = std::min(decided, times.back());
     }
-    return decided + hop * (1 + depth);
+    return std::max(decided, truth_.ever_left != 0 ? agreed() : 0) + hop * (1 + depth);
   }
+
+  double agreed() const { return truth_.last_change + 3 * truth_.scenario.control.longest; }
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   Arrivals arrivals_;
   std::vector<double> arrived_;  // when, per worker
   std::vector<double> ends_;     // bounds, per round
+  double changed_ = 0;           // the last change that these are about
   bool is_known_;
 };
 
@@ -144,6 +152,7 @@ class Prompt final : public Checker {
   }
   void settled(int rank) override {
     const Worker& worker = truth_.worker(rank);
+    if (contains(truth_.away, rank)) return;
     const bool waits = worker.merged() == worker.version() && worker.begun() == worker.merged();
     const Iteration known = known_[static_cast<std::size_t>(rank)];
     const bool may = truth_.options().sync != Sync::rolling || known >= worker.merged() + 2 - truth_.options().period;
@@ -172,6 +181,8 @@ class Bound final : public Checker {
       if (proceed->iteration != ++begun || truth_.worker(rank).merged() + 1 != begun)
         fail(rank, begun - 1, fmt::format("iteration {} begins, and is not the next one", proceed->iteration));
       if (truth_.options().sync == Sync::rolling) expect_finished(rank, begun - truth_.options().period + 1);
+    } else if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+      begun_[static_cast<std::size_t>(rank)] = rejoin->iteration - 1;
     } else if (const auto* send = std::get_if<Send>(&action)) {
       if (send->message.kind == Message::Kind::minimum) expect_finished(rank, send->message.number);
     }
@@ -180,7 +191,7 @@ class Bound final : public Checker {
  private:
   void expect_finished(int rank, Iteration count) const {
     for (int other = 0; other < truth_.options().workers; ++other)
-      if (truth_.lives(other) && truth_.worker(other).merged() + 1 < count)
+      if (truth_.lives(other) && !contains(truth_.away, other) && truth_.worker(other).merged() + 1 < count)
         fail(rank, truth_.worker(rank).merged(),
              fmt::format("{} iterations are needed, and worker {} has finished {}", count, other,
                          truth_.worker(other).merged() + 1));
@@ -197,7 +208,10 @@ class Staleness final : public Checker {
     const auto* freeze = std::get_if<Freeze>(&action);
     if (!freeze || truth_.options().sync == Sync::none) return;
     const Iteration age = freeze->round - truth_.contributions.back().version;
-    const Iteration allowed = freeze->is_synchronisation ? 0 : truth_.options().period;
+    Iteration allowed = freeze->is_synchronisation ? 0 : truth_.options().period;
+    // One who leaves while others wait for it to synchronise; those who come back meanwhile begin rounds after that.
+    if (contains(truth_.away, rank) && truth_.options().sync == Sync::barrier)
+      allowed = truth_.options().period + size_of(truth_.ever_left) - 1;
     if (age > allowed || age < 0)
       fail(rank, freeze->round,
            fmt::format("the contribution is {} iterations old, where {} are allowed", age, allowed));

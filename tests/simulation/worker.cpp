@@ -55,6 +55,17 @@ void Worker::proceed(const protocol::Proceed& proceed) {
   if (merging_ == Merging::additive) model_ = shared_;
 }
 
+void Worker::adopt(const Model& model) { model_ = shared_ = model; }
+
+// With its own model if there was none to adopt.
+void Worker::rejoin(const protocol::Rejoin& rejoin) {
+  if (merging_ == Merging::additive)
+    model_ = shared_;
+  else
+    shared_ = model_;
+  version_ = merged_ = executed_ = begun_ = rejoin.iteration - 1;
+}
+
 Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
   Flight flight{freeze.round, freeze.members, {}, contribution};
   std::ranges::set_difference(group, freeze.members, std::back_inserter(flight.absent));

@@ -63,6 +63,8 @@ class Worker {
   void arrive(Iteration iteration, const Model& update);
   void merge(const protocol::Merge& merge);
   void proceed(const protocol::Proceed& proceed);
+  void adopt(const Model& model);
+  void rejoin(const protocol::Rejoin& rejoin);
 
   // ---- its agent ----
   Contribution freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution);

@@ -45,6 +45,7 @@ Counts& Counts::operator+=(const Counts& other) {
   rounds += other.rounds;
   merges += other.merges;
   fresh += other.fresh;
+  returns += other.returns;
   return *this;
 }
 
@@ -55,7 +56,8 @@ World::World(const Scenario& scenario, const MakeParticipant& make, Flaw flaw)
       done_(truth_.workers.size()),
       stopped_until_(truth_.workers.size()),
       timers_(truth_.workers.size()),
-      faults_(scenario.faults) {
+      faults_(scenario.faults),
+      absences_(scenario.absences) {
   for (int rank = 0; rank < scenario.options.workers; ++rank) {
     members_.push_back(make(scenario.options, rank));
     begin_iteration(rank, scenario.options.first);
@@ -72,7 +74,7 @@ void World::run() {
   }
   for (int rank = 0; rank < truth_.options().workers; ++rank) {
     const Worker& worker = truth_.worker(rank);
-    if (truth_.lives(rank) && (worker.begun() <= truth_.scenario.last() || worker.executed() < truth_.scenario.last()))
+    if (truth_.lives(rank) && !truth_.is_done(rank))
       throw Violation(
           property::kEnds, rank, worker.executed() + 1,
           fmt::format("nothing is left to happen, and the worker has arrived at {}, merged {} and run rounds to {}",
@@ -87,6 +89,8 @@ void World::run() {
 void World::happen(Happening happening) {
   const int rank = happening.rank;
   if (happening.withdrawn || !truth_.lives(rank)) return;
+  const auto* adopted = std::get_if<Adopted>(&happening.event);
+  if (adopted && !truth_.lives(adopted->peer)) return;  // the rest of its model never comes
   if (happening.kind == Happening::Kind::part_arrives) return network_.arrives(happening.post);
   if (happening.post >= 0) network_.read(happening.post);
   if (is_late_timer(happening)) return;
@@ -115,6 +119,11 @@ void World::hand(int rank, const Happening& happening) {
   if (const auto* arrived = std::get_if<Arrived>(&event)) worker.arrive(arrived->iteration, draw_update());
   if (const auto* part = std::get_if<PartReceived>(&event))
     worker.receive(part->peer, part->part, network_.piece(happening.post));
+  if (const auto* adopted = std::get_if<Adopted>(&event)) worker.adopt(network_.gift(adopted->peer, rank));
+  if (std::holds_alternative<Leaves>(event)) {
+    truth_.away |= bit(rank);
+    truth_.ever_left |= bit(rank);
+  }
   bool concerns_all = tell_checkers(event, [&](Checker& checker) { checker.before(rank, event); });
   const auto actions = members_[static_cast<std::size_t>(rank)]->step(base::Time(base::Duration(truth_.now)), event);
   for (const Action& action : actions) {
@@ -133,6 +142,7 @@ void World::carry_out(int rank, const Action& action) {
   Worker& worker = truth_.worker(rank);
   if (const auto* send = std::get_if<Send>(&action)) {
     network_.send(rank, send->peer, send->message);
+    truth_.note(rank, send->message);
     if (send->message.kind == Message::Kind::absent) {
       worker.leave_out(send->message.number, send->message.ranks);
       network_.void_attempts(rank);
@@ -159,12 +169,32 @@ void World::carry_out(int rank, const Action& action) {
     counts_.fresh += merge->outcome == Outcome::fresh || merge->outcome == Outcome::synchronised;
   } else if (const auto* proceed = std::get_if<Proceed>(&action)) {
     worker.proceed(*proceed);
-    if (proceed->iteration <= truth_.scenario.last()) begin_iteration(rank, proceed->iteration);
+    go_on(rank, proceed->iteration);
+  } else if (const auto* give = std::get_if<Give>(&action)) {
+    network_.give(rank, give->peer);
+  } else if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+    worker.rejoin(*rejoin);
+    truth_.away &= ~bit(rank);
+    truth_.note(rank, {.kind = Message::Kind::back, .number = rejoin->iteration});  // there may be nobody to tell
+    ++counts_.returns;
   } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
     const double time = std::max(truth_.now, wake->time.time_since_epoch().count());
     queue_.put(time + truth_.scenario.timers.draw(random_),
                {.rank = rank, .timer = ++timers_[static_cast<std::size_t>(rank)]});
   }
+}
+
+void World::go_on(int rank, Iteration iteration) {
+  if (iteration > truth_.scenario.last()) return;
+  const auto due = std::ranges::find_if(
+      absences_, [&](const Absence& absence) { return absence.rank == rank && iteration > absence.after; });
+  if (due == absences_.end()) return begin_iteration(rank, iteration);
+  queue_.put(truth_.now, {.rank = rank, .event = Leaves{}});
+  if (due->is_for_good)
+    truth_.left_for_good |= bit(rank);
+  else
+    queue_.put(truth_.now + due->seconds, {.rank = rank, .event = ComesBack{}});
+  absences_.erase(due);
 }
 
 void World::begin_iteration(int rank, Iteration iteration) {

@@ -19,7 +19,7 @@ using MakeParticipant = std::function<std::unique_ptr<Participant>(const protoco
 std::unique_ptr<Participant> make_honest(const protocol::Options& options, int rank);
 
 struct Counts {
-  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, merges = 0, fresh = 0;
+  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, merges = 0, fresh = 0, returns = 0;
 
   Counts& operator+=(const Counts& other);
 };
@@ -41,6 +41,7 @@ class World {
   void carry_out(int rank, const protocol::Action& action);
   template <typename Happened, typename Tell>
   bool tell_checkers(const Happened& happened, const Tell& tell);  // whether all of them were told
+  void go_on(int rank, Iteration iteration);
   void begin_iteration(int rank, Iteration iteration);
   Model draw_update();
   bool is_late_timer(const Happening& happening);
@@ -58,6 +59,7 @@ class World {
   std::vector<double> stopped_until_;  // of each worker
   std::vector<std::uint64_t> timers_;  // newest of each worker
   std::vector<Fault> faults_;          // still to come
+  std::vector<Absence> absences_;      // still to come
   Counts counts_;
 };
 

@@ -10,6 +10,7 @@ import numpy as np
 from flockstep.report import shapes
 from flockstep.report.errors import MissingFileError, ReportError
 from flockstep.report.files import read_lines, read_object, understood
+from flockstep.report.parts import take_means
 from flockstep.report.values import (
     PER_WORKER,
     Array,
@@ -159,6 +160,7 @@ def read_run(folder: Path) -> Run:
 
     for where, line in read_lines(path):
         understood(path, where, partial(take, line))
+    take_means(path, step_lines)
     found += [_finding(line) for line in summary.get("findings", [])]
     steps = understood(path, "", lambda: _steps(step_lines))
     return Run(folder, summary, steps, evaluations, cosines, merged(found))
