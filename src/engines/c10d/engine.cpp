@@ -246,6 +246,7 @@ void C10dEngine::require_usable() const {
 
 void C10dEngine::record(const Error& error) noexcept {
   if (!note(error)) return;
+  memory_.keep_for_ever();
   std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
   std::ranges::transform(std::string_view(error.what()).substr(0, kControlBytes - 1), std::back_inserter(payload),
                          [](char letter) { return static_cast<std::byte>(letter); });
@@ -262,7 +263,6 @@ bool C10dEngine::note(const Error& error) noexcept {
     is_failing_ = true;
     is_broken_.store(true, std::memory_order_release);
   }
-  memory_.keep_for_ever();
   bell_.ring();
   return true;
 }
