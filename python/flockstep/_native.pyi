@@ -1,4 +1,5 @@
 # The compiled half: python/native.
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -7,7 +8,7 @@ from torch.distributed import ProcessGroupGloo
 from torch.futures import Future
 
 class Worker:
-    def __init__(self, data: ProcessGroupGloo, control: ProcessGroupGloo, deadline_s: float) -> None: ...
+    def __init__(self, data: Sequence[ProcessGroupGloo], control: ProcessGroupGloo, deadline_s: float) -> None: ...
     @property
     def rank(self) -> int: ...
     @property
