@@ -113,8 +113,6 @@ class Averager(Around, Joinable, Measured):
             )
         Join.notify_join_context(self)
         native.begin()
-        if native.remade:
-            _log.info("%s: %s", self._name, native.remade)
         loss = self._update(native, closure)
         native.after_update()
         self._after_step(native)
@@ -149,9 +147,13 @@ class Averager(Around, Joinable, Measured):
                 if parameter.grad is not None:
                     parameter.grad.mul_(factor)
 
+    def _averages_gradients(self) -> bool:
+        """Whether gradients are averaged here, at times, and not by DDP."""
+        return False
+
     def _average_gradients(self, native: _native.ModelExchange) -> bool:
-        """For who averages gradients before the update. False where they are not finite then."""
-        return True
+        """Where it is time to; False if they are not finite then."""
+        return not (self._averages_gradients() and native.gradients_are_due) or native.average_gradients(has_batch=True)
 
     def _after_step(self, native: _native.ModelExchange) -> None:
         self._consolidated = False
@@ -225,6 +227,9 @@ class Averager(Around, Joinable, Measured):
         if not native.meets_in_lockstep:
             native.leave()
             return
+        native.begin()
+        if self._averages_gradients() and native.gradients_are_due and native.average_gradients(has_batch=False):
+            self._inner.step()
         native.shadow()
         self._after_step(native)
 
@@ -262,7 +267,13 @@ class Averager(Around, Joinable, Measured):
             return
         self._saved = bytes.fromhex(state["state"])
         if self._attachment is not None:
-            self._native().restore(self._saved)
+            self._restore(self._native())
+
+    def _restore(self, native: _native.ModelExchange) -> None:
+        remade = native.restore(self._saved)
+        if remade:
+            _log.info("%s: %s", self._name, remade)
+        self._follow(native)
 
     def _save(self) -> bytes:
         return self._saved if self._attachment is None else self._attachment.save()
@@ -291,9 +302,6 @@ class Averager(Around, Joinable, Measured):
     def _check_ddp(self) -> None:
         self._ddp.check_no_hook(self._name)
 
-    def _averages_gradients(self) -> bool:
-        return False
-
     def _attach(self) -> Attachment:
         if self._attachment is None:
             attachment = Attachment(
@@ -310,7 +318,7 @@ class Averager(Around, Joinable, Measured):
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
             if self._saved:
-                attachment.native.restore(self._saved)
+                self._restore(attachment.native)
             self._follow(attachment.native)
         return self._attachment
 
