@@ -111,7 +111,7 @@ class Averager(Around, Joinable, Measured):
                 "this worker has left the others: before its next step call resume() after a pause(), or "
                 "consolidate() after a join()"
             )
-        Join.notify_join_context(self)
+        self._tell_joined()
         native.begin()
         loss = self._update(native, closure)
         native.after_update()
@@ -218,6 +218,12 @@ class Averager(Around, Joinable, Measured):
         given = self._common.get("process_group")
         groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
         return next((group for group in groups if group is not None), None)
+
+    def _tell_joined(self) -> None:
+        """Where torch's own context is around: that this worker has a batch. Waits for nobody."""
+        if self._join_config.is_first_joinable and any(module._join_config.enable for module in self._ddp.modules):
+            raise Error("in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first")
+        Join.notify_join_context(self)
 
     def _set_joining(self, joining: bool) -> None:
         self._native().set_joining(joining)

@@ -82,19 +82,28 @@ def local_sgd_averages_over_those_who_are_there(rank):
 
 
 def torchs_own_context(rank):
-    """Join() by hand, with DDP or without, whoever comes first; gradients of DDP are not synchronised."""
+    """Join() by hand, with DDP or without."""
     ends = {}
     for make in (flockstep.Flock, flockstep.LocalSGD):
-        for name in ("optimizer", "DDP and optimizer", "optimizer and DDP"):
+        for name in ("optimizer", "DDP and optimizer"):
             model = DDP(small_model(rank))
             with make(sgd(model), model) as optimizer:
-                listed = {"optimizer": [optimizer], "DDP and optimizer": [model, optimizer]}
-                with Join(listed.get(name, [optimizer, model])):
+                with Join([optimizer] if name == "optimizer" else [model, optimizer]):
                     for step in range(shard(rank, 0)):
                         train_step(model, optimizer, rank, step)
                 optimizer.consolidate()
             ends[f"{make.__name__}, {name}"] = numbers(model)
     return ends
+
+
+def torchs_own_context_in_the_wrong_order(rank):
+    model = DDP(small_model(rank))
+    with flockstep.Flock(sgd(model), model) as optimizer:
+        try:
+            with Join([optimizer, model]):
+                train_step(model, optimizer, rank, 0)
+        except flockstep.Error as error:
+            return str(error)
 
 
 # The others take many more steps than a period while rank 0 is away; their longest one tells whether they waited.
@@ -110,7 +119,7 @@ def a_long_evaluation_on_rank_0(rank):
             if rank == 0:
                 optimizer.pause()
                 before = numbers(model)
-                time.sleep(1.5)
+                time.sleep(1)
                 untouched = numbers(model) == before
                 try:
                     optimizer.step()
@@ -118,12 +127,12 @@ def a_long_evaluation_on_rank_0(rank):
                     refused = str(error)
                 optimizer.resume()
                 taken_over = numbers(model) != before
-            for step in range(1, 21 if rank else 5):
+            for step in range(1, 41 if rank else 5):
                 begin = time.monotonic()
                 train_step(model, optimizer, rank, step)
                 times.append(time.monotonic() - begin)
                 if rank:
-                    time.sleep(0.02)
+                    time.sleep(0.04)
             optimizer.pause()  # the others may have more steps left
             optimizer.consolidate()
             seen[make.__name__] = {"longest": max(times), "model": numbers(model)}
@@ -149,6 +158,7 @@ if __name__ == "__main__":
         post_local_sgd_switches_inside_of_join,
         local_sgd_averages_over_those_who_are_there,
         torchs_own_context,
+        torchs_own_context_in_the_wrong_order,
         a_long_evaluation_on_rank_0,
         pausing_in_lockstep_does_nothing,
     )

@@ -42,17 +42,22 @@ def test_local_sgd_averages_over_those_who_are_there(results):
     assert all(worker["end"] == last for worker in workers[:2])
 
 
-@pytest.mark.parametrize("joinables", ["optimizer", "DDP and optimizer", "optimizer and DDP"])
+@pytest.mark.parametrize("joinables", ["optimizer", "DDP and optimizer"])
 @pytest.mark.parametrize("averager", ["Flock", "LocalSGD"])
 def test_torchs_own_context_works(results, averager, joinables):
     models = [worker[f"{averager}, {joinables}"] for worker in results["torchs_own_context"]]
     assert models[0] == models[1] == models[2]
 
 
+def test_torchs_own_context_in_the_wrong_order_is_refused(results):
+    for sentence in results["torchs_own_context_in_the_wrong_order"]:
+        assert sentence == "in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first"
+
+
 @pytest.mark.parametrize("averager", ["Flock", "Wagma", "ADPSGD", "Swarm"])
 def test_nobody_waits_for_an_evaluation_on_rank_0(results, averager):
     away, *others = [worker[averager] for worker in results["a_long_evaluation_on_rank_0"]]
-    assert max(worker["longest"] for worker in others) < 1
+    assert max(worker["longest"] for worker in others) < 0.7
     assert away["untouched"]
     assert away["taken over"]
     assert away["refused"].startswith("this worker has left the others")
