@@ -37,7 +37,7 @@ def built(tmp_path_factory):
     done = pip("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     [wheel] = folder.glob("flockstep-*.whl")
-    return done.stdout, wheel
+    return done.stdout + done.stderr, wheel
 
 
 @pytest.fixture(scope="module")
