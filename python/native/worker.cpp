@@ -30,6 +30,7 @@ void bind_worker(py::module_& module) {
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
       .def("take_log_lines", &take_log_lines)
+      .def("barrier", &Worker::barrier, py::call_guard<py::gil_scoped_release>())
       .def("close", &Worker::close, py::call_guard<py::gil_scoped_release>());
 }
 

@@ -15,6 +15,8 @@ class Worker {
   Worker(const engines::c10d::Groups& groups, double deadline_s);
 
   runtime::Context& context() { return context_; }
+  // Waits until all workers have called it.
+  void barrier() { context_.wait(context_.engine().barrier(), "barrier"); }
   void close() noexcept { attachment_.close(); }
   // What was logged since the last time.
   std::vector<base::KeptLines::Line> take_log_lines() { return log_lines_->take(); }

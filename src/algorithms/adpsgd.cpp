@@ -12,13 +12,16 @@ namespace flockstep::algorithms {
 namespace {
 
 PickPartners one_of_the_passive(const AlgorithmInputs& inputs) {
-  const int rank = inputs.context.rank(), passive = inputs.context.size() / 2;
-  return [rank, passive, seed = inputs.seed](std::int64_t step) -> std::vector<int> {
+  return [rank = inputs.context.rank(), seed = inputs.seed](std::int64_t step,
+                                                            const std::vector<bool>& present) -> std::vector<int> {
     const bool is_active = rank % 2 == 0;
-    if (!is_active) return {};
+    std::vector<int> passive;
+    for (std::size_t other = 1; other < present.size(); other += 2)
+      if (present[other]) passive.push_back(static_cast<int>(other));
+    if (!is_active || passive.empty()) return {};
     base::Random random(seed, base::Purpose::partner, static_cast<std::uint32_t>(rank),
                         static_cast<std::uint32_t>(step));
-    return {1 + 2 * static_cast<int>(random.below(static_cast<std::uint32_t>(passive)))};
+    return {passive[random.below(static_cast<std::uint32_t>(passive.size()))]};
   };
 }
 

@@ -64,8 +64,8 @@ class Algorithm {
   // consolidate(). Everybody may be away at a time; who is left alone trains alone.
   virtual void leave();
   // It takes part again, as one of the foremost. `model` becomes that of a worker that is there; where nobody is, the
-  // one that it left with. The agents alone are waited for, not the others' steps, unless the next step is too far ahead
-  // of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) had begun when it left.
+  // one that it left with. The agents alone are waited for, not the others' steps, unless the next step is too far
+  // ahead of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) had begun when it left.
   virtual void come_back(std::span<float> model);
   // Which step comes next, given how many updates were taken or skipped here so far: another one after come_back() and
   // consolidate() where somebody was away, else the same.

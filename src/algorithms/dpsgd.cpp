@@ -6,15 +6,17 @@
 
 #include "algorithms/alone.h"
 #include "algorithms/average_over_all.h"
+#include "algorithms/presence.h"
 #include "runtime/neighbours.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-std::vector<int> ring_neighbours(int rank, int workers) {
+// In a ring of so many, by the places in it.
+std::vector<int> ring_neighbours(int place, int workers) {
   if (workers == 1) return {};
-  if (workers == 2) return {1 - rank};
-  return {(rank + workers - 1) % workers, (rank + 1) % workers};
+  if (workers == 2) return {1 - place};
+  return {(place + workers - 1) % workers, (place + 1) % workers};
 }
 
 class Dpsgd final : public Algorithm {
@@ -22,20 +24,30 @@ class Dpsgd final : public Algorithm {
   explicit Dpsgd(const AlgorithmInputs& inputs)
       : context_(inputs.context),
         models_(inputs.models()),
-        ring_(ring_neighbours(context_.rank(), context_.size())),
-        neighbours_(context_, models_, ring_.size(), "received models of neighbours") {}
+        presence_(context_),
+        neighbours_(context_, models_, ring_neighbours(0, context_.size()).size(), "received models of neighbours") {}
 
+  // The ring closes over those who are there.
+  void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t /*step*/, std::span<float> model) override {
-    neighbours_.mix(model, ring_, ring_, 1.0f / static_cast<float>(ring_.size() + 1));
+    if (presence_.is_here()) {
+      neighbours_.copy(model, presence_.receivers(), presence_.donor());
+      const std::vector<int> ring = presence_.others(ring_neighbours);
+      neighbours_.mix(model, ring, ring, 1.0f / static_cast<float>(ring.size() + 1));
+    }
+    presence_.end_step();
   }
   bool replicas_are_equal() const override { return false; }
   bool resumes_apart() const override { return true; }
-  void consolidate(std::span<float> model) override { average_over_all(context_, models_, model); }
+  void consolidate(std::span<float> model) override {
+    average_over_all(context_, models_, model, presence_.recent(kRecentSteps));
+    presence_.begin_again();
+  }
 
  private:
   runtime::Context& context_;
   const runtime::Layout models_;
-  std::vector<int> ring_;
+  Presence presence_;
   runtime::Neighbours neighbours_;
 };
 

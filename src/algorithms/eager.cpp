@@ -132,8 +132,8 @@ class Eager final : public Algorithm {
       for (float& value : gradient) value *= scale_;
       context_.engine().charge(2.0 * static_cast<double>(gradient.size_bytes()));
     }
-    const protocol::Outcome outcome = agent_->arrive(step_++, gradient);
-    meetings_.add(outcome, agent_->take_records());
+    meetings_.add(agent_->arrive(step_++, gradient));
+    meetings_.add(agent_->take_records());
   }
 
   // The draining round: everybody waits for everybody.

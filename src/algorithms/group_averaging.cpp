@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "algorithms/alone.h"
@@ -48,25 +49,60 @@ class GroupAveraging final : public Algorithm {
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
-    const protocol::Outcome outcome = agent_->arrive(step, model);
-    meetings_.add(outcome, agent_->take_records());
+    meetings_.add(agent_->arrive(step, model));
+    meetings_.add(agent_->take_records());
   }
+
+  bool may_leave() const override { return true; }
+  void leave() override {
+    require_begun();
+    agent_->leave();
+  }
+  void come_back(std::span<float> model) override {
+    agent_->come_back(model);
+    meetings_.add(agent_->take_records());
+  }
+  std::int64_t next_step(std::int64_t counted) const override { return agent_ ? agent_->ended() : counted; }
 
   bool replicas_are_equal() const override { return options_.sync == Sync::barrier && options_.period == 1; }
 
-  // Nobody may begin a step, and so a round, before everybody has the new model in place.
   void consolidate(std::span<float> model) override {
     require_begun();
-    if (replicas_are_equal()) return;
-    agent_->at_rest([&] { model_.proceed(model); });
-    average_over_all(context_, layout_, model);
-    agent_->at_rest([&] { model_.reset(model); });
-    context_.wait(context_.engine().barrier(), "barrier");
+    const auto all = agent_->come_to_rest();
+    const bool all_are_there = std::ranges::none_of(all, &runtime::RoundAgent::Standing::is_away);
+    if (all_are_there && replicas_are_equal()) return;
+    agent_->with_data([&] { model_.proceed(model); });
+    average_over_all(context_, layout_, model, those_who_count(all));
+    if (all_are_there)
+      adopt(model);
+    else
+      begin_again(std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended, model);
   }
 
   const MeetingReport* meetings() const override { return &meetings_.report(); }
 
  private:
+  // Who has left long ago has nothing to add.
+  std::vector<bool> those_who_count(const std::vector<runtime::RoundAgent::Standing>& all) const {
+    const auto newest = std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended;
+    std::vector<bool> counted;
+    for (const auto& standing : all) counted.push_back(!standing.is_away || standing.ended >= newest - options_.period);
+    return counted;
+  }
+
+  // Nobody may begin a step, and so a round, before everybody has the new model in place.
+  void adopt(std::span<const float> model) {
+    agent_->with_data([&] { model_.reset(model); });
+    context_.wait(context_.engine().barrier(), "barrier");
+  }
+
+  // With other agents, which know nothing of those who were away.
+  void begin_again(std::int64_t step, std::span<const float> model) {
+    meetings_.add(agent_->take_records());
+    agent_.reset();
+    begin(step, model);
+  }
+
   void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }
 
   runtime::Context& context_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "algorithms/alone.h"
+#include "algorithms/presence.h"
 #include "runtime/one_pass.h"
 
 namespace flockstep::algorithms {
@@ -18,21 +19,33 @@ class LocalSgd final : public Algorithm {
  public:
   LocalSgd(const AlgorithmInputs& inputs, const LocalSgdOptions& options)
       : options_(options),
+        presence_(inputs.context),
         one_pass_(inputs.context, inputs.models(), "received model shards", {.room = runtime::Room::window}) {}
 
+  void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t step, std::span<float> model) override {
-    if (meets_after(step)) one_pass_.average(model);
+    presence_.end_step();
+    ++steps_since_average_;
+    if (meets_after(step)) average(model, presence_.mask());
   }
   bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
   bool replicas_are_equal() const override { return options_.period == 1; }
   void consolidate(std::span<float> model) override {
-    if (!replicas_are_equal()) one_pass_.average(model);
+    if (!replicas_are_equal()) average(model, presence_.recent(steps_since_average_));
   }
   // There is nothing but the models, so nothing is lost by keeping each.
   bool resumes_apart() const override { return !replicas_are_equal(); }
 
  private:
+  void average(std::span<float> model, const std::vector<bool>& counted) {
+    one_pass_.average(model, counted);
+    presence_.begin_again();
+    steps_since_average_ = 0;
+  }
+
   LocalSgdOptions options_;
+  Presence presence_;
+  std::int64_t steps_since_average_ = 0;
   runtime::OnePass one_pass_;
 };
 

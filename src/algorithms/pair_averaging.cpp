@@ -2,12 +2,16 @@
 
 #include <spdlog/logger.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "algorithms/alone.h"
 #include "algorithms/average_over_all.h"
+#include "algorithms/presence.h"
 #include "base/check.h"
+#include "runtime/gather.h"
 
 namespace flockstep::algorithms {
 namespace {
@@ -23,29 +27,58 @@ class PairAveraging final : public Algorithm {
         when_busy_(when_busy),
         pick_partners_(std::move(pick_partners)) {}
 
-  void begin(std::int64_t, std::span<const float> model) override {
+  void begin(std::int64_t step, std::span<const float> model) override {
+    steps_ = step;
     agent_.emplace(context_, models_, when_busy_, model);
   }
   bool needs_begin() const override { return true; }
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
-    agent_->merge(model, pick_partners_(step));
+    agent_->merge(model, pick_partners_(step, agent_->present()));
+    steps_ = step + 1;
     take_over();
   }
 
+  bool may_leave() const override { return true; }
+  void leave() override {
+    require_begun();
+    agent_->leave();
+  }
+  void come_back(std::span<float> model) override {
+    agent_->come_back(model);
+    take_over();
+  }
+  std::int64_t next_step(std::int64_t counted) const override { return agent_ ? steps_ : counted; }
+
   bool replicas_are_equal() const override { return false; }
 
-  // The second barrier keeps those who go on from averaging with a model that is about to be replaced.
+  // The second barrier keeps those who go on from averaging with a model that is about to be replaced; other agents,
+  // who know nothing of those who were away, begin with one.
   void consolidate(std::span<float> model) override {
     require_begun();
     agent_->come_to_rest(model);
     take_over();
     context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
                         agent_->counts().skipped);
-    average_over_all(context_, models_, model);
-    agent_->adopt(model);
-    context_.wait(context_.engine().barrier(), "barrier");
+    const std::array<double, 2> mine{static_cast<double>(steps_), agent_->is_away() ? 1.0 : 0.0};
+    const std::vector<double> all = runtime::gather_doubles(context_, mine);
+    std::vector<bool> is_away, counted;
+    for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+      steps_ = std::max(steps_, static_cast<std::int64_t>(all[i]));
+      is_away.push_back(all[i + 1] != 0);
+    }
+    for (std::size_t i = 0; i < is_away.size(); ++i)
+      counted.push_back(!is_away[i] || all[i * mine.size()] >= static_cast<double>(steps_ - kRecentSteps));
+    average_over_all(context_, models_, model, counted);
+    if (std::ranges::find(is_away, true) == is_away.end()) {
+      agent_->adopt(model);
+      context_.wait(context_.engine().barrier(), "barrier");
+    } else {
+      earlier_ = report_;
+      agent_.reset();
+      begin(steps_, model);
+    }
   }
 
   const MeetingReport* meetings() const override { return &report_; }
@@ -55,8 +88,8 @@ class PairAveraging final : public Algorithm {
 
   // A step that finds a new average is not in it: x was frozen while that step was computed. So none is ever fresh.
   void take_over() {
-    report_.stale = agent_->counts().met;
-    report_.alone = agent_->counts().alone;
+    report_.stale = earlier_.stale + agent_->counts().met;
+    report_.alone = earlier_.alone + agent_->counts().alone;
     for (const PairRecord& average : agent_->take_records()) add(average);
   }
 
@@ -80,7 +113,8 @@ class PairAveraging final : public Algorithm {
   const runtime::Layout models_;
   const PairAgent::WhenBusy when_busy_;
   const PickPartners pick_partners_;
-  MeetingReport report_;
+  std::int64_t steps_ = 0;
+  MeetingReport report_, earlier_;  // earlier_: what agents before this one have counted
   std::optional<PairAgent> agent_;
 };
 

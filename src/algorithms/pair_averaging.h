@@ -7,8 +7,9 @@
 
 namespace flockstep::algorithms {
 
-// Whom the worker asks for an average after this step, one after the other until one accepts; empty for nobody.
-using PickPartners = std::function<std::vector<int>(std::int64_t step)>;
+// Whom the worker asks for an average after this step, one after the other until one accepts; empty for nobody. Those
+// who are away are not asked.
+using PickPartners = std::function<std::vector<int>(std::int64_t step, const std::vector<bool>& present)>;
 
 std::unique_ptr<Algorithm> make_pair_averaging(const AlgorithmInputs& inputs, runtime::PairAgent::WhenBusy when_busy,
                                                PickPartners pick_partners);

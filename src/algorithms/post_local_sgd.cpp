@@ -51,7 +51,7 @@ class PostLocalSgd final : public Algorithm {
   void consolidate(std::span<float> model) override {
     phase_->consolidate(model);
     if (!is_local() && buffers_ > 0)
-      average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_));
+      average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_), present_);
   }
   const GradientReport* report() const override { return phase_->report(); }
   GuardCounts guards() const override { return phase_->guards(); }

@@ -14,7 +14,7 @@ base::RoundRole role_of(const runtime::RoundRecord& round, int rank) {
 
 }  // namespace
 
-void RoundCounter::add(Outcome outcome, const std::vector<runtime::RoundRecord>& rounds) {
+void RoundCounter::add(Outcome outcome) {
   switch (outcome) {
     case Outcome::synchronised: ++report_.synchronised; break;
     case Outcome::fresh: ++report_.fresh; break;
@@ -22,6 +22,9 @@ void RoundCounter::add(Outcome outcome, const std::vector<runtime::RoundRecord>&
     case Outcome::stale_behind: ++report_.stale; break;
     case Outcome::alone: ++report_.alone; break;
   }
+}
+
+void RoundCounter::add(const std::vector<runtime::RoundRecord>& rounds) {
   for (const runtime::RoundRecord& round : rounds) {
     const auto staleness = static_cast<std::size_t>(round.round - round.version);
     if (report_.staleness.size() <= staleness) report_.staleness.resize(staleness + 1);

@@ -10,7 +10,8 @@ class RoundCounter {
  public:
   explicit RoundCounter(runtime::Context& context) : context_(context) {}
 
-  void add(protocol::Outcome outcome, const std::vector<runtime::RoundRecord>& rounds);
+  void add(protocol::Outcome outcome);
+  void add(const std::vector<runtime::RoundRecord>& rounds);
   const MeetingReport& report() const { return report_; }
 
  private:

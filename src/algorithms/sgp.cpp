@@ -8,11 +8,13 @@
 // w travels as one more number behind x, so whatever is done to x is done to it. On the graphs used here it stays one.
 #include "algorithms/sgp.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
 #include "algorithms/alone.h"
 #include "algorithms/average_over_all.h"
+#include "algorithms/presence.h"
 #include "kernels/kernels.h"
 #include "math/push_sum.h"
 #include "runtime/neighbours.h"
@@ -29,10 +31,11 @@ class Sgp final : public Algorithm {
   explicit Sgp(const AlgorithmInputs& inputs)
       : context_(inputs.context),
         n_(sgp_options(inputs.settings).neighbours),
-        degree_(math::push_sum_neighbours(context_.size(), n_)),
         models_(inputs.models()),
         pushed_(models_.size() + 1, models_.bucket_floats()),
-        neighbours_(context_, pushed_, static_cast<std::size_t>(degree_), "received models of neighbours"),
+        presence_(context_),
+        neighbours_(context_, pushed_, static_cast<std::size_t>(math::push_sum_neighbours(context_.size(), n_)),
+                    "received models of neighbours"),
         buffer_(context_.engine().memory().allocate<float>(pushed_.size(), "pushed model")),
         x_(buffer_.span().first(models_.size())),
         w_(buffer_.span().back()) {
@@ -41,21 +44,30 @@ class Sgp final : public Algorithm {
 
   void begin(std::int64_t /*step*/, std::span<const float> z) override { combine({z.data()}, {w_}, x_); }
 
+  // Those who are there push to each other alone. One who is not keeps its x and its w, and both are left out of the
+  // sums; whoever is there again takes another one's.
+  void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t step, std::span<float> z) override {
-    combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
-    const int rank = context_.rank(), workers = context_.size();
-    neighbours_.mix(buffer_.span(), math::out_neighbours(rank, workers, n_, step),
-                    math::in_neighbours(rank, workers, n_, step), 1.0f / static_cast<float>(degree_ + 1));
-    combine({x_.data()}, {1 / w_}, z);
+    if (presence_.is_here()) push(step, z);
+    presence_.end_step();
   }
 
   bool replicas_are_equal() const override { return false; }
   bool resumes_apart() const override { return true; }
-  // The mean of all x, as the weights add up to P; everybody goes on from it with a weight of one.
+  // The mean of x over that of w: the former alone where all count, as the weights then add up to P. Everybody goes on
+  // from it with a weight of one.
   void consolidate(std::span<float> z) override {
-    if (w_ != 1) combine({z.data()}, {w_}, z);
-    average_over_all(context_, models_, z);
+    const std::vector<bool> counted = presence_.recent(kRecentSteps);
+    if (std::ranges::find(counted, false) == counted.end()) {
+      if (w_ != 1) combine({z.data()}, {w_}, z);
+      average_over_all(context_, models_, z);
+    } else {
+      combine({z.data()}, {w_}, x_);
+      average_over_all(context_, pushed_, buffer_.span(), counted);
+      combine({x_.data()}, {1 / w_}, z);
+    }
     w_ = 1;
+    presence_.begin_again();
   }
 
   void save(base::Archive& archive) const override { archive.put_value("push-sum weight", w_); }
@@ -65,6 +77,17 @@ class Sgp final : public Algorithm {
   }
 
  private:
+  void push(std::int64_t step, std::span<float> z) {
+    combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
+    neighbours_.copy(buffer_.span(), presence_.receivers(), presence_.donor());
+    const auto to =
+        presence_.others([&](int place, int workers) { return math::out_neighbours(place, workers, n_, step); });
+    const auto from =
+        presence_.others([&](int place, int workers) { return math::in_neighbours(place, workers, n_, step); });
+    neighbours_.mix(buffer_.span(), to, from, 1.0f / static_cast<float>(to.size() + 1));
+    combine({x_.data()}, {1 / w_}, z);
+  }
+
   // A row whose coefficient is zero is not read: with a weight of one this is a copy.
   void combine(const std::vector<const float*>& rows, const std::vector<float>& coefficients, std::span<float> out) {
     kernels::weighted_sum(rows, coefficients, out);
@@ -73,8 +96,8 @@ class Sgp final : public Algorithm {
 
   runtime::Context& context_;
   std::int64_t n_;
-  int degree_;  // neighbours that one sends to, and receives from
   const runtime::Layout models_, pushed_;
+  Presence presence_;
   runtime::Neighbours neighbours_;
   base::Buffer<float> buffer_;
   std::span<float> x_;

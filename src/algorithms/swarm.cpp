@@ -21,16 +21,17 @@ constexpr std::array<base::OptionSpec, 1> kOptions{{
 constexpr std::size_t kMostNeighbours = 4;  // asked for one average
 
 PickPartners random_neighbours(const AlgorithmInputs& inputs) {
-  const int rank = inputs.context.rank(), others = inputs.context.size() - 1;
+  const int rank = inputs.context.rank();
   const std::int64_t period = swarm_options(inputs.settings).period;
-  return [rank, others, period, seed = inputs.seed](std::int64_t step) {
-    std::vector<int> neighbours;
+  return [rank, period, seed = inputs.seed](std::int64_t step, const std::vector<bool>& present) {
+    std::vector<int> others, neighbours;
     if ((step + 1) % period != 0) return neighbours;
+    for (std::size_t other = 0; other < present.size(); ++other)
+      if (present[other] && static_cast<int>(other) != rank) others.push_back(static_cast<int>(other));
     base::Random random(seed, base::Purpose::partner, static_cast<std::uint32_t>(rank),
                         static_cast<std::uint32_t>(step));
-    while (neighbours.size() < std::min(kMostNeighbours, static_cast<std::size_t>(others))) {
-      const int drawn = static_cast<int>(random.below(static_cast<std::uint32_t>(others)));
-      const int neighbour = drawn < rank ? drawn : drawn + 1;
+    while (neighbours.size() < std::min(kMostNeighbours, others.size())) {
+      const int neighbour = others[random.below(static_cast<std::uint32_t>(others.size()))];
       if (std::ranges::find(neighbours, neighbour) == neighbours.end()) neighbours.push_back(neighbour);
     }
     return neighbours;

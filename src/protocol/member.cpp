@@ -70,8 +70,8 @@ void Member::advance() {
 
 void Member::begin_flight(Iteration round) {
   const Ranks group = group_of(round);
-  Ranks& absent = absent_[round];
-  absent = united(absent, common(group, united(lost_, attendance_.away_at(round))));
+  const Ranks absent = united(absent_in(round), common(group, united(lost_, attendance_.away_at(round))));
+  absent_[round][rank_] = absent;
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_.chunks, options_.window);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
@@ -210,7 +210,7 @@ void Member::handle(const Received& event) {
     case Message::Kind::counted: return minimum_.on_counted(turn(), message);
     case Message::Kind::absent:
       if (message.number > executed_)
-        leave_out(message.number, message.ranks);
+        leave_out(message.number, message.ranks, event.peer);
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
   }
@@ -219,8 +219,8 @@ void Member::handle(const Received& event) {
 void Member::handle(const PartReceived& event) {
   const auto& [peer, part] = event;
   if (part.round <= executed_) return say_absent(peer, part.round, {rank_});
-  leave_out(part.round, part.absent);
-  if (part.absent != absent_[part.round]) return;  // of an attempt that is void: its sender will hear of that
+  leave_out(part.round, part.absent, peer);
+  if (part.absent != absent_in(part.round)) return;  // of an attempt that is void: its sender will hear of that
   if (flight_ && flight_->round() == part.round && !flight_->abandoned())
     flight_->received(actions_, peer, part);
   else
@@ -245,15 +245,26 @@ void Member::learn_lost(const Ranks& ranks) {
   if (stay_ == Stay::fetching && contains(lost_, donor_)) stay_ = Stay::away;
   activator_.on_lost(turn());
   if (options_.sync == Sync::rolling) minimum_.on_lost(turn());
-  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), lost_));
+  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), lost_), rank_);
+}
+
+// Who was lost may have begun a round without one who, as nobody else had begun it, takes part in it again.
+Ranks Member::absent_in(Iteration round) const {
+  Ranks absent;
+  if (const auto found = absent_.find(round); found != absent_.end())
+    for (const auto& [who, ranks] : found->second)
+      if (!contains(lost_, who)) absent = united(absent, ranks);
+  return absent;
 }
 
 // A round that is under way begins again, once what was sent is off.
-void Member::leave_out(Iteration round, const Ranks& ranks) {
-  Ranks& absent = absent_[round];
-  if (is_within(ranks, absent)) return;
-  absent = united(absent, ranks);
-  if (!flight_ || flight_->round() != round) return;
+void Member::leave_out(Iteration round, const Ranks& ranks, int said_by) {
+  if (contains(lost_, said_by) || is_within(ranks, absent_in(round))) return;
+  const bool is_under_way = flight_ && flight_->round() == round;
+  Ranks& its = absent_[round][is_under_way ? rank_ : said_by];
+  its = united(its, ranks);
+  if (!is_under_way) return;
+  const Ranks absent = absent_in(round);
   flight_->abandon();
   for (const int peer : without(group_of(round), absent))
     if (peer != rank_) say_absent(peer, round, absent);

@@ -67,7 +67,8 @@ class Member {
   void fetch_or_return();
   void ask_to_return();
   void rejoin();
-  void leave_out(Iteration round, const Ranks& ranks);
+  Ranks absent_in(Iteration round) const;
+  void leave_out(Iteration round, const Ranks& ranks, int said_by);
   void learn_lost(const Ranks& ranks);
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
@@ -93,7 +94,9 @@ class Member {
   int donor_ = -1;  // whose model is fetched
 
   std::optional<GroupAverage> flight_;
-  std::map<Iteration, Ranks> absent_;        // of the round under way and of those to come
+  // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
+  // round has begun without is this member's own word.
+  std::map<Iteration, std::map<int, Ranks>> absent_;
   std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 

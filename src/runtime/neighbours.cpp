@@ -59,20 +59,33 @@ void Neighbours::add(std::size_t bucket, std::span<float> whole, std::span<const
 
 // A bucket is sent before it is overwritten, and everybody goes through them in the same order: nobody waits in a
 // circle.
-void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share) {
+template <typename End>
+void Neighbours::exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from,
+                          const End& end) {
   base::check(whole.size() == layout_.size() && from.size() <= most_, "a span of the layout's, few enough neighbours");
-  // A third has no exact float: what stays is what is left, so that nothing is lost or made.
-  std::vector<float> coefficients(from.size() + 1, share);
-  coefficients[0] = 1 - share * static_cast<float>(to.size());
   const std::size_t count = layout_.buckets().size(), window = std::min(count, kWindow);
   std::vector<Exchange> exchanges;
   for (std::size_t bucket = 0; bucket < window; ++bucket) exchanges.push_back(start(bucket, whole, to, from));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
     Exchange& oldest = exchanges[bucket % window];
     context_.wait(*oldest.transfers, "neighbours", oldest.issued);
-    add(bucket, whole, coefficients);
+    end(bucket);
     if (bucket + window < count) oldest = start(bucket + window, whole, to, from);
   }
+}
+
+void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share) {
+  // A third has no exact float: what stays is what is left, so that nothing is lost or made.
+  std::vector<float> coefficients(from.size() + 1, share);
+  coefficients[0] = 1 - share * static_cast<float>(to.size());
+  exchange(whole, to, from, [&](std::size_t bucket) { add(bucket, whole, coefficients); });
+}
+
+void Neighbours::copy(std::span<float> whole, const std::vector<int>& to, int from) {
+  if (to.empty() && from < 0) return;
+  exchange(whole, to, from < 0 ? std::vector<int>() : std::vector{from}, [&](std::size_t bucket) {
+    if (from >= 0) std::ranges::copy(received(bucket, 0), layout_.buckets()[bucket].of(whole).begin());
+  });
 }
 
 }  // namespace flockstep::runtime

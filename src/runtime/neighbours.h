@@ -21,6 +21,8 @@ class Neighbours {
   // whole = (1 - share * |to|) whole + share * (those of `from`, in this order). Everybody gives the same share. Blocks
   // until one's own has reached `to`, who must expect it.
   void mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share);
+  // `whole` goes to some, as it is, or comes from one, as that one's is; -1 for from nobody.
+  void copy(std::span<float> whole, const std::vector<int>& to, int from);
 
  private:
   struct Exchange {
@@ -28,6 +30,8 @@ class Neighbours {
     engines::Pending transfers;
   };
   Exchange start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from);
+  template <typename End>
+  void exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, const End& end);
   void add(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients);  // one's own first
   std::span<float> received(std::size_t bucket, std::size_t neighbour) const;
 

@@ -245,10 +245,12 @@ void OnePass::finish(Whole whole, const Coefficients& coefficients, Target targe
 
 void OnePass::average(Whole whole, const std::vector<bool>& counted) {
   const std::size_t workers = exchange_.shards().workers();
-  const auto count = counted.empty() ? static_cast<std::ptrdiff_t>(workers) : std::ranges::count(counted, true);
-  std::vector<float> coefficients(workers, 1.0f / static_cast<float>(count));
-  for (std::size_t worker = 0; worker < counted.size(); ++worker)
-    if (!counted[worker]) coefficients[worker] = 0;
+  const auto count = std::ranges::count(counted, true);
+  std::vector<float> coefficients(workers,
+                                  1.0f / static_cast<float>(count > 0 ? static_cast<std::size_t>(count) : workers));
+  if (count > 0)
+    for (std::size_t worker = 0; worker < workers; ++worker)
+      if (!counted[worker]) coefficients[worker] = 0;
   run(whole, coefficients);
 }
 

@@ -14,6 +14,7 @@ namespace {
 // The only messages beside control messages here. Those of one average come in order, and averages of one pair never
 // overlap, so one tag will do.
 constexpr engines::Tag kTag = 1;
+constexpr engines::Tag kGiftTag = 2;  // of models for those who come back
 constexpr std::size_t kMostWishes = 2;
 
 // A model, so that everything is in place before the agent starts.
@@ -31,6 +32,8 @@ PairAgent::PairAgent(Context& context, const Layout& layout, WhenBusy when_busy,
       buckets_(layout.buckets()),
       shared_(begun(context, model)),
       received_(context.engine().memory().allocate<float>(kWindow * buckets_[0].size, "received buckets")),
+      present_(static_cast<std::size_t>(context.size()), true),
+      seen_present_(present_),
       host_(context, "pairs", *this) {}
 
 void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) {
@@ -43,6 +46,65 @@ void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) 
         host_.answer();
       },
       "merge");
+}
+
+// An average that was asked for may yet begin, and then ends. Those who wait for their turn hear that it does not come.
+void PairAgent::leave() {
+  is_away_ = true;
+  host_.ask(
+      [&] {
+        present_[static_cast<std::size_t>(context_.rank())] = false;
+        const bool asks = state_ == State::asking || (state_ == State::averaging && asked_here_);
+        wishes_.resize(asks ? 1 : 0);
+        for (const int waiting : std::exchange(queue_, {})) say(waiting, Message::busy);
+        tell_all(Message::away);
+        host_.answer();
+      },
+      "leaving");
+}
+
+void PairAgent::come_back(std::span<float> model) {
+  wait_until([this] { return state_ == State::idle; }, [] {}, "the end of averages");
+  host_.ask(
+      [&] {
+        const auto donor = std::ranges::find(present_, true);
+        if (donor != present_.end()) return fetch(static_cast<int>(donor - present_.begin()), model);
+        shared_.proceed(model);
+        end_absence();
+      },
+      "the return");
+  is_away_ = false;
+}
+
+void PairAgent::fetch(int peer, std::span<float> model) {
+  say(peer, Message::wanted);
+  to_fetch_ = buckets_.size();
+  for (const Range& bucket : buckets_)
+    host_.receive(peer, kGiftTag, engines::bytes_of(bucket.of(model)), [this, model] {
+      if (--to_fetch_ > 0) return;
+      shared_.rejoin(model, true);
+      end_absence();
+    });
+}
+
+// x is whole whenever the agent reacts to something.
+void PairAgent::give(int peer) {
+  const auto gift = gifts_.insert(gifts_.end(), Gift{context_.engine().memory().allocate<float>(
+                                                         buckets_.back().end(), "model for a worker that comes back"),
+                                                     buckets_.size()});
+  shared_.give(gift->model.span());
+  for (const Range& bucket : buckets_)
+    host_.send(peer, kGiftTag, engines::const_bytes_of(std::span<const float>(bucket.of(gift->model.span()))),
+               [this, gift] {
+                 if (--gift->buckets == 0) gifts_.erase(gift);
+               });
+}
+
+void PairAgent::end_absence() {
+  present_[static_cast<std::size_t>(context_.rank())] = true;
+  tell_all(Message::back);
+  hand_over();
+  host_.answer();
 }
 
 // Once nobody has a wish left, nobody starts an average; but an end that has sent and received all may have come to
@@ -86,6 +148,7 @@ void PairAgent::answer_if_due() {
 
 void PairAgent::hand_over() {
   seen_ = counts_;
+  seen_present_ = present_;
   handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
   records_.clear();
 }
@@ -101,6 +164,7 @@ void PairAgent::wish(const std::vector<int>& partners) {
 }
 
 void PairAgent::go_on() {
+  if (!present_[static_cast<std::size_t>(context_.rank())]) wishes_.clear();
   while (state_ == State::idle) {
     if (!queue_.empty()) {
       const int peer = queue_.front();
@@ -125,6 +189,7 @@ void PairAgent::ask_next() {
   }
   peer_ = partners.front();
   partners.erase(partners.begin());
+  if (!present_[static_cast<std::size_t>(peer_)]) return;
   state_ = State::asking;
   ask_deadline_ = context_.deadline();
   host_.wake_at(ask_deadline_);
@@ -139,6 +204,11 @@ void PairAgent::on_time() {
                   "the deadline is too short",
                   context_.rank(), peer_, context_.patience().count()),
       std::string(context_.engine().name())));
+}
+
+void PairAgent::tell_all(Message message) {
+  for (int peer = 0; peer < context_.size(); ++peer)
+    if (peer != context_.rank()) say(peer, message);
 }
 
 void PairAgent::say(int peer, Message message) {
@@ -163,6 +233,8 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       if (is_answer_to_us) {
         asked_here_ = true;
         start_average(peer);
+      } else if (!present_[static_cast<std::size_t>(context_.rank())]) {
+        say(peer, Message::busy);
       } else if (state_ == State::idle) {
         say(peer, Message::accept);
         start_average(peer);
@@ -180,6 +252,11 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       base::check(is_answer_to_us, "an answer to a question");
       state_ = State::idle;
       return go_on();
+    case Message::away:
+    case Message::back:
+      present_[static_cast<std::size_t>(peer)] = static_cast<Message>(payload[0]) == Message::back;
+      return;
+    case Message::wanted: return give(peer);
   }
   refuse();
 }

@@ -11,11 +11,15 @@
 //
 // How two agents find each other: one asks, and the other accepts, or is busy with a third. Two that ask each other
 // have found each other.
+//
+// A worker may leave for a while: everybody hears of it and asks it no more, and who did not know yet is told that it
+// is busy. It comes back with the x of one who is there.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <utility>
 
 #include "runtime/agent_host.h"
@@ -56,6 +60,14 @@ class PairAgent final : private AgentHost::Service {
   // here, one more wish is kept, and further ones are skipped.
   void merge(std::span<float> model, const std::vector<int>& partners);
 
+  // Takes no part until it is back; returns at once. An average under way is ended.
+  void leave();
+  // x = s = model = the x of a worker that is there, or where nobody is, one's own.
+  void come_back(std::span<float> model);
+  bool is_away() const { return is_away_; }
+  // Who was there at the last merge, as far as was known.
+  const std::vector<bool>& present() const { return seen_present_; }
+
   // Collective: waits until nobody averages with anybody any more; then model = x, without any rounding.
   void come_to_rest(std::span<float> model);
   // x = s = model.
@@ -67,8 +79,13 @@ class PairAgent final : private AgentHost::Service {
 
  private:
   enum class State { idle, asking, averaging };
-  enum class Message : std::uint8_t { ask, accept, busy };
+  enum class Message : std::uint8_t { ask, accept, busy, away, back, wanted };
   static constexpr std::size_t kWindow = 2;  // buckets under way at once
+
+  struct Gift {
+    base::Buffer<float> model;
+    std::size_t buckets;  // not sent yet
+  };
 
   // Has the agent do `last` as soon as `due` is true, and waits for that.
   void wait_until(const std::function<bool()>& due, const std::function<void()>& last, std::string_view what);
@@ -79,6 +96,10 @@ class PairAgent final : private AgentHost::Service {
   void say(int peer, Message message);
   void hand_over();
   void wish(const std::vector<int>& partners);
+  void tell_all(Message message);
+  void fetch(int peer, std::span<float> model);
+  void give(int peer);
+  void end_absence();
   void go_on();
   void ask_next();
   void start_average(int peer);
@@ -96,7 +117,12 @@ class PairAgent final : private AgentHost::Service {
   const std::vector<Range> buckets_;  // never larger than the first
   SharedModel shared_;
   base::Buffer<float> received_;  // the peer's buckets that have just arrived
+  std::vector<bool> present_;     // everybody, and oneself, as far as is known
+  std::list<Gift> gifts_;         // under way to those who come back
+  std::size_t to_fetch_ = 0;      // buckets
   // The worker's copies.
+  bool is_away_ = false;
+  std::vector<bool> seen_present_;
   Counts seen_;
   std::vector<PairRecord> handed_over_;
 

@@ -122,7 +122,7 @@ void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const
   if (other == all.end()) return;
   throw Error(ErrorCode::mismatch,
               fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do as many "
-                          "before they come to rest, but for those who have left",
+                          "before they come to rest, or leave",
                           other - all.begin(), other->ended, first - all.begin(), first->ended),
               std::string(context_.engine().name()));
 }

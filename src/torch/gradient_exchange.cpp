@@ -10,8 +10,11 @@ Error closed() { return {ErrorCode::unavailable, "this exchange of gradients was
 }  // namespace
 
 GradientExchange::GradientExchange(runtime::Context& context, const GradientPassesSettings& settings,
-                                   Translate translate)
-    : context_(context), translate_(std::move(translate)), signal_(context.engine().make_signal()) {
+                                   Translate translate, Recording* recording)
+    : context_(context),
+      translate_(std::move(translate)),
+      recording_(recording),
+      signal_(context.engine().make_signal()) {
   check_rule(settings.rule, context.size());
   news_.rule = settings.rule.name;
   news_.step = settings.step;
@@ -21,7 +24,8 @@ GradientExchange::GradientExchange(runtime::Context& context, const GradientPass
 
 GradientExchange::Future GradientExchange::add(GradientOffer offer) {
   check_can_travel(offer.bucket);
-  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get());
+  auto future = c10::make_intrusive<c10::ivalue::Future>(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get())
+                                                                               : offer.result.type());
   auto shared = std::make_shared<GradientOffer>(std::move(offer));
   send({[shared, future](GradientPasses& passes) { passes.take(std::move(*shared), future); }, future});
   return future;
@@ -60,10 +64,11 @@ GradientNews GradientExchange::news() const {
 }
 
 void GradientExchange::conduct(const GradientPassesSettings& settings) {
-  GradientPasses passes(context_, settings, {.translate = translate_, .publish = [this](GradientNews news) {
-                                               const std::lock_guard lock(mutex_);
-                                               news_ = std::move(news);
-                                             }});
+  const auto publish = [this](GradientNews news) {
+    const std::lock_guard lock(mutex_);
+    news_ = std::move(news);
+  };
+  GradientPasses passes(context_, settings, {translate_, publish, recording_});
   try {
     while (run_next(passes)) {
     }

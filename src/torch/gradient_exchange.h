@@ -17,9 +17,10 @@ class GradientExchange {
   using Future = GradientPasses::Future;
   using Translate = std::function<std::exception_ptr(std::exception_ptr)>;
 
-  // Not collective. `translate` turns errors into those that futures are to hold. Throws Error{bad_input} for a rule or
-  // options that do not exist.
-  GradientExchange(runtime::Context& context, const GradientPassesSettings& settings, Translate translate);
+  // Not collective. `translate` turns errors into those that futures are to hold; the recording, if any, is told of
+  // every pass. Throws Error{bad_input} for a rule or options that do not exist.
+  GradientExchange(runtime::Context& context, const GradientPassesSettings& settings, Translate translate,
+                   Recording* recording = nullptr);
   ~GradientExchange() { close(); }
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
@@ -51,6 +52,7 @@ class GradientExchange {
 
   runtime::Context& context_;
   const Translate translate_;
+  Recording* const recording_;
   mutable std::mutex mutex_;  // of what stands between the conductor and the others
   std::deque<Errand> errands_;
   GradientNews news_;

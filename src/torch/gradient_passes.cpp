@@ -69,7 +69,7 @@ void GradientPasses::take(GradientOffer offer, Future future) {
 }
 
 void GradientPasses::begin() {
-  published_ = false;
+  completed_ = 0;
   collecting_ = !slots_;
   if (start_step_ > 0 && step_ >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
     start_step_ = 0;
@@ -193,6 +193,11 @@ void GradientPasses::lay_out() {
         c10::str("as bucket ", buckets.size() - 1, " of gradients"),
         c10::str(taken.offer.bucket.numbers.scalar_type(), " [", c10::Join(", ", buckets.back().sizes), "]"));
   }
+  if (!rule_) {
+    agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(step_)}});
+    agreed.emplace_back("start_step", std::to_string(start_step_));
+    runtime::add_settings(agreed, later_.name, later_.options);
+  }
   runtime::check_agreement(context_, agreed);
   if (rule_) memory_ = remembered();
   rule_ = nullptr;
@@ -233,24 +238,27 @@ void GradientPasses::combine(const std::vector<State>& states) {
 }
 
 void GradientPasses::complete(std::size_t slot) {
-  const Taken& taken = pass_[slot];
+  Taken& taken = pass_[slot];
   if (taken.future->completed()) return;
   slots_->write_back(slot, taken.offer.bucket);
-  if (!published_) publish();
-  taken.future->markCompleted(taken.offer.bucket.numbers);
+  if (++completed_ == slots_->count()) publish();
+  taken.future->markCompleted(taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
+                                                          : std::move(taken.offer.result));
 }
 
 void GradientPasses::publish() {
-  published_ = true;
   const algorithms::GradientReport& report = *rule_->report();
-  if (!report.statistics.q.empty()) watch_.observe(step_, report.statistics);
+  if (!report.statistics.q.empty())
+    for (const math::Finding& finding : watch_.observe(step_, report.statistics)) raised_.push_back(finding.sentence);
   ++step_;
+  if (links_.recording) links_.recording->add(step_, last_bucket_, &report);
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
   links_.publish({.rule = choice_.name,
                   .step = step_,
                   .report = algorithms::step_report(*algorithm_),
                   .cosines = every_cosine(report.statistics),
                   .findings = algorithms::sentences(watch_),
+                  .raised = raised_,
                   .memory = remembered(),
                   .waited_s = context_.waited().count(),
                   .transferred_s = context_.transferred().count(),

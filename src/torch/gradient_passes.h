@@ -19,6 +19,7 @@
 #include "flockstep/flockstep.h"
 #include "math/watch.h"
 #include "torch/gradient_slots.h"
+#include "torch/recording.h"
 
 namespace flockstep::torch_front {
 
@@ -40,6 +41,7 @@ struct GradientPassesSettings {
 // One bucket of a pass, with what this worker says about the pass.
 struct GradientOffer {
   GradientBucket bucket;
+  c10::IValue result = {};      // what the future is to hold, if not the tensor itself
   std::size_t buckets = 1;      // in this pass
   bool has_gradient = true;     // false: zeros, in the name of a worker that has run out of data
   double weight = 1;            // the number of samples behind the gradient
@@ -51,8 +53,9 @@ struct GradientNews {
   std::string rule;
   std::int64_t step = 0;  // passes so far
   StepReport report;
-  std::vector<double> cosines;  // of every worker's gradient with every other's, row by row; empty where unknown
-  std::vector<std::string> findings;
+  std::vector<double> cosines;        // of every worker's gradient with every other's, row by row; empty where unknown
+  std::vector<std::string> findings;  // kept up to date
+  std::vector<std::string> raised;    // the same, each as it was said first
   RuleMemory memory;
   double waited_s = 0, transferred_s = 0;
   double exposed_s = 0;  // from last buckets to results, added up
@@ -68,6 +71,7 @@ class GradientPasses {
   struct Links {
     std::function<std::exception_ptr(std::exception_ptr)> translate;  // errors into those that futures are to hold
     std::function<void(GradientNews)> publish;                        // before the last future of a pass completes
+    Recording* recording = nullptr;                                   // told of every pass, if any
   };
   GradientPasses(runtime::Context& context, const GradientPassesSettings& settings, Links links);
 
@@ -134,9 +138,10 @@ class GradientPasses {
   std::unique_ptr<algorithms::Algorithm> algorithm_;  // uses the slots' layout
   algorithms::GradientRule* rule_ = nullptr;          // the same
   std::vector<Taken> pass_;
-  bool collecting_ = true;  // buckets do not travel as they come
-  bool published_ = false;
+  bool collecting_ = true;     // buckets do not travel as they come
+  std::size_t completed_ = 0;  // futures of the pass
   math::Watch watch_;
+  std::vector<std::string> raised_;
   base::Time last_bucket_{};
   double exposed_s_ = 0;
 };

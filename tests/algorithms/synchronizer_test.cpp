@@ -146,7 +146,7 @@ TEST(Synchronizer, unequalNumbersOfStepsAreFoundWhereWorkersComeToRest) {
     });
     EXPECT_EQ(sentence,
               "worker 1 has done 2 steps where worker 0 has done 3: all workers must do as many before they come to "
-              "rest")
+              "rest, or leave")
         << algorithm;
   }
 }

@@ -206,8 +206,9 @@ class CurrentModel final : public Checker {
     bool adopted = false;
   };
 
-  // Word of it may be under way.
+  // Word of it may be under way, or wait for an agent that has stopped.
   RankSet just_left() const {
+    if (truth_.stops > 0) return truth_.away;
     return truth_.now <= truth_.last_change + truth_.scenario.control.longest ? truth_.away : 0;
   }
 

@@ -208,8 +208,10 @@ class Staleness final : public Checker {
     const auto* freeze = std::get_if<Freeze>(&action);
     if (!freeze || truth_.options().sync == Sync::none) return;
     const Iteration age = freeze->round - truth_.contributions.back().version;
-    const bool is_due = freeze->is_synchronisation && !contains(truth_.away, rank);
-    const Iteration allowed = is_due ? 0 : truth_.options().period;
+    Iteration allowed = freeze->is_synchronisation ? 0 : truth_.options().period;
+    // One who leaves while others wait for it to synchronise; those who come back meanwhile begin rounds after that.
+    if (contains(truth_.away, rank) && truth_.options().sync == Sync::barrier)
+      allowed = truth_.options().period + size_of(truth_.ever_left) - 1;
     if (age > allowed || age < 0)
       fail(rank, freeze->round,
            fmt::format("the contribution is {} iterations old, where {} are allowed", age, allowed));
