@@ -54,6 +54,17 @@ def an_averager(rank):
     return metrics
 
 
+def two_in_one_folder(rank):
+    first, second = DistributedDataParallel(small_model()), DistributedDataParallel(small_model())
+    state = flockstep.adacons(first, run_dir=OUT / "twice")
+    try:
+        flockstep.adacons(second, run_dir=OUT / "twice")
+    except flockstep.Error as error:
+        return error.code, str(error)
+    finally:
+        state.close()
+
+
 def pairs(rank):
     """Its agent has something to log when it ends."""
     model = small_model()
@@ -75,4 +86,4 @@ def every_rank(rank):
     return alone, heard[len(alone) :]
 
 
-run(a_rule, an_averager, pairs, every_rank)
+run(a_rule, an_averager, two_in_one_folder, pairs, every_rank)

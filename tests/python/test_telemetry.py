@@ -51,7 +51,7 @@ def test_metrics_are_a_dictionary_of_numbers(results):
 def test_the_files_are_those_of_the_command(results, folder):
     out = folder / "rule"
     assert {path.name for path in out.iterdir()} >= {
-        *("metrics.jsonl", "metrics-1.jsonl", "trace.json", "trace-1.json", "summary.json")
+        *("metrics.jsonl", "metrics-1.jsonl", "trace.json", "summary.json")
     }
     steps = [line for line in lines_of(out / "metrics.jsonl") if line["kind"] == "step"]
     assert [line["step"] for line in steps] == list(range(1, STEPS + 1))
@@ -120,6 +120,12 @@ def test_a_folder_without_a_run_gets_one_sentence(tmp_path):
     with pytest.raises(flockstep.Error, match="is damaged") as raised:
         flockstep.report(tmp_path)
     assert raised.value.code == "bad_file"
+
+
+def test_two_cannot_write_to_one_folder(results, folder):
+    for code, sentence in results["two_in_one_folder"]:
+        assert code == "bad_input"
+        assert sentence.startswith(f"another gradient state or averager writes to {folder / 'twice'}: give each")
 
 
 def test_tensorboard_reads_what_was_written(results, folder):
