@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from flockstep._errors import DeadlineExceeded as DeadlineExceeded
     from flockstep._errors import Error as Error
     from flockstep._errors import PeerLost as PeerLost
+    from flockstep._gradient_state import GradientState as GradientState
+    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
     from flockstep.averager import Averager as Averager
     from flockstep.averagers import ADPSGD as ADPSGD
     from flockstep.averagers import DPSGD as DPSGD
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from flockstep.averagers import PostLocalSGD as PostLocalSGD
     from flockstep.averagers import Swarm as Swarm
     from flockstep.averagers import Wagma as Wagma
-    from flockstep._gradient_state import GradientState as GradientState
-    from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
     from flockstep.hooks import adacons as adacons
     from flockstep.hooks import adacons_hook as adacons_hook
     from flockstep.hooks import adasum as adasum

@@ -6,7 +6,7 @@ import atexit
 import os
 import weakref
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch.distributed as dist
 from torch import nn
@@ -14,6 +14,7 @@ from torch import nn
 from flockstep import _native
 from flockstep._averaged_model import DdpSwitch, tensors_of
 from flockstep._errors import Error
+from flockstep._telemetry import Recorder
 from flockstep._worker import Attached, attach
 
 
@@ -34,6 +35,7 @@ class Attachment:
         averages_gradients: bool,
         process_group: dist.ProcessGroup | None,
         timeout: timedelta | None,
+        run_dir: str | os.PathLike[str] | None,
     ) -> None:
         parameters, buffers = tensors_of(model)
         self._holder = holder
@@ -42,11 +44,12 @@ class Attachment:
             raise Error(f"the model is in an averager already: close() that one before {holder} takes it")
         self._worker: Attached = attach(process_group, deadline=timeout)
         self._ddp = ddp
-        self._last_report: dict[str, Any] = {}
         self._last_state = b""
         try:
+            self.recorder = Recorder(self._worker, run_dir, algorithm, options)
             self.native = _native.ModelExchange(
                 self._worker.native,
+                self.recorder.native,
                 algorithm,
                 options,
                 parameters,
@@ -54,6 +57,10 @@ class Attachment:
                 holder=holder,
                 averages_gradients=averages_gradients,
             )
+        except Error as error:
+            self._worker.close()
+            # The command's way to name an option.
+            raise type(error)(str(error).replace(f"--{algorithm}.", ""), code=error.code, engine=error.engine) from None
         except BaseException:
             self._worker.close()
             raise
@@ -69,14 +76,8 @@ class Attachment:
                 f"values instead, or make another {self._holder}"
             )
 
-    def report(self) -> dict[str, Any]:
-        """What the compiled half tells, in the end what it told last."""
-        if not self.is_closed:
-            self._last_report = self.native.report()
-        return self._last_report
-
     def save(self) -> bytes:
-        """The same for the state that goes on."""
+        """What goes on beyond the model; in the end what it was last."""
         if not self.is_closed:
             self._last_state = self.native.save()
         return self._last_state
@@ -85,14 +86,14 @@ class Attachment:
         """Not collective: the tensors have memory of their own again, DDP synchronises as before, peers hear of it."""
         if self.is_closed:
             return
-        self.report()
         self.save()
         self.is_closed = True
         self._alive.discard(self)
         try:
             self.native.close()
-            self._worker.close()
+            self.recorder.close()
         finally:
+            self._worker.close()
             self._ddp.restore()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import torch
@@ -111,4 +112,10 @@ class DdpSwitch:
         for module, before in zip(self.modules, self._before, strict=False):
             for name, value in before.items():
                 setattr(module, name, value)
+            if module.static_graph and not before["_static_graph_delay_allreduce_enqueued"]:
+                warnings.warn(
+                    "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
+                    "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",
+                    stacklevel=2,
+                )
         self._before = []

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from flockstep import _native
+from flockstep._around import Around
 from flockstep._attachment import Attachment
 from flockstep._averaged_model import DdpSwitch, check, check_belong
 from flockstep._errors import Error
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
+from flockstep._telemetry import Measured, Recorder
 
 _log = logging.getLogger("flockstep")
-_ENTRY = "flockstep"  # of a state_dict's first parameter group, where torch's own tools for checkpoints keep it
-_HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
 
 
-class Averager(torch.optim.Optimizer, Joinable):
+class Common(TypedDict, total=False):
+    """What all averagers take."""
+
+    process_group: dist.ProcessGroup | None
+    timeout: timedelta | None
+    run_dir: str | os.PathLike[str] | None
+
+
+class Averager(Around, Joinable, Measured):
     """A :class:`torch.optim.Optimizer` around another one, which averages the workers' models after its steps.
 
     Not made itself: see :class:`Flock`, :class:`Wagma`, :class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`,
@@ -47,13 +55,11 @@ class Averager(torch.optim.Optimizer, Joinable):
     _algorithm: ClassVar[str]
     _step_supports_amp_scaling = True  # GradScaler leaves skipping and unscaling to step()
 
-    _inner: torch.optim.Optimizer
     _model: nn.Module
     _options: dict[str, str]
-    _process_group: dist.ProcessGroup | None
-    _timeout: timedelta | None
+    _common: Common
     _ddp: DdpSwitch
-    _saved: bytes | None  # to go on from, once there is an attachment
+    _saved: bytes  # to go on from, once there is an attachment
     _consolidated: bool  # since the last step
     _warned: bool
     _attachment: Attachment | None
@@ -63,51 +69,22 @@ class Averager(torch.optim.Optimizer, Joinable):
         optimizer: torch.optim.Optimizer,
         model: nn.Module,
         options: dict[str, object],
-        *,
-        process_group: dist.ProcessGroup | None,
-        timeout: timedelta | None,
+        **common: Unpack[Common],
     ) -> None:
-        check(optimizer, model, type(self).__name__)
+        check(optimizer, model, self._name)
         self.__setstate__(
             {
                 "inner": optimizer,
                 "model": model,
                 "options": {name: _text(value) for name, value in options.items() if value is not None},
-                "process_group": process_group,
-                "timeout": timeout,
+                "common": common,
                 "ddp": DdpSwitch(model),
-                "saved": None,
+                "saved": b"",
                 "consolidated": True,
             }
         )
         self._check_ddp()
         self._attach()
-
-    # ---- the inner optimizer ----
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return self._inner.param_groups
-
-    @param_groups.setter
-    def param_groups(self, value: list[dict[str, Any]]) -> None:
-        self._inner.param_groups = value
-
-    @property
-    def state(self) -> Any:
-        return self._inner.state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        self._inner.state = value
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        return self._inner.defaults
-
-    @defaults.setter
-    def defaults(self, value: dict[str, Any]) -> None:
-        self._inner.defaults = value
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As :meth:`torch.optim.Optimizer.add_param_group`, for parameters of the model that were not frozen when the
@@ -116,9 +93,6 @@ class Averager(torch.optim.Optimizer, Joinable):
         listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         check_belong([each[1] if isinstance(each, tuple) else each for each in listed], self._model, self._name)
         self._inner.add_param_group({**param_group, "params": listed})
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self._inner.zero_grad(set_to_none)
 
     # ---- steps ----
 
@@ -239,8 +213,9 @@ class Averager(torch.optim.Optimizer, Joinable):
 
     @property
     def join_process_group(self) -> Any:
-        groups = [self._process_group, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
-        return next(group for group in groups if group is not None)
+        given = self._common.get("process_group")
+        groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
+        return next((group for group in groups if group is not None), None)
 
     def _set_joining(self, joining: bool) -> None:
         self._native().set_joining(joining)
@@ -261,8 +236,6 @@ class Averager(torch.optim.Optimizer, Joinable):
         Never communicates, so rank 0 may call it alone. Without a :meth:`consolidate` since the last step the model
         beside it is this worker's own, which is warned of once. Holds tensors and plain Python values.
         """
-        for hook in self._optimizer_state_dict_pre_hooks.values():
-            hook(self)
         if not self._consolidated and not self._warned and self._attachment is not None and self._attachment.size > 1:
             self._warned = True
             warnings.warn(
@@ -270,12 +243,7 @@ class Averager(torch.optim.Optimizer, Joinable):
                 "them saves a checkpoint",
                 stacklevel=2,
             )
-        state_dict = self._inner.state_dict()
-        state_dict["param_groups"][0][_ENTRY] = {"algorithm": self._algorithm, "state": self._save().hex()}
-        for post_hook in self._optimizer_state_dict_post_hooks.values():
-            changed = post_hook(self, state_dict)
-            state_dict = state_dict if changed is None else changed
-        return state_dict
+        return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on from a :meth:`state_dict`, or from one of the inner optimizer alone.
@@ -283,40 +251,36 @@ class Averager(torch.optim.Optimizer, Joinable):
         All workers call it. It never communicates, but the next :meth:`step` waits for all. Any number of workers can
         go on from a consolidated state.
         """
-        state_dict = {**state_dict}
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
-            changed = hook(self, state_dict)
-            state_dict = state_dict if changed is None else changed
-        groups = [{**group} for group in state_dict["param_groups"]]
-        entries = [group.pop(_ENTRY, None) for group in groups]
-        self._inner.load_state_dict({**state_dict, "param_groups": groups})
-        if entries and entries[0]:
-            self._saved = bytes.fromhex(entries[0]["state"])
-            if self._attachment is not None:
-                self._native().restore(self._saved)
+        super().load_state_dict(state_dict)
+
+    def _own_state(self) -> dict[str, object]:
+        return {"algorithm": self._algorithm, "state": self._save().hex()}
+
+    def _load_own_state(self, state: dict[str, Any] | None) -> None:
         self._consolidated = True
-        for post_hook in self._optimizer_load_state_dict_post_hooks.values():
-            post_hook(self)
+        if state is None:
+            return
+        self._saved = bytes.fromhex(state["state"])
+        if self._attachment is not None:
+            self._native().restore(self._saved)
 
     def _save(self) -> bytes:
-        return (self._saved or b"") if self._attachment is None else self._attachment.save()
+        return self._saved if self._attachment is None else self._attachment.save()
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._process_group is not None:
+        if self._common.get("process_group") is not None:
             raise Error(f"{self._name} cannot be pickled with a process_group of its own: only with the default one")
-        kept = ("inner", "model", "options", "process_group", "timeout", "ddp", "consolidated")
-        return {**{name: getattr(self, f"_{name}") for name in kept}, "saved": self._save() or None}
+        kept = ("inner", "model", "options", "common", "ddp", "consolidated")
+        return {**{name: getattr(self, f"_{name}") for name in kept}, "saved": self._save()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Without an engine: the first call that needs one attaches, collectively."""
+        """Without an engine: the first call that needs one attaches, together with those of all workers."""
         Joinable.__init__(self)
+        self._go_around(state["inner"])
         for name, value in state.items():
             setattr(self, f"_{name}", value)
         self._warned = False
         self._attachment = None
-        for name in _HOOKS:
-            setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
-        self._patch_step_function()
 
     # ---- life ----
 
@@ -340,7 +304,8 @@ class Averager(torch.optim.Optimizer, Joinable):
                 holder=self._name,
                 averages_gradients=self._averages_gradients(),
                 process_group=self.join_process_group,
-                timeout=self._timeout,
+                timeout=self._common.get("timeout"),
+                run_dir=self._common.get("run_dir"),
             )
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
@@ -360,14 +325,13 @@ class Averager(torch.optim.Optimizer, Joinable):
         return attachment.native
 
     @property
-    def findings(self) -> list[str]:
-        """What is suspicious about the workers: nothing that averages of models could tell."""
-        return []
+    def _recorder(self) -> Recorder:  # type: ignore[override]
+        return self._attach().recorder
 
-    def metrics(self) -> dict[str, float]:
-        """Numbers for a tracker, of this worker since the start."""
-        report = self._attach().report()
-        return {name: float(value) for name, value in report.items() if isinstance(value, (int, float))}
+    @property
+    def findings(self) -> list[str]:
+        """What is suspicious about the workers, in words: nothing, since nobody looks at gradients here."""
+        return []
 
     def close(self) -> None:
         """Ends the averaging; not collective, and a second call does nothing.

@@ -6,47 +6,19 @@ from datetime import timedelta
 from typing import Literal
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Joinable
+from typing_extensions import Unpack
 
 from flockstep import _native
-from flockstep.averager import Averager
+from flockstep.averager import Averager, Common
 
 Activation = Literal["first", "majority", "quorum", "deadline"]
 Merge = Literal["published", "additive"]
 Sync = Literal["barrier", "rolling"]
 
 
-class _GroupAverager(Averager):
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        model: nn.Module,
-        *,
-        group_size: int | None,
-        period: int,
-        merge: Merge,
-        sync: Sync,
-        activation: Activation,
-        quorum: int | None,
-        deadline: timedelta | None,
-        process_group: dist.ProcessGroup | None,
-        timeout: timedelta | None,
-    ) -> None:
-        options: dict[str, object] = {
-            "group_size": group_size,
-            "period": period,
-            "merge": merge,
-            "sync": sync,
-            "activation": activation,
-            "quorum": quorum,
-            "deadline": deadline,
-        }
-        super().__init__(optimizer, model, options, process_group=process_group, timeout=timeout)
-
-
-class Flock(_GroupAverager):
+class Flock(Averager):
     r"""Averages models in groups that wait for nobody: rounds move a shared model, and updates are added to it.
 
     After every step a group of workers averages its models; which groups there are changes from step to step, so that
@@ -73,6 +45,7 @@ class Flock(_GroupAverager):
             ``activation="deadline"`` (default: twice the median lateness)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -99,25 +72,21 @@ class Flock(_GroupAverager):
         sync: Sync = "rolling",
         quorum: int | None = None,
         deadline: timedelta | None = None,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(
-            optimizer,
-            model,
-            group_size=group_size,
-            period=period,
-            merge=merge,
-            sync=sync,
-            activation=activation,
-            quorum=quorum,
-            deadline=deadline,
-            process_group=process_group,
-            timeout=timeout,
-        )
+        options: dict[str, object] = {
+            "group_size": group_size,
+            "period": period,
+            "merge": merge,
+            "sync": sync,
+            "activation": activation,
+            "quorum": quorum,
+            "deadline": deadline,
+        }
+        super().__init__(optimizer, model, options, **common)
 
 
-class Wagma(_GroupAverager):
+class Wagma(Averager):
     r"""Wait-avoiding group averaging as published (arXiv 2005.00124).
 
     After every step a group of workers averages its models; the first to arrive starts the round, and those who are
@@ -142,6 +111,7 @@ class Wagma(_GroupAverager):
             ``activation="deadline"`` (default: twice the median lateness)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -162,22 +132,18 @@ class Wagma(_GroupAverager):
         sync: Sync = "barrier",
         quorum: int | None = None,
         deadline: timedelta | None = None,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(
-            optimizer,
-            model,
-            group_size=group_size,
-            period=period,
-            merge=merge,
-            sync=sync,
-            activation=activation,
-            quorum=quorum,
-            deadline=deadline,
-            process_group=process_group,
-            timeout=timeout,
-        )
+        options: dict[str, object] = {
+            "group_size": group_size,
+            "period": period,
+            "merge": merge,
+            "sync": sync,
+            "activation": activation,
+            "quorum": quorum,
+            "deadline": deadline,
+        }
+        super().__init__(optimizer, model, options, **common)
 
 
 class LocalSGD(Averager):
@@ -191,6 +157,7 @@ class LocalSGD(Averager):
         period (int): steps from one average to the next; 1 averages after every step (default: 8)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -205,10 +172,9 @@ class LocalSGD(Averager):
         model: nn.Module,
         *,
         period: int = 8,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(optimizer, model, {"period": period}, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, {"period": period}, **common)
 
 
 class PostLocalSGD(Averager):
@@ -226,6 +192,7 @@ class PostLocalSGD(Averager):
         period (int): from then on, steps from one average of the models to the next (default: 8)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -241,11 +208,10 @@ class PostLocalSGD(Averager):
         *,
         switch_after: int = 100,
         period: int = 8,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
         options: dict[str, object] = {"switch_after": switch_after, "period": period}
-        super().__init__(optimizer, model, options, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, options, **common)
 
     def _check_ddp(self) -> None:
         """A communication hook has its use in the first steps."""
@@ -278,6 +244,7 @@ class DPSGD(Averager):
     Keyword Args:
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -290,11 +257,9 @@ class DPSGD(Averager):
         self,
         optimizer: torch.optim.Optimizer,
         model: nn.Module,
-        *,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(optimizer, model, {}, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, {}, **common)
 
 
 class ADPSGD(Averager):
@@ -310,6 +275,7 @@ class ADPSGD(Averager):
     Keyword Args:
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -322,11 +288,9 @@ class ADPSGD(Averager):
         self,
         optimizer: torch.optim.Optimizer,
         model: nn.Module,
-        *,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(optimizer, model, {}, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, {}, **common)
 
 
 class SGP(Averager):
@@ -342,6 +306,7 @@ class SGP(Averager):
         neighbours (int): workers that one sends to after a step, at most the logarithm of their number (default: 1)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -356,10 +321,9 @@ class SGP(Averager):
         model: nn.Module,
         *,
         neighbours: int = 1,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(optimizer, model, {"neighbours": neighbours}, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, {"neighbours": neighbours}, **common)
 
 
 class Swarm(Averager):
@@ -373,6 +337,7 @@ class Swarm(Averager):
         period (int): steps from one average with a random worker to the next (default: 4)
         process_group (ProcessGroup, optional): whose members are the workers (default: DDP's, or all)
         timeout (datetime.timedelta, optional): how long any single wait may last (default: the process group's)
+        run_dir (str, optional): where to write what :func:`flockstep.report` draws (default: nowhere)
 
     Example::
 
@@ -387,7 +352,6 @@ class Swarm(Averager):
         model: nn.Module,
         *,
         period: int = 4,
-        process_group: dist.ProcessGroup | None = None,
-        timeout: timedelta | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(optimizer, model, {"period": period}, process_group=process_group, timeout=timeout)
+        super().__init__(optimizer, model, {"period": period}, **common)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "native/parts.h"
-#include "native/worker.h"
+#include "native/recording.h"
 
 namespace py = pybind11;
 
@@ -20,15 +20,17 @@ std::vector<torch_front::NamedTensor> named(const Listed& listed) {
   return tensors;
 }
 
-// With the worker that it works on, which so ends after it. In a forked child, where the agent's thread is not, its end
-// does nothing.
+// With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
+// agent's thread is not, its end does nothing.
 class ModelExchange {
  public:
-  ModelExchange(std::shared_ptr<Worker> worker, const Listed& parameters, const Listed& buffers,
-                const torch_front::ModelExchangeSettings& settings)
+  ModelExchange(std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording, const Listed& parameters,
+                const Listed& buffers, const torch_front::ModelExchangeSettings& settings)
       : worker_(std::move(worker)),
+        recording_(std::move(recording)),
         exchange_(std::make_unique<torch_front::ModelExchange>(
-            worker_->context(), torch_front::NamedTensors{named(parameters), named(buffers)}, settings)) {}
+            worker_->context(), torch_front::NamedTensors{named(parameters), named(buffers)}, settings,
+            recording_.get())) {}
   ~ModelExchange() {
     const py::gil_scoped_release released;
     close();
@@ -49,26 +51,9 @@ class ModelExchange {
       exchange_.reset();
   }
 
-  // Counted since the worker began.
-  py::dict report() {
-    const algorithms::MeetingReport meetings = exchange().meetings();
-    runtime::Context& context = worker_->context();
-    py::dict report;
-    report["steps"] = exchange().steps();
-    report["fresh"] = meetings.fresh;
-    report["stale"] = meetings.stale;
-    report["alone"] = meetings.alone;
-    report["synchronised"] = meetings.synchronised;
-    report["staleness"] = meetings.staleness;
-    report["round_s"] = meetings.round_s;
-    report["waited_s"] = context.waited().count();
-    report["transferred_s"] = context.transferred().count();
-    report["bytes_sent"] = context.engine().bytes_sent();
-    return report;
-  }
-
  private:
-  std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<Recording> recording_;
   std::unique_ptr<torch_front::ModelExchange> exchange_;
   const pid_t process_ = getpid();
 };
@@ -87,11 +72,12 @@ auto ask(Result (torch_front::ModelExchange::*method)() const) {
 void bind_model_exchange(py::module_& module) {
   using Exchange = torch_front::ModelExchange;
   py::class_<ModelExchange>(module, "ModelExchange")
-      .def(py::init([](std::shared_ptr<Worker> worker, const std::string& algorithm,
-                       const std::map<std::string, std::string>& options, const Listed& parameters,
-                       const Listed& buffers, const std::string& holder, bool averages_gradients) {
+      .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
+                       const std::string& algorithm, const std::map<std::string, std::string>& options,
+                       const Listed& parameters, const Listed& buffers, const std::string& holder,
+                       bool averages_gradients) {
              const py::gil_scoped_release released;
-             return std::make_unique<ModelExchange>(std::move(worker), parameters, buffers,
+             return std::make_unique<ModelExchange>(std::move(worker), std::move(recording), parameters, buffers,
                                                     torch_front::ModelExchangeSettings{
                                                         .algorithm = algorithm,
                                                         .options = options,
@@ -99,8 +85,8 @@ void bind_model_exchange(py::module_& module) {
                                                         .averages_gradients = averages_gradients,
                                                     });
            }),
-           py::arg("worker"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"), py::arg("buffers"),
-           py::kw_only(), py::arg("holder"), py::arg("averages_gradients"))
+           py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
+           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"))
       .def("close", &ModelExchange::close, Released())
       .def_property_readonly("meets_in_lockstep", ask(&Exchange::meets_in_lockstep))
       .def_property_readonly("steps", ask(&Exchange::steps))
@@ -123,8 +109,7 @@ void bind_model_exchange(py::module_& module) {
       .def(
           "restore",
           [](ModelExchange& self, std::string_view state) { self.exchange().restore(std::as_bytes(std::span(state))); },
-          py::arg("state"))
-      .def("report", &ModelExchange::report);
+          py::arg("state"));
 }
 
 }  // namespace flockstep::python

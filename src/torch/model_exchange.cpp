@@ -20,9 +20,11 @@ const algorithms::AlgorithmRow& averager_row(const std::string& name) {
 
 }  // namespace
 
-ModelExchange::ModelExchange(runtime::Context& context, NamedTensors tensors, const ModelExchangeSettings& settings)
+ModelExchange::ModelExchange(runtime::Context& context, NamedTensors tensors, const ModelExchangeSettings& settings,
+                             Recording* recording)
     : context_(context),
       settings_(settings),
+      recording_(recording),
       row_(averager_row(settings.algorithm)),
       options_(settings.options.begin(), settings.options.end()),
       flat_([tensors = std::move(tensors)] { return tensors; }, Gradients::left, settings.holder),
@@ -78,8 +80,12 @@ bool ModelExchange::average_gradients() {
 
 void ModelExchange::after_update() {
   base::check(begun_ && !restored_, "begin() before the update");
+  const base::Time computed = context_.engine().now();
   if (algorithm().meets_after(steps())) attend(true);
   update();
+  if (!recording_) return;
+  const algorithms::MeetingReport meetings = session_->meetings();
+  recording_->add(steps(), computed, nullptr, algorithm().meetings() ? &meetings : nullptr);
 }
 
 void ModelExchange::update() {

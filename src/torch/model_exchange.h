@@ -18,6 +18,7 @@
 #include "algorithms/registry.h"
 #include "algorithms/session.h"
 #include "torch/flat_module.h"
+#include "torch/recording.h"
 
 namespace flockstep::torch_front {
 
@@ -34,7 +35,9 @@ class ModelExchange {
  public:
   // Throws Error{mismatch} naming what differs between workers, and Error{bad_input} for options and tensors that will
   // not do.
-  ModelExchange(runtime::Context& context, NamedTensors tensors, const ModelExchangeSettings& settings);
+  // `recording`, if any, is told of every step.
+  ModelExchange(runtime::Context& context, NamedTensors tensors, const ModelExchangeSettings& settings,
+                Recording* recording = nullptr);
   // Not collective: the tensors have memory of their own again.
   ~ModelExchange() = default;
   ModelExchange(const ModelExchange&) = delete;
@@ -73,8 +76,6 @@ class ModelExchange {
   // What begin() had to re-make because another number of workers had saved, in one sentence; else empty.
   const std::string& remade() const { return remade_; }
 
-  algorithms::MeetingReport meetings() const { return session_->meetings(); }
-
  private:
   algorithms::Algorithm& algorithm() { return session_->algorithm(); }
   const algorithms::Algorithm& algorithm() const { return session_->algorithm(); }
@@ -85,6 +86,7 @@ class ModelExchange {
 
   runtime::Context& context_;
   const ModelExchangeSettings settings_;
+  Recording* const recording_;
   const algorithms::AlgorithmRow& row_;
   const base::Settings options_;
   FlatModule flat_;

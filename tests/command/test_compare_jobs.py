@@ -15,6 +15,12 @@ from conftest import COMMAND, run, run_json
 LONG = ["compare", "--algorithms", "mean,local_sgd", "--workers", "2", "--steps", "100000", "--compute-ms", "5"]
 
 
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    """Drawing a report takes longer than all that is looked at here."""
+    monkeypatch.setenv("FLOCKSTEP_PYTHON", "/bin/true")
+
+
 def start(*arguments):
     return subprocess.Popen([COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
