@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
@@ -58,11 +59,10 @@ class GradientState(Measured):
         self._run_dir = run_dir
         self._deadline = deadline
         self.weight = 1.0
-        self._forget_worker()
-        self._process_group = process_group
+        self._forget_worker(process_group)
 
-    def _forget_worker(self) -> None:
-        self._process_group: dist.ProcessGroup | None = None
+    def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
+        self._process_group = process_group
         self._attached: Attached | None = None
         self._exchange: _native.GradientExchange | None = None
         self._model: weakref.ref[DistributedDataParallel] | None = None
@@ -100,7 +100,7 @@ class GradientState(Measured):
         return self._exchange
 
     # The hook.
-    def _add(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
         exchange = self._exchange or self._attach()
         if bucket.index() == 0:
             self._warn(exchange)

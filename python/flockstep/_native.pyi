@@ -2,7 +2,8 @@
 from typing import Any
 
 from torch import Tensor
-from torch.distributed import GradBucket, ProcessGroupGloo
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed import ProcessGroupGloo
 from torch.futures import Future
 
 class Worker:

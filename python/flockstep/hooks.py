@@ -4,10 +4,10 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -27,39 +27,37 @@ _Options = ParamSpec("_Options")
 _State = TypeVar("_State", bound=GradientState)
 
 
-def mean_hook(state: MeanState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def mean_hook(state: MeanState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.MeanState(...), flockstep.mean_hook)``."""
     return state._add(bucket)
 
 
-def weighted_mean_hook(state: WeightedMeanState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def weighted_mean_hook(state: WeightedMeanState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.WeightedMeanState(...), flockstep.weighted_mean_hook)``."""
     return state._add(bucket)
 
 
-def normalized_mean_hook(state: NormalizedMeanState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def normalized_mean_hook(state: NormalizedMeanState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.NormalizedMeanState(...), flockstep.normalized_mean_hook)``."""
     return state._add(bucket)
 
 
-def adacons_hook(state: AdaConsState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def adacons_hook(state: AdaConsState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.AdaConsState(...), flockstep.adacons_hook)``."""
     return state._add(bucket)
 
 
-def direction_consensus_hook(
-    state: DirectionConsensusState, bucket: dist.GradBucket
-) -> torch.futures.Future[torch.Tensor]:
+def direction_consensus_hook(state: DirectionConsensusState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.DirectionConsensusState(...), flockstep.direction_consensus_hook)``."""
     return state._add(bucket)
 
 
-def geometric_median_hook(state: GeometricMedianState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def geometric_median_hook(state: GeometricMedianState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.GeometricMedianState(...), flockstep.geometric_median_hook)``."""
     return state._add(bucket)
 
 
-def adasum_hook(state: AdasumState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def adasum_hook(state: AdasumState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ``ddp_model.register_comm_hook(flockstep.AdasumState(...), flockstep.adasum_hook)``."""
     return state._add(bucket)
 
@@ -77,7 +75,7 @@ class _Guard:
     def is_of(self, model: DistributedDataParallel) -> bool:
         return self._reducer is model.reducer
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, model: DistributedDataParallel, inputs: object) -> None:
         if self._state is None or not self.is_of(model):
             raise Error(
@@ -90,14 +88,15 @@ class _Guard:
             self._state._abandon()
 
 
-def _refuse(sentence: str) -> None:
+def _refuse(sentence: str) -> NoReturn:
     raise Error(sentence, code="bad_input")
 
 
 def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
     """The model, if a hook can be registered on it; else one sentence."""
-    if not isinstance(model, DistributedDataParallel) and hasattr(model, "_orig_mod"):
-        model = model._orig_mod  # torch.compile's
+    inner = getattr(model, "_orig_mod", None)  # of torch.compile's
+    if isinstance(inner, DistributedDataParallel):
+        model = inner
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         _refuse(
             "parameters of this model are DTensors (FSDP2, tensor parallelism): gradient rules need whole gradients on "
@@ -105,7 +104,6 @@ def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
         )
     if not isinstance(model, DistributedDataParallel):
         _refuse(f"{type(model).__name__} is not a DistributedDataParallel: wrap the model in one first")
-        raise AssertionError
     if model.mixed_precision is not None:
         _refuse(
             "DDP's mixed_precision registers a communication hook of its own: use torch.autocast instead, with which "
@@ -136,7 +134,7 @@ def _remove_lost(model: DistributedDataParallel) -> None:
             model._comm_hooks.clear()
 
 
-def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, dist.GradBucket], object]) -> None:
+def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
     ddp = _ddp_of(model)
     _remove_lost(ddp)
     if ddp._comm_hooks:
@@ -153,15 +151,15 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
 
 
 def _registering(
-    make: Callable[_Options, _State], hook: Callable[[_State, dist.GradBucket], object], name: str, summary: str
+    make: Callable[_Options, _State], hook: Callable[[_State, GradBucket], object], name: str, summary: str
 ) -> Callable[Concatenate[torch.nn.Module, _Options], _State]:
     @functools.wraps(make)
-    def register(ddp_model: torch.nn.Module, *arguments: _Options.args, **options: _Options.kwargs) -> _State:
+    def register(ddp_model: torch.nn.Module, /, *arguments: _Options.args, **options: _Options.kwargs) -> _State:
         state = make(*arguments, **options)
         _register(ddp_model, state, hook)
         return state
 
-    model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_ONLY)
     signature = inspect.signature(make)
     register.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[model, *signature.parameters.values()], return_annotation=make

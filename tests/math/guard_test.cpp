@@ -282,7 +282,7 @@ TEST(GuardDeathTest, tooFewStatisticsAreAProgrammerError) {
 }
 
 TEST(GuardDeathTest, aMemoryOfOtherWorkersIsAProgrammerError) {
-  EXPECT_DEATH(decide(adacons(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
+  EXPECT_DEATH(decide(direction_consensus(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
 }
 
 TEST(Event, hasAName) {

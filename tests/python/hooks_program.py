@@ -68,14 +68,15 @@ def a_scaler_changes_nothing():
 
 
 def overflow(non_finite):
-    """In step 1 the gradient of rank 2 overflows."""
+    """In step 1 the gradient of rank 2 overflows. What is remembered is in the units of the scale at the time."""
     model = wrapped()
     state = flockstep.adacons(model, non_finite=non_finite)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     moved, expected, worst = [], Expected("adacons"), 0.0
     for step in range(3):
-        gradients = [gradient_of(model.module, step, rank) for rank in range(3)]
+        scale = scaler.get_scale()
+        gradients = [scale * gradient_of(model.module, step, rank) for rank in range(3)]
         optimizer.zero_grad()
         loss = loss_of(model, step)
         if step == 1 and dist.get_rank() == 2:
@@ -84,10 +85,10 @@ def overflow(non_finite):
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         if step != 1:
-            worst = max(worst, distance(flat(model.parameters()), expected(gradients)))
+            worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients)))
         elif non_finite == "exclude":
             memory = expected.rule.sorted
-            worst = max(worst, distance(flat(model.parameters()), expected(gradients[:2])))
+            worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients[:2])))
             expected.rule.sorted = memory  # a step that met a guard is not remembered
         scaler.step(optimizer)
         scaler.update()
@@ -307,7 +308,7 @@ class Breaks(torch.autograd.Function):
 
 
 def broken_backward(everywhere):
-    """Backward breaks off after some buckets in steps 0 and 3, on rank 1 or on all; then training goes on."""
+    """Backward breaks off after some buckets in steps 2 and 4, on rank 1 or on all; then training goes on."""
     model = wrapped()
     state = flockstep.adacons(model)
     expected, errors, worst = Expected("adacons"), [], 0.0
@@ -319,7 +320,7 @@ def broken_backward(everywhere):
         handle = model.module.first.register_forward_hook(
             lambda module, inputs, output, hidden=hidden: Breaks.apply(output, hidden["breaks"])
         )
-        hidden["breaks"] = step in (0, 3) and (everywhere or dist.get_rank() == 1)
+        hidden["breaks"] = step in (2, 4) and (everywhere or dist.get_rank() == 1)
         loss = nn.functional.cross_entropy(model(x), y)
         error = refusal(loss.backward)
         handle.remove()
