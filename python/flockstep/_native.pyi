@@ -24,6 +24,7 @@ class ModelExchange:
         *,
         holder: str,
         averages_gradients: bool,
+        starts_anew: bool,
     ) -> None: ...
     def close(self) -> None: ...
     @property
