@@ -21,7 +21,7 @@ class _Handing(torch.autograd.Function):
     """A backward pass that takes no time: the parameter's gradient is there already."""
 
     @staticmethod
-    def forward(context, parameter: Tensor, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: D102
+    def forward(context, parameter: Tensor, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         context.save_for_backward(gradient)
         return parameter.new_zeros(())
 
