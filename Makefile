@@ -12,9 +12,13 @@ mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
 demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 0.83 \
   --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
   --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
+# The same object compiled in two build folders is one to ccache: the wheel, say, has most of them from build/release.
+export CCACHE_BASEDIR    := $(CURDIR)
+export CCACHE_NOHASHDIR  := 1
+export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: help setup build demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
+.PHONY: help setup build wheel demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -25,6 +29,9 @@ setup: ## install packages and make build/venv; done by every other target
 build: setup ## configure and compile build/release
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
+
+wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl
+	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w build/dist .
 
 demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -58,9 +65,10 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)
 	@$(python) -m ruff format --quiet .
 
-lint: setup ## check format, layers and Python style
+lint: setup ## check format, layers, Python style and types
 	@clang-format --dry-run --Werror $(sources)
 	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
+	@$(python) -m mypy --no-error-summary
 	@$(python) scripts/check_layers.py
 
 asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -79,4 +87,4 @@ minimal: ## build and test without MPI, SimGrid and torch
 	@FLOCKSTEP_BUILD=build/minimal $(python) -m pytest tests -q
 
 clean: ## remove what was built, but not build/venv
-	@rm -rf build/release build/debug build/asan build/tsan build/minimal
+	@rm -rf build/release build/debug build/asan build/tsan build/minimal build/wheel build/dist

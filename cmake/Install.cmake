@@ -3,7 +3,9 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(FLOCKSTEP_COMMAND)
+  install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 if(FLOCKSTEP_TORCH)  # src/tasks/torch_tasks.cpp looks for it there
   install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
 endif()

@@ -35,8 +35,10 @@ find_package(SimGrid QUIET)
 flockstep_option(FLOCKSTEP_SIM "the sim engine" SimGrid_FOUND "${SimGrid_VERSION}" "libsimgrid-dev")
 
 # Torch comes inside a Python package. Looked for where it is cheap to look: CMAKE_PREFIX_PATH, an active virtual
-# environment, then the one that scripts/setup.sh made.
-if(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
+# environment, then the one that scripts/setup.sh made. A wheel is for the Python that builds it, and for its torch.
+if(SKBUILD)
+  include(cmake/TorchOfWheel.cmake)
+elseif(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
   file(GLOB flockstep_torch_prefixes
        "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/torch/share/cmake"
        "${CMAKE_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch/share/cmake")
@@ -58,4 +60,5 @@ if(FLOCKSTEP_TORCH)
     set(Python3_Development.Module_FOUND FALSE)
   endif()
 endif()
+option(FLOCKSTEP_COMMAND "Build the command and what it measures" ON)
 flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")

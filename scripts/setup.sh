@@ -41,6 +41,7 @@ install_packages() {
   for ((i = 0; i < ${#packages[@]}; i += 2)); do wanted+=("${packages[i]}"); done
   python_can_make_environments || wanted+=("python3-venv")
   has_browser || wanted+=("chromium-headless-shell")
+  [ "${FLOCKSTEP_TORCH:-ON}" = OFF ] || python_has_headers || wanted+=("python3-dev")
 
   command -v dpkg-query >/dev/null ||
     fail "this is not a Debian system; install the equivalents of these packages and run cmake yourself: ${wanted[*]}"
@@ -66,6 +67,11 @@ install_packages() {
 has_browser() { [ -n "$(type -P chromium-headless-shell chromium chromium-browser google-chrome)" ]; }
 
 python_can_make_environments() { python3 -c 'import venv, ensurepip' 2>/dev/null; }
+
+# The PyTorch package is compiled against those of the Python that build/venv is made of.
+python_has_headers() {
+  python3 -c 'import os.path, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
 
 # True where a torch other than build/venv's own is at hand.
 torch_is_elsewhere() {

@@ -1,14 +1,13 @@
-"""What the tests of the built command share. FLOCKSTEP_BUILD names the build folder (default build/release)."""
+"""What the tests of the built command share."""
 
 import json
-import os
 import subprocess
-from pathlib import Path
+import sys
 
 import pytest
+from paths import BUILD, folder_to_import_from
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / os.environ.get("FLOCKSTEP_BUILD", "build/release")
+sys.path.insert(0, str(folder_to_import_from()))
 COMMAND = BUILD / "bin" / "flockstep"
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
@@ -52,6 +51,12 @@ def torch(has_torch):
     """Skips the test where torch is not built."""
     if not has_torch:
         pytest.skip("torch is not built")
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Of a comparison: to draw its report takes longer than to make its runs."""
+    monkeypatch.setenv("FLOCKSTEP_PYTHON", "/bin/true")
 
 
 @pytest.fixture

@@ -6,20 +6,31 @@ namespace py = pybind11;
 
 namespace flockstep::python {
 
-Worker::Worker(engines::c10d::Groups groups, double deadline_s)
-    : attachment_(std::move(groups), base::Duration(deadline_s)),
-      context_(attachment_.engine(), base::Duration(deadline_s)) {}
+Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
+    : attachment_(groups), context_(attachment_.engine(), base::Duration(deadline_s)) {
+  base::keep_lines(context_.log(), log_lines_);
+}
+
+// Levels as Python's logging numbers them. Whoever logs needs no lock of Python's: Python comes and takes the lines.
+std::vector<std::pair<int, std::string>> take_log_lines(Worker& worker) {
+  std::vector<std::pair<int, std::string>> lines;
+  for (base::KeptLines::Line& line : worker.take_log_lines())
+    lines.emplace_back(line.level == base::LogLevel::warning ? 30 : 20, std::move(line.text));
+  return lines;
+}
 
 void bind_worker(py::module_& module) {
-  using Group = c10::intrusive_ptr<::c10d::ProcessGroup>;
+  using Group = c10::intrusive_ptr<::c10d::Backend>;
   py::class_<Worker, std::shared_ptr<Worker>>(module, "Worker")
-      .def(py::init([](const Group& data, const Group& control, double deadline_s) {
+      .def(py::init([](const std::vector<Group>& data, const Group& control, double deadline_s) {
              const py::gil_scoped_release released;
              return std::make_shared<Worker>(engines::c10d::Groups{data, control}, deadline_s);
            }),
            py::arg("data"), py::arg("control"), py::arg("deadline_s"))
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
+      .def("take_log_lines", &take_log_lines)
+      .def("barrier", &Worker::barrier, py::call_guard<py::gil_scoped_release>())
       .def("close", &Worker::close, py::call_guard<py::gil_scoped_release>());
 }
 

@@ -52,6 +52,8 @@ class Algorithm {
 
   // Model hook: `step` counts the local updates before this one.
   virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
+  // Where workers wait for each other: whether they do after this step, so that it matters then who is there.
+  virtual bool meets_after(std::int64_t /*step*/) const { return true; }
 
   // ---- away for a while, where models are averaged without waiting: wagma, flock, adpsgd, swarm ----
   // Each worker for itself, between two of its steps: a worker out of data, or a long evaluation. Whether it may; else

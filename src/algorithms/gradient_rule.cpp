@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -37,76 +38,62 @@ double rounding_of(const std::vector<double>& c, const Statistics& statistics) {
   return 1e-6 * sum;
 }
 
-class GradientRule final : public Algorithm {
- public:
-  GradientRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice)
-      : context_(inputs.context),
-        layout_(inputs.layout),
-        rule_(choice.rule),
-        options_(choice.common),
-        workers_(static_cast<std::size_t>(inputs.context.size())),
-        need_(swept(rule_, options_, workers_)),
-        one_pass_(context_, layout_, kPurpose, pass_options()),
-        present_(workers_, true),
-        memory_(one_pass_.sections().count()) {}
+}  // namespace
 
-  void attend(const std::vector<bool>& present) override {
-    present_ = present.empty() ? std::vector<bool>(workers_, true) : present;
-  }
-  bool gradients_are_equal() const override { return true; }
-  void bucket_ready(std::size_t bucket, std::span<float> gradient) override { one_pass_.start(bucket, gradient); }
-  void finish_gradient(std::span<float> gradient, double weight) override {
-    aggregate(one_pass_, gradient, weight, OnePass::Target::everywhere);
-  }
-  std::span<float> reduce_scatter(std::span<float> gradient, double weight) override;
+GradientRule::GradientRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice)
+    : context_(inputs.context),
+      layout_(inputs.layout),
+      rule_(choice.rule),
+      options_(choice.common),
+      workers_(static_cast<std::size_t>(inputs.context.size())),
+      need_(swept(rule_, options_, workers_)),
+      pass_(context_, layout_, kPurpose, pass_options()),
+      present_(workers_, true),
+      memory_(pass_.sections().count()) {}
 
-  bool replicas_are_equal() const override { return true; }
-  const GradientReport* report() const override { return &report_; }
-  GuardCounts guards() const override { return guards_; }
-  void save(base::Archive& archive) const override;
-  std::string restore(const base::Archive& archive) override;
+void GradientRule::attend(const std::vector<bool>& present) {
+  present_ = present.empty() ? std::vector<bool>(workers_, true) : present;
+}
 
- private:
-  static constexpr const char* kPurpose = "received gradient shards";
+void GradientRule::finish_gradient(std::span<float> gradient, double weight) {
+  aggregate(pass_, gradient, {weights_of_all(pass_, weight)}, OnePass::Target::everywhere);
+}
 
-  runtime::OnePassOptions pass_options() const { return {options_.wire, options_.granularity, need_}; }
-  void aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target);
-  std::vector<double> weights_of_all(OnePass& pass, double weight);
-  // What the pass has seen, with the workers that have to be left out marked in every section.
-  std::vector<Statistics> observe(OnePass& pass, std::span<float> gradient, const std::vector<double>& weights);
-  // Coefficients that do not depend on the gradients; nothing where they do.
-  std::optional<std::vector<double>> blindly(const std::vector<double>& weights) const;
-  Decision nothing_to_decide(const std::vector<double>& memory) const;
-  void take_down(const std::vector<Statistics>& sections, const std::vector<Decision>& decisions);
+void GradientRule::finish(runtime::Whole gradient, const Step& step) {
+  base::check(pass_.any_started(), "a pass that has started");
+  check(step.weights, pass_);
+  aggregate(pass_, gradient, step, OnePass::Target::everywhere);
+}
 
-  runtime::Context& context_;
-  const runtime::Layout& layout_;
-  math::Rule rule_;
-  GradientRuleOptions options_;
-  std::size_t workers_;
-  Need need_;
-  OnePass one_pass_;
-  std::unique_ptr<OnePass> scattering_;      // made when it is first asked for
-  std::vector<bool> present_;                // who has a gradient
-  std::vector<std::vector<double>> memory_;  // the rule's, per section
-  std::int64_t steps_ = 0;
-  GuardCounts guards_;
-  GradientReport report_;
-};
+void GradientRule::remember(std::vector<std::vector<double>> memory) {
+  base::check(memory.size() == memory_.size(), "a memory for every section");
+  memory_ = std::move(memory);
+}
+
+void GradientRule::count_on(const GradientRule& other) {
+  steps_ = other.steps_;
+  guards_ = other.guards_;
+  report_ = other.report_;
+}
 
 // Everybody sees the same weights and throws alike, after what is under way has ended: the next step can begin.
 std::vector<double> GradientRule::weights_of_all(OnePass& pass, double weight) {
   if (!rule_.uses_weights) return {present_.begin(), present_.end()};
   auto weights = runtime::gather_doubles(context_, {&weight, 1});
-  for (std::size_t i = 0; i < workers_; ++i) {
+  for (std::size_t i = 0; i < workers_; ++i)
     if (!present_[i]) weights[i] = 0;
+  check(weights, pass);
+  return weights;
+}
+
+void GradientRule::check(const std::vector<double>& weights, OnePass& pass) {
+  for (std::size_t i = 0; i < workers_; ++i) {
     if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
     if (pass.any_started()) pass.wait_for_all();
     pass.drop();
     throw Error(ErrorCode::bad_input,
                 fmt::format("worker {} counts {} samples: a weight is a number of samples, 0 or more", i, weights[i]));
   }
-  return weights;
 }
 
 std::optional<std::vector<double>> GradientRule::blindly(const std::vector<double>& weights) const {
@@ -115,7 +102,7 @@ std::optional<std::vector<double>> GradientRule::blindly(const std::vector<doubl
   return decision.event == Event::none ? std::optional(std::move(decision.c)) : std::nullopt;
 }
 
-std::vector<Statistics> GradientRule::observe(OnePass& pass, std::span<float> gradient,
+std::vector<Statistics> GradientRule::observe(OnePass& pass, runtime::Whole gradient,
                                               const std::vector<double>& weights) {
   std::vector<bool> living = math::attending_workers(weights);
   auto sections =
@@ -140,16 +127,19 @@ Decision GradientRule::nothing_to_decide(const std::vector<double>& memory) cons
   return decision;
 }
 
-void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double weight, OnePass::Target target) {
-  const std::vector<double> weights = weights_of_all(pass, weight);
+void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step& step, OnePass::Target target) {
+  const std::vector<double>& weights = step.weights;
   ++steps_;
-  const auto blind = blindly(weights);
+  auto blind = blindly(weights);
+  if (blind)
+    for (double& value : *blind) value *= step.scale;
   if (blind && need_ == Need::nothing) {
     report_ = {Event::none, *blind, Statistics::none(weights)};
     const std::vector<float> coefficients(blind->begin(), blind->end());
     if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
     if (!pass.any_started()) pass.start_all(gradient);
-    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target);
+    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target, {},
+                       step.arrived);
   }
 
   const std::vector<Statistics> sections = observe(pass, gradient, weights);
@@ -161,6 +151,8 @@ void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double we
     decisions.push_back(is_empty ? nothing_to_decide(memory_[section])
                                  : math::decide(rule_, options_.aggregate, sections[section], memory_[section]));
     Decision& decision = decisions.back();
+    for (double& value : decision.c) value *= step.scale;
+    if (decision.norm) *decision.norm *= step.scale;
     if (blind) decision.c = *blind;  // looking on must not change what is seen
     coefficients.emplace_back(decision.c.begin(), decision.c.end());
     norms.push_back(decision.norm ? runtime::Norm{*decision.norm, rounding_of(decision.c, sections[section])}
@@ -171,7 +163,7 @@ void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double we
     // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.
     const auto fill = [&](float value) {
       pass.drop();
-      std::ranges::fill(gradient, value);
+      for (const runtime::Range& bucket : layout_.buckets()) std::ranges::fill(gradient.of(bucket), value);
     };
     if (std::ranges::any_of(decisions, &Decision::propagates)) return fill(std::numeric_limits<float>::quiet_NaN());
     if (std::ranges::all_of(decisions, [](const Decision& decision) { return decision.event == Event::all_zero; }))
@@ -180,14 +172,14 @@ void GradientRule::aggregate(OnePass& pass, std::span<float> gradient, double we
   for (std::size_t section = 0; section < sections.size(); ++section) memory_[section] = decisions[section].memory;
   const bool any_norm =
       std::ranges::any_of(decisions, [](const Decision& decision) { return decision.norm.has_value(); });
-  pass.finish(gradient, coefficients, target, any_norm ? norms : std::vector<runtime::Norm>());
+  pass.finish(gradient, coefficients, target, any_norm ? norms : std::vector<runtime::Norm>(), step.arrived);
 }
 
 std::span<float> GradientRule::reduce_scatter(std::span<float> gradient, double weight) {
   if (!scattering_)
     scattering_ = std::make_unique<OnePass>(context_, layout_, runtime::Shards::by_worker(layout_, workers_), kPurpose,
                                             pass_options());
-  aggregate(*scattering_, gradient, weight, OnePass::Target::own_shard);
+  aggregate(*scattering_, gradient, {weights_of_all(*scattering_, weight)}, OnePass::Target::own_shard);
   return base::Parts(layout_.size(), workers_).of(gradient, static_cast<std::size_t>(context_.rank()));
 }
 
@@ -198,9 +190,9 @@ void GradientRule::take_down(const std::vector<Statistics>& sections, const std:
   report_.statistics = sections[0];
   bool fired[4] = {};
   for (std::size_t section = 0; section < sections.size(); ++section) {
-    const double share = layout_.size() == 0 ? 1.0 / static_cast<double>(sections.size())
-                                             : static_cast<double>(one_pass_.sections().size(section)) /
-                                                   static_cast<double>(layout_.size());
+    const double share =
+        layout_.size() == 0 ? 1.0 / static_cast<double>(sections.size())
+                            : static_cast<double>(pass_.sections().size(section)) / static_cast<double>(layout_.size());
     for (std::size_t i = 0; i < workers_; ++i) report_.coefficients[i] += share * decisions[section].c[i];
     const Event event = decisions[section].event;
     fired[static_cast<std::size_t>(event)] = true;
@@ -240,8 +232,6 @@ std::string GradientRule::restore(const base::Archive& archive) {
              ? fmt::format("the sorted momentum of {} workers was re-sampled for {}", workers, workers_)
              : fmt::format("the memory of {} workers does not fit {}: it starts anew", workers, workers_);
 }
-
-}  // namespace
 
 GradientRuleOptions gradient_rule_options(const base::SettingsReader& reader) {
   GradientRuleOptions options;

@@ -26,8 +26,9 @@ class LocalSgd final : public Algorithm {
   void after_update(std::int64_t step, std::span<float> model) override {
     presence_.end_step();
     ++steps_since_average_;
-    if ((step + 1) % options_.period == 0) average(model, presence_.mask());
+    if (meets_after(step)) average(model, presence_.mask());
   }
+  bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
   bool replicas_are_equal() const override { return options_.period == 1; }
   void consolidate(std::span<float> model) override {
     if (!replicas_are_equal()) average(model, presence_.recent(steps_since_average_));

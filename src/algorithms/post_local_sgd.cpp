@@ -42,6 +42,9 @@ class PostLocalSgd final : public Algorithm {
     if (is_local() != was_local) enter_phase();
   }
 
+  bool meets_after(std::int64_t step) const override {
+    return is_local() && phase_->meets_after(step - options_.switch_after);
+  }
   bool replicas_are_equal() const override { return options_.period == 1; }
   bool resumes_apart() const override { return !replicas_are_equal(); }
   // Gradients keep models equal, but not what has no gradient.

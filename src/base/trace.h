@@ -49,6 +49,9 @@ class Trace {
  public:
   explicit Trace(std::size_t capacity) : capacity_(capacity) {}
 
+  // Room for so many spans in all, before the first is recorded.
+  void set_capacity(std::size_t capacity) { capacity_ = capacity; }
+
   void record(Track track, std::string_view name, Time begin, Time end);
   void record(const Round& round);
 

@@ -31,10 +31,11 @@ std::vector<double> fitted_memory(const Rule& rule, const std::vector<double>& m
   return kept;
 }
 
-// The way back: what those who were not there had keeps its place; who never had anything gets the mean of the others.
+// What belongs to positions stays as it is until another number takes part: there and back again would blur it. Of what
+// belongs to workers, that of those who were not there keeps its place; who never had any gets the mean of the others.
 std::vector<double> memory_of_all(const Rule& rule, std::vector<double> before, std::vector<double> after,
                                   const std::vector<std::size_t>& living, std::size_t workers) {
-  if (rule.belonging != Belonging::worker || living.size() == workers) return resample(after, rule.belonging, workers);
+  if (rule.belonging != Belonging::worker || living.size() == workers) return after;
   if (before.empty()) {
     const double sum = std::accumulate(after.begin(), after.end(), 0.0);
     before.assign(workers, sum / static_cast<double>(after.size()));
@@ -117,7 +118,8 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
                 const std::vector<double>& memory) {
   base::check(has_what_is_needed(statistics, needed(rule, options)), "the statistics that this rule needs");
   const std::size_t P = statistics.workers();
-  base::check(memory.empty() || memory.size() == P, "a memory for as many workers as there are");
+  base::check(memory.empty() || memory.size() == P || rule.belonging == Belonging::position,
+              "a memory for as many workers as there are");
   const bool looked = !statistics.q.empty();
   const std::vector<std::size_t> living = living_workers(statistics);
   Decision decision;

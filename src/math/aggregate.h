@@ -62,8 +62,8 @@ std::vector<std::size_t> living_workers(const Statistics& statistics);
 // living workers alone (their d and q are then right, and the others' q still says that they are not finite).
 //
 // A worker of weight zero had no samples, under any rule: its gradient, the mean over an empty batch, may be NaN, is
-// left out and is no event, unless nobody has a weight. P is the number of the others, and what the rule remembers is
-// brought to that number and back.
+// left out and is no event, unless nobody has a weight. P is the number of the others. What the rule remembers of
+// positions is brought to that number and left at it; it may come from any number of workers.
 Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
                 const std::vector<double>& memory);
 

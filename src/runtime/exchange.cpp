@@ -37,63 +37,66 @@ std::span<T> Exchange::received(const Arrival& arrival, std::size_t peer) const 
 }
 
 template <typename T>
-std::vector<const T*> Exchange::rows(const Arrival& arrival, std::size_t offset, std::span<T> whole) const {
+std::vector<const T*> Exchange::rows(const Arrival& arrival, std::size_t offset, std::span<T> mine) const {
   std::vector<const T*> rows;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
-    rows.push_back((peer == rank_ ? own(arrival.bucket).of(whole) : received<T>(arrival, peer)).data() + offset);
+    rows.push_back((peer == rank_ ? mine : received<T>(arrival, peer)).data() + offset);
   return rows;
 }
 
-template <typename T>
-engines::Pending Exchange::send_from(const Arrival& arrival, std::span<T> whole) {
+template <typename T, typename F>
+engines::Pending Exchange::send_from(const Arrival& arrival, const F& part_of) {
   std::vector<engines::ConstBytes> send;
   std::vector<engines::Bytes> receive;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
-    send.push_back(engines::const_bytes_of(shards_.of(arrival.bucket, peer).of(whole)));
+    send.push_back(engines::const_bytes_of(part_of(shards_.of(arrival.bucket, peer))));
     receive.push_back(peer == rank_ ? engines::Bytes{} : engines::bytes_of(received<T>(arrival, peer)));
   }
   return context_.engine().all_to_all(send, receive);
 }
 
-Exchange::Arrival Exchange::send(std::size_t bucket, std::size_t place, std::span<float> whole) {
+Exchange::Arrival Exchange::send(std::size_t bucket, std::size_t place, Whole whole) {
   if (wire_ == Wire::bfloat16) {
-    base::check(whole.size() == sent_.size(), "a span of the layout's size");
+    base::check(whole.size() == sent_.size(), "numbers of the layout's size");
     for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
       const Range range = shards_.of(bucket, peer);
-      kernels::narrow(range.of(whole), range.of(sent_.span()));
+      kernels::narrow(whole.of(range), range.of(sent_.span()));
       context_.engine().charge(6.0 * static_cast<double>(range.size));
     }
   }
   Arrival arrival{bucket, place, context_.engine().now(), nullptr};
-  arrival.all_to_all = wire_ == Wire::float32 ? send_from(arrival, whole) : send_from(arrival, sent_.span());
+  if (wire_ == Wire::float32)
+    arrival.all_to_all = send_from<float>(arrival, [&](Range range) { return whole.of(range); });
+  else
+    arrival.all_to_all = send_from<kernels::BFloat16>(arrival, [&](Range range) { return range.of(sent_.span()); });
   return arrival;
 }
 
-template <typename T>
-engines::Pending Exchange::gather_into(std::size_t bucket, std::span<T> whole) {
+template <typename F>
+engines::Pending Exchange::gather_into(std::size_t bucket, const F& part_of) {
   std::vector<engines::Bytes> receive;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
-    receive.push_back(engines::bytes_of(shards_.of(bucket, peer).of(whole)));
-  return context_.engine().all_gather(engines::const_bytes_of(own(bucket).of(whole)), receive);
+    receive.push_back(engines::bytes_of(part_of(shards_.of(bucket, peer))));
+  return context_.engine().all_gather(engines::const_bytes_of(part_of(own(bucket))), receive);
 }
 
-Exchange::Result Exchange::gather(std::size_t bucket, std::span<float> whole) {
+Exchange::Result Exchange::gather(std::size_t bucket, Whole whole) {
   Result result{bucket, context_.engine().now(), nullptr};
   if (wire_ == Wire::float32) {
-    result.all_gather = gather_into(bucket, whole);
+    result.all_gather = gather_into(bucket, [&](Range range) { return whole.of(range); });
   } else {
-    kernels::narrow(own(bucket).of(whole), own(bucket).of(sent_.span()));
-    result.all_gather = gather_into(bucket, sent_.span());
+    kernels::narrow(whole.of(own(bucket)), own(bucket).of(sent_.span()));
+    result.all_gather = gather_into(bucket, [&](Range range) { return range.of(sent_.span()); });
   }
   return result;
 }
 
-void Exchange::wait(Result& result, std::span<float> whole) {
+void Exchange::wait(Result& result, Whole whole) {
   context_.wait(*result.all_gather, "all_gather", result.issued);
   if (wire_ == Wire::float32) return;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {  // one's own, too: it was rounded like the others
     const Range range = shards_.of(result.bucket, peer);
-    kernels::widen(range.of(sent_.span()), range.of(whole));
+    kernels::widen(range.of(sent_.span()), whole.of(range));
     context_.engine().charge(6.0 * static_cast<double>(range.size));
   }
 }

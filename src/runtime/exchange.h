@@ -9,7 +9,7 @@
 
 #include "kernels/types.h"
 #include "runtime/context.h"
-#include "runtime/layout.h"
+#include "runtime/whole.h"
 
 namespace flockstep::runtime {
 
@@ -32,17 +32,18 @@ class Exchange {
   };
   std::size_t place_of(std::size_t bucket) const;
   // From here until the results are there nobody else may touch the bucket.
-  Arrival send(std::size_t bucket, std::size_t place, std::span<float> whole);
+  Arrival send(std::size_t bucket, std::size_t place, Whole whole);
   void wait(Arrival& arrival) { context_.wait(*arrival.all_to_all, "all_to_all", arrival.issued); }
 
   // Calls f(rows) with a pointer to everybody's numbers from `offset` in the shard on, in rank order and in the wire's
   // format; `f` takes spans of pointers to float and to BFloat16.
   template <typename F>
-  void with_rows(const Arrival& arrival, std::size_t offset, std::span<float> whole, const F& f) const {
+  void with_rows(const Arrival& arrival, std::size_t offset, Whole whole, const F& f) const {
     if (wire_ == Wire::float32)
-      f(std::span<const float* const>(rows<float>(arrival, offset, whole)));
+      f(std::span<const float* const>(rows<float>(arrival, offset, whole.of(own(arrival.bucket)))));
     else
-      f(std::span<const kernels::BFloat16* const>(rows<kernels::BFloat16>(arrival, offset, sent_.span())));
+      f(std::span<const kernels::BFloat16* const>(
+          rows<kernels::BFloat16>(arrival, offset, own(arrival.bucket).of(sent_.span()))));
   }
 
   struct Result {
@@ -51,19 +52,20 @@ class Exchange {
     engines::Pending all_gather;
   };
   // Sends one's own shard of the bucket, as `whole` has it now, to everybody.
-  Result gather(std::size_t bucket, std::span<float> whole);
+  Result gather(std::size_t bucket, Whole whole);
   // Waits until the whole bucket is there, the same bits on every worker.
-  void wait(Result& result, std::span<float> whole);
+  void wait(Result& result, Whole whole);
 
  private:
   template <typename T>
   std::span<T> received(const Arrival& arrival, std::size_t peer) const;
   template <typename T>
-  std::vector<const T*> rows(const Arrival& arrival, std::size_t offset, std::span<T> whole) const;
-  template <typename T>
-  engines::Pending send_from(const Arrival& arrival, std::span<T> whole);
-  template <typename T>
-  engines::Pending gather_into(std::size_t bucket, std::span<T> whole);
+  std::vector<const T*> rows(const Arrival& arrival, std::size_t offset, std::span<T> mine) const;
+  // `part_of(range)` is what the wire is to see of the whole.
+  template <typename T, typename F>
+  engines::Pending send_from(const Arrival& arrival, const F& part_of);
+  template <typename F>
+  engines::Pending gather_into(std::size_t bucket, const F& part_of);
 
   Context& context_;
   Shards shards_;

@@ -13,6 +13,14 @@ std::size_t pieces_of(std::size_t size, std::size_t bucket_floats) {
   return std::max<std::size_t>(1, (size + bucket_floats - 1) / bucket_floats);
 }
 
+// Without any, one that is empty.
+std::vector<Range> one_behind_the_other(std::span<const std::size_t> sizes) {
+  std::vector<Range> ranges;
+  for (const std::size_t size : sizes) ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), size});
+  if (ranges.empty()) ranges.push_back({0, 0});
+  return ranges;
+}
+
 }  // namespace
 
 Layout::Layout(std::size_t size, std::size_t bucket_floats) : Layout(std::span(&size, 1), bucket_floats) {}
@@ -22,12 +30,15 @@ Layout::Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats)
   const std::size_t count = pieces_of(size_, bucket_floats);
   const base::Parts parts(size_, count);
   for (std::size_t part = 0; part < count; ++part) buckets_.push_back({parts.begin(part), parts.size(part)});
-  std::size_t begin = 0;
-  for (const std::size_t size : tensors) {
-    tensors_.push_back({begin, size});
-    begin += size;
-  }
-  if (tensors_.empty()) tensors_.push_back({0, 0});
+  tensors_ = one_behind_the_other(tensors);
+}
+
+Layout Layout::of_buckets(std::span<const std::size_t> buckets, std::span<const std::size_t> tensors) {
+  const std::size_t largest = buckets.empty() ? 0 : *std::ranges::max_element(buckets);
+  Layout layout(tensors, std::max<std::size_t>(1, largest));
+  layout.buckets_ = one_behind_the_other(buckets);
+  base::check(layout.buckets_.back().end() == layout.size_, "buckets and tensors of the same numbers");
+  return layout;
 }
 
 Shards Shards::by_bucket(const Layout& layout, std::size_t workers) {

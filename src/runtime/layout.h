@@ -27,6 +27,8 @@ class Layout {
   // The same over tensors of these sizes, one behind the other; without any, one that is empty. A bucket may hold parts
   // of several, and the other way round.
   Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats);
+  // With buckets of these sizes, which somebody else has chosen, over the same numbers.
+  static Layout of_buckets(std::span<const std::size_t> buckets, std::span<const std::size_t> tensors);
 
   std::size_t size() const { return size_; }
   std::size_t bucket_floats() const { return bucket_floats_; }
@@ -38,7 +40,7 @@ class Layout {
   std::vector<Range> buckets_, tensors_;
 };
 
-// Who owns what. Each bucket holds one range of each worker; buckets never grow in size.
+// Who owns what. Each bucket holds one range of each worker.
 class Shards {
  public:
   // Each bucket of the layout is divided among the workers: buckets can travel as they become ready.

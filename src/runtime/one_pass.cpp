@@ -26,8 +26,8 @@ std::size_t numbers_of(Need need, std::size_t workers) {
 // Results on their way to everybody, at most `most` at a time.
 class Gathering {
  public:
-  Gathering(Exchange& exchange, std::span<float> whole, std::size_t most)
-      : exchange_(exchange), whole_(whole), most_(most) {}
+  Gathering(Exchange& exchange, Whole whole, std::size_t most, const OnePass::Arrived& arrived = {})
+      : exchange_(exchange), whole_(whole), most_(most), arrived_(arrived) {}
 
   void add(std::size_t bucket) {
     if (results_.size() == most_) wait_for_oldest();
@@ -40,12 +40,14 @@ class Gathering {
  private:
   void wait_for_oldest() {
     exchange_.wait(results_.front(), whole_);
+    if (arrived_) arrived_(results_.front().bucket);
     results_.pop_front();
   }
 
   Exchange& exchange_;
-  std::span<float> whole_;
+  Whole whole_;
   std::size_t most_;
+  OnePass::Arrived arrived_;
   std::deque<Exchange::Result> results_;
 };
 
@@ -80,7 +82,7 @@ class OnePass::Withdrawal {
 };
 
 // Sweeping in the order of the starts, whatever arrives first, keeps the sums' bits from depending on timing.
-void OnePass::start(std::size_t bucket, std::span<float> whole) {
+void OnePass::start(std::size_t bucket, Whole whole) {
   const Withdrawal on_exception(*this);
   if (arrivals_.empty()) {
     swept_ = 0;
@@ -88,24 +90,34 @@ void OnePass::start(std::size_t bucket, std::span<float> whole) {
   }
   arrivals_.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   // Asking also lets engines without a thread of their own move bytes while backward goes on.
-  while (swept_ < arrivals_.size() && arrivals_[swept_].all_to_all->done()) sweep_next(whole);
+  sweep_arrived(whole);
 }
 
-void OnePass::start_all(std::span<float> whole) {
+void OnePass::sweep_arrived(Whole whole) {
+  const Withdrawal on_exception(*this);
+  while (can_sweep()) sweep_next(whole);
+}
+
+void OnePass::sweep_started(Whole whole) {
+  const Withdrawal on_exception(*this);
+  while (swept_ < arrivals_.size()) sweep_next(whole);
+}
+
+void OnePass::start_all(Whole whole) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket) {
     while (arrivals_.size() >= swept_ + kWindow) sweep_next(whole);
     start(bucket, whole);
   }
 }
 
-void OnePass::sweep_next(std::span<float> whole) {
+void OnePass::sweep_next(Whole whole) {
   Arrival& arrival = arrivals_[swept_];
   exchange_.wait(arrival);
   ++swept_;
   if (options_.need != Need::nothing) sweep(arrival, whole);
 }
 
-void OnePass::sweep(const Arrival& arrival, std::span<float> whole) {
+void OnePass::sweep(const Arrival& arrival, Whole whole) {
   const std::size_t workers = exchange_.shards().workers(), count = numbers_of(options_.need, workers);
   const base::Time begin = context_.engine().now();
   std::vector<double> part(count);
@@ -123,6 +135,11 @@ void OnePass::sweep(const Arrival& arrival, std::span<float> whole) {
 
 void OnePass::wait_for_all() {
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
+  wait_for_started();
+}
+
+void OnePass::wait_for_started() {
+  const Withdrawal on_exception(*this);
   for (; swept_ < arrivals_.size(); ++swept_) exchange_.wait(arrivals_[swept_]);
 }
 
@@ -139,16 +156,16 @@ std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need nee
   return statistics;
 }
 
-std::vector<math::Statistics> OnePass::statistics(std::span<float> whole, const std::vector<double>& weights) {
+std::vector<math::Statistics> OnePass::statistics(Whole whole, const std::vector<double>& weights) {
   base::check(options_.need != Need::nothing, "something to know");
   const Withdrawal on_exception(*this);
   if (!any_started()) start_all(whole);
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
-  while (swept_ < arrivals_.size()) sweep_next(whole);
+  sweep_started(whole);
   return reduce(sums_, options_.need, weights);
 }
 
-std::vector<math::Statistics> OnePass::row_sums_of(std::span<float> whole, const std::vector<double>& weights,
+std::vector<math::Statistics> OnePass::row_sums_of(Whole whole, const std::vector<double>& weights,
                                                    const std::vector<bool>& included) {
   const Withdrawal on_exception(*this);
   if (!any_started()) start_all(whole);
@@ -174,10 +191,10 @@ std::vector<math::Statistics> OnePass::row_sums_of(std::span<float> whole, const
   return reduce(std::move(sums), Need::row_sums, weights);
 }
 
-void OnePass::sum(const Arrival& arrival, std::span<float> whole, const Coefficients& coefficients) {
+void OnePass::sum(const Arrival& arrival, Whole whole, const Coefficients& coefficients) {
   const base::Time begin = context_.engine().now();
   for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
-    const auto out = exchange_.own(arrival.bucket).of(whole).subspan(offset, size);
+    const auto out = whole.of(exchange_.own(arrival.bucket)).subspan(offset, size);
     exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
       kernels::weighted_sum(rows, coefficients[section], out);
       context_.engine().charge(static_cast<double>(rows.size() * size * sizeof(*rows[0]) + out.size_bytes()));
@@ -187,12 +204,12 @@ void OnePass::sum(const Arrival& arrival, std::span<float> whole, const Coeffici
 }
 
 // One more small sum, over the owners' shards: row sums do not tell the norm of the result beforehand.
-void OnePass::bring_to(const std::vector<Norm>& norms, std::span<float> whole) {
+void OnePass::bring_to(const std::vector<Norm>& norms, Whole whole) {
   std::vector<double> squares(sections_.count());
   const auto each_segment = [&](const auto& action) {
     for (std::size_t bucket = 0; bucket < segments_.size(); ++bucket)
       for (const auto& [section, offset, size] : segments_[bucket])
-        action(section, exchange_.own(bucket).of(whole).subspan(offset, size));
+        action(section, whole.of(exchange_.own(bucket)).subspan(offset, size));
   };
   each_segment([&](std::size_t section, std::span<const float> part) { squares[section] += kernels::dot(part, part); });
   context_.all_reduce(squares, "small_sum");
@@ -207,12 +224,12 @@ void OnePass::bring_to(const std::vector<Norm>& norms, std::span<float> whole) {
 }
 
 // What has started is taken out of the object first: a wait that throws then leaves nothing half done behind.
-void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, Target target,
-                     const std::vector<Norm>& norms) {
+void OnePass::finish(Whole whole, const Coefficients& coefficients, Target target, const std::vector<Norm>& norms,
+                     const Arrived& arrived) {
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
-  Gathering gathering(exchange_, whole, kWindow);
+  Gathering gathering(exchange_, whole, kWindow, arrived);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (i >= swept_) exchange_.wait(arrivals[i]);
     sum(arrivals[i], whole, coefficients);
@@ -226,7 +243,7 @@ void OnePass::finish(std::span<float> whole, const Coefficients& coefficients, T
   gathering.wait_for_all();
 }
 
-void OnePass::average(std::span<float> whole, const std::vector<bool>& counted) {
+void OnePass::average(Whole whole, const std::vector<bool>& counted) {
   const std::size_t workers = exchange_.shards().workers();
   const auto count = std::ranges::count(counted, true);
   std::vector<float> coefficients(workers,
@@ -237,7 +254,7 @@ void OnePass::average(std::span<float> whole, const std::vector<bool>& counted) 
   run(whole, coefficients);
 }
 
-void OnePass::run(std::span<float> whole, std::span<const float> coefficients) {
+void OnePass::run(Whole whole, std::span<const float> coefficients) {
   base::check(!any_started(), "a pass of which nothing has started");
   const Coefficients all(sections_.count(), {coefficients.begin(), coefficients.end()});
   const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kWindow);

@@ -10,6 +10,7 @@
 // sum, and may then run bucket by bucket through few places that stay in cache. In place: results overwrite the inputs.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct Norm {
 
 class OnePass {
  public:
+  using Arrived = std::function<void(std::size_t bucket)>;
   enum class Target { everywhere, own_shard };
 
   // `purpose` names the buffers in memory counts.
@@ -53,31 +55,39 @@ class OnePass {
 
   // Starts a bucket of `whole`; may be called in any order of buckets, the same on every worker. From here to the end
   // of finish() nobody else may touch the bucket.
-  void start(std::size_t bucket, std::span<float> whole);
-  void start_all(std::span<float> whole);
+  void start(std::size_t bucket, Whole whole);
+  void start_all(Whole whole);
   bool any_started() const { return !arrivals_.empty(); }
+  // Whether the next of the started buckets has arrived and waits to be swept; the sweep of those that have arrived, or
+  // of all that were started.
+  bool can_sweep() const { return swept_ < arrivals_.size() && arrivals_[swept_].all_to_all->done(); }
+  void sweep_arrived(Whole whole);
+  void sweep_started(Whole whole);
 
   // What the gradients are like, per section; the same bits on every worker. Starts all buckets if none was started,
   // else every one must have been. `need` must not be nothing.
-  std::vector<math::Statistics> statistics(std::span<float> whole, const std::vector<double>& weights);
+  std::vector<math::Statistics> statistics(Whole whole, const std::vector<double>& weights);
   // Row sums over the workers `included` alone, from what was received: zeros for the others.
-  std::vector<math::Statistics> row_sums_of(std::span<float> whole, const std::vector<double>& weights,
+  std::vector<math::Statistics> row_sums_of(Whole whole, const std::vector<double>& weights,
                                             const std::vector<bool>& included);
 
   // Turns every bucket into the weighted sum over the workers. Every bucket must have been started. With `norms`, one
   // per section, the results are scaled to them. Own shards are complete either way.
-  void finish(std::span<float> whole, const Coefficients& coefficients, Target target = Target::everywhere,
-              const std::vector<Norm>& norms = {});
-  // Waits for what was started, every bucket of it.
+  // `arrived(bucket)` is called as each result is whole, in the order of the starts.
+  void finish(Whole whole, const Coefficients& coefficients, Target target = Target::everywhere,
+              const std::vector<Norm>& norms = {}, const Arrived& arrived = {});
+  // Waits for what was started, every bucket of it; or so many of them as have been.
   void wait_for_all();
-  // Forgets what has arrived: there is no use for it. After statistics() or wait_for_all() only.
+  void wait_for_started();
+  // Forgets what has arrived: there is no use for it. After statistics() or a wait only.
   void drop() { arrivals_.clear(); }
 
-  // For a span that is ready as a whole and coefficients that are known, one per worker. The fastest way.
-  void run(std::span<float> whole, std::span<const float> coefficients);
-  void average(std::span<float> whole) { average(whole, {}); }
+  // For a span that is ready as a whole, in buckets of which none is larger than an earlier one, and coefficients that
+  // are known, one per worker. The fastest way.
+  void run(Whole whole, std::span<const float> coefficients);
+  void average(Whole whole) { average(whole, {}); }
   // Over these workers alone, if any are named; all of them get it.
-  void average(std::span<float> whole, const std::vector<bool>& counted);
+  void average(Whole whole, const std::vector<bool>& counted);
 
   const Sections& sections() const { return sections_; }
 
@@ -85,11 +95,11 @@ class OnePass {
   using Arrival = Exchange::Arrival;
   class Withdrawal;
 
-  void sweep_next(std::span<float> whole);
-  void sweep(const Arrival& arrival, std::span<float> whole);
+  void sweep_next(Whole whole);
+  void sweep(const Arrival& arrival, Whole whole);
   std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);
-  void sum(const Arrival& arrival, std::span<float> whole, const Coefficients& coefficients);
-  void bring_to(const std::vector<Norm>& norms, std::span<float> whole);
+  void sum(const Arrival& arrival, Whole whole, const Coefficients& coefficients);
+  void bring_to(const std::vector<Norm>& norms, Whole whole);
 
   Context& context_;
   OnePassOptions options_;

@@ -8,7 +8,7 @@
 #include "algorithms/average_over_all.h"
 #include "algorithms/public_reports.h"
 #include "algorithms/worker.h"
-#include "runtime/gather.h"
+#include "torch/collective.h"
 
 namespace flockstep {
 namespace {
@@ -64,7 +64,7 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       buffers_pass_ = std::make_unique<runtime::OnePass>(context, *buffers_layout_, "received buffer shards",
                                                          runtime::OnePassOptions{.room = runtime::Room::window});
   }
-  broadcast_tensors();
+  torch_front::broadcast_model(context, flat, model.span());
   renew(nullptr);
   flat.on_gradient([this](std::size_t index) { take(index); });
 }
@@ -75,13 +75,7 @@ void DataParallel::Implementation::agree() const {
   agreed.emplace_back("seed", std::to_string(settings.seed));
   agreed.emplace_back("bucket_kib", std::to_string(settings.bucket_kib));
   agreed.emplace_back("treatment of buffers", std::to_string(static_cast<int>(settings.buffers)));
-  // Whoever has fewer tensors than another has nothing in the places behind them.
-  const auto mine = static_cast<double>(flat.descriptions().size());
-  const std::vector<double> counts = runtime::gather_doubles(context, {&mine, 1});
-  for (std::size_t index = 0; index < static_cast<std::size_t>(std::ranges::max(counts)); ++index)
-    agreed.emplace_back(c10::str("as tensor ", index),
-                        index < flat.descriptions().size() ? flat.descriptions()[index] : "nothing");
-  runtime::check_agreement(context, agreed);
+  torch_front::check_alike(context, flat, std::move(agreed));
 }
 
 std::string DataParallel::Implementation::renew(const base::Archive* state) {
@@ -93,43 +87,16 @@ std::string DataParallel::Implementation::renew(const base::Archive* state) {
   return remade;
 }
 
-void DataParallel::Implementation::broadcast_tensors() {
-  flat.collect_model();
-  context.wait(context.engine().broadcast(engines::bytes_of(model.span()), 0), "broadcast");
-  flat.spread_model();
-  broadcast_each(flat.fixed());
-}
-
-// No mode is set across the wait: see Call.
-void DataParallel::Implementation::broadcast_each(const std::vector<torch::Tensor>& tensors) {
-  const auto room_of = [](const torch::Tensor& tensor) { return (tensor.nbytes() + 15) / 16 * 16; };  // aligned
-  std::size_t bytes = 0;
-  for (const torch::Tensor& tensor : tensors) bytes += room_of(tensor);
-  if (bytes == 0) return;
-  const auto all = context.engine().memory().allocate<std::byte>(bytes, "fixed tensors");
-  const auto with_each = [&](const auto& action) {
-    const torch::NoGradGuard no_grad;
-    std::size_t place = 0;
-    for (const torch::Tensor& tensor : tensors) {
-      action(tensor, torch::from_blob(all.data() + place, tensor.sizes(), tensor.scalar_type()));
-      place += room_of(tensor);
-    }
-  };
-  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { copy.copy_(tensor); });
-  context.wait(context.engine().broadcast(all.span(), 0), "broadcast");
-  with_each([](const torch::Tensor& tensor, const torch::Tensor& copy) { tensor.copy_(copy); });
-}
-
 // An algorithm that averages models may hold one of its own, which goes with the one that is given up.
 void DataParallel::Implementation::broadcast() {
-  if (combines_gradients()) return broadcast_tensors();
+  if (combines_gradients()) return torch_front::broadcast_model(context, flat, model.span());
   flat.collect_model();
   const auto given_up = context.engine().memory().allocate<float>(model.size(), "model to give up");
   std::ranges::copy(model.span(), given_up.data());
   algorithm().consolidate(given_up.span());
   base::Archive state;
   session->save(state);
-  broadcast_tensors();
+  torch_front::broadcast_model(context, flat, model.span());
   renew(&state);
 }
 
@@ -139,7 +106,7 @@ void DataParallel::Implementation::consolidate() {
   if (combines_gradients() && settings.buffers == Buffers::leave && buffers_layout_)
     algorithms::average_over_all(context, *buffers_layout_, model.span().last(flat.buffers()));
   flat.spread_model();
-  broadcast_each(flat.counters());
+  torch_front::broadcast_each(context, flat.counters());
 }
 
 DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings)

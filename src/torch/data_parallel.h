@@ -84,8 +84,6 @@ struct DataParallel::Implementation {
   void agree() const;
   // A new algorithm that goes on from `state`, if any, and from the model as it is. Returns what it re-made.
   std::string renew(const base::Archive* state);
-  void broadcast_tensors();
-  void broadcast_each(const std::vector<torch::Tensor>& tensors);
 
   void take(std::size_t index);  // the hook
   void mark(std::size_t index);
@@ -94,8 +92,6 @@ struct DataParallel::Implementation {
   // process, who may have to come first. Nor beside another DataParallel: one backward pass may go through both, and
   // completes their buckets in an order of each worker's own.
   bool starts_in_hooks() const;
-  // Of parameters without a gradient here: those that nobody has one for.
-  std::vector<bool> unused_everywhere(const std::vector<bool>& unused);
   void spread_gradients(const std::vector<bool>& unused, bool everybody_knows);
   void learn_order(const std::vector<bool>& present);
   void exchange_buffers(const std::vector<bool>& present);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/kernels.h"
+#include "torch/collective.h"
 #include "torch/data_parallel.h"
 
 namespace flockstep {
@@ -78,7 +79,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   base::check(queue.at_end(), "every bucket started once");
 
   const bool everybody_waits = algorithm().gradients_are_equal();
-  const std::vector<bool> dropped = everybody_waits ? unused_everywhere(unused) : unused;
+  const std::vector<bool> dropped = everybody_waits ? torch_front::unused_everywhere(context, unused) : unused;
   algorithm().finish_gradient(gradient.span(), weight);
   if (everybody_waits) learn_order(present);
   if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
@@ -91,18 +92,6 @@ void DataParallel::Implementation::finish_backward(double weight) {
   queue.begin();
   fired_.assign(fired_.size(), false);
   any_fired_ = accumulated_ = false;
-}
-
-// As a rule nobody lacks a gradient, and one number tells.
-std::vector<bool> DataParallel::Implementation::unused_everywhere(const std::vector<bool>& unused) {
-  double lacking = static_cast<double>(std::ranges::count(unused, true));
-  context.all_reduce({&lacking, 1}, "unused parameters");
-  if (lacking == 0) return unused;
-  std::vector<double> workers(unused.begin(), unused.end());
-  context.all_reduce(workers, "unused parameters");
-  std::vector<bool> everywhere;
-  for (const double count : workers) everywhere.push_back(count == context.size());
-  return everywhere;
 }
 
 // Where nobody was asked, a gradient that is nothing but zeros stays undefined: optimizers would take it for a step.

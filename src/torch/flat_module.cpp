@@ -58,7 +58,18 @@ bool is_same(const Tensor& a, const Tensor& b) { return a.unsafeGetTensorImpl() 
 
 }  // namespace
 
-FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
+NamedTensors tensors_of(const torch::nn::Module& module) {
+  NamedTensors tensors;
+  for (const auto& item : module.named_parameters()) tensors.parameters.push_back({item.key(), item.value()});
+  for (const auto& item : module.named_buffers()) tensors.buffers.push_back({item.key(), item.value()});
+  return tensors;
+}
+
+FlatModule::FlatModule(torch::nn::Module& module)
+    : FlatModule([&module] { return tensors_of(module); }, Gradients::watched, "DataParallel") {}
+
+FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, std::string holder)
+    : list_(std::move(list)), gradients_(gradients), holder_(std::move(holder)) {
   std::vector<Entry> trained, buffers;
   const auto sort_in = [&](const std::string& name, const Tensor& tensor, bool moves, std::vector<Entry>& entries) {
     const bool is_frozen = &entries == &trained && !moves;
@@ -81,9 +92,9 @@ FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
     else
       fixed_.push_back({name, tensor, is_frozen});
   };
-  for (const auto& item : module.named_parameters())
-    sort_in(item.key(), item.value(), item.value().requires_grad(), trained);
-  for (const auto& item : module.named_buffers()) sort_in(item.key(), item.value(), is_float(item.value()), buffers);
+  const NamedTensors tensors = list_();
+  for (const auto& [name, tensor] : tensors.parameters) sort_in(name, tensor, tensor.requires_grad(), trained);
+  for (const auto& [name, tensor] : tensors.buffers) sort_in(name, tensor, is_float(tensor), buffers);
 
   count_ = trained.size();
   entries_.assign(std::make_move_iterator(trained.rbegin()), std::make_move_iterator(trained.rend()));
@@ -96,7 +107,7 @@ FlatModule::FlatModule(torch::nn::Module& module) : module_(module) {
   }
   buffers_ = floats - parameters_;
   check_apart();
-  install_hooks();
+  if (gradients_ == Gradients::watched) install_hooks();
 }
 
 // Two tensors over the same memory would each get memory of their own: what one learns would no longer reach the other.
@@ -129,8 +140,8 @@ void FlatModule::install_hooks() {
   for (std::size_t index = 0; index < count_; ++index)
     if (hook_of(entries_[index].tensor))
       refuse(entries_[index].name,
-             " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one "
-             "DataParallel at a time");
+             " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one ",
+             holder_, " at a time");
   for (std::size_t index = 0; index < count_; ++index)
     torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor,
                                                    std::make_unique<GradientHook>([this, index] {
@@ -140,7 +151,7 @@ void FlatModule::install_hooks() {
 
 FlatModule::~FlatModule() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < count_; ++index)
+  for (std::size_t index = 0; gradients_ == Gradients::watched && index < count_; ++index)
     torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor, nullptr);
   for (Entry& entry : entries_) {
     if (!model_ || !entry.is_view) continue;
@@ -191,11 +202,13 @@ bool FlatModule::has_view_as_gradient(const Entry& entry) const {
 }
 
 void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner) {
-  base::check(model.size() == parameters_ + buffers_ && gradient.size() == parameters_, "spans that hold the module");
+  base::check(model.size() == parameters_ + buffers_, "a span that holds the module");
   const torch::NoGradGuard no_grad;
   model_ = looked_at_ = storage_over(model, owner);
-  gradient_ = storage_over(gradient, std::move(owner));
   collect_model();
+  if (gradient.empty()) return;
+  base::check(gradient.size() == parameters_, "a span that holds the gradients");
+  gradient_ = storage_over(gradient, std::move(owner));
   for (std::size_t index = 0; index < count_; ++index) {
     if (entries_[index].is_view) entries_[index].gradient = view_of(gradient_, entries_[index]);
     collect_gradient(index);
@@ -214,21 +227,23 @@ void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
   if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
     refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", at::IntArrayRef(entry.sizes),
-           " in main memory when training began: make another DataParallel to go on with it");
+           " in main memory when training began: make another ", holder_, " to go on with it");
 }
 
 void FlatModule::check_registered() const {
-  std::vector<Tensor> now = module_.parameters();
-  std::ranges::move(module_.buffers(), std::back_inserter(now));
+  const NamedTensors tensors = list_();
+  std::vector<Tensor> now;
+  for (const auto* list : {&tensors.parameters, &tensors.buffers})
+    for (const NamedTensor& each : *list) now.push_back(each.tensor);
   for (std::size_t index = 0; index < std::max(now.size(), registered_.size()); ++index)
     if (index >= now.size() || index >= registered_.size() || !is_same(now[index], registered_[index]))
       refuse(index < registered_.size() ? descriptions_[index] : "a tensor",
-             " was replaced, added or taken away after training began: change its values instead, or make another "
-             "DataParallel");
+             " was replaced, added or taken away after training began: change its values instead, or make another ",
+             holder_);
   for (const Fixed& fixed : fixed_)
     if (fixed.tensor.requires_grad())
-      refuse(fixed.name,
-             " was frozen when training began and needs a gradient now: make another DataParallel to go on");
+      refuse(fixed.name, " was frozen when training began and needs a gradient now: make another ", holder_,
+             " to go on");
 }
 
 void FlatModule::collect_model() {

@@ -1,4 +1,4 @@
-// A torch module whose parameters and buffers are views of one flat span, and its gradients views of another: what
+// Tensors, as a rule those of a module, that are views of one flat span, and their gradients views of another: what
 // algorithms see as spans, the module and its optimizer see as tensors.
 //
 //   model     [ parameters, last registered first | buffers ]
@@ -24,11 +24,30 @@
 
 namespace flockstep::torch_front {
 
+// A module as far as it is known here: what it has registered, shared tensors as often as they are.
+struct NamedTensor {
+  std::string name;
+  torch::Tensor tensor;
+};
+struct NamedTensors {
+  std::vector<NamedTensor> parameters, buffers;
+};
+NamedTensors tensors_of(const torch::nn::Module& module);
+
+enum class Gradients {
+  watched,  // backward tells of each: see on_gradient()
+  left,     // to whoever makes and uses them
+};
+
 class FlatModule {
  public:
   // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, not in main memory, that
-  // shares memory with another one, or that another FlatModule already has. Frozen parameters, which need no gradient,
-  // and buffers of other types, such as counters, stay where they are. The module must outlive this.
+  // shares memory with another one or, where gradients are watched, that another FlatModule already watches. Frozen
+  // parameters, which need no gradient, and buffers of other types, such as counters, stay where they are. `list` is
+  // asked again and again whether the tensors are still the same; `holder` is what sentences say to make anew when they
+  // are not.
+  FlatModule(std::function<NamedTensors()> list, Gradients gradients, std::string holder);
+  // For a DataParallel. The module must outlive this.
   explicit FlatModule(torch::nn::Module& module);
   // Takes the hooks away and gives the tensors memory of their own again.
   ~FlatModule();
@@ -49,9 +68,9 @@ class FlatModule {
   // Of these, the buffers.
   std::vector<torch::Tensor> counters() const;
 
-  // Makes the tensors views of these spans, writing their present values there. The spans must outlive this, or another
-  // attach(); whoever holds another view of them longer than that needs an `owner` of the memory, which is kept as long
-  // as there is one.
+  // Makes the tensors views of these spans, writing their present values there. Without a span for them gradients stay
+  // where they are. The spans must outlive this, or another attach(); whoever holds another view of them longer than
+  // that needs an `owner` of the memory, which is kept as long as there is one.
   void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr);
   // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation, which must
   // not write to them. Looking at the attached model again ends it.
@@ -98,7 +117,9 @@ class FlatModule {
   bool is_at(const c10::Storage& storage, const Entry& entry) const;
   bool has_view_as_gradient(const Entry& entry) const;
 
-  torch::nn::Module& module_;
+  const std::function<NamedTensors()> list_;
+  const Gradients gradients_;
+  const std::string holder_;
   std::vector<Entry> entries_;  // parameters, then buffers
   std::size_t count_ = 0, parameters_ = 0, buffers_ = 0;
   std::vector<Fixed> fixed_;

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import COMMAND, run, run_json
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 LONG = ["compare", "--algorithms", "mean,local_sgd", "--workers", "2", "--steps", "100000", "--compute-ms", "5"]
 
 

@@ -3,7 +3,8 @@
 import shlex
 import subprocess
 
-from conftest import ROOT, run
+from conftest import run
+from paths import ROOT
 
 
 def demo_call():

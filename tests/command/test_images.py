@@ -4,7 +4,8 @@ import json
 import shutil
 
 import pytest
-from conftest import ROOT, run, run_json
+from conftest import run, run_json
+from paths import ROOT
 
 SHIPPED = ROOT / "data" / "fashion-mnist"
 IMAGES = ["train", "--task", "images", "--workers", 4]

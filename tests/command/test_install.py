@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, MPIRUN, ROOT
+from conftest import MPIRUN
+from paths import BUILD, ROOT
 
 
 def check(*command, **keywords):

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, COMMAND, MPIRUN, run
+from conftest import COMMAND, MPIRUN, run
+from paths import BUILD
 
 FAILURES = [
     "aMessageNobodySendsBreaksTheEngineAtTheDeadline",

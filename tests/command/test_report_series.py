@@ -1,11 +1,6 @@
 """How the report makes long series short, and what it leaves out of sight."""
 
-import sys
-
 import numpy as np
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.meeting_pictures import folded
 from flockstep.report.series import MovingMeans, range_without_outliers
 

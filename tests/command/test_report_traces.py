@@ -1,13 +1,9 @@
 """Which part of a run the report's timelines show, and where names at the ends of lines go."""
 
 import json
-import sys
 from itertools import pairwise
 
 import pytest
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "python"))
 from flockstep.report.end_labels import spread_out
 from flockstep.report.errors import ReportError
 from flockstep.report.timeline_pictures import draw, duration_text, finished_steps, rows_of

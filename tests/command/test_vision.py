@@ -5,7 +5,8 @@ import resource
 import subprocess
 
 import pytest
-from conftest import COMMAND, ROOT, run, run_json
+from conftest import COMMAND, run, run_json
+from paths import ROOT
 
 SHIPPED = ROOT / "data" / "fashion-mnist"
 VISION = ["train", "--task", "vision", "--size", "tiny"]

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/registry.h"
+#include "engines/backend.h"
 #include "engines/wait.h"
 
 namespace flockstep::engines::conformance {
@@ -14,12 +14,14 @@ struct Subject {
   int workers = 1;
   bool deterministic = false;
   std::uint64_t seed = 1;  // of the order in deterministic mode
+  // The others are other processes, in which the same test runs.
+  bool is_a_process() const { return engine == "mpi" || engine == "c10d"; }
 };
 
-// Set once by main(), before any test.
+// Set once, before any test.
 Subject& subject();
 
-// Runs `body` on every worker (under mpi: on this process's) and returns when all are done. Rethrows.
+// Runs `body` on every worker of this process and returns when all are done. Rethrows.
 void on_every_worker(const WorkerMain& body);
 
 // Long enough never to pass in a test that works, short enough to end one that hangs.

@@ -438,10 +438,10 @@ TEST(ConformanceFailure, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {
   try {
     on_every_worker([](Engine& engine) {
       if (engine.rank() == engine.size() - 1) throw std::runtime_error("the worker's own words");
-      if (subject().engine == "mpi") return;  // the other processes hear of it from the launcher
+      if (subject().is_a_process()) return;  // the other processes hear of it from the launcher
       finish(engine, engine.barrier());
     });
-    EXPECT_EQ(subject().engine, "mpi") << "the run ended as if nothing had happened";
+    EXPECT_TRUE(subject().is_a_process()) << "the run ended as if nothing had happened";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "the worker's own words");
   }

@@ -224,9 +224,21 @@ TEST(Guard, aWorkerWithoutSamplesIsLeftOutUnderEveryRuleAndMemoryGoesOnWithoutIt
           EXPECT_EQ(decision.memory, (std::vector{others.memory[0], memory.empty() ? first : memory[1],
                                                   others.memory[1], others.memory[2]}));
         } else {
-          EXPECT_EQ(decision.memory, resample(others.memory, named.rule.belonging, 4));
+          EXPECT_EQ(decision.memory, others.memory);
         }
       }
+}
+
+TEST(Guard, whatIsRememberedOfPositionsIsReSampledOnceAndNotBlurredStepByStep) {
+  const Rule rule = adacons();
+  std::vector<double> with_absent = memory_after(rule, 4, 3), alone = resample(with_absent, Belonging::position, 3);
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    const Gradients gradients = drawn({4, 5, step});
+    with_absent = decide(rule, {}, statistics_of(gradients, {1, 0, 1, 1}), with_absent).memory;
+    alone = decide(rule, {}, statistics_of(without(gradients, 1)), alone).memory;
+    EXPECT_EQ(with_absent, alone);
+  }
+  EXPECT_EQ(decide(rule, {}, statistics_of(drawn({4, 5, 9})), with_absent).memory.size(), 4u);
 }
 
 TEST(Guard, aWorkerWithSamplesMayNot) {
@@ -270,7 +282,7 @@ TEST(GuardDeathTest, tooFewStatisticsAreAProgrammerError) {
 }
 
 TEST(GuardDeathTest, aMemoryOfOtherWorkersIsAProgrammerError) {
-  EXPECT_DEATH(decide(adacons(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
+  EXPECT_DEATH(decide(direction_consensus(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
 }
 
 TEST(Event, hasAName) {

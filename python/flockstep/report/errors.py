@@ -16,6 +16,17 @@ class ReportError(Exception):
         super().__init__(sentence)
         self.exit_code = exit_code
 
+    @property
+    def code(self) -> str:
+        """As flockstep.Error has it."""
+        return "bad_input" if self.exit_code == 2 else "bad_file"
+
 
 class MissingFileError(ReportError):
     """The file is not there: for some, whoever asked can do without."""
+
+
+class MissingLibraryError(ReportError):
+    @property
+    def code(self) -> str:
+        return "unavailable"

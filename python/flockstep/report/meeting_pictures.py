@@ -20,8 +20,9 @@ def folded(counts: Sequence[int], bars: int) -> Array:
     """Shares in percent, the last bar taking in all that is older."""
     known = np.zeros(max(bars, len(counts)))
     known[: len(counts)] = counts
-    shares = np.append(known[: bars - 1], known[bars - 1 :].sum())
-    return 100 * shares / shares.sum()
+    shares: Array = np.append(known[: bars - 1], known[bars - 1 :].sum())
+    shares *= 100 / shares.sum()
+    return shares
 
 
 def _draw_staleness(axes: Axes, shares: Array, goes_on: bool, shade: str) -> None:

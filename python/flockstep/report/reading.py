@@ -1,6 +1,7 @@
 """Run folders and comparison folders as values. Whatever is missing or damaged becomes a ReportError that names it."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from flockstep.report import shapes
 from flockstep.report.errors import MissingFileError, ReportError
 from flockstep.report.files import read_lines, read_object, understood
+from flockstep.report.parts import take_means
 from flockstep.report.values import (
     PER_WORKER,
     Array,
@@ -118,8 +120,10 @@ def _per_worker(rows: list[Array | None]) -> Array | None:
 
 
 def _steps(lines: list[dict[str, Any]]) -> Steps:
-    columns = ("step", "loss", "seconds", "wait_s", "transfer_s")
-    steps = Steps(*(_array([line[name] for line in lines]) for name in columns))
+    def column(name: str) -> Array:
+        return _array([line[name] for line in lines])
+
+    steps = Steps(column("step"), column("loss"), column("seconds"), column("wait_s"), column("transfer_s"))
     steps.events = [(line["step"], line["event"]) for line in lines if line.get("event")]
     for name in PER_WORKER:
         table = _per_worker([line.get(name) for line in lines])
@@ -155,7 +159,8 @@ def read_run(folder: Path) -> Run:
             found.append(_finding(line))
 
     for where, line in read_lines(path):
-        understood(path, where, lambda line=line: take(line))
+        understood(path, where, partial(take, line))
+    take_means(path, step_lines)
     found += [_finding(line) for line in summary.get("findings", [])]
     steps = understood(path, "", lambda: _steps(step_lines))
     return Run(folder, summary, steps, evaluations, cosines, merged(found))
@@ -166,7 +171,7 @@ def _curve(path: Path) -> list[Evaluation]:
     # Only a few lines of a long file are evaluations: the others need not be taken apart.
     for where, line in read_lines(path, only='"evaluation"'):
         if line["kind"] == "evaluation":
-            curve.append(understood(path, where, lambda line=line: _evaluation(line)))
+            curve.append(understood(path, where, partial(_evaluation, line)))
     return curve
 
 

@@ -54,7 +54,7 @@ def quality(run: Run) -> Picture | None:
 
 def train_loss(run: Run) -> Picture | None:
     steps = run.steps
-    if not steps.step.size:
+    if not steps.step.size or not (np.isfinite(steps.loss).any() or steps.events):
         return None
     bins = Bins.over(steps.step.size)
     loss = bins.means(steps.loss)

@@ -27,13 +27,14 @@ def headline_of(run: Run) -> tuple[str, str]:
     summary = run.summary
     if not summary:
         return f"Run in {run.folder.name}", "This run has not ended, or was killed: there is no summary.json."
-    quality = f"{summary.get('metric')} {readable(number(summary.get('quality')))}"
-    title = f"{summary.get('algorithm')} on {summary.get('task')}: {quality}"
-    lead = (
-        f"{summary.get('workers')} workers on {summary.get('engine')}, seed {summary.get('seed')}, "
-        f"{summary.get('steps')} steps" + (" (interrupted)" if summary.get("interrupted") else "")
-    )
-    return title, lead
+    title = f"{summary.get('algorithm')} on {summary.get('task')}"
+    if "metric" in summary:
+        title += f": {summary['metric']} {readable(number(summary.get('quality')))}"
+    lead = [f"{summary.get('workers')} workers on {summary.get('engine')}"]
+    if "seed" in summary:
+        lead.append(f"seed {summary['seed']}")
+    lead.append(f"{summary.get('steps')} steps" + (" (interrupted)" if summary.get("interrupted") else ""))
+    return title, ", ".join(lead)
 
 
 def _detail(finding: Finding) -> str:
@@ -69,8 +70,10 @@ def findings_of(run: Run) -> list[tuple[str, str]]:
 def looked_at(run: Run) -> str:
     """What stands behind 'nothing was found': no more is claimed than was recorded."""
     looked = ["whether the quality is a number", "the guards", "whether all workers ended with the same model"]
-    if not run.summary:
+    if "replicas_equal" not in run.summary:
         looked.pop()
+    if "quality" not in run.summary and not run.evaluations:
+        looked.pop(0)
     recorded = [name for name in PER_WORKER if name in run.steps.per_worker]
     if recorded or run.cosines:
         looked.append("the workers' " + ", ".join(recorded + (["cosines"] if run.cosines else [])))
@@ -91,8 +94,8 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         if summary.get(key) not in (None, "", {}):
             rows.append((name, write(summary[key])))
 
-    if summary:
-        rows.append((str(summary.get("metric")), readable(number(summary.get("quality")))))
+    if "metric" in summary:
+        rows.append((str(summary["metric"]), readable(number(summary.get("quality")))))
     add("training loss", "train_loss", lambda value: readable(number(value)))
     add("steps", "steps", lambda value: f"{value} of {summary.get('requested_steps', value)}")
     add("batch", "batch", lambda value: f"{value} samples over all workers")

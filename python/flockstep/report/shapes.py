@@ -122,11 +122,12 @@ STALENESS = or_null(list_of(count))
 
 SUMMARY = object_of(
     {
-        **dict.fromkeys(("task", "algorithm", "engine", "metric"), text),
-        **dict.fromkeys(("workers", "seed", "steps"), count),
-        "quality": figure,
+        **dict.fromkeys(("task", "algorithm", "engine"), text),
+        **dict.fromkeys(("workers", "steps"), count),
     },
     {
+        # A training that is not the command's own need not tell these.
+        **{"metric": text, "quality": figure, "seed": count},
         **dict.fromkeys(("train_loss", "time_s", "samples_per_s", "wait_share", "bytes_sent_per_step"), figure),
         **dict.fromkeys(("batch", "requested_steps"), count),
         **dict.fromkeys(("interrupted", "replicas_equal"), truth),

@@ -1,5 +1,7 @@
 """What every worker did for the length of a step or two: computing, waiting, transferring, averaging in rounds."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -12,7 +14,7 @@ from flockstep.report.wording import counted, name_workers
 MOST_ROWS = 10
 BEFORE = 0.06  # of the time shown lies before the step
 # Lightness and hatches tell them apart without colours. What happens beside computing has a thin bar below it.
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "compute": {"facecolor": PALETTE[0], "edgecolor": "white", "linewidth": 0.3, "label": "computing"},
     "wait": {"facecolor": "white", "edgecolor": PALETTE[1], "hatch": "//////", "linewidth": 0.5, "label": "waiting"},
     "transfer": {"facecolor": GREY, "edgecolor": GREY, "linewidth": 0, "label": "transferring"},

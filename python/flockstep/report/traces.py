@@ -61,7 +61,8 @@ class Trace:
         meetings = np.sort(self.begin[(self.worker == 0) & (self.name == "meeting of all workers")])
         before = np.append(np.searchsorted(begins, meetings), self.steps)  # steps that were done by then
         here = np.arange(self.steps)
-        return before[np.searchsorted(before, here, side="right").clip(max=before.size - 1)] - here
+        left: NDArray[np.int64] = before[np.searchsorted(before, here, side="right").clip(max=before.size - 1)] - here
+        return left
 
 
 def _trace(saved: dict[str, Any]) -> Trace | None:

@@ -1,0 +1,18 @@
+# The small libraries. One that is missing is an error that names its package.
+find_package(Threads REQUIRED)
+
+macro(flockstep_library name package)
+  find_package(${name} QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} was not found: install ${package}, as Debian calls it, or name its place in ${name}_ROOT.")
+  endif()
+endmacro()
+
+flockstep_library(fmt libfmt-dev)
+flockstep_library(spdlog libspdlog-dev)
+flockstep_library(nlohmann_json nlohmann-json3-dev)
+flockstep_library(Highway libhwy-dev)
+flockstep_library(ZLIB zlib1g-dev)
+if(FLOCKSTEP_COMMAND)
+  flockstep_library(CLI11 libcli11-dev)
+endif()

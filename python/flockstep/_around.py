@@ -1,0 +1,85 @@
+"""An optimizer that is another one to everybody who looks at it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+# What a torch.optim.Optimizer keeps hooks in.
+_HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
+# Of a state_dict's first parameter group: there torch's own tools for checkpoints leave it where it is.
+_ENTRY = "flockstep"
+
+
+class Around(torch.optim.Optimizer):
+    """Its ``param_groups``, ``state`` and ``defaults`` are the inner optimizer's at all times; its hooks are its own.
+
+    It has a state of its own beside that, which travels in the inner one's ``state_dict``: plain Python values.
+    """
+
+    _inner: torch.optim.Optimizer
+
+    # Not Optimizer.__init__, which would make groups and state.
+    def _go_around(self, inner: torch.optim.Optimizer) -> None:
+        self._inner = inner
+        for name in _HOOKS:
+            setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
+        self._patch_step_function()
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self._inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, value: list[dict[str, Any]]) -> None:
+        self._inner.param_groups = value
+
+    @property
+    def state(self) -> Any:
+        return self._inner.state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._inner.state = value
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return self._inner.defaults
+
+    @defaults.setter
+    def defaults(self, value: dict[str, Any]) -> None:
+        self._inner.defaults = value
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._inner.zero_grad(set_to_none)
+
+    def _own_state(self) -> dict[str, object]:
+        raise NotImplementedError
+
+    def _load_own_state(self, state: dict[str, Any] | None) -> None:
+        """None where the loaded one is of an inner optimizer alone."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        state_dict = self._inner.state_dict()
+        state_dict["param_groups"][0][_ENTRY] = self._own_state()
+        for post_hook in self._optimizer_state_dict_post_hooks.values():
+            changed = post_hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        return state_dict
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state_dict = {**state_dict}
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        groups = [{**group} for group in state_dict["param_groups"]]
+        entries = [group.pop(_ENTRY, None) for group in groups]
+        self._inner.load_state_dict({**state_dict, "param_groups": groups})
+        self._load_own_state(entries[0] if entries else None)
+        for post_hook in self._optimizer_load_state_dict_post_hooks.values():
+            post_hook(self)

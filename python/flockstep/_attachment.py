@@ -1,0 +1,112 @@
+"""What an averager holds of this process and of its peers, and how that ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from datetime import timedelta
+from typing import ClassVar
+
+import torch.distributed as dist
+from torch import nn
+
+from flockstep import _native
+from flockstep._averaged_model import DdpSwitch, tensors_of
+from flockstep._errors import Error
+from flockstep._telemetry import Recorder
+from flockstep._worker import Attached, attach
+
+
+class Attachment:
+    """A model whose tensors lie in the memory that workers exchange. Knows nothing of the averager, so that it can go
+    when that does."""
+
+    _alive: ClassVar[weakref.WeakSet[Attachment]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        model: nn.Module,
+        algorithm: str,
+        options: dict[str, str],
+        ddp: DdpSwitch,
+        *,
+        holder: str,
+        averages_gradients: bool,
+        process_group: dist.ProcessGroup | None,
+        timeout: timedelta | None,
+        run_dir: str | os.PathLike[str] | None,
+    ) -> None:
+        parameters, buffers = tensors_of(model)
+        self._holder = holder
+        self._tensors = _identities(model)
+        if any(self._tensors & other._tensors for other in self._alive):
+            raise Error(f"the model is in an averager already: close() that one before {holder} takes it")
+        self._worker: Attached = attach(process_group, deadline=timeout)
+        self._ddp = ddp
+        self._last_state = b""
+        try:
+            self.recorder = Recorder(self._worker, run_dir, algorithm, options)
+            self.native = _native.ModelExchange(
+                self._worker.native,
+                self.recorder.native,
+                algorithm,
+                options,
+                parameters,
+                buffers,
+                holder=holder,
+                averages_gradients=averages_gradients,
+            )
+        except Error as error:
+            self._worker.close()
+            # The command's way to name an option.
+            raise type(error)(str(error).replace(f"--{algorithm}.", ""), code=error.code, engine=error.engine) from None
+        except BaseException:
+            self._worker.close()
+            raise
+        self.size = self._worker.size
+        self.is_closed = False
+        self._alive.add(self)
+
+    def check_model(self, model: nn.Module) -> None:
+        """Raises :class:`flockstep.Error` if the model has other tensors by now."""
+        if _identities(model) != self._tensors:
+            raise Error(
+                "a parameter or buffer of the model was replaced, added or taken away after training began: change its "
+                f"values instead, or make another {self._holder}"
+            )
+
+    def save(self) -> bytes:
+        """What goes on beyond the model; in the end what it was last."""
+        if not self.is_closed:
+            self._last_state = self.native.save()
+        return self._last_state
+
+    def close(self) -> None:
+        """Not collective: the tensors have memory of their own again, DDP synchronises as before, peers hear of it."""
+        if self.is_closed:
+            return
+        self.save()
+        self.is_closed = True
+        self._alive.discard(self)
+        try:
+            self.native.close()
+            self.recorder.close()
+        finally:
+            self._worker.close()
+            self._ddp.restore()
+
+
+def _identities(model: nn.Module) -> set[int]:
+    parameters, buffers = tensors_of(model)
+    return {id(tensor) for _, tensor in [*parameters, *buffers]}
+
+
+# Registered after that of the workers, so that it runs before: what works on a worker ends first.
+@atexit.register
+def _close_all() -> None:
+    for attachment in list(Attachment._alive):
+        attachment.close()
+
+
+os.register_at_fork(after_in_child=Attachment._alive.clear)

@@ -1,0 +1,121 @@
+"""What an averager asks of a model and an optimizer, and how it keeps DDP from synchronising beside it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from flockstep._errors import Error
+
+NamedTensors = list[tuple[str, torch.Tensor]]
+
+
+def check(optimizer: torch.optim.Optimizer, model: nn.Module, holder: str) -> None:
+    """Raises :class:`flockstep.Error` for a pair that ``holder`` cannot average."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise Error(f"{holder} goes around a torch.optim.Optimizer, not a {type(optimizer).__name__}")
+    if any(kind.__name__ in ("Averager", "ZeroRedundancyOptimizer") for kind in type(optimizer).__mro__):
+        raise Error(f"{holder} goes around an optimizer of one worker, and {type(optimizer).__name__} is one of many")
+    if not isinstance(model, nn.Module):
+        raise Error(f"{holder} averages a torch.nn.Module, not a {type(model).__name__}")
+    _check_modules(model, holder)
+    _check_tensors(model, holder)
+    check_belong([parameter for group in optimizer.param_groups for parameter in group["params"]], model, holder)
+
+
+def check_belong(parameters: list[torch.Tensor], model: nn.Module, holder: str) -> None:
+    """Raises :class:`flockstep.Error` if one of them is not a parameter of the model."""
+    known = {id(parameter) for parameter in model.parameters()}
+    for parameter in parameters:
+        if id(parameter) not in known:
+            raise Error(
+                f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not in the model, so that "
+                f"{holder} would not average it: pass the model that the optimizer was made for"
+            )
+
+
+def _check_modules(model: nn.Module, holder: str) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, nn.SyncBatchNorm):
+            raise Error(
+                f"{name} is a SyncBatchNorm, which waits for all workers in every forward pass: use BatchNorm, whose "
+                f"statistics {holder} averages with the model"
+            )
+        if isinstance(module, DistributedDataParallel) and module.mixed_precision is not None:
+            raise Error(f"DDP's mixed_precision moves parameters behind {holder}'s back: use torch.autocast instead")
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise Error(
+                f"{holder} averages whole models, and {name or 'this one'} is sharded: use DDP or a plain model"
+            )
+
+
+def _check_tensors(model: nn.Module, holder: str) -> None:
+    parameters = list(model.parameters())
+    if any(hasattr(parameter, "device_mesh") for parameter in parameters):
+        raise Error(f"{holder} averages whole models, and this one's parameters are sharded: use DDP or a plain model")
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise Error(f"the model has no parameter that needs a gradient, so there is nothing for {holder} to average")
+    devices = sorted({str(tensor.device) for tensor in [*parameters, *model.buffers()]})
+    if len(devices) > 1:
+        raise Error(f"the model is on {' and '.join(devices)}: {holder} needs all of it in one place, the CPU's memory")
+    if devices != ["cpu"]:
+        raise Error(f"the model is on {devices[0]}: {holder} averages models in the CPU's memory")
+
+
+def tensors_of(model: nn.Module) -> tuple[NamedTensors, NamedTensors]:
+    """Parameters and buffers with their names, shared ones as often as they are."""
+    return (
+        list(model.named_parameters(remove_duplicate=False)),
+        list(model.named_buffers(remove_duplicate=False)),
+    )
+
+
+class DdpSwitch:
+    """Whether the DDP modules in a model synchronise gradients and buffers, which waits for everybody.
+
+    A forward pass does so as ``require_backward_grad_sync`` and ``broadcast_buffers`` say; the first one of a
+    ``static_graph`` whatever they say, unless it seems to have been there. ``no_sync()`` puts back what it found.
+    """
+
+    _OFF: ClassVar[dict[str, bool]] = {
+        "require_backward_grad_sync": False,
+        "require_forward_param_sync": False,
+        "broadcast_buffers": False,
+        "_static_graph_delay_allreduce_enqueued": True,
+    }
+
+    def __init__(self, model: nn.Module) -> None:
+        self.modules = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
+        self._before: list[dict[str, Any]] = []  # while it is off
+
+    def check_no_hook(self, holder: str) -> None:
+        """Raises :class:`flockstep.Error` for a communication hook, which would never run."""
+        if any(getattr(module, "_comm_hooks", None) for module in self.modules):
+            raise Error(
+                f"the DDP model has a communication hook, which would never run, because {holder} averages models and "
+                "not gradients: use one of them"
+            )
+
+    def off(self) -> None:
+        if self._before:
+            return
+        for module in self.modules:
+            self._before.append({name: getattr(module, name) for name in self._OFF if hasattr(module, name)})
+            for name in self._before[-1]:
+                setattr(module, name, self._OFF[name])
+
+    def restore(self) -> None:
+        for module, before in zip(self.modules, self._before, strict=False):
+            for name, value in before.items():
+                setattr(module, name, value)
+            if module.static_graph and not before["_static_graph_delay_allreduce_enqueued"]:
+                warnings.warn(
+                    "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
+                    "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",
+                    stacklevel=2,
+                )
+        self._before = []

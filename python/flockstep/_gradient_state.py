@@ -1,0 +1,243 @@
+"""What stands behind every gradient rule: the state that a communication hook of DistributedDataParallel is given."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import warnings
+import weakref
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from flockstep import _native
+from flockstep._errors import Error
+from flockstep._telemetry import Measured, Recorder
+from flockstep._worker import Attached, attach
+
+_ANY_NUMBER_OF_WORKERS = 2**31 - 1
+_states: weakref.WeakSet[GradientState] = weakref.WeakSet()
+
+
+def as_words(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as the command takes them."""
+    words = {name: str(value) for name, value in options.items()}
+    if "watch" in options:
+        words["watch"] = "always" if options["watch"] else "auto"
+    return words
+
+
+class GradientState(Measured):
+    """The state of a gradient rule. Use one of its subclasses, or the function that is named as the rule is.
+
+    It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next.
+    """
+
+    def __init__(
+        self,
+        rule: str,
+        options: Mapping[str, object],
+        *,
+        start_step: int,
+        process_group: dist.ProcessGroup | None,
+        run_dir: str | os.PathLike[str] | None,
+        deadline: timedelta | None,
+    ) -> None:
+        if start_step < 0:
+            raise Error(f"start_step is a number of steps, 0 or more, not {start_step}", code="bad_input")
+        self._rule, self._options = rule, as_words(options)
+        _native.check_rule(self._rule, self._options, _ANY_NUMBER_OF_WORKERS)
+        self._start_step = start_step
+        self._step = 0
+        self._memory: list[list[float]] = []
+        self._run_dir = run_dir
+        self._deadline = deadline
+        self.weight = 1.0
+        self._forget_worker(process_group)
+
+    def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
+        self._process_group = process_group
+        self._attached: Attached | None = None
+        self._exchange: _native.GradientExchange | None = None
+        self._model: weakref.ref[DistributedDataParallel] | None = None
+        self._warnings = 0
+        self._closed = False
+
+    # What a copy or another process needs: no worker, no model.
+    def __getstate__(self) -> dict[str, object]:
+        kept = {"_rule", "_options", "_start_step", "_run_dir", "_deadline", "weight"}
+        values = {name: value for name, value in self.__dict__.items() if name in kept}
+        return {**values, "_step": self.step, "_memory": self._current_memory()}
+
+    def __setstate__(self, values: dict[str, object]) -> None:
+        self.__dict__.update(values)
+        self._forget_worker()
+
+    def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientExchange:
+        if self._closed:
+            raise Error(f"this state of {self._rule} was closed", code="unavailable")
+        if model is not None:
+            self._model = weakref.ref(model)
+            self._process_group = self._process_group or model.process_group
+        self._attached = attach(self._process_group, deadline=self._deadline)
+        self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
+        self._exchange = _native.GradientExchange(
+            self._attached.native,
+            self._rule,
+            self._options,
+            self._start_step,
+            self._step,
+            self._memory,
+            self._recorder.native,
+        )
+        _states.add(self)
+        return self._exchange
+
+    # The hook.
+    def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
+        exchange = self._exchange or self._attach()
+        if bucket.index() == 0:
+            self._warn(exchange)
+        return exchange.add(bucket, self.weight, self._divides_by_all())
+
+    def _divides_by_all(self) -> bool:
+        return False
+
+    # The next forward pass begins: if the backward pass before it was not whole, nobody has to wait for its rest.
+    def _abandon(self) -> None:
+        if self._exchange is not None:
+            self._exchange.abandon()
+
+    # All workers find the same; one says it.
+    def _warn(self, exchange: _native.GradientExchange) -> None:
+        raised = exchange.raised()
+        new, self._warnings = raised[self._warnings :], len(raised)
+        if self._attached is not None and self._attached.rank == 0:
+            for sentence in new:
+                warnings.warn(sentence, RuntimeWarning, stacklevel=4)
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that the last step followed; before the first one, of the rule that was asked for."""
+        return self._rule if self._exchange is None else str(self._exchange.report()["rule"])
+
+    @property
+    def step(self) -> int:
+        """How many gradients have been combined."""
+        return self._step if self._exchange is None else int(self._exchange.report()["step"])
+
+    def set_rule(self, name: str, **options: object) -> None:
+        """Goes on with another rule, or with other options: from the first step on that all ranks have asked for it.
+
+        A communication hook cannot be replaced; this is how to change the rule during training. What the rule remembers
+        is kept where only its options change.
+
+        Args:
+            name: of the rule, such as ``"adacons"``.
+            options: its options, those that the function of this name takes; the others are at their defaults.
+        """
+        words = as_words({**default_options(name), **options})
+        if self._exchange is None:
+            _native.check_rule(name, words, _ANY_NUMBER_OF_WORKERS)
+        else:
+            self._exchange.set_rule(name, words)
+        if name != self._rule:
+            self._memory = []
+        self._rule, self._options, self._start_step = name, words, 0
+
+    def report(self) -> dict[str, Any]:
+        """What the last step told about the workers, the same on all ranks but for times and bytes: ``event`` (the guard
+        that fired, or ``none``), ``guards`` (how often each has), and what the properties of this state show."""
+        return {} if self._exchange is None else self._exchange.report()
+
+    def _numbers(self, name: str) -> torch.Tensor | None:
+        numbers = self.report().get(name)
+        return torch.tensor(numbers, dtype=torch.float64) if numbers else None
+
+    @property
+    def coefficients(self) -> torch.Tensor | None:
+        """What each worker's gradient was multiplied by in the last step; None before the first."""
+        return self._numbers("coefficients")
+
+    @property
+    def norms(self) -> torch.Tensor | None:
+        """The norm of each worker's gradient in the last step; None before the first, and without ``watch``."""
+        return self._numbers("norms")
+
+    @property
+    def agreement(self) -> torch.Tensor | None:
+        """The cosines between the workers' gradients in the last step, a matrix; None before the first, and where only
+        norms were looked at (beyond 64 workers, or without ``watch``)."""
+        cosines = self._numbers("cosines")
+        if cosines is None:
+            return None
+        size = round(len(cosines) ** 0.5)
+        return cosines.reshape(size, size)
+
+    @property
+    def findings(self) -> list[str]:
+        """What is suspicious about the workers so far, a sentence each: two read the same data, one is broken, dead or
+        exploding. Rank 0 also says each once as a Python warning."""
+        return [] if self._exchange is None else self._exchange.findings()
+
+    def metrics(self) -> dict[str, float]:
+        """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
+
+        Those about single workers end with their rank, as ``norm/3``.
+        """
+        return {} if self._exchange is None else super().metrics()
+
+    def _current_memory(self) -> list[list[float]]:
+        return self._memory if self._exchange is None else self._exchange.memory()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed training needs: tensors and plain values, the same on all ranks."""
+        memory = [torch.tensor(section, dtype=torch.float64) for section in self._current_memory()]
+        return {"rule": self._rule, "step": self.step, "memory": memory}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on from there, on all ranks alike. What a rule remembers of another number of workers is re-sampled if it
+        belongs to places in an order (``adacons``), and starts anew if it belongs to workers."""
+        if state_dict["rule"] != self._rule:
+            raise Error(
+                f"this is the state of {state_dict['rule']}, and the rule is {self._rule}: make a state of that rule, "
+                "or call set_rule() first",
+                code="bad_input",
+            )
+        self._step = int(state_dict["step"])
+        self._memory = [[float(value) for value in section] for section in state_dict["memory"]]
+        if self._exchange is not None:
+            self._exchange.remember(self._step, self._memory)
+
+    def close(self) -> None:
+        """Ends the worker's part and writes what is left for ``run_dir``. Not collective. A second call does nothing;
+        where it is forgotten, the end of the process does it."""
+        if self._closed or self._exchange is None or self._attached is None:
+            return
+        self._step, self._memory = self.step, self._current_memory()
+        self._warn(self._exchange)
+        self._closed = True
+        self._exchange.close()
+        self._recorder.close()
+        self._attached.close()
+
+
+def default_options(rule: str) -> dict[str, object]:
+    """Learning rates and clipping are tuned for averaged gradients, which results then are as large as."""
+    return {"watch": True} if rule in ("mean", "weighted_mean") else {"watch": True, "magnitude": "mean_norm"}
+
+
+# Registered after that of _worker.py, which closes workers: so it runs before.
+@atexit.register
+def _close_all() -> None:
+    for state in list(_states):
+        state.close()
+
+
+os.register_at_fork(after_in_child=_states.clear)

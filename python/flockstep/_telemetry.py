@@ -1,0 +1,132 @@
+"""What a training measures, for whoever wants to look: figures by name, files for the report, TensorBoard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
+
+import torch.distributed as dist
+
+from flockstep import _native
+from flockstep._errors import Error
+from flockstep._log import forward
+
+if TYPE_CHECKING:
+    from flockstep._worker import Attached
+
+# Those that are not closed, by the folders that they write to.
+_writing: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
+
+
+class Recorder:
+    """What a worker measures. Made right after the worker, before anything that uses it; ``native`` is handed to what
+    runs the worker's steps. Closed after that, and before the worker.
+
+    Args:
+        attached: the worker.
+        run_dir: where to write what ``flockstep train --out`` would write; nothing is written if None.
+        algorithm: the name of the rule or of the averager.
+        options: its options.
+    """
+
+    def __init__(
+        self,
+        attached: Attached,
+        run_dir: str | os.PathLike[str] | None,
+        algorithm: str,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        words = {name: str(value) for name, value in (options or {}).items()}
+        folder = "" if run_dir is None else os.path.abspath(os.fspath(run_dir))
+        if folder in _writing:
+            raise Error(
+                f"another gradient state or averager writes to {folder}: give each a run_dir of its own, or close the "
+                "other first",
+                code="bad_input",
+            )
+        self._folder = folder
+        self._worker = attached.native
+        self.native = _native.Recording(attached.native, folder, algorithm, words)
+        if folder:
+            _writing[folder] = self
+
+    def forward_log(self) -> None:
+        """Whoever is called once in a step or so calls this, too."""
+        forward(self._worker)
+
+    def close(self) -> None:
+        """Writes what is left. Not collective. A second call does nothing."""
+        _writing.pop(self._folder, None)
+        self.native.close()
+
+
+class Measured:
+    """What gradient states and averagers offer alike, by the recorder that each has in ``_recorder``."""
+
+    _recorder: Recorder
+
+    def metrics(self) -> dict[str, float]:
+        """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
+
+        Those about single workers end with their rank, as ``norm/3``.
+        """
+        self._recorder.forward_log()
+        return self._recorder.native.figures()
+
+    def record(self, loss: float) -> None:
+        """Tells the loss of the last step, this worker's own, for the metrics and the report."""
+        self._recorder.forward_log()
+        self._recorder.native.set_loss(float(loss))
+
+    def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
+        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the
+        report. The time since that step is taken as the evaluation's, and does not count as training."""
+        self._recorder.native.add_evaluation(metric, float(quality), lower_is_better)
+
+
+class HasMetrics(Protocol):
+    def metrics(self) -> dict[str, float]: ...
+
+
+class TensorBoardWriter:
+    """Writes the metrics of a gradient state or an averager for TensorBoard, on rank 0.
+
+    Example::
+
+        writer = flockstep.TensorBoardWriter("runs/first")
+        for batch in loader:
+            ...
+            optimizer.step()
+            writer.add(state)
+        writer.close()
+
+    Args:
+        log_dir: the folder that ``tensorboard --logdir`` is to look at.
+        prefix: of the names.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str], prefix: str = "flockstep") -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise Error(
+                "writing for TensorBoard needs tensorboard: run `pip install tensorboard`", code="unavailable"
+            ) from error
+        self._prefix = prefix
+        here = not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+        self._writer = SummaryWriter(os.fspath(log_dir)) if here else None
+
+    def add(self, measured: HasMetrics, step: int | None = None) -> None:
+        """Writes ``measured.metrics()``, at its own step if none is given."""
+        if self._writer is None:
+            return
+        figures = measured.metrics()
+        own_step = int(figures.pop("step", 0))
+        for name, value in figures.items():
+            self._writer.add_scalar(f"{self._prefix}/{name}", value, own_step if step is None else step)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,115 @@
+"""Makes this process a worker: Gloo groups of our own over the ranks of a process group, and an engine on them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections import Counter
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+
+from flockstep import _native
+from flockstep._errors import Error
+from flockstep._log import forward, logger
+
+# Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
+# to two thirds of the time of one where there are cores for them. Where there are none, nothing is lost.
+_DATA_LANES = 3
+
+# Those that are not closed yet, oldest first.
+_attached: list[weakref.ref[Attached]] = []
+# How often this process has attached to each list of ranks; the same number on all of them.
+_attachments: Counter[tuple[int, ...]] = Counter()
+
+
+class Attached:
+    """One worker of this process.
+
+    Attributes:
+        native: the compiled worker, which gradient rules and averagers are made on.
+        rank: of this worker among those of its process group.
+        size: the number of workers.
+    """
+
+    def __init__(self, native: _native.Worker) -> None:
+        self.native = native
+        self.rank = native.rank
+        self.size = native.size
+
+    def close(self) -> None:
+        """Ends the worker's part: says farewell to its peers, ends its threads, closes its connections.
+
+        Not collective, and never long. A peer that still waits for this worker raises :class:`flockstep.PeerLost`.
+        A second call does nothing, and neither does one in a forked child.
+        """
+        self.native.close()
+        forward(self.native)
+
+
+def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelta | None = None) -> Attached:
+    """Makes this process a worker among the members of ``process_group``, all of which call this in the same order.
+
+    Args:
+        process_group: whose members are the workers; the default group if None.
+        deadline: of every single wait for a peer; the timeout of ``process_group`` if None.
+    """
+    if not dist.is_available() or not dist.is_initialized():
+        raise Error(
+            "there is no process group: call torch.distributed.init_process_group() first, and start with torchrun",
+            code="bad_input",
+        )
+    group = dist.group.WORLD if process_group is None else process_group
+    if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
+        raise Error("this process is not a member of the process group that it was given", code="bad_input")
+    timeout = _timeout(group) if deadline is None else deadline
+    if timeout <= timedelta(0):
+        raise Error(f"a deadline has to lie ahead, and {timeout} does not", code="bad_input")
+
+    ranks = tuple(dist.get_process_group_ranks(group))
+    number = _attachments[ranks]
+    _attachments[ranks] += 1
+    prefix = f"flockstep/{','.join(map(str, ranks))}/{number}"
+    try:
+        data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
+        control = _make_group(f"{prefix}/control", group, timeout)
+    except RuntimeError as error:
+        raise Error(
+            f"rank {dist.get_rank()} could not connect to all of its peers within {timeout}: do all ranks of the process "
+            f"group make the same flockstep objects, in the same order? ({str(error).splitlines()[0]})",
+            code="peer_lost",
+        ) from error
+    attached = Attached(_native.Worker(data, control, timeout.total_seconds()))
+    _attached.append(weakref.ref(attached, _attached.remove))
+    logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
+    return attached
+
+
+# Not new_group(): only members of the group come here, and the names that it gives for that depend on how many groups a
+# process has at the moment, which may differ from member to member; one that is used again finds its former addresses.
+def _make_group(name: str, members: dist.ProcessGroup, timeout: timedelta) -> dist.ProcessGroupGloo:
+    store = PrefixStore(name, _get_default_store())
+    return dist.ProcessGroupGloo(store, dist.get_rank(members), dist.get_world_size(members), timeout)
+
+
+def _timeout(group: dist.ProcessGroup) -> timedelta:
+    for device in group._device_types:
+        options = getattr(group._get_backend(device), "options", None)
+        if options is not None:
+            timeout: timedelta = options._timeout
+            return timeout
+    return dist.default_pg_timeout
+
+
+# Runs after whatever registered itself later, such as what works on a worker, and before the interpreter ends.
+@atexit.register
+def _close_all() -> None:
+    for reference in reversed(_attached[:]):
+        attached = reference()
+        if attached is not None:
+            attached.close()
+
+
+os.register_at_fork(after_in_child=_attached.clear)

@@ -1,0 +1,371 @@
+"""The one base of all averagers: an optimizer of one worker, and models that are averaged around its steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, ClassVar, TypedDict
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join, Joinable, JoinHook
+from typing_extensions import Self, Unpack
+
+from flockstep import _native
+from flockstep._around import Around
+from flockstep._attachment import Attachment
+from flockstep._averaged_model import DdpSwitch, check, check_belong
+from flockstep._errors import Error
+from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
+from flockstep._telemetry import Measured, Recorder
+
+_log = logging.getLogger("flockstep")
+
+
+class Common(TypedDict, total=False):
+    """What all averagers take."""
+
+    process_group: dist.ProcessGroup | None
+    timeout: timedelta | None
+    run_dir: str | os.PathLike[str] | None
+
+
+class Averager(Around, Joinable, Measured):
+    """A :class:`torch.optim.Optimizer` around another one, which averages the workers' models after its steps.
+
+    Not made itself: see :class:`Flock`, :class:`Wagma`, :class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`,
+    :class:`ADPSGD`, :class:`SGP` and :class:`Swarm`. ``param_groups``, ``state`` and ``defaults`` are those of the inner
+    optimizer, so schedulers, gradient scalers and checkpoints work as they do with it.
+
+    Making one is collective. Parameters and buffers become rank 0's. They keep their identity, strides and type, and
+    lie in one piece of memory until :meth:`close`. The first :meth:`step`, and the first one after
+    :meth:`load_state_dict`, waits for all workers and starts from rank 0's model once more, so a checkpoint may be
+    loaded after the averager is made. Apart from that, :meth:`consolidate` is the only collective.
+
+    The gradient and buffer synchronisation of a DDP model is switched off until :meth:`close`.
+    """
+
+    _algorithm: ClassVar[str]
+    _step_supports_amp_scaling = True  # GradScaler leaves skipping and unscaling to step()
+
+    _model: nn.Module
+    _options: dict[str, str]
+    _common: Common
+    _ddp: DdpSwitch
+    _saved: bytes  # to go on from, once there is an attachment
+    _consolidated: bool  # since the last step
+    _warned: bool
+    _attachment: Attachment | None
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: nn.Module,
+        options: dict[str, object],
+        **common: Unpack[Common],
+    ) -> None:
+        check(optimizer, model, self._name)
+        self.__setstate__(
+            {
+                "inner": optimizer,
+                "model": model,
+                "options": {name: _text(value) for name, value in options.items() if value is not None},
+                "common": common,
+                "ddp": DdpSwitch(model),
+                "saved": b"",
+                "consolidated": True,
+            }
+        )
+        self._check_ddp()
+        self._attach()
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As :meth:`torch.optim.Optimizer.add_param_group`, for parameters of the model that were not frozen when the
+        averager was made."""
+        parameters = param_group["params"]
+        listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        check_belong([each[1] if isinstance(each, tuple) else each for each in listed], self._model, self._name)
+        self._inner.add_param_group({**param_group, "params": listed})
+
+    # ---- steps ----
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Performs the inner optimizer's step, then lets the model meet those of other workers.
+
+        Under a :class:`torch.amp.GradScaler` that has found an overflow on this worker the inner step is left out; the
+        step counts, and the model takes part, all the same.
+
+        Args:
+            closure: as the inner optimizer takes it.
+        """
+        native = self._native()
+        if native.is_away:
+            raise Error(
+                "this worker has left the others: before its next step call resume() after a pause(), or "
+                "consolidate() after a join()"
+            )
+        self._tell_joined()
+        native.begin()
+        loss = self._update(native, closure)
+        native.after_update()
+        self._after_step(native)
+        return loss
+
+    def _update(self, native: _native.ModelExchange, closure: Callable[[], float] | None) -> float | None:
+        found_inf: torch.Tensor | None = getattr(self, "found_inf", None)
+        if found_inf is not None:  # a GradScaler's step, which takes no closure
+            scale: torch.Tensor | None = getattr(self, "grad_scale", None)
+            if scale is not None:
+                self._unscale(scale)
+            if self._average_gradients(native) and found_inf.item() == 0:
+                self._inner.step()
+            return None
+        if closure is None:
+            self._average_gradients(native)
+            self._inner.step()
+            return None
+
+        def closure_over_all() -> float:
+            loss = closure()
+            self._average_gradients(native)
+            return loss
+
+        return self._inner.step(closure_over_all)
+
+    # As the scaler does it: the reciprocal in double.
+    def _unscale(self, scale: torch.Tensor) -> None:
+        factor = scale.double().reciprocal().float()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+
+    def _averages_gradients(self) -> bool:
+        """Whether gradients are averaged here, at times, and not by DDP."""
+        return False
+
+    def _average_gradients(self, native: _native.ModelExchange) -> bool:
+        """Where it is time to; False if they are not finite then."""
+        return not (self._averages_gradients() and native.gradients_are_due) or native.average_gradients(has_batch=True)
+
+    def _after_step(self, native: _native.ModelExchange) -> None:
+        self._consolidated = False
+        self._follow(native)
+
+    # ---- what workers do together ----
+
+    def consolidate(self) -> None:
+        """Makes the models of all workers equal, buffers included. Collective: all workers call it.
+
+        For an evaluation and before a checkpoint. Whoever has left, by :meth:`join` or :meth:`pause`, is back with it.
+        Steps may follow.
+        """
+        native = self._native()
+        self._attach().check_model(self._model)
+        native.consolidate()
+        self._after_step(native)
+        self._consolidated = True
+
+    def pause(self) -> None:
+        """Lets the others go on without this worker, as for an evaluation on one rank. Waits for nobody.
+
+        The worker is neither waited for nor averaged with until :meth:`resume` or :meth:`consolidate`. Where workers
+        wait for each other (:class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`, :class:`SGP`) this does nothing:
+        they wait where they meet next.
+        """
+        self._native().leave()
+
+    def resume(self) -> None:
+        """Takes part again after :meth:`pause`, with the model of a worker that went on."""
+        native = self._native()
+        native.come_back()
+        self._after_step(native)
+
+    def join(self, *, enable: bool = True) -> AbstractContextManager[None]:
+        """For workers with different numbers of batches: ``with optimizer.join():`` around the loop over them.
+
+        A worker that is through leaves the others, who neither wait for it nor average with it, and comes back at
+        :meth:`consolidate`. Where workers wait for each other, those who are through shadow the meetings of those who
+        are not, and the context ends for all of them together.
+
+        Args:
+            enable: False if all have as many batches after all.
+        """
+        if not self._native().meets_in_lockstep:
+            return Leaving(self, enable)
+        return Lockstep([*self._joinables(), self], self, enable)
+
+    def _joinables(self) -> list[Joinable]:
+        """What else has to be shadowed, first."""
+        return []
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        return AveragerJoinHook(self)
+
+    @property
+    def join_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def join_process_group(self) -> Any:
+        given = self._common.get("process_group")
+        groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
+        return next((group for group in groups if group is not None), None)
+
+    def _tell_joined(self) -> None:
+        """Where torch's own context is around: that this worker has a batch. Waits for nobody."""
+        if self._join_config.is_first_joinable and any(module._join_config.enable for module in self._ddp.modules):
+            raise Error("in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first")
+        Join.notify_join_context(self)
+
+    def _set_joining(self, joining: bool) -> None:
+        self._native().set_joining(joining)
+
+    def _shadow(self) -> None:
+        native = self._native()
+        if not native.meets_in_lockstep:
+            native.leave()
+            return
+        native.begin()
+        if self._averages_gradients() and native.gradients_are_due and native.average_gradients(has_batch=False):
+            self._inner.step()
+        native.shadow()
+        self._after_step(native)
+
+    # ---- checkpoints ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's state, and in its first parameter group how far the averaging has come.
+
+        Never communicates, so rank 0 may call it alone. Without a :meth:`consolidate` since the last step the model
+        beside it is this worker's own, which is warned of once. Holds tensors and plain Python values.
+        """
+        if not self._consolidated and not self._warned and self._attachment is not None and self._attachment.size > 1:
+            self._warned = True
+            warnings.warn(
+                "this worker's model is its own since the last step: call consolidate() on all workers before one of "
+                "them saves a checkpoint",
+                stacklevel=2,
+            )
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a :meth:`state_dict`, or from one of the inner optimizer alone.
+
+        All workers call it. It never communicates, but the next :meth:`step` waits for all. Any number of workers can
+        go on from a consolidated state.
+        """
+        super().load_state_dict(state_dict)
+
+    def _own_state(self) -> dict[str, object]:
+        return {"algorithm": self._algorithm, "state": self._save().hex()}
+
+    def _load_own_state(self, state: dict[str, Any] | None) -> None:
+        self._consolidated = True
+        if state is None:
+            return
+        self._saved = bytes.fromhex(state["state"])
+        if self._attachment is not None:
+            self._restore(self._native())
+
+    def _restore(self, native: _native.ModelExchange) -> None:
+        remade = native.restore(self._saved)
+        if remade:
+            _log.info("%s: %s", self._name, remade)
+        self._follow(native)
+
+    def _save(self) -> bytes:
+        return self._saved if self._attachment is None else self._attachment.save()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._common.get("process_group") is not None:
+            raise Error(f"{self._name} cannot be pickled with a process_group of its own: only with the default one")
+        kept = ("inner", "model", "options", "common", "ddp", "consolidated")
+        return {**{name: getattr(self, f"_{name}") for name in kept}, "saved": self._save()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Without an engine: the first call that needs one attaches, together with those of all workers."""
+        Joinable.__init__(self)
+        self._go_around(state["inner"])
+        for name, value in state.items():
+            setattr(self, f"_{name}", value)
+        self._warned = False
+        self._attachment = None
+
+    # ---- life ----
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _check_ddp(self) -> None:
+        self._ddp.check_no_hook(self._name)
+
+    def _attach(self) -> Attachment:
+        if self._attachment is None:
+            attachment = Attachment(
+                self._model,
+                self._algorithm,
+                self._options,
+                self._ddp,
+                holder=self._name,
+                averages_gradients=self._averages_gradients(),
+                process_group=self.join_process_group,
+                timeout=self._common.get("timeout"),
+                run_dir=self._common.get("run_dir"),
+            )
+            self._attachment = attachment
+            weakref.finalize(self, attachment.close).atexit = False
+            if self._saved:
+                self._restore(attachment.native)
+            self._follow(attachment.native)
+        return self._attachment
+
+    def _follow(self, native: _native.ModelExchange) -> None:
+        """Has DDP do what the next step needs."""
+        self._ddp.off()
+
+    def _native(self) -> _native.ModelExchange:
+        attachment = self._attach()
+        if attachment.is_closed:
+            raise Error(f"this {self._name} is closed: make another one to go on")
+        return attachment.native
+
+    @property
+    def _recorder(self) -> Recorder:  # type: ignore[override]
+        return self._attach().recorder
+
+    @property
+    def findings(self) -> list[str]:
+        """What is suspicious about the workers, in words: nothing, since nobody looks at gradients here."""
+        return []
+
+    def close(self) -> None:
+        """Ends the averaging; not collective, and a second call does nothing.
+
+        Tensors have memory of their own again, and DDP synchronises as before. Workers that go on and need this one
+        raise :class:`PeerLost`: after the last step all call :meth:`consolidate` first.
+        """
+        if self._attachment is not None:
+            self._attachment.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"{value / timedelta(milliseconds=1)}ms"
+    return str(value)

@@ -1,0 +1,68 @@
+"""A4: a whole step of DDP training with AdaCons against one with plain DDP; and the hooks that PyTorch has itself."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from flockstep.bench.harness import Spread, Target, milliseconds, ratio, table
+from flockstep.bench.launch import Children
+
+BAR = 1.00
+HEAD = ["hook", "step, ms", "exposed", "plain DDP, ms", "exposed", "step / plain DDP"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a contender took, side by side with plain DDP; or why there is nothing to tell."""
+
+    model: str
+    contender: str
+    figures: dict[str, Spread]
+    failure: str
+
+    @property
+    def target(self) -> Target | None:
+        """Of AdaCons alone: the others are there to compare with."""
+        if self.contender != "adacons" or self.failure:
+            return None
+        return Target("A4", self._measure, self.figures["over_plain"], BAR)
+
+    @property
+    def _measure(self) -> str:
+        return f"a step of {self.model}, {self.contender} / plain DDP"
+
+    def cells(self) -> list[str]:
+        if self.failure:
+            return [self.contender, f"failed: {self.failure}"]
+        others = [f"{1e3 * self.figures[key].median:.2f}" for key in ("exposed_s", "plain_step_s", "plain_exposed_s")]
+        return [self.contender, milliseconds(self.figures["step_s"]), *others, ratio(self.figures["over_plain"])]
+
+    def json(self) -> dict[str, Any]:
+        if self.failure:
+            return {"id": self.contender, "measure": self._measure, "failed": self.failure}
+        spread = self.figures["over_plain"]
+        plain = {"figure": spread.median, "lower": spread.lower, "upper": spread.upper}
+        about = self.target.json() if self.target else {"id": self.contender, "measure": self._measure, **plain}
+        return {**about, **{key: spread.median for key, spread in self.figures.items() if key != "over_plain"}}
+
+
+def _measured(children: Children, model: str, contender: str, rounds: int, limit_s: float) -> Row:
+    printed, failure = children.run("flockstep.bench.ddp_row", [model, contender, str(rounds)], limit_s)
+    figures = {} if failure or children.rank != 0 else json.loads(printed.splitlines()[-1])
+    return Row(model, contender, {key: Spread(**spread) for key, spread in figures.items()}, failure)
+
+
+def run(models: list[str], contenders: list[str], rounds: int, limit_s: float, as_json: bool) -> int:
+    """The exit code: a contender of PyTorch's may fail, ours may not."""
+    children = Children()
+    rows: list[Row] = []
+    for model in models:
+        of_model = [_measured(children, model, contender, rounds, limit_s) for contender in contenders]
+        rows += of_model
+        if children.rank == 0 and not as_json:
+            print(f"{model}, {children.size} workers on c10d over Gloo; medians and quartiles of the slowest worker")
+            print(table(HEAD, [row.cells() for row in of_model]), end="\n\n", flush=True)
+    if children.rank == 0:
+        targets = "".join(f"{row.target.line()}\n" for row in rows if row.target)
+        print(json.dumps([row.json() for row in rows], indent=2) + "\n" if as_json else targets, end="", flush=True)
+    return int(any(row.failure and row.contender in ("adacons", "mean") for row in rows))

@@ -1,0 +1,84 @@
+"""Workers for benchmarks: this process is one of torchrun's, or starts torchrun; and children of it under a time limit."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+PATIENCE = timedelta(seconds=120)
+GRACE_S = 3  # for the others to end by themselves, once one has failed
+
+
+def under_torchrun() -> bool:
+    return {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+
+
+def start_torchrun(workers: int, arguments: list[str]) -> int:
+    """This command again, as so many workers on this machine; gives torchrun's exit code."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    return subprocess.run([*command, "-m", "flockstep.bench", *arguments], env=environment).returncode
+
+
+def join_group(place: str) -> None:
+    """Makes the default process group, apart from those of other places."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    shared = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
+    store = PrefixStore(place, shared)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
+
+
+class Children:
+    """Runs a module as a child of every worker, again and again, and outlives what happens to it."""
+
+    def __init__(self) -> None:
+        self._store, self.rank, self.size = next(rendezvous("env://", timeout=PATIENCE))
+        self._runs = 0
+
+    def run(self, module: str, arguments: list[str], limit_s: float) -> tuple[str, str]:
+        """What worker 0's child printed, or nothing; and why it failed, or nothing. The same call on every worker."""
+        self._runs += 1
+        place = f"flockstep/bench/{self._runs}"
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            command = [sys.executable, "-m", module, place, *arguments]
+            child = subprocess.Popen(command, stdout=output, stderr=errors)
+            failure = self._wait(child, f"{place}/failure", limit_s)
+            if not failure and child.returncode != 0:
+                errors.seek(0)
+                lines = [line.strip() for line in errors if line.strip()]
+                last = lines[-1] if lines else f"it ended with code {child.returncode}"
+                failure = re.sub(r"^\[rank\d+\]: ", "", last)
+            if failure:
+                self._store.compare_set(f"{place}/failure", "", failure)  # the first reason is the reason
+            self._meet(place)
+            output.seek(0)
+            found = self._store.check([f"{place}/failure"])
+            return output.read(), self._store.get(f"{place}/failure").decode() if found else ""
+
+    def _wait(self, child: subprocess.Popen[bytes], failure: str, limit_s: float) -> str:
+        """Until the child has ended, of itself or at our hands, and then why at our hands."""
+        end = time.monotonic() + limit_s
+        hurried = False
+        while child.poll() is None:
+            if not hurried and self._store.check([failure]):
+                hurried, end = True, min(end, time.monotonic() + GRACE_S)
+            if time.monotonic() > end:
+                child.kill()
+                child.wait()
+                return f"it was not done after {limit_s:.0f} s"
+            time.sleep(0.1)
+        return ""
+
+    def _meet(self, place: str) -> None:
+        """So that nobody reads before all have written."""
+        if self._store.add(f"{place}/arrived", 1) == self.size:
+            self._store.set(f"{place}/all", "")
+        self._store.wait([f"{place}/all"], PATIENCE)

@@ -1,0 +1,66 @@
+#include "native/errors.h"
+
+#include <string>
+
+#include "flockstep/error.h"
+#include "native/parts.h"
+
+namespace py = pybind11;
+
+namespace flockstep::python {
+namespace {
+
+// The classes of python/flockstep/_errors.py. Never given back: errors may come while the interpreter ends.
+struct Classes {
+  PyObject *error, *peer_lost, *deadline_exceeded;
+};
+Classes classes{};
+
+PyObject* class_of(ErrorCode code) {
+  if (code == ErrorCode::peer_lost) return classes.peer_lost;
+  if (code == ErrorCode::deadline) return classes.deadline_exceeded;
+  return classes.error;
+}
+
+// Torch hands a text over and nothing else, so it holds all there is to know; flockstep.Error takes it apart. Where it
+// is printed as it stands, it can be read.
+std::string text_of(const Error& error) {
+  const std::string engine = error.engine().empty() ? "" : " on " + error.engine();
+  return c10::str(error.what(), " [", to_string(error.code()), engine, "]");
+}
+
+class ErrorForTorch : public torch::PyTorchError {
+ public:
+  explicit ErrorForTorch(const Error& error) : PyTorchError(text_of(error)), code_(error.code()) {}
+  PyObject* python_type() override { return class_of(code_); }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace
+
+std::exception_ptr for_python(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return std::make_exception_ptr(ErrorForTorch(known));
+  } catch (...) {
+    return error;
+  }
+}
+
+void bind_errors(py::module_&) {
+  const py::module_ errors = py::module_::import("flockstep._errors");
+  const auto take = [&](const char* name) { return errors.attr(name).cast<py::object>().release().ptr(); };
+  classes = {take("Error"), take("PeerLost"), take("DeadlineExceeded")};
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      std::rethrow_exception(for_python(thrown));
+    } catch (ErrorForTorch& error) {
+      py::set_error(error.python_type(), error.what());
+    }
+  });
+}
+
+}  // namespace flockstep::python

@@ -1,0 +1,154 @@
+// flockstep._native.GradientExchange: what a communication hook of DistributedDataParallel calls.
+#include "torch/gradient_exchange.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "native/errors.h"
+#include "native/parts.h"
+#include "native/recording.h"
+
+namespace py = pybind11;
+
+namespace flockstep::python {
+
+// A bucket does not tell how many there are, and which is the last only where they are numbered, which they are not
+// while DDP learns a static graph. Instantiations may name private members.
+template <std::size_t c10d::GradBucket::*Count>
+struct BucketCount {
+  friend std::size_t buckets_beside(const c10d::GradBucket& bucket) { return bucket.*Count; }
+};
+template struct BucketCount<&c10d::GradBucket::bucket_count_>;
+std::size_t buckets_beside(const c10d::GradBucket& bucket);
+
+namespace {
+
+using torch::jit::PythonFutureWrapper;
+using torch_front::GradientNews;
+
+// What DDP takes as the result of a hook: an object of Python's.
+class HeldTensor final : public c10::ivalue::PyObjectHolder {
+ public:
+  explicit HeldTensor(const at::Tensor& tensor) : tensor_(tensor), object_(py::cast(tensor)) {}
+  ~HeldTensor() override {
+    const py::gil_scoped_acquire acquired;
+    object_ = py::object();
+  }
+
+  PyObject* getPyObject() override { return object_.ptr(); }
+  c10::InferredType tryToInferType() override { return c10::InferredType(c10::TensorType::get()); }
+  c10::IValue toIValue(const c10::TypePtr&, std::optional<std::int32_t>) override { return tensor_; }
+  std::string toStr() override { return "a bucket of gradients"; }
+  std::vector<at::Tensor> extractTensors() override { return {tensor_}; }
+
+ private:
+  at::Tensor tensor_;
+  py::object object_;
+};
+
+class GradientExchange {
+ public:
+  GradientExchange(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
+                   std::shared_ptr<Recording> recording)
+      : worker_(std::move(worker)),
+        recording_(std::move(recording)),
+        exchange_(worker_->context(), settings, for_python, recording_.get()) {}
+  ~GradientExchange() { close(); }
+
+  // A joined worker, which has no more data, hands over zeros outside of any backward pass.
+  std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
+    torch_front::GradientOffer offer;
+    offer.bucket.numbers = bucket.getBuffer();
+    // Made here, so that the conductor needs no interpreter.
+    offer.result = c10::IValue(
+        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
+      offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
+    }
+    offer.buckets = buckets_beside(bucket);
+    offer.has_gradient = torch::autograd::get_current_graph_task_id() != -1;
+    offer.weight = weight;
+    offer.divides_by_all = divides_by_all;
+    return std::make_shared<PythonFutureWrapper>(exchange_.add(std::move(offer)));
+  }
+
+  torch_front::GradientExchange& exchange() { return exchange_; }
+
+  // The conductor may be letting go of a tensor, which can ask for the interpreter's lock.
+  void close() {
+    if (!PyGILState_Check()) return exchange_.close();
+    const py::gil_scoped_release released;
+    exchange_.close();
+  }
+
+ private:
+  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<Recording> recording_;
+  torch_front::GradientExchange exchange_;
+};
+
+py::dict report_of(const GradientNews& news) {
+  py::dict report;
+  report["rule"] = news.rule;
+  report["step"] = news.step;
+  report["event"] = news.report.event;
+  report["coefficients"] = news.report.coefficients;
+  report["norms"] = news.report.norms;
+  report["agreement"] = news.report.agreement;
+  report["cosines"] = news.cosines;
+  report["guards"] = news.report.guards;
+  report["waited_s"] = news.waited_s;
+  report["transferred_s"] = news.transferred_s;
+  report["exposed_s"] = news.exposed_s;
+  report["bytes_sent"] = news.bytes_sent;
+  return report;
+}
+
+}  // namespace
+
+void bind_gradient_exchange(py::module_& module) {
+  using Options = std::map<std::string, std::string>;
+  const auto choice = [](const std::string& rule, const Options& options) {
+    return torch_front::RuleChoice{rule, {options.begin(), options.end()}};
+  };
+  py::class_<GradientExchange>(module, "GradientExchange")
+      .def(py::init([choice](std::shared_ptr<Worker> worker, const std::string& rule, const Options& options,
+                             std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
+                             std::shared_ptr<Recording> recording) {
+             return std::make_unique<GradientExchange>(
+                 std::move(worker),
+                 torch_front::GradientPassesSettings{choice(rule, options), start_step, step, memory},
+                 std::move(recording));
+           }),
+           py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
+           py::arg("memory"), py::arg("recording"))
+      .def("add", &GradientExchange::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
+      .def("abandon", [](GradientExchange& self) { self.exchange().abandon(); })
+      .def(
+          "set_rule",
+          [choice](GradientExchange& self, const std::string& rule, const Options& options) {
+            self.exchange().set_rule(choice(rule, options));
+          },
+          py::arg("rule"), py::arg("options"))
+      .def(
+          "remember",
+          [](GradientExchange& self, std::int64_t step, const torch_front::RuleMemory& memory) {
+            self.exchange().remember(step, memory);
+          },
+          py::arg("step"), py::arg("memory"))
+      .def("report", [](GradientExchange& self) { return report_of(self.exchange().news()); })
+      .def("findings", [](GradientExchange& self) { return self.exchange().news().findings; })
+      .def("raised", [](GradientExchange& self) { return self.exchange().news().raised; })
+      .def("memory", [](GradientExchange& self) { return self.exchange().news().memory; })
+      .def("close", &GradientExchange::close);
+  module.def(
+      "check_rule",
+      [choice](const std::string& rule, const Options& options, int workers) {
+        torch_front::check_rule(choice(rule, options), workers);
+      },
+      py::arg("rule"), py::arg("options"), py::arg("workers"));
+}
+
+}  // namespace flockstep::python

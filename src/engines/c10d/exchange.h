@@ -1,0 +1,62 @@
+// The sends and receives of one operation, shared by it and by the thread that waits for them.
+//
+// Each transfer is one message, or two. The head says how long the whole is, since Gloo itself ends the process over a
+// block that is too long and is silent about one that is too short; and it carries the first bytes, which is all there
+// is of a small block. The rest travels beside it, under a tag that depends on its length: ends that disagree never
+// meet.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engines/c10d/lane.h"
+#include "engines/pairwise.h"
+
+namespace flockstep::engines::c10d {
+
+// What tells operations apart: collectives by their number, messages by their tag.
+enum class Kind : Tag { collective = 0, message = 1 };
+
+class Exchange {
+ public:
+  // Posts all transfers, receives first: a block that finds its place waiting sets out at once. `lost` is the peer in
+  // question when it throws.
+  Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  struct Part {  // of a transfer
+    int peer;
+    bool is_send, ends_transfer;
+    Bytes head;                        // of a received block, and empty otherwise
+    Bytes block;                       // the received one
+    std::shared_ptr<Transit> transit;  // null once it has passed
+  };
+  std::vector<Part>& parts() { return parts_; }  // for the waiting thread alone, until end()
+  // The length that a received head tells, once its first bytes are in their place; nothing is placed if it is wrong.
+  static std::uint64_t unpack(const Part& part);
+
+  void abort() noexcept;
+  // Nobody touches the bytes any more.
+  void end(bool complete) noexcept;
+  bool complete() const { return complete_.load(std::memory_order_acquire); }
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+ private:
+  struct Way {  // of one operation
+    const Lanes& lanes;
+    std::size_t first;  // of the lanes, that of heads
+    Tag tag;            // of heads
+  };
+  void post_receive(const Way& way, const Transfer& transfer, Bytes head);
+  void post_send(const Way& way, const Transfer& transfer, Bytes head);
+
+  std::unique_ptr<std::byte[]> heads_;
+  std::mutex mutex_;  // of the transits in parts_, which one thread may abort while another ends them
+  std::vector<Part> parts_;
+  std::atomic<bool> complete_ = false, ended_ = false;
+};
+
+}  // namespace flockstep::engines::c10d

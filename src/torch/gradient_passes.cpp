@@ -1,0 +1,318 @@
+#include "torch/gradient_passes.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "algorithms/public_reports.h"
+#include "base/check.h"
+#include "runtime/gather.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+const algorithms::AlgorithmRow& row_of(const std::string& name) {
+  const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
+  if (row.family != algorithms::Family::gradient)
+    throw Error(ErrorCode::bad_input, c10::str(name, " does not combine gradients, and cannot be a hook's rule"));
+  return row;
+}
+
+// Plain averaging, with those of a rule's options that it has.
+RuleChoice averaging(const RuleChoice& rule) {
+  RuleChoice mean{"mean", {}};
+  for (const char* const name : {"wire", "watch", "non_finite"})
+    if (const auto given = rule.options.find(name); given != rule.options.end()) mean.options.insert(*given);
+  return mean;
+}
+
+std::vector<double> every_cosine(const math::Statistics& statistics) {
+  if (!statistics.has_matrix()) return {};
+  const std::vector<double> packed = math::cosines(statistics, 0);
+  std::vector<double> all;
+  for (std::size_t i = 0; i < statistics.workers(); ++i)
+    for (std::size_t j = 0; j < statistics.workers(); ++j) all.push_back(packed[math::packed_index(i, j)]);
+  return all;
+}
+
+}  // namespace
+
+void check_rule(const RuleChoice& choice, int workers) { row_of(choice.name).check(choice.options, workers); }
+
+GradientPasses::GradientPasses(runtime::Context& context, const GradientPassesSettings& settings, Links links)
+    : context_(context),
+      links_(std::move(links)),
+      choice_(settings.step < settings.start_step ? averaging(settings.rule) : settings.rule),
+      later_(settings.rule),
+      start_step_(settings.start_step),
+      step_(settings.step),
+      memory_(settings.memory),
+      states_(context.engine().memory().allocate<State>(static_cast<std::size_t>(context.size()), "states")) {}
+
+// Buckets have no number that tells (while DDP learns a static graph all are number 0), but nobody comes twice.
+bool GradientPasses::begins_a_pass(const GradientBucket& bucket) const {
+  return pass_.empty() || std::ranges::any_of(pass_, [&](const Taken& taken) {
+           return taken.offer.bucket.parameters.front() == bucket.parameters.front();
+         });
+}
+
+void GradientPasses::take(GradientOffer offer, Future future) {
+  if (begins_a_pass(offer.bucket)) {
+    abandon();
+    begin();
+  }
+  pass_.push_back({std::move(offer), std::move(future)});
+  const GradientOffer& taken = pass_.back().offer;
+  if (!collecting_ && (taken.buckets != slots_->count() || !slots_->fits(pass_.size() - 1, taken.bucket))) collect();
+  if (!collecting_) start(taken.bucket);
+  if (pass_.size() == taken.buckets) finish();
+}
+
+void GradientPasses::begin() {
+  completed_ = 0;
+  collecting_ = !slots_;
+  if (start_step_ > 0 && step_ >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
+    start_step_ = 0;
+    choice_ = later_;
+    if (slots_) make_rule();
+  }
+  if (slots_) slots_->begin();
+}
+
+void GradientPasses::start(const GradientBucket& bucket) {
+  slots_->fill(bucket);
+  const std::size_t slot = pass_.size() - 1;
+  for (std::size_t piece = slots_->first_piece(slot); piece < slots_->end_piece(slot); ++piece)
+    rule_->pass().start(piece, slots_->numbers());
+}
+
+// DDP has cut its buckets anew. It does so on all workers in the same pass.
+void GradientPasses::collect() {
+  drop();
+  collecting_ = true;
+}
+
+void GradientPasses::drop() {
+  if (!rule_) return;
+  rule_->pass().wait_for_started();
+  rule_->pass().drop();
+}
+
+// The others wait for the buckets that are missing.
+void GradientPasses::abandon() {
+  if (pass_.empty()) return;
+  if (!collecting_)
+    for (std::size_t slot = pass_.size(); slot < slots_->count(); ++slot) {
+      slots_->fill_with_nothing();
+      for (std::size_t piece = slots_->first_piece(slot); piece < slots_->end_piece(slot); ++piece)
+        rule_->pass().start(piece, slots_->numbers());
+    }
+  const std::optional<Error> failure = failure_in(exchange_states(Kind::abandoned));
+  drop();
+  fail(std::make_exception_ptr(*failure));
+}
+
+std::vector<GradientPasses::State> GradientPasses::exchange_states(Kind kind) {
+  const GradientOffer& offer = pass_.front().offer;
+  const auto rank = static_cast<std::size_t>(context_.rank());
+  std::vector<engines::Bytes> receive;
+  for (State& state : states_.span()) receive.push_back(engines::bytes_of(std::span(&state, 1)));
+  states_.data()[rank] = {kind, offer.weight, requests_.size(), offer.divides_by_all, collecting_};
+  const base::Time issued = context_.engine().now();
+  const engines::Pending gathering = context_.engine().all_gather(receive[rank], receive);
+  if (!collecting_) rule_->pass().sweep_started(slots_->numbers());
+  context_.wait(*gathering, "states", issued);
+  return {states_.span().begin(), states_.span().end()};
+}
+
+std::optional<Error> GradientPasses::failure_in(const std::vector<State>& states) const {
+  for (std::size_t rank = 0; rank < states.size(); ++rank)
+    if (states[rank].kind == Kind::abandoned)
+      return Error(ErrorCode::peer_lost, c10::str("worker ", rank,
+                                                  "'s backward pass ended before its last bucket, so this step has no "
+                                                  "result on any worker: see what it raised there"));
+  const auto differs =
+      std::ranges::find_if(states, [&](const State& state) { return state.collects != states[0].collects; });
+  if (differs != states.end())
+    return Error(ErrorCode::mismatch, c10::str("worker ", differs - states.begin(),
+                                               " has other buckets of gradients than worker 0: all workers must train "
+                                               "the same model"));
+  return std::nullopt;
+}
+
+void GradientPasses::finish() {
+  last_bucket_ = context_.engine().now();
+  const std::vector<State> states = exchange_states(pass_.front().offer.has_gradient ? Kind::present : Kind::absent);
+  try {
+    if (const std::optional<Error> failure = failure_in(states)) {
+      drop();
+      return fail(std::make_exception_ptr(*failure));
+    }
+    if (switches_rule(states)) {
+      drop();
+      collecting_ = true;
+    }
+    if (collecting_) {
+      lay_out();
+      rule_->pass().start_all(slots_->numbers());
+    }
+    combine(states);
+  } catch (const Error& error) {  // these two everybody meets alike
+    if (error.code() != ErrorCode::bad_input && error.code() != ErrorCode::mismatch) throw;
+    fail(std::current_exception());
+  }
+}
+
+bool GradientPasses::switches_rule(const std::vector<State>& states) {
+  const std::size_t asked = std::ranges::min(states, {}, &State::requests).requests;
+  if (asked == answered_) return false;
+  answered_ = asked;
+  const RuleChoice& choice = requests_[asked - 1];
+  runtime::Agreed agreed{{"the rule asked for", choice.name}};
+  runtime::add_settings(agreed, choice.name, choice.options);
+  try {
+    runtime::check_agreement(context_, agreed);
+  } catch (const Error&) {
+    drop();
+    throw;
+  }
+  const bool goes_on = choice.name == choice_.name;  // with other options
+  memory_ = goes_on ? remembered() : RuleMemory();
+  choice_ = choice;
+  start_step_ = 0;
+  return true;
+}
+
+// Of all that is in the pass.
+void GradientPasses::lay_out() {
+  std::vector<GradientBucket> buckets;
+  runtime::Agreed agreed;
+  for (const Taken& taken : pass_) {
+    buckets.push_back(taken.offer.bucket);
+    agreed.emplace_back(
+        c10::str("as bucket ", buckets.size() - 1, " of gradients"),
+        c10::str(taken.offer.bucket.numbers.scalar_type(), " [", c10::Join(", ", buckets.back().sizes), "]"));
+  }
+  if (!rule_) {
+    agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(step_)}});
+    agreed.emplace_back("start_step", std::to_string(start_step_));
+    runtime::add_settings(agreed, later_.name, later_.options);
+  }
+  runtime::check_agreement(context_, agreed);
+  if (rule_) memory_ = remembered();
+  rule_ = nullptr;
+  algorithm_.reset();  // before the layout that it uses
+  slots_.emplace(context_.engine().memory(), buckets, has("granularity", "bucket"));
+  if (parameters_.empty()) parameters_ = slots_->parameters();
+  make_rule();
+  slots_->begin();
+  for (const GradientBucket& bucket : buckets) slots_->fill(bucket);
+  collecting_ = false;
+}
+
+void GradientPasses::make_rule() {
+  auto next = row_of(choice_.name).make({context_, slots_->layout(), choice_.options});
+  auto& rule = dynamic_cast<algorithms::GradientRule&>(*next);
+  if (rule_) rule.count_on(*rule_);
+  algorithm_ = std::move(next);
+  rule_ = &rule;
+  rule_->remember(fitting(memory_));
+}
+
+void GradientPasses::combine(const std::vector<State>& states) {
+  algorithms::GradientRule::Step step;
+  std::size_t present = 0;
+  for (const State& state : states) {
+    const bool has_gradient = state.kind == Kind::present;
+    present += has_gradient;
+    step.weights.push_back(!has_gradient ? 0 : rule_->uses_weights() ? state.weight : 1);
+  }
+  if (choice_.name == "mean" && states[0].divides_by_all && present > 0)
+    step.scale = static_cast<double>(present) / static_cast<double>(states.size());
+  step.arrived = [this](std::size_t piece) {
+    if (const std::size_t slot = slots_->slot_ended_by(piece); slot < slots_->count()) complete(slot);
+  };
+  rule_->finish(slots_->numbers(), step);
+  for (std::size_t slot = 0; slot < slots_->count(); ++slot) complete(slot);
+  pass_.clear();
+}
+
+void GradientPasses::complete(std::size_t slot) {
+  Taken& taken = pass_[slot];
+  if (taken.future->completed()) return;
+  slots_->write_back(slot, taken.offer.bucket);
+  if (++completed_ == slots_->count()) publish();
+  taken.future->markCompleted(taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
+                                                          : std::move(taken.offer.result));
+}
+
+void GradientPasses::publish() {
+  const algorithms::GradientReport& report = *rule_->report();
+  if (!report.statistics.q.empty())
+    for (const math::Finding& finding : watch_.observe(step_, report.statistics)) raised_.push_back(finding.sentence);
+  ++step_;
+  if (links_.recording) links_.recording->add(step_, last_bucket_, &report);
+  exposed_s_ += (context_.engine().now() - last_bucket_).count();
+  links_.publish({.rule = choice_.name,
+                  .step = step_,
+                  .report = algorithms::step_report(*algorithm_),
+                  .cosines = every_cosine(report.statistics),
+                  .findings = algorithms::sentences(watch_),
+                  .raised = raised_,
+                  .memory = remembered(),
+                  .waited_s = context_.waited().count(),
+                  .transferred_s = context_.transferred().count(),
+                  .exposed_s = exposed_s_,
+                  .bytes_sent = context_.engine().bytes_sent()});
+}
+
+void GradientPasses::fail(const std::exception_ptr& error) {
+  for (const Taken& taken : pass_)
+    if (!taken.future->completed()) taken.future->setError(links_.translate(error));
+  pass_.clear();
+}
+
+void GradientPasses::keep_for_ever() {
+  auto* const kept = new std::vector<at::Tensor>;
+  for (const Taken& taken : pass_) kept->push_back(taken.offer.bucket.numbers);
+}
+
+void GradientPasses::remember(std::int64_t step, RuleMemory memory) {
+  step_ = step;
+  watch_ = {};  // whose steps only go on
+  memory_ = std::move(memory);
+  if (rule_) rule_->remember(fitting(memory_));
+}
+
+bool GradientPasses::has(std::string_view option, std::string_view value) const {
+  const auto given = choice_.options.find(option);
+  return given != choice_.options.end() && given->second == value;
+}
+
+// DDP orders parameters anew after the first pass; what is remembered of them keeps the first order.
+RuleMemory GradientPasses::remembered() const {
+  if (!has("granularity", "tensor")) return rule_->memory();
+  RuleMemory memory;
+  for (const void* const parameter : parameters_) {
+    const auto& now = slots_->parameters();
+    memory.push_back(rule_->memory()[static_cast<std::size_t>(std::ranges::find(now, parameter) - now.begin())]);
+  }
+  return memory;
+}
+
+// The way back. What does not fit, such as the memory of buckets that are cut anew, is forgotten.
+RuleMemory GradientPasses::fitting(const RuleMemory& memory) const {
+  if (memory.size() != rule_->memory().size()) return RuleMemory(rule_->memory().size());
+  RuleMemory fitted = memory;
+  if (has("granularity", "tensor"))
+    for (std::size_t tensor = 0; tensor < fitted.size(); ++tensor) {
+      const auto place = std::ranges::find(parameters_, slots_->parameters()[tensor]) - parameters_.begin();
+      fitted[tensor] = memory[static_cast<std::size_t>(place)];
+    }
+  // Of another number of workers only what belongs to positions can be used.
+  if (rule_->belonging() != math::Belonging::position)
+    for (auto& section : fitted) section = math::resample(section, rule_->belonging(), states_.size());
+  return fitted;
+}
+
+}  // namespace flockstep::torch_front

@@ -1,0 +1,149 @@
+// Backward passes of torch's DistributedDataParallel (DDP) through a gradient rule, one after the other: what the
+// conductor of a GradientExchange does, on its thread.
+//
+//   take(bucket)      the bucket travels at once, unless DDP has cut its buckets anew: then they are collected first
+//   sweep()           between buckets: what has arrived is looked at while backward goes on
+//   the last bucket   everybody's state of this pass is gathered: who has a gradient, what it counts, who asked for
+//                     another rule, whose pass has failed; then statistics, coefficients, sums, and the futures
+//
+// Every pass is carried to its end on all workers. Whose backward pass breaks off makes up for the missing buckets when
+// its next one begins, or at abandon(), and all workers get the same error for that pass and go on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/gradient_rule.h"
+#include "flockstep/flockstep.h"
+#include "math/watch.h"
+#include "torch/gradient_slots.h"
+#include "torch/recording.h"
+
+namespace flockstep::torch_front {
+
+struct RuleChoice {
+  std::string name = "mean";  // as in `flockstep algorithms`
+  base::Settings options;
+};
+
+// Per section: one for the model, for each bucket, or for each tensor in the order of the first pass.
+using RuleMemory = std::vector<std::vector<double>>;
+
+struct GradientPassesSettings {
+  RuleChoice rule;
+  std::int64_t start_step = 0;  // plain averaging before it
+  std::int64_t step = 0;        // passes before the first one here
+  RuleMemory memory = {};       // what the rule remembers of them
+};
+
+// One bucket of a pass, with what this worker says about the pass.
+struct GradientOffer {
+  GradientBucket bucket;
+  c10::IValue result = {};      // what the future is to hold, if not the tensor itself
+  std::size_t buckets = 1;      // in this pass
+  bool has_gradient = true;     // false: zeros, in the name of a worker that has run out of data
+  double weight = 1;            // the number of samples behind the gradient
+  bool divides_by_all = false;  // `mean` divides by all workers, also where some have no gradient
+};
+
+// What the last pass told; the same on all workers but for times and bytes.
+struct GradientNews {
+  std::string rule;
+  std::int64_t step = 0;  // passes so far
+  StepReport report;
+  std::vector<double> cosines;        // of every worker's gradient with every other's, row by row; empty where unknown
+  std::vector<std::string> findings;  // kept up to date
+  std::vector<std::string> raised;    // the same, each as it was said first
+  RuleMemory memory;
+  double waited_s = 0, transferred_s = 0;
+  double exposed_s = 0;  // from last buckets to results, added up
+  std::uint64_t bytes_sent = 0;
+};
+
+// Throws Error{bad_input} for a rule or options that do not exist.
+void check_rule(const RuleChoice& choice, int workers);
+
+class GradientPasses {
+ public:
+  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+  struct Links {
+    std::function<std::exception_ptr(std::exception_ptr)> translate;  // errors into those that futures are to hold
+    std::function<void(GradientNews)> publish;                        // before the last future of a pass completes
+    Recording* recording = nullptr;                                   // told of every pass, if any
+  };
+  GradientPasses(runtime::Context& context, const GradientPassesSettings& settings, Links links);
+
+  // Throws what breaks the engine; what all workers meet alike goes to the futures of the pass instead.
+  void take(GradientOffer offer, Future future);
+  void abandon();
+  // Takes effect at the end of the first pass by which all workers have asked.
+  void ask_for(RuleChoice choice) { requests_.push_back(std::move(choice)); }
+  void remember(std::int64_t step, RuleMemory memory);
+
+  bool is_open() const { return !pass_.empty(); }
+  bool can_sweep() const { return rule_ && !collecting_ && rule_->pass().can_sweep(); }
+  void sweep() { rule_->pass().sweep_arrived(slots_->numbers()); }
+
+  // Gives this error to the futures of the pass that has begun, and forgets it.
+  void fail(const std::exception_ptr& error);
+  // For the case that transfers are left behind which nobody can withdraw: what they touch is never freed.
+  void keep_for_ever();
+
+ private:
+  struct Taken {
+    GradientOffer offer;
+    Future future;
+  };
+  enum class Kind : std::int64_t { absent, present, abandoned };
+  // What a worker tells all others at the end of a pass.
+  struct State {
+    Kind kind;
+    double weight;
+    std::size_t requests;
+    bool divides_by_all, collects;
+  };
+
+  bool begins_a_pass(const GradientBucket& bucket) const;
+  void begin();
+  void start(const GradientBucket& bucket);
+  void collect();
+  void finish();
+  std::vector<State> exchange_states(Kind kind);
+  // What all workers meet alike, and can go on from.
+  std::optional<Error> failure_in(const std::vector<State>& states) const;
+  bool switches_rule(const std::vector<State>& states);
+  void lay_out();
+  void make_rule();
+  void combine(const std::vector<State>& states);
+  void complete(std::size_t slot);
+  void publish();
+  void drop();
+  RuleMemory remembered() const;
+  RuleMemory fitting(const RuleMemory& memory) const;
+  bool has(std::string_view option, std::string_view value) const;
+
+  runtime::Context& context_;
+  const Links links_;
+  RuleChoice choice_, later_;  // the rule, and the one from start_step on
+  std::int64_t start_step_, step_;
+  RuleMemory memory_;  // to begin with, in the order of the first pass
+  std::vector<RuleChoice> requests_;
+  std::size_t answered_ = 0;  // of them
+  base::Buffer<State> states_;
+
+  std::optional<GradientSlots> slots_;
+  std::vector<const void*> parameters_;               // in the order of the first pass
+  std::unique_ptr<algorithms::Algorithm> algorithm_;  // uses the slots' layout
+  algorithms::GradientRule* rule_ = nullptr;          // the same
+  std::vector<Taken> pass_;
+  bool collecting_ = true;     // buckets do not travel as they come
+  std::size_t completed_ = 0;  // futures of the pass
+  math::Watch watch_;
+  std::vector<std::string> raised_;
+  base::Time last_bucket_{};
+  double exposed_s_ = 0;
+};
+
+}  // namespace flockstep::torch_front

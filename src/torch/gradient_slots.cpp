@@ -1,0 +1,96 @@
+#include "torch/gradient_slots.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "flockstep/error.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+bool is_converted(const at::Tensor& numbers) { return numbers.scalar_type() != at::kFloat; }
+
+at::Tensor as_tensor(std::span<float> numbers) {
+  return torch::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kFloat);
+}
+
+std::span<float> floats_of(const at::Tensor& numbers) {
+  return {numbers.data_ptr<float>(), static_cast<std::size_t>(numbers.numel())};
+}
+
+}  // namespace
+
+void check_can_travel(const GradientBucket& bucket) {
+  const at::Tensor& numbers = bucket.numbers;
+  if (numbers.layout() != at::kStrided)
+    throw Error(ErrorCode::bad_input,
+                "a parameter has a sparse gradient, which cannot be exchanged: make its Embedding with sparse=False");
+  if (!numbers.device().is_cpu())
+    throw Error(ErrorCode::bad_input, c10::str("gradients are on ", numbers.device().str(),
+                                               ", and only those in main memory can be exchanged: keep the model on "
+                                               "the CPU"));
+  const at::ScalarType type = numbers.scalar_type();
+  if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
+    throw Error(ErrorCode::bad_input, c10::str("gradients of type ", c10::toString(type),
+                                               " cannot be exchanged without loss: parameters are float32, bfloat16 "
+                                               "or float16"));
+  base::check(numbers.is_contiguous(), "flat numbers");
+}
+
+GradientSlots::GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets)
+    : memory_(memory) {
+  std::vector<std::size_t> pieces, tensors;
+  for (const GradientBucket& bucket : buckets) {
+    const auto size = static_cast<std::size_t>(bucket.numbers.numel());
+    Slot& slot = slots_.emplace_back(Slot{bucket.parameters, bucket.numbers.scalar_type(), size, pieces.size(), 0, {}});
+    if (is_converted(bucket.numbers)) slot.converted = memory.allocate<float>(size, "converted gradients");
+    const std::size_t count = whole_buckets ? 1 : std::max<std::size_t>(1, (size + kPieceFloats - 1) / kPieceFloats);
+    const base::Parts parts(size, count);
+    for (std::size_t part = 0; part < count; ++part) pieces.push_back(parts.size(part));
+    slot.end_piece = pieces.size();
+    tensors.insert(tensors.end(), bucket.sizes.begin(), bucket.sizes.end());
+    parameters_.insert(parameters_.end(), bucket.parameters.begin(), bucket.parameters.end());
+  }
+  layout_ = runtime::Layout::of_buckets(pieces, tensors);
+  ended_by_.assign(layout_.buckets().size(), slots_.size());
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) ended_by_[slots_[slot].end_piece - 1] = slot;
+}
+
+bool GradientSlots::fits(std::size_t slot, const GradientBucket& bucket) const {
+  if (slot >= slots_.size()) return false;
+  const Slot& known = slots_[slot];
+  return known.size == static_cast<std::size_t>(bucket.numbers.numel()) && known.type == bucket.numbers.scalar_type() &&
+         known.parameters == bucket.parameters;
+}
+
+void GradientSlots::begin() {
+  numbers_ = {};
+  filled_ = 0;
+}
+
+void GradientSlots::fill(const GradientBucket& bucket) {
+  Slot& slot = slots_[filled_++];
+  if (is_converted(bucket.numbers)) {
+    const torch::NoGradGuard no_grad;
+    as_tensor(slot.converted.span()).copy_(bucket.numbers);
+    numbers_.add(slot.converted.span());
+  } else {
+    numbers_.add(floats_of(bucket.numbers));
+  }
+}
+
+void GradientSlots::fill_with_nothing() {
+  if (nothing_.size() == 0)
+    nothing_ = memory_.allocate<float>(std::ranges::max(slots_, {}, &Slot::size).size, "a bucket that never came");
+  numbers_.add(nothing_.span().first(slots_[filled_++].size));
+}
+
+void GradientSlots::write_back(std::size_t slot, const GradientBucket& bucket) const {
+  if (!is_converted(bucket.numbers)) return;
+  const torch::NoGradGuard no_grad;
+  at::Tensor(bucket.numbers).copy_(as_tensor(slots_[slot].converted.span()));
+}
+
+}  // namespace flockstep::torch_front

@@ -1,0 +1,51 @@
+// The conformance suite on the engines that the command can start.
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "conformance.h"
+#include "engines/mpi/backend.h"
+#include "engines/registry.h"
+
+namespace flockstep::engines::conformance {
+
+void on_every_worker(const WorkerMain& body) {
+  LaunchOptions options;
+  options.workers = subject().workers;
+  options.deterministic = subject().deterministic;
+  options.seed = subject().seed;
+  find_backend(subject().engine).run(options, body);
+}
+
+}  // namespace flockstep::engines::conformance
+
+using flockstep::engines::conformance::subject;
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--deterministic") {
+      subject().deterministic = true;
+    } else if (flag == "--engine" && i + 1 < argc) {
+      subject().engine = argv[++i];
+    } else if (flag == "--workers" && i + 1 < argc) {
+      subject().workers = std::atoi(argv[++i]);
+    } else if (flag == "--seed" && i + 1 < argc) {
+      subject().seed = std::strtoull(argv[++i], nullptr, 10);
+    } else {
+      std::fprintf(stderr, "conformance_test: unknown argument %s\n", argv[i]);
+      return 2;
+    }
+  }
+  const int result = RUN_ALL_TESTS();
+  if (subject().engine == "mpi" && testing::GTEST_FLAG(filter).find("Failure") != std::string::npos) {
+    // A broken MPI engine can only be aborted, which kills the peers: say how it went and give them time to say so too.
+    std::printf("conformance: this process %s\n", result == 0 ? "passed" : "failed");
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    flockstep::engines::mpi::abort_all(1);
+  }
+  return result;
+}

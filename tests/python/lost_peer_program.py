@@ -1,0 +1,29 @@
+"""Trains until it is told which rank to lose, which then ends itself; the others tell what their backward raised."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import flockstep
+import torch
+import torch.distributed as dist
+from ddp_training import loss_of, made
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(made(), bucket_cap_mb=0.005)
+state = flockstep.adacons(model)
+for step in range(1000):
+    if step == 5 and dist.get_rank() == 1:
+        print("KILLED", time.time(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    loss = loss_of(model, step)
+    try:
+        loss.backward()
+    except flockstep.Error as error:
+        outcome = {"type": type(error).__name__, "code": error.code, "rank": error.rank, "engine": error.engine}
+        print("RAISED", json.dumps({**outcome, "text": str(error), "at": time.time()}), flush=True)
+        sys.exit(0)

@@ -1,0 +1,98 @@
+"""What averagers compute, against a recomputation in double from the models that every worker had."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import results_of
+
+SCRIPT = Path(__file__).parent / "averagers_results.py"
+WORKERS = 4
+
+
+@pytest.fixture(scope="module")
+def results(torchrun):
+    return results_of(torchrun(SCRIPT, WORKERS))
+
+
+def models(workers, step, which):
+    return np.array([worker["steps"][step][which] for worker in workers])
+
+
+def assert_near(values, expected, tolerance=1e-6):
+    np.testing.assert_allclose(values, np.broadcast_to(expected, np.shape(values)), rtol=0, atol=tolerance)
+
+
+def assert_ends_equal(workers):
+    consolidated = [worker["consolidated"] for worker in workers]
+    assert all(each == consolidated[0] for each in consolidated)
+    return np.array(consolidated[0])
+
+
+@pytest.mark.parametrize("case", ["local_sgd", "dpsgd", "sgp", "post_local_sgd", "flock", "wagma", "adpsgd", "swarm"])
+def test_everybody_starts_from_rank_0s_model_and_ends_with_the_same(results, case):
+    starts = models(results[case], 0, "start")
+    assert (starts == starts[0]).all()
+    assert not np.array_equal(assert_ends_equal(results[case]), starts[0])
+
+
+def test_local_sgd_averages_every_second_step(results):
+    for step in range(5):
+        updated, met = models(results["local_sgd"], step, "updated"), models(results["local_sgd"], step, "met")
+        assert_near(met, updated.mean(0) if step % 2 == 1 else updated)
+    last = models(results["local_sgd"], 4, "updated")
+    assert_near(assert_ends_equal(results["local_sgd"]), last.mean(0))
+
+
+def test_dpsgd_averages_with_both_neighbours(results):
+    for step in range(4):
+        updated, met = models(results["dpsgd"], step, "updated"), models(results["dpsgd"], step, "met")
+        assert_near(met, (np.roll(updated, 1, 0) + updated + np.roll(updated, -1, 0)) / 3)
+    assert_near(assert_ends_equal(results["dpsgd"]), models(results["dpsgd"], 3, "met").mean(0))
+
+
+def test_sgp_sums_shares_at_hops_of_powers_of_two(results):
+    for step in range(4):
+        updated, met = models(results["sgp"], step, "updated"), models(results["sgp"], step, "met")
+        assert_near(met, (updated + np.roll(updated, 2 ** (step % 2), 0)) / 2)
+
+
+def test_post_local_sgd_averages_gradients_and_then_models(results):
+    workers = results["post_local_sgd"]
+    for step in range(5):
+        start, updated, met = (models(workers, step, which) for which in ("start", "updated", "met"))
+        gradients = models(workers, step, "gradient")
+        assert_near(updated, start - 0.2 * (gradients.mean(0) if step < 2 else gradients))
+        assert_near(met, updated.mean(0) if step == 4 else updated)
+
+
+@pytest.mark.parametrize("case", ["wagma_at_full_sync", "flock_at_full_sync"])
+def test_at_a_period_of_one_step_everybody_has_the_mean(results, case):
+    for step in range(3):
+        assert_near(models(results[case], step, "met"), models(results[case], step, "updated").mean(0))
+
+
+@pytest.mark.parametrize("case", ["flock", "adpsgd", "swarm"])
+def test_no_update_is_lost_or_counted_twice(results, case):
+    """However workers met: the mean of their models has moved by the mean of all their updates."""
+    workers = results[case]
+    moved = sum(models(workers, step, "updated") - models(workers, step, "start") for step in range(25))
+    assert_near(assert_ends_equal(workers), models(workers, 0, "start")[0] + moved.mean(0), 1e-5)
+
+
+def test_one_process_on_the_joined_batch_gets_the_same(results):
+    for distances in results["one_process_on_the_joined_batch"]:
+        assert max(distances) < 1e-5
+
+
+def test_shared_frozen_normalised_and_bfloat16_tensors(results):
+    workers = results["mixed_tensors"]
+    assert len({str(worker["mean"]) for worker in workers}) == WORKERS, "there is something to average"
+    for worker in workers:
+        assert worker["averaged_mean"] == workers[0]["averaged_mean"]
+        assert worker["counter"] == workers[0]["counter"] == 2
+        assert worker["frozen"] == workers[0]["own_frozen"]
+        assert worker["half"] == workers[0]["half"]
+        assert worker["type"] == "torch.bfloat16"
+        assert worker["is_shared"]
+        assert worker["is_own_memory"]

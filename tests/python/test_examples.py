@@ -1,0 +1,74 @@
+"""The examples run as their READMEs say, and do what they promise."""
+
+import difflib
+import re
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+EXAMPLES = ROOT / "examples"
+DDP = EXAMPLES / "pytorch_ddp"
+
+
+def lines_of(script):
+    """Without the docstring, which says what the script is."""
+    return script.read_text().split('"""', 2)[2].splitlines()
+
+
+def figures(pattern, done):
+    assert done.returncode == 0, done.stderr
+    found = re.findall(pattern, done.stdout)
+    assert found, done.stdout
+    return found
+
+
+def added_lines():
+    difference = list(difflib.ndiff(lines_of(DDP / "plain.py"), lines_of(DDP / "adacons.py")))
+    assert not [line for line in difference if line.startswith("- ")]
+    return [line.removeprefix("+ ") for line in difference if line.startswith("+ ")]
+
+
+def test_adacons_is_the_plain_script_with_two_lines_more():
+    assert added_lines() == ["import flockstep", "flockstep.adacons(model)"]
+
+
+@pytest.mark.parametrize("readme", [DDP / "README.md", ROOT / "README.md", ROOT / "docs" / "pytorch.md"], ids=str)
+def test_the_diff_in_a_readme_adds_these_two_lines(readme):
+    shown = re.search(r"```diff\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert [line[1:] for line in shown[1].splitlines() if line.startswith("+")] == added_lines()
+
+
+@pytest.mark.parametrize("script", ["plain.py", "adacons.py"])
+def test_both_scripts_learn(torchrun, script):
+    accuracies = figures(r"epoch \d: accuracy ([\d.]+)", torchrun(DDP / script, 2))
+    assert len(accuracies) == 3
+    assert float(accuracies[-1]) > 0.8
+
+
+def test_the_forgotten_sampler_is_reported_within_30_steps(torchrun):
+    done = torchrun(DDP / "forgotten_sampler.py", 2)
+    ((steps, finding),) = figures(r"after (\d+) steps: (.*)", done)
+    assert int(steps) <= 30
+    assert "workers 0 and 1 sent the same gradient" in finding
+    assert finding in done.stderr  # as a Python warning
+
+
+def test_flock_does_not_wait_for_the_late_worker(torchrun):
+    done = torchrun(EXAMPLES / "pytorch_flock" / "straggler.py", 2, "--epochs", 1, "--late-ms", 100)
+    rows = dict(figures(r"(plain DDP|flock) +(\d+) samples/s", done))
+    assert float(rows["flock"]) > 1.2 * float(rows["plain DDP"])
+
+
+@pytest.mark.parametrize("algorithm", ["adacons", "flock"])
+def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm):
+    done = torchrun(EXAMPLES / "pytorch_gpt" / "train.py", 2, "--with", algorithm, "--steps", 500)
+    ((ours, bigram),) = figures(rf"validation: {algorithm} ([\d.]+), bigram model ([\d.]+)", done)
+    assert 1 < float(ours) < float(bigram) - 0.25
+
+
+def test_every_python_block_of_the_document_runs(torchrun, tmp_path):
+    document = ROOT / "docs" / "pytorch.md"
+    done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
+    ((blocks,),) = [figures(r"(\d+) blocks", done)]
+    assert int(blocks) == document.read_text().count("```python\n")

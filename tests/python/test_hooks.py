@@ -1,0 +1,188 @@
+"""What gradient states do beside the rules themselves: scalers, join, watching, switching, resuming, errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+from ddp_training import outcomes
+
+PROGRAM = Path(__file__).with_name("hooks_program.py")
+
+
+@pytest.fixture(scope="module")
+def run(torchrun, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hooks")
+    process = torchrun(PROGRAM, 3, folder, timeout=240)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return folder, outcomes(process)
+
+
+@pytest.fixture
+def of(run):
+    """What a case gave on every rank."""
+
+    def outcome(case):
+        for rank in run[1][case]:
+            assert not (isinstance(rank, dict) and "raised" in rank), rank
+        return run[1][case]
+
+    return outcome
+
+
+def test_a_gradient_scaler_keeps_its_meaning(of):
+    assert all(distance < 1e-5 for distance in of("a scaler changes nothing"))
+
+
+def test_an_overflow_on_one_rank_makes_all_skip_the_step_and_back_off(of):
+    for rank in of("overflow, propagate"):
+        assert rank["moved"] == [True, False, True]
+        assert rank["scale"] == 512
+        assert rank["guards"]["non_finite"] == 1
+        assert rank["distance"] < 1e-5
+
+
+def test_or_leaves_that_rank_out(of):
+    for rank in of("overflow, exclude"):
+        assert rank["moved"] == [True, True, True]
+        assert rank["scale"] == 1024
+        assert rank["guards"]["non_finite"] == 1
+        assert rank["distance"] < 1e-5
+
+
+@pytest.mark.parametrize("case", ["join, adacons", "join, mean over all", "join, mean over those who train"])
+def test_a_joined_rank_is_left_out(of, case):
+    for number, rank in enumerate(of(case)):
+        assert rank["distance"] < 1e-5
+        assert rank["counted"] == [3, 3, 3, 3, 2, 2, 2, 1, 1, 1][: 4 + 3 * number]
+        assert rank["findings"] == []
+        assert rank["equal"]
+
+
+def test_a_joined_rank_is_not_taken_for_a_dead_one(of):
+    assert of("join with a finding to miss") == [[], [], []]
+
+
+def test_watching_gives_what_ddp_gives_with_two_ranks_to_the_last_bit(of):
+    for rank in of("watching, three"):
+        assert rank["distance"] < 1e-6
+    two = of("watching, two")
+    assert two[1] is None
+    assert two[0]["same"]
+    assert two[2]["same"]
+
+
+def test_watching_tells_who_agrees_with_whom(of):
+    for rank in of("watching, three"):
+        for row, expected in zip(rank["agreement"], rank["cosines"], strict=True):
+            assert row == pytest.approx(expected, abs=1e-5)
+        assert rank["coefficients"] == pytest.approx([1 / 3] * 3)
+        assert len(rank["norms"]) == 3
+        assert all(isinstance(value, float) for value in rank["metrics"].values())
+        assert rank["metrics"]["step"] == 4
+
+
+def test_a_forgotten_sampler_is_reported_within_thirty_steps(of):
+    ranks = of("forgotten sampler")
+    for rank in ranks:
+        assert rank["steps"] <= 30
+        assert len(rank["findings"]) == 1
+        assert "workers 0, 1 and 2 sent the same gradient" in rank["findings"][0]
+    assert [len(rank["warnings"]) for rank in ranks] == [1, 0, 0]
+    assert "are they reading the same data?" in ranks[0]["warnings"][0]
+
+
+def test_all_switch_the_rule_with_the_last_who_asks(of):
+    for rank in of("switching"):
+        assert rank["rules"] == ["mean"] * 3 + ["adacons"] * 3
+        assert rank["distance"] < 1e-5
+        assert rank["refused"]["code"] == "bad_input"
+
+
+def test_start_step_averages_before(of):
+    for rank in of("starting later"):
+        assert rank["rules"] == ["mean", "mean", "normalized_mean", "normalized_mean"]
+        assert rank["distance"] < 1e-5
+
+
+@pytest.mark.parametrize("source", ["pickle", "copy", "state_dict"])
+def test_a_resumed_training_gives_what_an_uninterrupted_one_gives(of, source):
+    for rank in of(f"resumed from a {source}"):
+        assert rank["distance"] < 1e-6
+        assert rank["step"] == 6
+
+
+def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
+    for rank in of("copied model"):
+        for copy in rank:
+            assert copy["lost"]["type"] == "Error"
+            assert "has lost its communication hook" in copy["lost"]["text"]
+            assert copy["distance"] < 1e-5
+
+
+def test_python_threads_run_while_backward_waits(of):
+    for rank in of("a thread counts meanwhile")[1:]:
+        assert rank["seconds"] > 0.4
+        assert rank["counted"] > 50
+
+
+def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goes_on(of):
+    for number, rank in enumerate(of("broken backward on one rank")):
+        assert rank["distance"] < 1e-5
+        assert len(rank["errors"]) == 2
+        for error in rank["errors"]:
+            if number == 1:
+                assert error["type"] == "ValueError"
+            else:
+                assert error["type"] == "PeerLost"
+                assert "worker 1's backward pass ended before its last bucket" in error["text"]
+    for rank in of("broken backward on all ranks"):
+        assert rank["distance"] < 1e-5
+        assert [error["type"] for error in rank["errors"]] == ["ValueError", "ValueError"]
+
+
+def test_options_that_differ_are_named_and_keep_their_error_type_through_backward(of):
+    for error in of("different options"):
+        assert error["type"] == "Error"
+        assert error["code"] == "mismatch"
+        assert "worker 1 has adacons.beta 0.5 where worker 0 has 0.9" in error["text"]
+
+
+def test_a_closed_state_says_so(of):
+    for error in of("closed state"):
+        assert error["code"] == "unavailable"
+        assert "was closed" in error["text"]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("plain model", "Net is not a DistributedDataParallel"),
+        ("second hook", "has a communication hook already"),
+        ("built-in hook", "can only be called once"),
+        ("two devices", "on several devices (cpu, meta)"),
+        ("another device", "parameters are on meta"),
+        ("sparse", "table has sparse gradients"),
+        ("sparse in a hook", "sparse=False"),
+        ("double", "type Double"),
+        ("mixed precision", "mixed_precision"),
+        ("skips buckets", "skip_all_reduce_unused_params"),
+        ("fsdp2", "DTensors"),
+        ("unknown word", "magnitude"),
+        ("beta", "beta"),
+        ("start_step", "start_step"),
+    ],
+)
+def test_bad_input_gets_one_sentence(of, case, words):
+    for rank in of("bad input"):
+        assert rank[case]["type"] == "Error"
+        assert rank[case]["code"] == "bad_input"
+        assert words in rank[case]["text"]
+        assert "\n" not in rank[case]["text"]
+
+
+def test_a_state_that_nobody_closes_leaves_whole_files(run, of):
+    of("left open")
+    folder = run[0] / "left open"
+    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in steps if "seconds" in line or "loss" in line][-1] == 3
+    assert json.loads((folder / "trace.json").read_text())

@@ -1,0 +1,183 @@
+"""The wheel: built as a user builds it, installed into an empty environment, and refused by another torch."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from paths import BUILD, ROOT
+
+TORCH_HOME = Path(find_spec("torch").origin).parent.parent
+
+
+def pip(*arguments, timeout=600, **more):
+    """Objects that the main build has are taken from ccache, if it was called by make and compiles alike."""
+    compiler = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
+    shared = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+    shared["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**os.environ, "CXX": compiler, **shared, **more},
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """What pip said while it built the wheel, and the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    done = pip("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    [wheel] = folder.glob("flockstep-*.whl")
+    return done.stdout + done.stderr, wheel
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """The Python of an environment that holds the wheel and nothing else, not even pip."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
+    python = folder / "bin" / "python"
+    done = pip("--python", python, "install", "--no-deps", "--no-index", built[1])
+    assert done.returncode == 0, done.stderr
+    return python
+
+
+def run(python, *arguments, path=(), timeout=120):
+    """With the folders of `path` to import from, as if what lies there were installed."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [python, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env=environment,
+    )
+
+
+def test_the_wheel_has_the_package_and_nothing_else(built):
+    names = zipfile.ZipFile(built[1]).namelist()
+    inside = {name.split("/")[0] for name in names}
+    assert {name for name in inside if not name.endswith(".dist-info")} == {"flockstep"}
+    assert [name for name in names if name.endswith(".so")] == [
+        name for name in names if re.fullmatch(r"flockstep/_native\.cpython-.*\.so", name)
+    ]
+    for name in ("py.typed", "_native.pyi", "_built_for.py", "_errors.py", "report/__main__.py"):
+        assert f"flockstep/{name}" in names
+    assert not [name for name in names if "__pycache__" in name or "bin/" in name]
+
+
+def test_it_is_built_without_mpi_simgrid_and_nvcc(built):
+    said = built[0]
+    for option in ("FLOCKSTEP_MPI OFF", "FLOCKSTEP_SIM OFF", "FLOCKSTEP_TORCH ON", "FLOCKSTEP_PYTHON ON"):
+        assert option in said
+    for source in ("engines/mpi/engine.cpp", "engines/sim/engine.cpp", "cli/main.cpp"):
+        assert source not in said
+    cache = (ROOT / "build" / "wheel" / "CMakeCache.txt").read_text()
+    assert "CMAKE_CUDA_COMPILER" not in cache
+
+
+def test_it_trains_in_an_empty_environment(installed, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch.distributed as dist, flockstep\n"
+        "from flockstep._worker import attach\n"
+        "dist.init_process_group('gloo')\n"
+        "worker = attach()\n"
+        "print(f'worker {worker.rank} of {worker.size} in {flockstep.__file__}', flush=True)\n"
+        "worker.close()\n"
+        "dist.destroy_process_group()\n"
+    )
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
+    done = run(installed, *launcher, path=[TORCH_HOME])
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert f"worker {rank} of 2 in {installed.parent.parent}" in done.stdout
+
+
+def fake_torch(folder, version):
+    """A torch of that version that cannot be imported."""
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").write_text("raise SystemExit('torch was loaded')\n")
+    (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\n")
+    return folder
+
+
+def test_another_patch_of_the_same_minor_will_do(installed, tmp_path):
+    here = re.search("__version__ = '([0-9]+[.][0-9]+)", (TORCH_HOME / "torch" / "version.py").read_text())[1]
+    done = run(installed, "-c", "import flockstep; print('well')", path=[fake_torch(tmp_path, f"{here}.99+cu130")])
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+def test_another_torch_is_refused_before_anything_is_loaded(installed, tmp_path):
+    done = run(installed, "-c", "import flockstep", path=[fake_torch(tmp_path, "2.9.1+cpu")])
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(
+        r"ImportError: flockstep was built for torch \d+\.\d+, but torch 2\.9\.1\+cpu is here: build it again, "
+        r"with `pip install --no-build-isolation` in this environment",
+        last,
+    )
+
+
+def test_without_torch_one_sentence_says_so(installed):
+    done = run(installed, "-c", "import flockstep")
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"ImportError: flockstep was built for torch \d+\.\d+, but there is no torch here: install it",
+        done.stderr.strip().splitlines()[-1],
+    )
+
+
+def test_a_build_without_its_backend_ends_with_one_sentence(installed, tmp_path):
+    done = pip("--python", installed, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT, PYTHONPATH="")
+    assert done.returncode == 1
+    assert "flockstep is built by scikit-build-core, which this Python does not have: run" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_build_that_sees_no_torch_ends_with_one_sentence(installed, tmp_path):
+    """As under pip's build isolation: the Python that builds has scikit-build-core and nothing else."""
+    for name in ("scikit_build_core", "packaging", "pathspec"):
+        package = Path(find_spec(name).origin).parent
+        for path in (package, *package.parent.glob(f"{name}-*.dist-info")):
+            (tmp_path / path.name).symlink_to(path)
+    wheel = ["wheel", "-v", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT]
+    folder = f"build-dir={tmp_path / 'build'}"  # that of the wheel above stays as it is
+    done = pip("--python", installed, *wheel, "-C", folder, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    said = " ".join((done.stdout + done.stderr).split())
+    assert said.count("CMake Error") == 1
+    assert (
+        "The Python that builds flockstep has no torch: install torch, then run `pip install --no-build-isolation .`, "
+        "since the build has to see it." in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "package"),
+    [
+        ("fmt", "libfmt-dev"),
+        ("spdlog", "libspdlog-dev"),
+        ("nlohmann_json", "nlohmann-json3-dev"),
+        ("Highway", "libhwy-dev"),
+        ("ZLIB", "zlib1g-dev"),
+    ],
+)
+def test_a_library_that_is_missing_is_named(tmp_path, library, package):
+    without = [f"-DFLOCKSTEP_{name}=OFF" for name in ("MPI", "SIM", "TORCH", "COMMAND", "TESTS")]
+    configure = ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", f"-DCMAKE_DISABLE_FIND_PACKAGE_{library}=ON"]
+    done = subprocess.run([*configure, *without], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("CMake Error") == 1
+    assert f"{library} was not found: install {package}, as Debian calls it" in " ".join(done.stderr.split())

@@ -1,0 +1,307 @@
+// Gradient rules behind DDP's hooks, without Python and without DDP: its buckets are made up here. On threads.
+#include "torch/gradient_exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../math/oracle.h"
+#include "base/random.h"
+#include "support/on_threads.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+namespace oracle = math::oracle;
+using Buckets = std::vector<std::vector<std::size_t>>;  // of parameters, by number
+
+// A model of a few parameters, and the gradients that each worker has for them in each step.
+const std::vector<std::size_t> kSizes = {7, 300, 1, 64, 1200};
+const Buckets kAsMade = {{0, 1, 2, 3, 4}}, kRebuilt = {{4, 2}, {3}, {1, 0}};
+
+std::vector<float> gradient_of(std::size_t parameter, int rank, int step) {
+  std::vector<float> numbers(kSizes[parameter]);
+  base::Random(5, base::Purpose::test, static_cast<std::uint32_t>(rank + 10 * step), parameter)
+      .fill_uniform(numbers, -1, 1);
+  for (float& number : numbers) number += 0.1f * static_cast<float>(rank);  // some common direction
+  return numbers;
+}
+
+oracle::Vector whole_gradient(int rank, int step) {
+  oracle::Vector all;
+  for (std::size_t parameter = 0; parameter < kSizes.size(); ++parameter)
+    for (const float number : gradient_of(parameter, rank, step)) all.push_back(number);
+  return all;
+}
+
+oracle::Gradients gradients_of(const std::vector<int>& ranks, int step) {
+  oracle::Gradients gradients;
+  for (const int rank : ranks) gradients.push_back(whole_gradient(rank, step));
+  return gradients;
+}
+
+std::vector<int> up_to(int workers) {
+  std::vector<int> ranks(static_cast<std::size_t>(workers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// One worker's side of DDP.
+class Side {
+ public:
+  Side(runtime::Context& context, const GradientPassesSettings& settings)
+      : rank_(context.rank()), exchange(context, settings, [](std::exception_ptr error) { return error; }) {}
+
+  struct Pass {
+    Buckets buckets = kRebuilt;
+    std::size_t sent = 100;  // buckets before backward breaks off
+    bool has_gradient = true;
+    double weight = 1;
+    bool divides_by_all = false;
+    at::ScalarType type = at::kFloat;
+  };
+
+  std::vector<GradientExchange::Future> send(int step, const Pass& pass) {
+    parts_.clear();
+    std::vector<GradientExchange::Future> futures;
+    for (std::size_t b = 0; b < std::min(pass.sent, pass.buckets.size()); ++b) {
+      GradientOffer offer;
+      std::vector<at::Tensor> parts;
+      for (const std::size_t parameter : pass.buckets[b]) {
+        const std::vector<float> numbers = gradient_of(parameter, rank_, step);
+        parts.push_back(torch::tensor(numbers) * (pass.has_gradient ? 1 : 0));
+        offer.bucket.parameters.push_back(&kSizes[parameter]);
+        offer.bucket.sizes.push_back(numbers.size());
+        parts_.push_back(parameter);
+      }
+      offer.bucket.numbers = torch::cat(parts).to(pass.type);
+      offer.buckets = pass.buckets.size();
+      offer.has_gradient = pass.has_gradient;
+      offer.weight = pass.weight;
+      offer.divides_by_all = pass.divides_by_all;
+      futures.push_back(exchange.add(std::move(offer)));
+    }
+    return futures;
+  }
+
+  // The result in the order of the parameters.
+  oracle::Vector step(int number, const Pass& pass) {
+    std::vector<oracle::Vector> results(kSizes.size());
+    const auto futures = send(number, pass);
+    std::size_t next = 0;
+    for (const auto& future : futures) {
+      future->waitAndThrow();
+      const at::Tensor numbers = future->value().toTensor().to(at::kDouble);
+      std::int64_t offset = 0;
+      while (offset < numbers.numel()) {
+        const std::size_t parameter = parts_[next++];
+        const auto size = static_cast<std::int64_t>(kSizes[parameter]);
+        const at::Tensor part = numbers.narrow(0, offset, size).contiguous();
+        results[parameter].assign(part.data_ptr<double>(), part.data_ptr<double>() + size);
+        offset += size;
+      }
+    }
+    oracle::Vector all;
+    for (const auto& result : results) all.insert(all.end(), result.begin(), result.end());
+    return all;
+  }
+
+ private:
+  int rank_;
+  std::vector<std::size_t> parts_;
+
+ public:
+  GradientExchange exchange;
+};
+
+testing::AssertionResult are_near(const oracle::Vector& x, const oracle::Vector& y, double tolerance = 1e-5) {
+  if (x.size() != y.size()) return testing::AssertionFailure() << x.size() << " numbers and not " << y.size();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (!(std::abs(x[i] - y[i]) <= tolerance * (oracle::norm(y) / std::sqrt(static_cast<double>(y.size())) + 1e-9)))
+      return testing::AssertionFailure() << x[i] << " and not " << y[i] << " at " << i;
+  return testing::AssertionSuccess();
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const RuleChoice kAdaCons{"adacons", {{"beta", "0.9"}}};
+
+TEST(GradientExchange, followsTheRuleWhileBucketsAreRebuiltAndItsMemoryGoesOn) {
+  for (const int workers : {1, 2, 3, 5})
+    test::on_threads(workers, [&](runtime::Context& context) {
+      Side side(context, {.rule = kAdaCons});
+      oracle::AdaCons expected{.beta = 0.9, .eps = 1e-8};
+      for (int step = 0; step < 6; ++step)
+        EXPECT_TRUE(are_near(side.step(step, {.buckets = step < 2 ? kAsMade : kRebuilt}),
+                             expected.step(gradients_of(up_to(workers), step))))
+            << "step " << step << " of " << workers;
+      const GradientNews news = side.exchange.news();
+      EXPECT_EQ(news.step, 6);
+      EXPECT_EQ(news.rule, "adacons");
+      EXPECT_EQ(news.report.coefficients.size(), static_cast<std::size_t>(workers));
+      EXPECT_EQ(news.cosines.size(), static_cast<std::size_t>(workers * workers));
+      EXPECT_NEAR(news.cosines[0], 1, 1e-6);
+      for (std::size_t i = 0; i < expected.smoothed.size(); ++i)
+        EXPECT_NEAR(news.memory.at(0).at(i), expected.smoothed[i], 1e-4 * std::abs(expected.smoothed[i]));
+    });
+}
+
+TEST(GradientExchange, convertsNumbersOfSixteenBitsThereAndBack) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      Side side(context, {.rule = {"mean", {}}});
+      for (int step = 0; step < 3; ++step)
+        EXPECT_TRUE(are_near(side.step(step, {.type = type}), oracle::mean(gradients_of(up_to(3), step)), 0.03));
+    }
+  });
+}
+
+TEST(GradientExchange, countsWhoHasAGradientAndDividesByAllOnlyWhereAsked) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    Side mean(context, {.rule = {"mean", {{"watch", "always"}}}});
+    Side weighted(context, {.rule = {"weighted_mean", {}}});
+    Side adacons(context, {.rule = kAdaCons});
+    oracle::AdaCons expected{.beta = 0.9, .eps = 1e-8};
+    for (int step = 0; step < 6; ++step) {
+      std::vector<int> present = step < 3 ? up_to(3) : std::vector<int>{0, 2};
+      const oracle::Gradients gradients = gradients_of(present, step);
+      const bool has_gradient = step < 3 || context.rank() != 1;
+      const Side::Pass pass{.has_gradient = has_gradient, .weight = context.rank() + 1.0};
+      EXPECT_TRUE(are_near(mean.step(step, pass), oracle::mean(gradients)));
+      EXPECT_TRUE(are_near(
+          weighted.step(step, pass),
+          oracle::weighted_mean(gradients, step < 3 ? std::vector<double>{1, 2, 3} : std::vector<double>{1, 3})));
+      if (step == 3) expected.smoothed = {expected.smoothed[0], expected.smoothed[2]};  // ends are kept
+      EXPECT_TRUE(are_near(adacons.step(step, pass), expected.step(gradients)));
+    }
+    EXPECT_TRUE(are_near(mean.step(6, {.has_gradient = context.rank() != 1, .divides_by_all = true}),
+                         oracle::scaled(2.0 / 3, oracle::mean(gradients_of({0, 2}, 6)))));
+    EXPECT_TRUE(mean.exchange.news().findings.empty());
+  });
+}
+
+TEST(GradientExchange, switchesTheRuleOnceAllHaveAskedAndRefusesWhenTheyAskForDifferentOnes) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    Side side(context, {.rule = {"mean", {}}});
+    for (int step = 0; step < 6; ++step) {
+      if (step == context.rank() + 1) side.exchange.set_rule({"adasum", {}});  // the last one before step 3
+      const oracle::Gradients gradients = gradients_of(up_to(3), step);
+      EXPECT_TRUE(are_near(side.step(step, {}), step < 3 ? oracle::mean(gradients) : oracle::adasum(gradients)));
+    }
+    EXPECT_NE(refusal([&] { side.exchange.set_rule({"adasun", {}}); }), "");
+    EXPECT_NE(refusal([&] {
+                side.exchange.set_rule({"local_sgd", {}});
+              }).find("cannot be a hook's rule"),
+              std::string::npos);
+
+    side.exchange.set_rule({context.rank() == 1 ? "adacons" : "mean", {}});
+    EXPECT_NE(refusal([&] { side.step(6, {}); }).find("worker 1 has the rule asked for adacons"), std::string::npos);
+    EXPECT_TRUE(are_near(side.step(7, {}), oracle::adasum(gradients_of(up_to(3), 7))));
+  });
+}
+
+TEST(GradientExchange, averagesPlainlyBeforeItsFirstStep) {
+  test::on_threads(2, [&](runtime::Context& context) {
+    Side side(context, {.rule = {"normalized_mean", {}}, .start_step = 3});
+    for (int step = 0; step < 5; ++step) {
+      const oracle::Gradients gradients = gradients_of(up_to(2), step);
+      EXPECT_TRUE(
+          are_near(side.step(step, {}), step < 3 ? oracle::mean(gradients) : oracle::normalized_mean(gradients, 1e-8)));
+    }
+  });
+}
+
+// Whatever the point where backward breaks off, and also before any pass was whole.
+TEST(GradientExchange, aBackwardPassThatBreaksOffFailsOnAllWorkersAndTheNextOneWorks) {
+  for (const int failing : {0, 3})
+    for (const std::size_t sent : {1, 2})
+      for (const bool says_so : {false, true})
+        test::on_threads(3, [&](runtime::Context& context) {
+          Side side(context, {.rule = {"mean", {}}});
+          for (int step = 0; step < 6; ++step) {
+            if (step != failing) {
+              EXPECT_TRUE(are_near(side.step(step, {}), oracle::mean(gradients_of(up_to(3), step))));
+            } else if (context.rank() == 1) {
+              const auto futures = side.send(step, {.sent = sent});
+              if (says_so) side.exchange.abandon();
+              side.send(step, {.sent = 1});  // and so does another try
+              side.exchange.abandon();
+              EXPECT_EQ(refusal([&] { futures[0]->waitAndThrow(); }).find("worker 1's backward pass ended"), 0u);
+            } else {
+              for (int time = 0; time < 2; ++time)
+                EXPECT_EQ(refusal([&] { side.step(step, {}); }).find("worker 1's backward pass ended"), 0u);
+            }
+          }
+          EXPECT_EQ(side.exchange.news().step, 5);
+        });
+}
+
+TEST(GradientExchange, memoryOfTensorsFollowsThemIntoOtherBucketsAndIntoAnotherExchange) {
+  const RuleChoice rule{"adacons", {{"beta", "0.9"}, {"granularity", "tensor"}}};
+  test::on_threads(3, [&](runtime::Context& context) {
+    std::vector<oracle::AdaCons> expected(kSizes.size(), {.beta = 0.9, .eps = 1e-8});
+    const auto of_all = [&](int step) {
+      oracle::Vector all;
+      for (std::size_t parameter = 0; parameter < kSizes.size(); ++parameter) {
+        oracle::Gradients gradients;
+        for (int rank = 0; rank < 3; ++rank) {
+          const std::vector<float> numbers = gradient_of(parameter, rank, step);
+          gradients.emplace_back(numbers.begin(), numbers.end());
+        }
+        const oracle::Vector result = expected[parameter].step(gradients);
+        all.insert(all.end(), result.begin(), result.end());
+      }
+      return all;
+    };
+    GradientPassesSettings settings{.rule = rule};
+    for (int life = 0; life < 2; ++life) {
+      Side side(context, settings);
+      for (int step = 5 * life; step < 5 * life + 5; ++step)
+        EXPECT_TRUE(are_near(side.step(step, {.buckets = step % 5 == 0 ? kAsMade : kRebuilt}), of_all(step), 1e-4));
+      settings.memory = side.exchange.news().memory;
+      settings.step = side.exchange.news().step;
+      EXPECT_EQ(settings.step, 5 * life + 5);
+    }
+  });
+}
+
+TEST(GradientExchange, anotherModelOnAWorkerIsNamedAndNothingIsLeftPending) {
+  test::on_threads(2, [&](runtime::Context& context) {
+    Side side(context, {.rule = {"mean", {}}});
+    const Buckets other = {{0, 1, 2, 4, 3}};
+    EXPECT_NE(refusal([&] {
+                side.step(0, {.buckets = context.rank() == 1 ? other : kAsMade});
+              }).find("worker 1 has as bucket 0 of gradients Float [7, 300, 1, 1200, 64]"),
+              std::string::npos);
+    EXPECT_TRUE(are_near(side.step(1, {}), oracle::mean(gradients_of(up_to(2), 1))));
+  });
+}
+
+TEST(GradientExchange, whatIsPendingWhenItIsClosedGetsAnError) {
+  test::on_threads(1, [&](runtime::Context& context) {
+    Side side(context, {.rule = {"mean", {}}});
+    const auto futures = side.send(0, {.sent = 1});
+    side.exchange.close();
+    EXPECT_NE(refusal([&] { futures[0]->waitAndThrow(); }).find("was closed"), std::string::npos);
+    EXPECT_NE(refusal([&] { side.send(0, {}); }).find("was closed"), std::string::npos);
+  });
+}
+
+TEST(GradientExchange, refusesWhatCannotTravel) {
+  const auto refused = [](const at::Tensor& numbers) {
+    return refusal([&] { check_can_travel({.numbers = numbers, .parameters = {}, .sizes = {}}); });
+  };
+  EXPECT_EQ(refused(torch::zeros({3})), "");
+  EXPECT_NE(refused(torch::zeros({3}).to_sparse()).find("sparse=False"), std::string::npos);
+  EXPECT_NE(refused(torch::zeros({3}, at::kDouble)).find("type Double"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace flockstep::torch_front
