@@ -112,7 +112,7 @@ class DdpSwitch:
         for module, before in zip(self.modules, self._before, strict=False):
             for name, value in before.items():
                 setattr(module, name, value)
-            if module.static_graph and not before["_static_graph_delay_allreduce_enqueued"]:
+            if module.static_graph and not before.get("_static_graph_delay_allreduce_enqueued", True):
                 warnings.warn(
                     "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
                     "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",

@@ -160,7 +160,13 @@ def forked_loader_workers(rank):
     dist.destroy_process_group()
 
 
+def no_process_group(rank):
+    model = small_model()
+    flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1), model)
+
+
 CASES = [
+    no_process_group,
     close_forgotten,
     close_forgotten_in_the_middle,
     group_destroyed_first,

@@ -1,6 +1,7 @@
 """What averagers compute: every step's models before and after workers meet. Four workers."""
 
 import copy
+from datetime import timedelta
 
 import cases
 import flockstep
@@ -57,6 +58,16 @@ def flock(rank):
 
 def wagma(rank):
     return recorded(rank, 25, lambda inner, model: flockstep.Wagma(inner, model, group_size=2))
+
+
+def flock_with_a_deadline(rank):
+    return recorded(
+        rank,
+        5,
+        lambda inner, model: flockstep.Flock(
+            inner, model, activation="deadline", deadline=timedelta(milliseconds=20), period=3
+        ),
+    )
 
 
 def adpsgd(rank):
@@ -138,6 +149,7 @@ if __name__ == "__main__":
         wagma_at_full_sync,
         flock_at_full_sync,
         flock,
+        flock_with_a_deadline,
         wagma,
         adpsgd,
         swarm,

@@ -42,6 +42,13 @@ def test_all_workers_end_well(endings, case):
     assert [worker["status"] for worker in endings[case]] == [0, 0, 0], endings[case]
 
 
+def test_without_a_process_group_there_is_one_sentence(endings):
+    assert_quiet(endings["no_process_group"])
+    for worker in endings["no_process_group"]:
+        last = worker["output"].strip().splitlines()[-1]
+        assert "Error: there is no process group: call torch.distributed.init_process_group() first" in last
+
+
 def test_all_workers_end_with_their_own_status(endings):
     assert_quiet(endings["sys_exit_everywhere"])
     assert [worker["status"] for worker in endings["sys_exit_everywhere"]] == [3, 3, 3]
