@@ -6,7 +6,6 @@ torchrun --standalone --nproc-per-node 2 forgotten_sampler.py [FOLDER]
 """
 
 import sys
-import warnings
 
 import flockstep
 import torch
@@ -19,8 +18,6 @@ from torch.utils.data import DataLoader
 dist.init_process_group("gloo")
 torch.set_num_threads(1)  # the workers share the processors
 torch.manual_seed(1)
-if dist.get_rank() != 0:
-    warnings.simplefilter("ignore")  # one worker's warning is enough
 train = images("train", sys.argv[1] if len(sys.argv) > 1 else SUBSET)
 loader = DataLoader(train, batch_size=32, shuffle=True)  # and no sampler=DistributedSampler(...)
 

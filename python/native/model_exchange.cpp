@@ -75,7 +75,7 @@ void bind_model_exchange(py::module_& module) {
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
                        const std::string& algorithm, const std::map<std::string, std::string>& options,
                        const Listed& parameters, const Listed& buffers, const std::string& holder,
-                       bool averages_gradients) {
+                       bool averages_gradients, bool starts_anew) {
              const py::gil_scoped_release released;
              return std::make_unique<ModelExchange>(std::move(worker), std::move(recording), parameters, buffers,
                                                     torch_front::ModelExchangeSettings{
@@ -83,18 +83,18 @@ void bind_model_exchange(py::module_& module) {
                                                         .options = options,
                                                         .holder = holder,
                                                         .averages_gradients = averages_gradients,
+                                                        .starts_anew = starts_anew,
                                                     });
            }),
            py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
-           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"))
+           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"))
       .def("close", &ModelExchange::close, Released())
       .def_property_readonly("meets_in_lockstep", ask(&Exchange::meets_in_lockstep))
       .def_property_readonly("steps", ask(&Exchange::steps))
       .def_property_readonly("gradients_are_due", ask(&Exchange::gradients_are_due))
       .def_property_readonly("is_away", ask(&Exchange::is_away))
-      .def_property_readonly("remade", [](ModelExchange& self) { return self.exchange().remade(); })
       .def("begin", call(&Exchange::begin), Released())
-      .def("average_gradients", call(&Exchange::average_gradients), Released())
+      .def("average_gradients", call(&Exchange::average_gradients), py::arg("has_batch"), Released())
       .def("after_update", call(&Exchange::after_update), Released())
       .def("consolidate", call(&Exchange::consolidate), Released())
       .def("set_joining", call(&Exchange::set_joining), py::arg("joining"))
@@ -108,7 +108,9 @@ void bind_model_exchange(py::module_& module) {
            })
       .def(
           "restore",
-          [](ModelExchange& self, std::string_view state) { self.exchange().restore(std::as_bytes(std::span(state))); },
+          [](ModelExchange& self, std::string_view state) {
+            return self.exchange().restore(std::as_bytes(std::span(state)));
+          },
           py::arg("state"));
 }
 

@@ -1,14 +1,18 @@
 """The examples run as their READMEs say, and do what they promise."""
 
 import difflib
+import inspect
+import json
 import re
 from pathlib import Path
 
+import flockstep
 import pytest
 from paths import ROOT
 
 EXAMPLES = ROOT / "examples"
 DDP = EXAMPLES / "pytorch_ddp"
+AVERAGERS = ["ADPSGD", "DPSGD", "Flock", "LocalSGD", "PostLocalSGD", "SGP", "Swarm", "Wagma"]
 
 
 def lines_of(script):
@@ -72,3 +76,27 @@ def test_every_python_block_of_the_document_runs(torchrun, tmp_path):
     done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
     ((blocks,),) = [figures(r"(\d+) blocks", done)]
     assert int(blocks) == document.read_text().count("```python\n")
+
+
+def documented_defaults():
+    """Every row of the document's tables of options: the option, and what its default column says."""
+    rows = [
+        line.split("|")[1:-1] for line in (ROOT / "docs" / "pytorch.md").read_text().splitlines() if line[:1] == "|"
+    ]
+    cells = [[cell.strip() for cell in row] for row in rows if len(row) in (3, 4)]
+    return {(row[-3].strip("`"), default) for row in cells for default in re.findall(r"`([^`]*)`", row[-2])}
+
+
+def keywords_of(kind):
+    parameters = inspect.signature(kind).parameters.values()
+    return [(each.name, each.default) for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in flockstep.__all__ if (name.endswith("State") and name != "GradientState") or name in AVERAGERS],
+)
+def test_the_document_has_every_option_with_its_default(name):
+    documented = documented_defaults()
+    for option, default in keywords_of(getattr(flockstep, name)):
+        assert (option, json.dumps(default) if isinstance(default, str) else repr(default)) in documented

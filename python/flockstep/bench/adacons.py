@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,19 +16,19 @@ from flockstep.bench.harness import Target, milliseconds, print_targets, run_int
 from flockstep.bench.oracle import verify
 
 BAR = 0.80
-Hook = Callable[[object, dist.GradBucket], Future[Tensor]]
+Hook = Callable[[Any, GradBucket], Future[Tensor]]
 
 
 class _Handing(torch.autograd.Function):
     """A backward pass that takes no time: the parameter's gradient is there already."""
 
     @staticmethod
-    def forward(context, parameter: Tensor, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]  # noqa: D102
+    def forward(context, parameter: Tensor, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         context.save_for_backward(gradient)
         return parameter.new_zeros(())
 
     @staticmethod
-    def backward(context, _: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def,override]
+    def backward(context, _: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
         return context.saved_tensors[0], None
 
 
@@ -46,7 +48,7 @@ class Exchange:
         self._seconds = 0.0
         self._model = DistributedDataParallel(_Holder(gradient), bucket_cap_mb=1 << 14, gradient_as_bucket_view=True)
 
-        def timed(state: object, bucket: dist.GradBucket) -> Future[Tensor]:
+        def timed(state: object, bucket: GradBucket) -> Future[Tensor]:
             dist.barrier()
             began = time.perf_counter()
             future = hook(state, bucket)
