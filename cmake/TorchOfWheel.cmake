@@ -26,6 +26,7 @@ else()
   add_library(torch UNKNOWN IMPORTED)
   set_target_properties(torch PROPERTIES IMPORTED_LOCATION ${torch_library}
     INTERFACE_INCLUDE_DIRECTORIES ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include
+    INTERFACE_COMPILE_DEFINITIONS "USE_C10D_GLOO;USE_DISTRIBUTED;USE_RPC;USE_TENSORPIPE"
     INTERFACE_LINK_LIBRARIES "c10;${torch_cpu_library}")
   set(Torch_FOUND TRUE)
 endif()

@@ -54,6 +54,12 @@ def torch(has_torch):
 
 
 @pytest.fixture
+def without_pictures(monkeypatch):
+    """Of a comparison: to draw its report takes longer than to make its runs."""
+    monkeypatch.setenv("FLOCKSTEP_PYTHON", "/bin/true")
+
+
+@pytest.fixture
 def needs(engines):
     """needs("mpi") skips the test where that engine is not built."""
 

@@ -88,8 +88,9 @@ class DataParallel {
 
   // For workers with different numbers of batches: before an epoch everybody says how many steps it has a batch for,
   // and learns the largest such number. In the steps beyond its own a worker has no backward pass and just calls
-  // step(): it is left out of what gradients are combined to, and where models are averaged it makes no update of its
-  // own. What was said here is not in a checkpoint: save between epochs, or call join again after restore.
+  // step(): it is left out of what gradients are combined to, and of averages of models that all wait for; where
+  // models are averaged without waiting it makes no update of its own. What was said here is not in a checkpoint: save
+  // between epochs, or call join again after restore.
   std::int64_t join(std::int64_t my_steps);
   // After its last batch: those steps.
   void finish_epoch(torch::optim::Optimizer& optimizer);

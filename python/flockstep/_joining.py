@@ -29,7 +29,8 @@ class Lockstep(Join):
     """Torch's own context, for averagers that wait for each other; what it has switched on ends with it."""
 
     def __init__(self, joinables: list[Joinable], averager: Averager, enable: bool) -> None:
-        super().__init__(joinables, enable=enable)
+        # Whoever is through is not in the divisor of DDP's gradients either.
+        super().__init__(joinables, enable=enable, divide_by_initial_world_size=False)
         self._averager = averager
 
     def __exit__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
 
 import torch.distributed as dist
 
@@ -14,6 +15,9 @@ from flockstep._log import forward
 
 if TYPE_CHECKING:
     from flockstep._worker import Attached
+
+# Those that are not closed, by the folders that they write to.
+_writing: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
 
 
 class Recorder:
@@ -36,8 +40,17 @@ class Recorder:
     ) -> None:
         words = {name: str(value) for name, value in (options or {}).items()}
         folder = "" if run_dir is None else os.path.abspath(os.fspath(run_dir))
+        if folder in _writing:
+            raise Error(
+                f"another gradient state or averager writes to {folder}: give each a run_dir of its own, or close the "
+                "other first",
+                code="bad_input",
+            )
+        self._folder = folder
         self._worker = attached.native
         self.native = _native.Recording(attached.native, folder, algorithm, words)
+        if folder:
+            _writing[folder] = self
 
     def forward_log(self) -> None:
         """Whoever is called once in a step or so calls this, too."""
@@ -45,6 +58,7 @@ class Recorder:
 
     def close(self) -> None:
         """Writes what is left. Not collective. A second call does nothing."""
+        _writing.pop(self._folder, None)
         self.native.close()
 
 

@@ -111,10 +111,8 @@ class Averager(Around, Joinable, Measured):
                 "this worker has left the others: before its next step call resume() after a pause(), or "
                 "consolidate() after a join()"
             )
-        Join.notify_join_context(self)
+        self._tell_joined()
         native.begin()
-        if native.remade:
-            _log.info("%s: %s", self._name, native.remade)
         loss = self._update(native, closure)
         native.after_update()
         self._after_step(native)
@@ -149,9 +147,13 @@ class Averager(Around, Joinable, Measured):
                 if parameter.grad is not None:
                     parameter.grad.mul_(factor)
 
+    def _averages_gradients(self) -> bool:
+        """Whether gradients are averaged here, at times, and not by DDP."""
+        return False
+
     def _average_gradients(self, native: _native.ModelExchange) -> bool:
-        """For who averages gradients before the update. False where they are not finite then."""
-        return True
+        """Where it is time to; False if they are not finite then."""
+        return not (self._averages_gradients() and native.gradients_are_due) or native.average_gradients(has_batch=True)
 
     def _after_step(self, native: _native.ModelExchange) -> None:
         self._consolidated = False
@@ -217,6 +219,12 @@ class Averager(Around, Joinable, Measured):
         groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
         return next((group for group in groups if group is not None), None)
 
+    def _tell_joined(self) -> None:
+        """Where torch's own context is around: that this worker has a batch. Waits for nobody."""
+        if self._join_config.is_first_joinable and any(module._join_config.enable for module in self._ddp.modules):
+            raise Error("in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first")
+        Join.notify_join_context(self)
+
     def _set_joining(self, joining: bool) -> None:
         self._native().set_joining(joining)
 
@@ -225,6 +233,9 @@ class Averager(Around, Joinable, Measured):
         if not native.meets_in_lockstep:
             native.leave()
             return
+        native.begin()
+        if self._averages_gradients() and native.gradients_are_due and native.average_gradients(has_batch=False):
+            self._inner.step()
         native.shadow()
         self._after_step(native)
 
@@ -262,7 +273,13 @@ class Averager(Around, Joinable, Measured):
             return
         self._saved = bytes.fromhex(state["state"])
         if self._attachment is not None:
-            self._native().restore(self._saved)
+            self._restore(self._native())
+
+    def _restore(self, native: _native.ModelExchange) -> None:
+        remade = native.restore(self._saved)
+        if remade:
+            _log.info("%s: %s", self._name, remade)
+        self._follow(native)
 
     def _save(self) -> bytes:
         return self._saved if self._attachment is None else self._attachment.save()
@@ -291,9 +308,6 @@ class Averager(Around, Joinable, Measured):
     def _check_ddp(self) -> None:
         self._ddp.check_no_hook(self._name)
 
-    def _averages_gradients(self) -> bool:
-        return False
-
     def _attach(self) -> Attachment:
         if self._attachment is None:
             attachment = Attachment(
@@ -310,7 +324,7 @@ class Averager(Around, Joinable, Measured):
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
             if self._saved:
-                attachment.native.restore(self._saved)
+                self._restore(attachment.native)
             self._follow(attachment.native)
         return self._attachment
 

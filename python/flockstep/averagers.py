@@ -219,9 +219,6 @@ class PostLocalSGD(Averager):
     def _averages_gradients(self) -> bool:
         return not self._ddp.modules
 
-    def _average_gradients(self, native: _native.ModelExchange) -> bool:
-        return not (self._averages_gradients() and native.gradients_are_due) or native.average_gradients()
-
     def _follow(self, native: _native.ModelExchange) -> None:
         if native.gradients_are_due:
             self._ddp.restore()

@@ -92,9 +92,8 @@ void bind_model_exchange(py::module_& module) {
       .def_property_readonly("steps", ask(&Exchange::steps))
       .def_property_readonly("gradients_are_due", ask(&Exchange::gradients_are_due))
       .def_property_readonly("is_away", ask(&Exchange::is_away))
-      .def_property_readonly("remade", [](ModelExchange& self) { return self.exchange().remade(); })
       .def("begin", call(&Exchange::begin), Released())
-      .def("average_gradients", call(&Exchange::average_gradients), Released())
+      .def("average_gradients", call(&Exchange::average_gradients), py::arg("has_batch"), Released())
       .def("after_update", call(&Exchange::after_update), Released())
       .def("consolidate", call(&Exchange::consolidate), Released())
       .def("set_joining", call(&Exchange::set_joining), py::arg("joining"))
@@ -108,7 +107,9 @@ void bind_model_exchange(py::module_& module) {
            })
       .def(
           "restore",
-          [](ModelExchange& self, std::string_view state) { self.exchange().restore(std::as_bytes(std::span(state))); },
+          [](ModelExchange& self, std::string_view state) {
+            return self.exchange().restore(std::as_bytes(std::span(state)));
+          },
           py::arg("state"));
 }
 

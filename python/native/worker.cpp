@@ -22,7 +22,7 @@ std::vector<std::pair<int, std::string>> take_log_lines(Worker& worker) {
 void bind_worker(py::module_& module) {
   using Group = c10::intrusive_ptr<::c10d::Backend>;
   py::class_<Worker, std::shared_ptr<Worker>>(module, "Worker")
-      .def(py::init([](const Group& data, const Group& control, double deadline_s) {
+      .def(py::init([](const std::vector<Group>& data, const Group& control, double deadline_s) {
              const py::gil_scoped_release released;
              return std::make_shared<Worker>(engines::c10d::Groups{data, control}, deadline_s);
            }),

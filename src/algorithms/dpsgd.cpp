@@ -30,8 +30,8 @@ class Dpsgd final : public Algorithm {
   // The ring closes over those who are there.
   void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t /*step*/, std::span<float> model) override {
+    neighbours_.copy(model, presence_.receivers(), presence_.donor());
     if (presence_.is_here()) {
-      neighbours_.copy(model, presence_.receivers(), presence_.donor());
       const std::vector<int> ring = presence_.others(ring_neighbours);
       neighbours_.mix(model, ring, ring, 1.0f / static_cast<float>(ring.size() + 1));
     }

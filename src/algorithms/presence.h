@@ -37,7 +37,7 @@ class Presence {
   }
 
   // Those who are there again, from this step on, need a model: from the next one up, and around, who was there in the
-  // step before. Empty, or -1, for nobody: so also where nobody was there.
+  // step before, and may not be any more. Empty, or -1, for nobody: so also where nobody was there.
   std::vector<int> receivers() const;  // who take this worker's
   int donor() const;                   // whose this worker takes
 

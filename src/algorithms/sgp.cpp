@@ -48,6 +48,8 @@ class Sgp final : public Algorithm {
   // sums; whoever is there again takes another one's.
   void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t step, std::span<float> z) override {
+    if (presence_.is_here()) combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
+    neighbours_.copy(buffer_.span(), presence_.receivers(), presence_.donor());
     if (presence_.is_here()) push(step, z);
     presence_.end_step();
   }
@@ -78,8 +80,6 @@ class Sgp final : public Algorithm {
 
  private:
   void push(std::int64_t step, std::span<float> z) {
-    combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
-    neighbours_.copy(buffer_.span(), presence_.receivers(), presence_.donor());
     const auto to =
         presence_.others([&](int place, int workers) { return math::out_neighbours(place, workers, n_, step); });
     const auto from =

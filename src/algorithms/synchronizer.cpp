@@ -146,7 +146,7 @@ bool Synchronizer::drain(std::span<float> gradient) {
 void Synchronizer::consolidate(std::span<float> model) {
   implementation_->check_model(model);
   implementation_->session->require_begun();
-  implementation_->algorithm().consolidate(model);
+  implementation_->session->consolidate(model);
 }
 
 std::vector<std::byte> Synchronizer::save() const {

@@ -41,36 +41,40 @@ ModelExchange::ModelExchange(runtime::Context& context, NamedTensors tensors, co
   flat_.attach(model_.span(), gradient_.span(),
                std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model_, gradient_));
   broadcast_model(context_, flat_, model_.span());
-  session_.emplace(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
+  session_.emplace(made());
+}
+
+algorithms::Session ModelExchange::made() const {
+  return algorithms::Session(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
 }
 
 // Until the first step workers may load what they like; what they begin with is told here.
 void ModelExchange::begin() {
-  if (begun_ && !restored_) return;
-  const auto updates = restored_ ? restored_->get_value<std::int64_t>("updates") : 0;
-  runtime::check_agreement(context_, {{"steps to go on from", std::to_string(updates)}});
+  if (begun_ && !next_) return;
+  runtime::check_agreement(context_, {{"steps to go on from", std::to_string(steps())}});
   flat_.collect_model();
   if (begun_) {
     // An agent may only be ended where nobody counts on it any more.
     const auto given_up = context_.engine().memory().allocate<float>(model_.size(), "model to give up");
     std::ranges::copy(model_.span(), given_up.data());
     session_->consolidate(given_up.span());
-    session_.emplace(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
-    context_.wait(context_.engine().barrier(), "barrier");
   }
-  remade_ = restored_ ? session_->restore(*restored_) : "";
-  const bool goes_on_apart = restored_ && algorithm().resumes_apart();
-  if (!goes_on_apart) broadcast_model(context_, flat_, model_.span());
+  const bool goes_on = next_.has_value();
+  if (goes_on) session_ = std::exchange(next_, std::nullopt);
+  context_.wait(context_.engine().barrier(), "barrier");
+  if (!goes_on || !algorithm().resumes_apart()) broadcast_model(context_, flat_, model_.span());
   session_->begin(model_.span());
   begun_ = true;
   somebody_is_absent_ = false;
-  restored_.reset();
 }
 
-bool ModelExchange::average_gradients() {
-  attend(true);
+bool ModelExchange::average_gradients(bool has_batch) {
+  attend(has_batch);
   std::vector<bool> unused(flat_.count());
-  for (std::size_t index = 0; index < flat_.count(); ++index) unused[index] = !flat_.collect_gradient(index);
+  for (std::size_t index = 0; index < flat_.count(); ++index) {
+    if (!has_batch) flat_.drop_gradient(index);
+    unused[index] = !flat_.collect_gradient(index);
+  }
   const std::vector<bool> dropped = unused_everywhere(context_, unused);
   algorithm().finish_gradient(gradient_.span(), 1);
   for (std::size_t index = 0; index < flat_.count(); ++index)
@@ -79,7 +83,7 @@ bool ModelExchange::average_gradients() {
 }
 
 void ModelExchange::after_update() {
-  base::check(begun_ && !restored_, "begin() before the update");
+  base::check(begun_ && !next_, "begin() before the update");
   const base::Time computed = context_.engine().now();
   if (algorithm().meets_after(steps())) attend(true);
   update();
@@ -110,14 +114,7 @@ void ModelExchange::attend_fully() {
 
 void ModelExchange::shadow() {
   begin();
-  if (settings_.averages_gradients && gradients_are_due()) {
-    attend(false);
-    unused_everywhere(context_, std::vector<bool>(flat_.count(), true));
-    std::ranges::fill(gradient_.span(), 0.0f);
-    algorithm().finish_gradient(gradient_.span(), 1);
-  } else if (algorithm().meets_after(steps())) {
-    attend(false);
-  }
+  if (algorithm().meets_after(steps())) attend(false);
   update();
 }
 
@@ -136,6 +133,7 @@ void ModelExchange::come_back() {
 
 // Whoever was absent from the last meeting takes what the others have, and is there again.
 void ModelExchange::consolidate() {
+  leave();
   begin();
   flat_.collect_model();
   session_->consolidate(model_.span());
@@ -145,19 +143,21 @@ void ModelExchange::consolidate() {
 }
 
 std::vector<std::byte> ModelExchange::save() const {
-  if (restored_) return restored_->to_bytes();
   base::Archive archive;
   archive.put_text("algorithm", settings_.algorithm);
-  session_->save(archive);
+  newest().save(archive);
   return archive.to_bytes();
 }
 
-void ModelExchange::restore(std::span<const std::byte> state) {
-  base::Archive archive = base::Archive::from_bytes(state, c10::str("the state of this ", settings_.holder));
+std::string ModelExchange::restore(std::span<const std::byte> state) {
+  const base::Archive archive = base::Archive::from_bytes(state, c10::str("the state of this ", settings_.holder));
   if (const std::string saved = archive.get_text("algorithm"); saved != settings_.algorithm)
     throw Error(ErrorCode::bad_file, c10::str("the state that was loaded is of a training with ", saved,
                                               ": go on with that instead of ", settings_.algorithm));
-  restored_ = std::move(archive);
+  algorithms::Session next = made();
+  std::string remade = next.restore(archive);
+  next_.emplace(std::move(next));
+  return remade;
 }
 
 }  // namespace flockstep::torch_front

@@ -46,39 +46,42 @@ class ModelExchange {
   // Whether workers wait for each other where they meet.
   bool meets_in_lockstep() const { return !algorithm().may_leave(); }
   // Local updates so far, those of a restored state included, and those of others while this worker was away.
-  std::int64_t steps() const { return session_->updates(); }
+  std::int64_t steps() const { return newest().updates(); }
 
   // Before a local update. Collective the first time, and after a restore().
   void begin();
   // Whether the next update is to be made with gradients that are averaged over all workers.
-  bool gradients_are_due() const { return algorithm().gradients_are_equal(); }
-  // Does so, in the tensors. False where the result is not finite.
-  bool average_gradients();
+  bool gradients_are_due() const { return newest().algorithm().gradients_are_equal(); }
+  // Does so, in the tensors; who has no batch takes the others' gradients. False where the result is not finite.
+  bool average_gradients(bool has_batch = true);
   // After the local update, which may have been left out: a step that had none counts and takes part all the same.
   void after_update();
+  // Where nobody waits, whoever comes here first leaves until the last one does, so that nobody waits in its steps for
+  // one that waits here.
   void consolidate();
 
   // Whether workers may run out of batches one by one, so that those in lockstep have to ask at every meeting.
   void set_joining(bool joining) { joining_ = joining; }
-  // In lockstep: takes part in one step of those who still have batches, without one.
+  // In lockstep: takes part in one step of those who still have batches, without one; in place of after_update().
   void shadow();
   // Where nobody waits: the others go on without this worker until it comes back, which consolidate() does too. In
   // lockstep they would wait, and do.
   void leave();
   void come_back();
-  bool is_away() const { return session_->is_away(); }
+  bool is_away() const { return newest().is_away(); }
 
   // What goes on, beyond the model and the optimizer; waits for nobody.
   std::vector<std::byte> save() const;
   // The next step begins anew, together with all workers, from this and from the tensors as they are then: in lockstep
   // from each worker's own, else from worker 0's.
-  void restore(std::span<const std::byte> state);
-  // What begin() had to re-make because another number of workers had saved, in one sentence; else empty.
-  const std::string& remade() const { return remade_; }
+  // Returns what had to be re-made because another number of workers had saved, in one sentence; else nothing.
+  std::string restore(std::span<const std::byte> state);
 
  private:
   algorithms::Algorithm& algorithm() { return session_->algorithm(); }
   const algorithms::Algorithm& algorithm() const { return session_->algorithm(); }
+  algorithms::Session made() const;
+  const algorithms::Session& newest() const { return next_ ? *next_ : *session_; }
   // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
   void attend(bool present);
   void attend_fully();
@@ -92,11 +95,10 @@ class ModelExchange {
   FlatModule flat_;
   const runtime::Layout layout_;
   base::Buffer<float> model_, gradient_;
-  std::optional<base::Archive> restored_;  // to go on from at the next step
-  std::string remade_;
   bool begun_ = false, joining_ = false;
-  bool somebody_is_absent_ = false;             // from the meetings, as of the last one
-  std::optional<algorithms::Session> session_;  // last: it uses the others
+  bool somebody_is_absent_ = false;  // from the meetings, as of the last one
+  // Last: they use the others. The next one takes over when all workers begin together.
+  std::optional<algorithms::Session> session_, next_;
 };
 
 }  // namespace flockstep::torch_front

@@ -55,9 +55,9 @@ Recording::Recording(runtime::Context& context, RecordingSettings settings)
   context.trace().set_capacity(trace_capacity(context.size()));
 }
 
-std::filesystem::path Recording::file(const std::string& stem, const std::string& extension) const {
+std::filesystem::path Recording::metrics_path() const {
   const int rank = context_.rank();
-  return settings_.folder / (stem + (rank == 0 ? "" : "-" + std::to_string(rank)) + extension);
+  return settings_.folder / (rank == 0 ? "metrics.jsonl" : "metrics-" + std::to_string(rank) + ".jsonl");
 }
 
 // What a full disk breaks is the recording, not the training.
@@ -74,11 +74,12 @@ void Recording::with_file(const Body& body) {
 }
 
 void Recording::open(std::int64_t step) {
-  const auto path = file("metrics", ".jsonl");
+  const auto path = metrics_path();
   metrics_.emplace(path, bytes_before(path, step));
-  std::filesystem::remove(file("trace", ".json"));
+  std::filesystem::remove(settings_.folder / ("trace-" + std::to_string(context_.rank()) + ".part"));
   if (context_.rank() != 0) return;
   std::filesystem::remove(settings_.folder / "summary.json");
+  std::filesystem::remove(settings_.folder / "trace.json");
   // An earlier run here may have had more workers.
   for (const auto& entry : std::filesystem::directory_iterator(settings_.folder)) {
     const std::string stem = entry.path().stem();
@@ -220,9 +221,9 @@ void Recording::close() {
     write_step();
     if (const auto cosines = telemetry_.cosines(summary_.steps)) metrics_->append(*cosines);
     metrics_->flush();
-    train::write_own_trace(context_.rank(), context_.trace(), epoch_s_, file("trace", ".json"));
     summary_.findings = telemetry_.findings();
     if (context_.rank() == 0) write_summary();
+    train::write_trace_part(context_.rank(), context_.size(), context_.trace(), epoch_s_, settings_.folder);
   });
   if (broken_) std::rethrow_exception(broken_);
 }

@@ -1,6 +1,7 @@
 // What one worker measures where somebody else's loop trains, and the files that a run of the command would leave of
-// it, written without asking other workers for anything. Worker 0 writes metrics.jsonl, trace.json and summary.json;
-// the others what only they know, metrics-3.jsonl and trace-3.json, and whoever draws a report puts them together.
+// it, written without asking other workers for anything. Worker 0 writes metrics.jsonl and summary.json; each other
+// what only it knows, as metrics-3.jsonl, and whoever draws a report takes the means. Who is the last to end makes
+// trace.json.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class Recording {
   void close();
 
  private:
-  std::filesystem::path file(const std::string& stem, const std::string& extension) const;
+  std::filesystem::path metrics_path() const;
   void open(std::int64_t step);
   void write_step();
   void write_summary();

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 #include "base/files.h"
 #include "runtime/gather.h"
@@ -18,8 +20,10 @@ std::string arguments_of(const base::Span& span) {
   return fmt::format(",\"args\":{{\"round\":{},\"activator\":{}}}", span.round, span.activator);
 }
 
+double microseconds(base::Time time, double epoch_s) { return (epoch_s + time.time_since_epoch().count()) * 1e6; }
+
 // One worker's events, each followed by a comma and a newline. Text, because that is what travels and what is written.
-std::string events_of(int rank, const base::Trace& trace) {
+std::string events_of(int rank, const base::Trace& trace, double epoch_s = 0) {
   std::string out = fmt::format(
       "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"worker {0}\"}}}},\n", rank);
   for (const base::Track track : kTracks) {
@@ -29,13 +33,13 @@ std::string events_of(int rank, const base::Trace& trace) {
                     rank, static_cast<int>(track), to_string(track));
   }
   for (const base::Span& span : trace.spans()) {
-    const double begin_us = span.begin.time_since_epoch().count() * 1e6;
+    const double begin_us = microseconds(span.begin, epoch_s);
     out += fmt::format("{{\"ph\":\"X\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}{}}},\n",
                        trace.names()[span.name], rank, static_cast<int>(span.track), begin_us,
                        (span.end - span.begin).count() * 1e6, arguments_of(span));
   }
   if (trace.dropped() > 0) {
-    const double last_us = trace.spans().empty() ? 0 : trace.spans().back().end.time_since_epoch().count() * 1e6;
+    const double last_us = trace.spans().empty() ? 0 : microseconds(trace.spans().back().end, epoch_s);
     out += fmt::format(
         "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{} later spans left out\",\"pid\":{},\"tid\":0,\"ts\":{:.3f}}},\n",
         trace.dropped(), rank, last_us);
@@ -43,10 +47,10 @@ std::string events_of(int rank, const base::Trace& trace) {
   return out;
 }
 
-// `events` are those of all workers that the file is about.
-void write(const std::filesystem::path& path, const std::string& about, std::string events) {
+// `events` are those of all workers.
+void write(const std::filesystem::path& path, std::string events) {
   events.resize(events.size() - 2);  // the last comma and newline
-  base::write_atomically(path, "{\"displayTimeUnit\":\"ms\"," + about + "\"traceEvents\":[\n" + events + "\n]}\n");
+  base::write_atomically(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
 }
 
 }  // namespace
@@ -57,11 +61,22 @@ void write_trace(runtime::Context& context, const std::filesystem::path& path) {
   if (context.rank() != 0) return;
   std::string text;
   for (const auto& events : all) text.append(reinterpret_cast<const char*>(events.data()), events.size());
-  write(path, "", std::move(text));
+  write(path, std::move(text));
 }
 
-void write_own_trace(int rank, const base::Trace& trace, double epoch_s, const std::filesystem::path& path) {
-  write(path, fmt::format("\"otherData\":{{\"epoch_s\":{:.6f}}},", epoch_s), events_of(rank, trace));
+void write_trace_part(int rank, int workers, const base::Trace& trace, double epoch_s,
+                      const std::filesystem::path& folder) {
+  const auto part = [&](int worker) { return folder / fmt::format("trace-{}.part", worker); };
+  base::write_atomically(part(rank), events_of(rank, trace, epoch_s));
+  std::string text;
+  for (int worker = 0; worker < workers; ++worker) {
+    std::ifstream file(part(worker), std::ios::binary);
+    if (!file) return;  // it is not there yet, or another worker has just done what follows
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  write(folder / "trace.json", std::move(text));
+  std::error_code ignored;
+  for (int worker = 0; worker < workers; ++worker) std::filesystem::remove(part(worker), ignored);
 }
 
 }  // namespace flockstep::train

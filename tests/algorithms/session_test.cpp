@@ -20,7 +20,14 @@ class Fake final : public Algorithm {
   void after_update(std::int64_t step, std::span<float>) override { updated.push_back(step); }
   bool replicas_are_equal() const override { return false; }
   const MeetingReport* meetings() const override { return &meetings_; }
+  bool may_leave() const override { return true; }
+  void leave() override { calls += "leave "; }
+  void come_back(std::span<float>) override { calls += "come_back "; }
+  void consolidate(std::span<float>) override { calls += "consolidate "; }
+  std::int64_t next_step(std::int64_t counted) const override { return counted + skipped; }
 
+  std::string calls;
+  std::int64_t skipped = 0;
   bool refuses = false;
   std::int64_t began_after = -1;
   float began_with = 0;
@@ -49,6 +56,32 @@ std::string sentence_of(const std::function<void()>& action) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+TEST(Session, whoIsAwayTakesNoStepBeforeItIsBackAndGoesOnWhereTheOthersAre) {
+  Case made(true);
+  Session& session = *made.session;
+  std::vector<float> model{3};
+  EXPECT_NE(sentence_of([&] { session.leave(); }).find("call begin(model)"), std::string::npos);
+  session.begin(model);
+  session.after_update(model);
+  EXPECT_EQ(sentence_of([&] { session.come_back(model); }), "this worker is not away: leave before coming back");
+  session.leave();
+  EXPECT_TRUE(session.is_away());
+  EXPECT_EQ(sentence_of([&] { session.after_update(model); }),
+            "this worker has left: it takes no step before it has come back, by come_back or consolidate");
+  EXPECT_EQ(sentence_of([&] { session.leave(); }), "this worker has left already: come back before leaving again");
+  made.fake->skipped = 9;
+  session.come_back(model);
+  EXPECT_FALSE(session.is_away());
+  session.after_update(model);
+  session.leave();
+  session.consolidate(model);
+  EXPECT_FALSE(session.is_away());
+  session.after_update(model);
+  EXPECT_EQ(made.fake->updated, (std::vector<std::int64_t>{0, 10, 20}));
+  EXPECT_EQ(session.updates(), 21);
+  EXPECT_EQ(made.fake->calls, "leave come_back leave consolidate ");
 }
 
 TEST(Session, anAlgorithmThatNeedsABeginningRefusesToStepWithoutOne) {

@@ -9,6 +9,8 @@ import time
 import pytest
 from conftest import COMMAND, run, run_json
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 
 def stamps(out):
     """When each run was made."""

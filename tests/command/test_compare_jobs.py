@@ -12,13 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import COMMAND, run, run_json
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 LONG = ["compare", "--algorithms", "mean,local_sgd", "--workers", "2", "--steps", "100000", "--compute-ms", "5"]
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch):
-    """Drawing a report takes longer than all that is looked at here."""
-    monkeypatch.setenv("FLOCKSTEP_PYTHON", "/bin/true")
 
 
 def start(*arguments):

@@ -1,6 +1,8 @@
 // The conformance suite as a Python module, for the engine that only Python programs can start.
 #include <torch/extension.h>
 
+#include <csignal>
+
 #include "conformance.h"
 #include "engines/c10d/attachment.h"
 
@@ -11,7 +13,7 @@ namespace {
 
 using Group = c10::intrusive_ptr<::c10d::Backend>;
 
-// Makes the two groups of an engine, over all workers.
+// Makes the groups of an engine, over all workers: a list for data, and one for control messages.
 py::function& make_groups() {
   static py::function function;
   return function;
@@ -19,7 +21,7 @@ py::function& make_groups() {
 
 c10d::Groups groups() {
   const py::gil_scoped_acquire acquired;
-  const auto [data, control] = make_groups()().cast<std::pair<Group, Group>>();
+  const auto [data, control] = make_groups()().cast<std::pair<std::vector<Group>, Group>>();
   return {data, control};
 }
 
@@ -41,6 +43,38 @@ int run(const py::function& make, int workers, const std::string& filter) {
   return result;
 }
 
+// A large all-to-all in which worker 1 is killed on the way: what the others are told, and how soon.
+std::pair<std::string, double> lose_a_peer(const py::function& make) {
+  make_groups() = make;
+  std::pair<std::string, double> told{"none", 0};
+  {
+    const py::gil_scoped_release released;
+    on_every_worker([&](Engine& engine) {
+      constexpr std::size_t kSize = 16 << 20;
+      const Words block(kSize);
+      const std::vector<ConstBytes> send(static_cast<std::size_t>(engine.size()), bytes(block));
+      std::vector<Words> blocks(send.size(), Words(kSize));
+      std::vector<Bytes> receive;
+      for (auto& each : blocks) receive.push_back(bytes(each));
+      receive[static_cast<std::size_t>(engine.rank())] = {};
+      const Pending pending = engine.all_to_all(send, receive);
+      const base::Time begin = engine.now();
+      if (engine.rank() == 1) {
+        engine.sleep(base::Duration(0.01));
+        ::raise(SIGKILL);
+      }
+      try {
+        finish(engine, pending);
+      } catch (const Error& error) {
+        told.first = to_string(error.code());
+      }
+      told.second = (engine.now() - begin).count();
+    });
+  }
+  make_groups() = {};
+  return told;
+}
+
 }  // namespace
 
 void on_every_worker(const WorkerMain& body) {
@@ -50,4 +84,7 @@ void on_every_worker(const WorkerMain& body) {
 
 }  // namespace flockstep::engines::conformance
 
-PYBIND11_MODULE(conformance_c10d, module) { module.def("run", &flockstep::engines::conformance::run); }
+PYBIND11_MODULE(conformance_c10d, module) {
+  module.def("run", &flockstep::engines::conformance::run);
+  module.def("lose_a_peer", &flockstep::engines::conformance::lose_a_peer);
+}

@@ -21,6 +21,7 @@ def run(*cases):
         try:
             mine = {"value": case(dist.get_rank())}
         except Exception:
+            traceback.print_exc()  # should others still be in the case, the launch fails next
             mine = {"error": traceback.format_exc()}
         everybodys = [None] * dist.get_world_size()
         dist.all_gather_object(everybodys, mine)

@@ -113,7 +113,7 @@ def test_a_worker_outlives_destroy_process_group(found):
         assert "init_process_group" in seen["attach"]["text"]
 
 
-def start_workers(folder, workers, *cases):
+def start_workers(workers, script, *arguments):
     """Not under torchrun, which ends all workers as soon as one has failed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -121,9 +121,10 @@ def start_workers(folder, workers, *cases):
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
     return [
         subprocess.Popen(
-            [sys.executable, HERE / "engine_cases.py", folder, *cases],
-            env=environment(RANK=str(rank), **place),
+            [sys.executable, HERE / script, *arguments],
+            env={**with_tests_importable(), "RANK": str(rank), **place},
             cwd=BUILD,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -135,18 +136,18 @@ def end_of(workers, timeout=60):
     ends = []
     for worker in workers:
         try:
-            _, errors = worker.communicate(timeout=timeout)
+            out, errors = worker.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             for each in workers:
                 each.kill()
             raise
-        ends.append((worker.returncode, errors))
+        ends.append((worker.returncode, out, errors))
     return ends
 
 
 def test_all_others_raise_soon_after_a_worker_was_killed(tmp_path):
-    ends = end_of(start_workers(tmp_path, 4, "killed"))
-    assert [code for code, _ in ends] == [3, -9, 3, 3], ends
+    ends = end_of(start_workers(4, "engine_cases.py", tmp_path, "killed"))
+    assert [code for code, _, _ in ends] == [3, -9, 3, 3], ends
     for rank in [0, 2, 3]:
         seen = json.loads((tmp_path / f"{rank}.json").read_text())["killed"]
         assert seen["barrier"]["type"] == "PeerLost"
@@ -155,9 +156,18 @@ def test_all_others_raise_soon_after_a_worker_was_killed(tmp_path):
         assert seen["close"]["seconds"] < 2
 
 
+def test_all_others_hear_of_a_worker_that_was_killed_in_the_middle_of_a_transfer():
+    ends = end_of(start_workers(3, "engine_conformance.py", "lose_a_peer"))
+    assert [code for code, _, _ in ends] == [3, -9, 3], ends
+    for _, out, _ in [ends[0], ends[2]]:
+        code, seconds = json.loads(out)
+        assert code == "peer_lost"
+        assert seconds < 5
+
+
 def test_a_process_that_never_closes_its_workers_ends_all_the_same(tmp_path):
-    ends = end_of(start_workers(tmp_path, 2, "never_closed"))
+    ends = end_of(start_workers(2, "engine_cases.py", tmp_path, "never_closed"))
     ended = time.time()
-    assert ends == [(0, ""), (0, "")]
+    assert ends == [(0, "", "")] * 2
     for rank in range(2):
         assert ended - float((tmp_path / f"{rank}.done").read_text()) < 10

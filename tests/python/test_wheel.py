@@ -37,7 +37,7 @@ def built(tmp_path_factory):
     done = pip("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     [wheel] = folder.glob("flockstep-*.whl")
-    return done.stdout, wheel
+    return done.stdout + done.stderr, wheel
 
 
 @pytest.fixture(scope="module")
@@ -139,10 +139,19 @@ def test_without_torch_one_sentence_says_so(installed):
     )
 
 
+def test_a_build_without_its_backend_ends_with_one_sentence(installed, tmp_path):
+    done = pip("--python", installed, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT, PYTHONPATH="")
+    assert done.returncode == 1
+    assert "flockstep is built by scikit-build-core, which this Python does not have: run" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_a_build_that_sees_no_torch_ends_with_one_sentence(installed, tmp_path):
     """As under pip's build isolation: the Python that builds has scikit-build-core and nothing else."""
     for name in ("scikit_build_core", "packaging", "pathspec"):
-        (tmp_path / name).symlink_to(Path(find_spec(name).origin).parent)
+        package = Path(find_spec(name).origin).parent
+        for path in (package, *package.parent.glob(f"{name}-*.dist-info")):
+            (tmp_path / path.name).symlink_to(path)
     wheel = ["wheel", "-v", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT]
     folder = f"build-dir={tmp_path / 'build'}"  # that of the wheel above stays as it is
     done = pip("--python", installed, *wheel, "-C", folder, PYTHONPATH=str(tmp_path))

@@ -1,6 +1,7 @@
 #include "simulation/sabotage.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "protocol/member.h"
@@ -119,6 +120,29 @@ class Deaf final : public Participant {
   Member member_;
 };
 
+// Comes back with the model that it left with.
+class Stubborn final : public Participant {
+ public:
+  Stubborn(const Options& options, int rank) : member_(options, rank) {}
+
+  Actions step(base::Time now, const Event& event) override {
+    Actions all;
+    std::vector<Event> events{event};
+    for (std::size_t i = 0; i < events.size(); ++i)
+      for (const Action& action : member_.step(now, Event(events[i]))) {
+        const auto* send = std::get_if<Send>(&action);
+        if (const auto* adopt = std::get_if<Adopt>(&action))
+          events.emplace_back(Adopted{adopt->peer});
+        else if (!send || send->message.kind != Message::Kind::wanted)
+          all.push_back(action);
+      }
+    return all;
+  }
+
+ private:
+  Member member_;
+};
+
 template <typename T>
 MakeParticipant make() {
   return [](const Options& options, int rank) { return std::make_unique<T>(options, rank); };
@@ -202,6 +226,28 @@ std::vector<Sabotage> all_sabotages() {
       {"a deadline is asked for when it is over", property::kTimers,
        each<WakeAt>([](WakeAt& wake) { wake.time -= base::Duration(1000); })},
       {"nobody is told of a loss", property::kEnds, make<Deaf>()},
+      // away and back
+      {"the newest round is said to be an older one", property::kWholeSum, each<Send>([](Send& send) {
+         if (is(send, Kind::newest)) --send.message.number;
+       })},
+      {"some are told of a return a round later", property::kWholeSum, each<Send>([](Send& send) {
+         if (is(send, Kind::back) && send.peer % 2 == 1) ++send.message.number;
+       })},
+      {"some never hear from which round on one is away", property::kEnds,
+       without<Send>([](int, const Options&, const Send& send) { return is(send, Kind::away) && send.peer % 2 == 1; }),
+       Flaw::none, true},
+      {"who leaves holds the others at the bound", property::kEnds,
+       without<Send>([](int, const Options&, const Send& send) {
+         return is(send, Kind::finished) && send.message.number == std::numeric_limits<Iteration>::max();
+       })},
+      {"who comes back is not counted first", property::kBound, edited([](int, const Options&, Actions& actions) {
+         for (Action& action : actions)
+           if (auto* send = std::get_if<Send>(&action); send && is(*send, Kind::count_me))
+             send->message.number = std::numeric_limits<Iteration>::max();
+       })},
+      {"nobody hears that one leaves", property::kEnds,
+       without<Send>([](int, const Options&, const Send& send) { return is(send, Kind::leaving); })},
+      {"who comes back goes on with its own model", property::kCurrentModel, make<Stubborn>()},
       // numbers
       {"the synchronised model is not published", property::kEqual, make_honest, Flaw::synchronised_not_published},
       {"the correction is applied twice", property::kConserved, make_honest, Flaw::correction_twice},

@@ -43,6 +43,14 @@ struct Trainee {
     update();
     exchange->after_update();
   }
+  void shadow() {
+    exchange->begin();
+    if (exchange->gradients_are_due()) {
+      exchange->average_gradients(false);
+      update();
+    }
+    exchange->shadow();
+  }
   // Everybody's numbers, in rank order.
   std::vector<Floats> everybodys(const Floats& mine) {
     std::vector<double> doubles(mine.begin(), mine.end());
@@ -169,6 +177,49 @@ INSTANTIATE_TEST_SUITE_P(Averagers, ModelExchangeWith,
                          testing::Values("flock", "wagma", "local_sgd", "post_local_sgd", "dpsgd", "sgp", "adpsgd",
                                          "swarm"),
                          [](const auto& info) { return info.param; });
+
+// Batches for 3, 6 and 9 steps: whoever is through takes part in the others' meetings with nothing of its own.
+TEST_P(ModelExchangeWith, endsTogetherWhereWorkersHaveDifferentNumbersOfBatches) {
+  on_workers(3, [&](runtime::Context& context) {
+    Trainee trainee(context, plain(GetParam()));
+    const int batches = 3 * (context.rank() + 1);
+    trainee.exchange->set_joining(true);
+    for (int step = 0; step < batches; ++step) trainee.step(step);
+    if (trainee.exchange->meets_in_lockstep())
+      for (int step = batches; step < 9; ++step) trainee.shadow();
+    else
+      trainee.exchange->leave();
+    trainee.exchange->set_joining(false);
+    trainee.exchange->consolidate();
+    EXPECT_EQ(trainee.exchange->steps(), 9);
+    const auto all = trainee.everybodys(numbers(trainee.net));
+    EXPECT_EQ(all[0], all[1]);
+    EXPECT_EQ(all[0], all[2]);
+    trainee.step(9);  // nobody is away or absent any more
+    trainee.exchange->consolidate();
+  });
+}
+
+TEST_P(ModelExchangeWith, goesOnWithoutAWorkerThatIsAway) {
+  on_workers(3, [&](runtime::Context& context) {
+    Trainee trainee(context, plain(GetParam()));
+    if (trainee.exchange->meets_in_lockstep()) return;
+    trainee.step(0);
+    if (context.rank() == 0) {
+      trainee.exchange->leave();
+      EXPECT_TRUE(trainee.exchange->is_away());
+    } else {
+      for (int step = 1; step < 25; ++step) trainee.step(step);  // many more than a period
+    }
+    context.wait(context.engine().barrier(), "barrier");
+    trainee.exchange->come_back();
+    EXPECT_FALSE(trainee.exchange->is_away());
+    trainee.step(25);
+    trainee.exchange->consolidate();
+    const auto all = trainee.everybodys(numbers(trainee.net));
+    EXPECT_EQ(all[0], all[1]);
+  });
+}
 
 TEST(ModelExchange, averagesModelsAndBuffersWhereLocalSgdMeets) {
   on_workers(3, [&](runtime::Context& context) {

@@ -80,7 +80,6 @@ TEST_F(RecordingTest, everyWorkerWritesItsOwnPart) {
     ASSERT_EQ(others.size(), 4u);
     EXPECT_EQ(others[2]["loss"], 30 + rank);
     EXPECT_FALSE(others[2].contains("norms")) << "worker 0 has them";
-    EXPECT_EQ(read("trace-" + std::to_string(rank) + ".json")["traceEvents"][0]["pid"], rank);
   }
   const auto evaluation = std::ranges::find(first, "evaluation", [](const json& line) { return line["kind"]; });
   ASSERT_NE(evaluation, first.end());
@@ -92,10 +91,11 @@ TEST_F(RecordingTest, everyWorkerWritesItsOwnPart) {
   EXPECT_EQ(summary["workers"], 3);
   EXPECT_EQ(summary["steps"], 4);
   EXPECT_EQ(summary["metric"], "accuracy");
-  std::size_t gradients = 0;
+  std::map<int, int> gradients;
   const json trace = read("trace.json");
-  for (const json& event : trace["traceEvents"]) gradients += event["name"] == "gradient";
-  EXPECT_EQ(gradients, 4u);
+  for (const json& event : trace["traceEvents"]) gradients[event["pid"]] += event["name"] == "gradient";
+  EXPECT_EQ(gradients, (std::map<int, int>{{0, 4}, {1, 4}, {2, 4}}));
+  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_NE(entry.path().extension(), ".part");
 }
 
 TEST_F(RecordingTest, whatNobodyToldIsNull) {
@@ -126,7 +126,17 @@ TEST_F(RecordingTest, partsOfWorkersThatAreNoMoreGo) {
   record(2, 0, 1, 2);
   EXPECT_TRUE(fs::exists(folder_ / "metrics-1.jsonl"));
   EXPECT_FALSE(fs::exists(folder_ / "metrics-2.jsonl"));
-  EXPECT_FALSE(fs::exists(folder_ / "trace-2.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "trace-2.part"));
+}
+
+TEST_F(RecordingTest, theLastToEndMakesTheTraceOfAll) {
+  record(2, 1, 1, 3);
+  EXPECT_TRUE(fs::exists(folder_ / "trace-1.part"));
+  EXPECT_FALSE(fs::exists(folder_ / "trace.json"));
+  record(2, 0, 1, 3);
+  EXPECT_TRUE(fs::exists(folder_ / "trace.json"));
+  record(2, 0, 1, 3);  // again, alone: what it was is no more
+  EXPECT_FALSE(fs::exists(folder_ / "trace.json"));
 }
 
 TEST_F(RecordingTest, figuresAreByNameAndByWorker) {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flockstep.report import shapes
-from flockstep.report.files import read_lines, read_object, understood
+from flockstep.report.files import read_lines, understood
 from flockstep.report.values import drawn_number
 
 MEASURED = ("loss", "seconds", "wait_s", "transfer_s")
@@ -40,22 +40,3 @@ def take_means(path: Path, steps: list[dict[str, Any]]) -> None:
             values = [drawn_number(line[name]), *known[line["step"], name]]
             finite = [value for value in values if np.isfinite(value)]
             line[name] = float(np.mean(finite)) if finite else None
-
-
-def with_events_of_others(path: Path, saved: dict[str, Any]) -> dict[str, Any]:
-    """A trace with the spans of all workers, on the clock of the first."""
-    if "otherData" not in saved:  # the command's own, which has everybody's
-        return saved
-    begin = saved["otherData"]["epoch_s"]
-    events = list(saved["traceEvents"])
-    for part in parts_of(path):
-        other = read_object(part)
-
-        def shifted(other: dict[str, Any] = other) -> list[dict[str, Any]]:
-            later_us = 1e6 * (other["otherData"]["epoch_s"] - begin)
-            return [
-                {**event, **({"ts": event["ts"] + later_us} if "ts" in event else {})} for event in other["traceEvents"]
-            ]
-
-        events += understood(part, "", shifted)
-    return {**saved, "traceEvents": events}

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from flockstep.report.errors import MissingFileError
 from flockstep.report.files import read_object, understood
-from flockstep.report.parts import with_events_of_others
 from flockstep.report.values import Array
 
 TRACKS = ("compute", "wait", "transfer", "rounds")  # by their numbers in the file
@@ -86,7 +85,7 @@ def read_trace(folder: Path) -> Trace | None:
         saved = read_object(path)
     except MissingFileError:
         return None
-    return understood(path, "", lambda: _trace(with_events_of_others(path, saved)))
+    return understood(path, "", lambda: _trace(saved))
 
 
 @dataclass

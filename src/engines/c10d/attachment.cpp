@@ -7,8 +7,11 @@
 
 namespace flockstep::engines::c10d {
 
-Attachment::Attachment(const Groups& groups)
-    : engine_(std::make_unique<C10dEngine>(make_lane(groups.data), make_lane(groups.control))), process_(getpid()) {}
+Attachment::Attachment(const Groups& groups) : process_(getpid()) {
+  Lanes data;
+  for (const auto& group : groups.data) data.push_back(make_lane(group));
+  engine_ = std::make_unique<C10dEngine>(std::move(data), make_lane(groups.control));
+}
 
 // A forked child has none of the threads, and shares the connections with its parent: there is nothing to end.
 Attachment::~Attachment() {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <memory>
+#include <vector>
 
 #include "base/time.h"
 
@@ -15,8 +16,9 @@ namespace flockstep::engines::c10d {
 
 class C10dEngine;
 
-struct Groups {                                 // Gloo's, both
-  c10::intrusive_ptr<::c10d::Backend> data;     // collectives and messages
+struct Groups {  // Gloo's, both
+  // Collectives and messages, at least one: each group reads and writes on a thread of its own.
+  std::vector<c10::intrusive_ptr<::c10d::Backend>> data;
   c10::intrusive_ptr<::c10d::Backend> control;  // control messages, failures, farewells
 };
 

@@ -24,10 +24,9 @@ class C10dEngine::Transfers final : public Operation {
   // Gloo cannot take back a receive: its bytes would come and find no place. What is left ends before the bytes can go.
   ~Transfers() override {
     if (exchange_->complete()) return;
-    engine_.record(engine_.error(ErrorCode::deadline,
-                                 fmt::format("worker {}: a transfer was given up before it was done; restart the job",
-                                             engine_.rank_)),
-                   true);
+    engine_.record(engine_.error(
+        ErrorCode::deadline,
+        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank_)));
     while (!exchange_->ended()) engine_.wait_quietly([&] { return exchange_->ended(); }, 1s);
   }
 
@@ -57,17 +56,19 @@ class C10dEngine::RealAgent final : public Agent {
   std::jthread thread_;  // last: it is joined before anything that it uses goes
 };
 
-C10dEngine::C10dEngine(std::unique_ptr<Lane> data, std::unique_ptr<Lane> control)
+C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
     : data_(std::move(data)),
       control_(std::move(control)),
-      rank_(data_->rank()),
-      size_(data_->size()),
+      rank_(control_->rank()),
+      size_(control_->size()),
       loopback_(bell_, [this](std::size_t expected, std::size_t sent) {
         fail(error(ErrorCode::mismatch, fmt::format("worker {} expected {} bytes of itself and sent {}; give both ends "
                                                     "the same size",
                                                     rank_, expected, sent)));
       }) {
-  base::check(control_->rank() == rank_ && control_->size() == size_, "two lanes over the same workers");
+  base::check(!data_.empty(), "a lane for data");
+  for (const auto& lane : data_)
+    base::check(lane->rank() == rank_ && lane->size() == size_, "lanes over the same workers");
   for (int peer = 0; peer < size_; ++peer) links_.push_back(std::make_unique<Link>(waiters_));
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) waiters_.run([this, peer] { listen(peer); });
@@ -107,7 +108,7 @@ std::shared_ptr<Exchange> C10dEngine::post(Kind kind, Tag number, std::span<cons
   std::shared_ptr<Exchange> exchange;
   int peer = rank_;
   try {
-    exchange = std::make_shared<Exchange>(*data_, kind, number, transfers, peer);
+    exchange = std::make_shared<Exchange>(data_, kind, number, transfers, peer);
   } catch (const std::exception& failure) {
     lose(peer, failure.what(), false);
     require_usable();
@@ -165,8 +166,7 @@ bool C10dEngine::pass(const Exchange::Part& part) {
     if (const std::uint64_t length = Exchange::unpack(part); length != part.block.size()) {
       record(error(ErrorCode::mismatch,
                    fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
-                               rank_, part.block.size(), part.peer, length)),
-             true);
+                               rank_, part.block.size(), part.peer, length)));
       return false;
     }
   if (part.ends_transfer) count(part);
@@ -198,13 +198,12 @@ void C10dEngine::run_agent(const std::string& name, const std::function<void()>&
   try {
     body();
   } catch (const Error& failure) {
-    record(failure, true);
+    record(failure);
   } catch (const std::exception& failure) {
-    record(
-        error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, failure.what())),
-        true);
+    record(error(ErrorCode::peer_lost,
+                 fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, failure.what())));
   } catch (...) {
-    record(error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed", name, rank_)), true);
+    record(error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed", name, rank_)));
   }
 }
 
@@ -232,7 +231,7 @@ void C10dEngine::wait_quietly(const std::function<bool()>& ready, base::Duration
 }
 
 void C10dEngine::fail(const Error& error) {
-  record(error, true);
+  record(error);
   require_usable();
   __builtin_unreachable();
 }
@@ -245,28 +244,40 @@ void C10dEngine::require_usable() const {
   throw Error(failure_->code(), failure_->what(), failure_->engine());
 }
 
-// Ends what is under way, so that all threads that wait for it go on. Connections for data are closed, since aborted
-// receives may be sent to; that for control messages still has to tell the peers why.
-void C10dEngine::record(const Error& error, bool tell_peers) noexcept {
+void C10dEngine::record(const Error& error) noexcept {
+  if (!note(error)) return;
+  memory_.keep_for_ever();
+  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
+  std::ranges::transform(std::string_view(error.what()).substr(0, kControlBytes - 1), std::back_inserter(payload),
+                         [](char letter) { return static_cast<std::byte>(letter); });
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) say(peer, Word::failure, payload);
+  end_transfers();
+}
+
+bool C10dEngine::note(const Error& error) noexcept {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_) return false;
+    failure_.emplace(error.code(), error.what(), error.engine());
+    is_failing_ = true;
+    is_broken_.store(true, std::memory_order_release);
+  }
+  bell_.ring();
+  return true;
+}
+
+// All threads that wait for them go on. The connections are closed, since bytes may come for aborted receives.
+void C10dEngine::end_transfers() noexcept {
   std::list<std::shared_ptr<Exchange>> exchanges;
   {
     const std::lock_guard lock(failure_mutex_);
-    if (failure_) return;
-    failure_.emplace(error.code(), error.what(), error.engine());
     exchanges = exchanges_;
   }
-  memory_.keep_for_ever();
-  is_broken_.store(true, std::memory_order_release);
-  bell_.ring();
-  if (tell_peers) {
-    std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
-    std::ranges::transform(std::string_view(error.what()).substr(0, kControlBytes - 1), std::back_inserter(payload),
-                           [](char letter) { return static_cast<std::byte>(letter); });
-    for (int peer = 0; peer < size_; ++peer)
-      if (peer != rank_) say(peer, Word::failure, payload);
-  }
   for (const auto& exchange : exchanges) exchange->abort();
-  data_->cut();
+  for (const auto& lane : data_) lane->cut();
+  is_failing_ = false;
+  bell_.ring();
 }
 
 }  // namespace flockstep::engines::c10d

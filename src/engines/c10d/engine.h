@@ -22,7 +22,7 @@ namespace flockstep::engines::c10d {
 
 class C10dEngine final : public PairwiseEngine {
  public:
-  C10dEngine(std::unique_ptr<Lane> data, std::unique_ptr<Lane> control);
+  C10dEngine(Lanes data, std::unique_ptr<Lane> control);
   ~C10dEngine() override { close(); }
   C10dEngine(const C10dEngine&) = delete;
   C10dEngine& operator=(const C10dEngine&) = delete;
@@ -86,7 +86,9 @@ class C10dEngine final : public PairwiseEngine {
   void say_farewells() noexcept;
   Link& link(int peer) { return *links_[static_cast<std::size_t>(peer)]; }
 
-  void record(const Error& error, bool tell_peers) noexcept;
+  void record(const Error& error) noexcept;  // breaks the engine, and tells the peers why
+  bool note(const Error& error) noexcept;    // the first failure; false for any other
+  void end_transfers() noexcept;             // all of a broken engine's
   bool is_broken() const { return is_broken_.load(std::memory_order_acquire); }
   void require_usable() const;
   void wait_quietly(const std::function<bool()>& ready, base::Duration patience);
@@ -94,7 +96,8 @@ class C10dEngine final : public PairwiseEngine {
   Error error(ErrorCode code, const std::string& sentence) const { return Error(code, sentence, "c10d"); }
 
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
-  const std::unique_ptr<Lane> data_, control_;
+  const Lanes data_;
+  const std::unique_ptr<Lane> control_;
   const int rank_, size_;
   base::Memory memory_;
   Bell bell_;
@@ -102,7 +105,9 @@ class C10dEngine final : public PairwiseEngine {
   std::uint64_t collective_count_ = 0;  // the worker's own thread only
   std::atomic<std::uint64_t> bytes_sent_ = 0;
 
-  std::atomic<bool> is_broken_ = false, is_closing_ = false;
+  std::atomic<bool> is_broken_ = false;   // failure_ is set
+  std::atomic<bool> is_failing_ = false;  // from then until transfers have ended
+  std::atomic<bool> is_closing_ = false;
   mutable std::mutex failure_mutex_;
   std::optional<Error> failure_;                    // the first one
   std::list<std::shared_ptr<Exchange>> exchanges_;  // under way; under failure_mutex_

@@ -4,10 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include "base/parts.h"
+
 namespace flockstep::engines::c10d {
 namespace {
 
 constexpr std::size_t kHeadBytes = 1024, kFirstBytes = kHeadBytes - sizeof(std::uint64_t);
+constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // per lane
 
 // 31 bits: the kind, head or rest, 21 of the number, 8 that depend on the length of the rest.
 static_assert(kMaximalTag < (1 << 21));
@@ -19,47 +22,63 @@ Tag rest_tag(Tag head, std::size_t length) {
   return head | 1 << 29 | mixed << 21;
 }
 
+// Calls post(lane, begin, size, is_last) for the parts of the rest of a block: one, or as many as there are lanes.
+template <typename Post>
+void in_parts(std::size_t size, const Lanes& lanes, std::size_t first, const Post& post) {
+  const std::size_t count = std::min(lanes.size(), size / kLargeBytes + 1);
+  const base::Parts parts(size, count);
+  for (std::size_t i = 0; i < count; ++i)
+    post(*lanes[(first + i) % lanes.size()], parts.begin(i), parts.size(i), i + 1 == count);
+}
+
 }  // namespace
 
-Exchange::Exchange(Lane& lane, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost)
+Exchange::Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost)
     : heads_(std::make_unique_for_overwrite<std::byte[]>(transfers.size() * kHeadBytes)) {
   parts_.reserve(2 * transfers.size());
-  const Tag tag = head_tag(kind, number);
+  const Way way{lanes, static_cast<std::size_t>(number) % lanes.size(), head_tag(kind, number)};
   std::byte* head = heads_.get();
   for (const bool sends : {false, true})
     for (const Transfer& transfer : transfers) {
       if (transfer.is_send != sends) continue;
       lost = transfer.peer;
       if (sends)
-        post_send(lane, tag, transfer, {head, kHeadBytes});
+        post_send(way, transfer, {head, kHeadBytes});
       else
-        post_receive(lane, tag, transfer, {head, kHeadBytes});
+        post_receive(way, transfer, {head, kHeadBytes});
       head += kHeadBytes;
     }
 }
 
-void Exchange::post_receive(Lane& lane, Tag tag, const Transfer& transfer, Bytes head) {
+void Exchange::post_receive(const Way& way, const Transfer& transfer, Bytes head) {
   const Bytes block = transfer.receive;
+  const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
-  parts_.push_back({transfer.peer, false, !has_rest, head, block, lane.receive(transfer.peer, tag, head)});
+  parts_.push_back({peer, false, !has_rest, head, block, way.lanes[way.first]->receive(peer, way.tag, head)});
   if (!has_rest) return;
   const Bytes rest = block.subspan(kFirstBytes);
-  parts_.push_back(
-      {transfer.peer, false, true, {}, block, lane.receive(transfer.peer, rest_tag(tag, rest.size()), rest)});
+  const Tag tag = rest_tag(way.tag, rest.size());
+  in_parts(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    parts_.push_back({peer, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
+  });
 }
 
-void Exchange::post_send(Lane& lane, Tag tag, const Transfer& transfer, Bytes head) {
+void Exchange::post_send(const Way& way, const Transfer& transfer, Bytes head) {
   const ConstBytes block = transfer.send;
+  const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
   const ConstBytes first = has_rest ? block.first(kFirstBytes) : block;
   const std::uint64_t length = block.size();
   std::memcpy(head.data(), &length, sizeof length);
   std::ranges::copy(first, head.data() + sizeof length);
   head = head.first(sizeof length + first.size());
-  parts_.push_back({transfer.peer, true, !has_rest, {}, {}, lane.send(transfer.peer, tag, head)});
+  parts_.push_back({peer, true, !has_rest, {}, {}, way.lanes[way.first]->send(peer, way.tag, head)});
   if (!has_rest) return;
   const ConstBytes rest = block.subspan(kFirstBytes);
-  parts_.push_back({transfer.peer, true, true, {}, {}, lane.send(transfer.peer, rest_tag(tag, rest.size()), rest)});
+  const Tag tag = rest_tag(way.tag, rest.size());
+  in_parts(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    parts_.push_back({peer, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
+  });
 }
 
 std::uint64_t Exchange::unpack(const Part& part) {

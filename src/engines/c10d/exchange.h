@@ -23,7 +23,7 @@ class Exchange {
  public:
   // Posts all transfers, receives first: a block that finds its place waiting sets out at once. `lost` is the peer in
   // question when it throws.
-  Exchange(Lane& lane, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
+  Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -45,8 +45,13 @@ class Exchange {
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:
-  void post_receive(Lane& lane, Tag tag, const Transfer& transfer, Bytes head);
-  void post_send(Lane& lane, Tag tag, const Transfer& transfer, Bytes head);
+  struct Way {  // of one operation
+    const Lanes& lanes;
+    std::size_t first;  // of the lanes, that of heads
+    Tag tag;            // of heads
+  };
+  void post_receive(const Way& way, const Transfer& transfer, Bytes head);
+  void post_send(const Way& way, const Transfer& transfer, Bytes head);
 
   std::unique_ptr<std::byte[]> heads_;
   std::mutex mutex_;  // of the transits in parts_, which one thread may abort while another ends them

@@ -32,4 +32,6 @@ class Lane {
   virtual void cut() noexcept = 0;
 };
 
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
 }  // namespace flockstep::engines::c10d

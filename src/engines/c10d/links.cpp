@@ -128,10 +128,17 @@ void C10dEngine::hear(int peer, ConstBytes frame) {
       controls_.push_back({peer, {payload.begin(), payload.end()}});
       break;
     }
-    case Word::failure: {  // passed on as it is; nobody tells others of it, since the peer has told everybody
+    // Said on to everybody, who may otherwise notice first that this worker ends. One that closes needs nobody any
+    // more.
+    case Word::failure: {
+      if (is_closing_) {
+        const std::lock_guard lock(links_mutex_);
+        link(peer).is_heard = true;
+        break;
+      }
       std::string sentence;
       for (const std::byte letter : payload.subspan(1)) sentence += static_cast<char>(letter);
-      record(error(static_cast<ErrorCode>(payload[0]), sentence), false);
+      record(error(static_cast<ErrorCode>(payload[0]), sentence));
       break;
     }
     case Word::farewell: {
@@ -172,7 +179,7 @@ void C10dEngine::fail_if_hopeless(int peer) noexcept {
     if (link.under_way == 0 || link.passed.received < link.farewell->sent || link.passed.sent < link.farewell->received)
       return;
   }
-  record(error(ErrorCode::peer_lost, gone(peer)), true);
+  record(error(ErrorCode::peer_lost, gone(peer)));
 }
 
 std::string C10dEngine::gone(int peer) const {
@@ -190,21 +197,21 @@ void C10dEngine::lose(int peer, std::string_view why, bool is_control) noexcept 
     return link(peer).is_silent;
   };
   if (!is_control) wait_quietly([&] { return is_broken() || has_farewell() || is_silent(); }, kPatienceForReasons);
-  if (is_broken() || (is_control && has_farewell())) return;
-  if (has_farewell()) return record(error(ErrorCode::peer_lost, gone(peer)), true);
+  if (is_broken() || (is_control && (is_closing_ || has_farewell()))) return;
+  if (has_farewell()) return record(error(ErrorCode::peer_lost, gone(peer)));
   record(error(ErrorCode::peer_lost, fmt::format("worker {} lost its connection to worker {}, which crashed or cannot "
                                                  "be reached ({})",
-                                                 rank_, peer, core_of(why))),
-         true);
+                                                 rank_, peer, core_of(why))));
 }
 
 void C10dEngine::close() noexcept {
   if (is_closing_.exchange(true)) return;
   if (!is_broken()) say_farewells();
-  record(error(ErrorCode::unavailable, fmt::format("worker {} has been closed", rank_)), false);
+  if (note(error(ErrorCode::unavailable, fmt::format("worker {} has been closed", rank_)))) end_transfers();
   // The last words pass, a failure's among them; what cannot pass is not waited for.
   wait_quietly(
       [&] {
+        if (is_failing_) return false;
         const std::lock_guard lock(links_mutex_);
         return std::ranges::all_of(links_, [](const auto& link) { return link->talking.empty() || link->is_silent; });
       },

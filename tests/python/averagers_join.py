@@ -1,0 +1,164 @@
+"""Workers with different numbers of batches, and a worker that is away for a while. Three workers."""
+
+import time
+
+import cases
+import flockstep
+import torch
+import torch.distributed as dist
+from cases import numbers, small_model, train_step
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+AVERAGERS = [
+    flockstep.Flock,
+    flockstep.Wagma,
+    flockstep.LocalSGD,
+    flockstep.PostLocalSGD,
+    flockstep.DPSGD,
+    flockstep.ADPSGD,
+    flockstep.SGP,
+    flockstep.Swarm,
+]
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def shard(rank, epoch):
+    """So many batches: in the first epoch more with the rank, in the second fewer, and none for the last."""
+    return [2 + 5 * rank, 14 - 7 * rank][epoch]
+
+
+def uneven_shards(rank):
+    seen = {}
+    for make in AVERAGERS:
+        for kind in ("plain", "DDP"):
+            model = small_model(rank)
+            model = DDP(model) if kind == "DDP" else model
+            with make(sgd(model), model) as optimizer:
+                ends, step = [], 0
+                for epoch in range(2):
+                    with optimizer.join():
+                        for _ in range(shard(rank, epoch)):
+                            train_step(model, optimizer, rank, step)
+                            step += 1
+                    optimizer.consolidate()
+                    ends.append({"steps": optimizer.metrics()["step"], "model": numbers(model)})
+                train_step(model, optimizer, rank, step)  # nobody is away any more
+                optimizer.consolidate()
+                ends.append({"steps": optimizer.metrics()["step"], "model": numbers(model)})
+            seen[f"{make.__name__}, {kind}"] = ends
+    return seen
+
+
+def post_local_sgd_switches_inside_of_join(rank):
+    ends = []
+    for kind in ("plain", "DDP"):
+        model = small_model(rank)
+        model = DDP(model) if kind == "DDP" else model
+        with flockstep.PostLocalSGD(sgd(model), model, switch_after=4, period=3) as optimizer:
+            with optimizer.join():
+                for step in range(shard(rank, 0)):
+                    train_step(model, optimizer, rank, step)
+            optimizer.consolidate()
+        ends.append(numbers(model))
+    return ends
+
+
+def local_sgd_averages_over_those_who_are_there(rank):
+    """Batches for 3, 6 and 9 steps, and a meeting every second one."""
+    model = small_model()
+    inner = sgd(model)
+    updated = []
+    inner.register_step_post_hook(lambda *_: updated.append(numbers(model)))
+    met = []
+    with flockstep.LocalSGD(inner, model, period=2) as optimizer, optimizer.join():
+        for step in range(3 * (rank + 1)):
+            train_step(model, optimizer, rank, step)
+            met.append(numbers(model))
+    return {"updated": updated, "met": met, "end": numbers(model)}
+
+
+def torchs_own_context(rank):
+    """Join() by hand, with DDP or without."""
+    ends = {}
+    for make in (flockstep.Flock, flockstep.LocalSGD):
+        for name in ("optimizer", "DDP and optimizer"):
+            model = DDP(small_model(rank))
+            with make(sgd(model), model) as optimizer:
+                with Join([optimizer] if name == "optimizer" else [model, optimizer]):
+                    for step in range(shard(rank, 0)):
+                        train_step(model, optimizer, rank, step)
+                optimizer.consolidate()
+            ends[f"{make.__name__}, {name}"] = numbers(model)
+    return ends
+
+
+def torchs_own_context_in_the_wrong_order(rank):
+    model = DDP(small_model(rank))
+    with flockstep.Flock(sgd(model), model) as optimizer:
+        try:
+            with Join([optimizer, model]):
+                train_step(model, optimizer, rank, 0)
+        except flockstep.Error as error:
+            return str(error)
+
+
+# The others take many more steps than a period while rank 0 is away; their longest one tells whether they waited.
+def a_long_evaluation_on_rank_0(rank):
+    seen = {}
+    for make in (flockstep.Flock, flockstep.Wagma, flockstep.ADPSGD, flockstep.Swarm):
+        model = small_model()
+        options = {"period": 3} if make in (flockstep.Flock, flockstep.Wagma) else {}
+        with make(sgd(model), model, **options) as optimizer:
+            train_step(model, optimizer, rank, 0)
+            dist.barrier()
+            times, refused = [], ""
+            if rank == 0:
+                optimizer.pause()
+                before = numbers(model)
+                time.sleep(1)
+                untouched = numbers(model) == before
+                try:
+                    optimizer.step()
+                except flockstep.Error as error:
+                    refused = str(error)
+                optimizer.resume()
+                taken_over = numbers(model) != before
+            for step in range(1, 41 if rank else 5):
+                begin = time.monotonic()
+                train_step(model, optimizer, rank, step)
+                times.append(time.monotonic() - begin)
+                if rank:
+                    time.sleep(0.04)
+            optimizer.pause()  # the others may have more steps left
+            optimizer.consolidate()
+            seen[make.__name__] = {"longest": max(times), "model": numbers(model)}
+            if rank == 0:
+                seen[make.__name__] |= {"untouched": untouched, "taken over": taken_over, "refused": refused}
+    return seen
+
+
+def pausing_in_lockstep_does_nothing(rank):
+    model = small_model()
+    with flockstep.DPSGD(sgd(model), model) as optimizer:
+        optimizer.pause()
+        train_step(model, optimizer, rank, 0)
+        optimizer.resume()
+        train_step(model, optimizer, rank, 1)
+        optimizer.consolidate()
+    return numbers(model)
+
+
+if __name__ == "__main__":
+    cases.run(
+        uneven_shards,
+        post_local_sgd_switches_inside_of_join,
+        local_sgd_averages_over_those_who_are_there,
+        torchs_own_context,
+        torchs_own_context_in_the_wrong_order,
+        a_long_evaluation_on_rank_0,
+        pausing_in_lockstep_does_nothing,
+    )
