@@ -33,6 +33,7 @@ class Attachment:
         *,
         holder: str,
         averages_gradients: bool,
+        starts_anew: bool,
         process_group: dist.ProcessGroup | None,
         timeout: timedelta | None,
         run_dir: str | os.PathLike[str] | None,
@@ -56,6 +57,7 @@ class Attachment:
                 buffers,
                 holder=holder,
                 averages_gradients=averages_gradients,
+                starts_anew=starts_anew,
             )
         except Error as error:
             self._worker.close()

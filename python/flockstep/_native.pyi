@@ -29,6 +29,7 @@ class ModelExchange:
         *,
         holder: str,
         averages_gradients: bool,
+        starts_anew: bool,
     ) -> None: ...
     def close(self) -> None: ...
     @property

@@ -317,6 +317,7 @@ class Averager(Around, Joinable, Measured):
                 self._ddp,
                 holder=self._name,
                 averages_gradients=self._averages_gradients(),
+                starts_anew=not self._saved,
                 process_group=self.join_process_group,
                 timeout=self._common.get("timeout"),
                 run_dir=self._common.get("run_dir"),

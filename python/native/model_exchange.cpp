@@ -75,7 +75,7 @@ void bind_model_exchange(py::module_& module) {
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
                        const std::string& algorithm, const std::map<std::string, std::string>& options,
                        const Listed& parameters, const Listed& buffers, const std::string& holder,
-                       bool averages_gradients) {
+                       bool averages_gradients, bool starts_anew) {
              const py::gil_scoped_release released;
              return std::make_unique<ModelExchange>(std::move(worker), std::move(recording), parameters, buffers,
                                                     torch_front::ModelExchangeSettings{
@@ -83,10 +83,11 @@ void bind_model_exchange(py::module_& module) {
                                                         .options = options,
                                                         .holder = holder,
                                                         .averages_gradients = averages_gradients,
+                                                        .starts_anew = starts_anew,
                                                     });
            }),
            py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
-           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"))
+           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"))
       .def("close", &ModelExchange::close, Released())
       .def_property_readonly("meets_in_lockstep", ask(&Exchange::meets_in_lockstep))
       .def_property_readonly("steps", ask(&Exchange::steps))

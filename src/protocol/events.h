@@ -96,7 +96,8 @@ struct Adopt {  // receive the peer's model, which becomes this worker's; no rou
 struct Give {  // send the peer a model that is all of one iteration, such as what is published
   int peer;
 };
-struct Rejoin {  // what the worker has now is the model of iteration `iteration - 1`, for rounds to take; Proceed follows
+struct Rejoin {  // what the worker has now is the model of iteration `iteration - 1`, for rounds to take; Proceed
+                 // follows
   Iteration iteration;
 };
 using Action =

@@ -62,7 +62,8 @@ OnePass::OnePass(Context& context, const Layout& layout, Shards shards, const st
       options_(options),
       sections_(layout, options.granularity),
       exchange_(context, std::move(shards), options.wire, purpose,
-                options.room == Room::all ? std::numeric_limits<std::size_t>::max() : kWindow) {
+                options.room == Room::all ? std::numeric_limits<std::size_t>::max() : kWindow),
+      travelling_(kWindow) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket)
     segments_.push_back(sections_.cut(exchange_.own(bucket)));
 }
@@ -229,7 +230,7 @@ void OnePass::finish(Whole whole, const Coefficients& coefficients, Target targe
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
-  Gathering gathering(exchange_, whole, kWindow, arrived);
+  Gathering gathering(exchange_, whole, travelling_, arrived);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (i >= swept_) exchange_.wait(arrivals[i]);
     sum(arrivals[i], whole, coefficients);

@@ -91,6 +91,9 @@ class OnePass {
 
   const Sections& sections() const { return sections_; }
 
+  // How many results are on their way at a time, where the engine can use more than the usual few.
+  void let_travel(std::size_t buckets) { travelling_ = buckets; }
+
  private:
   using Arrival = Exchange::Arrival;
   class Withdrawal;
@@ -105,6 +108,7 @@ class OnePass {
   OnePassOptions options_;
   Sections sections_;
   Exchange exchange_;
+  std::size_t travelling_;
   std::vector<std::vector<Sections::Segment>> segments_;  // of one's own shard, per bucket
   std::vector<double> sums_;                              // statistics of what was swept, section by section
   std::vector<Arrival> arrivals_;                         // in the order they were started; dropped before the buffers

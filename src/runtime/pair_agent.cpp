@@ -14,7 +14,6 @@ namespace {
 // The only messages beside control messages here. Those of one average come in order, and averages of one pair never
 // overlap, so one tag will do.
 constexpr engines::Tag kTag = 1;
-constexpr engines::Tag kGiftTag = 2;  // of models for those who come back
 constexpr std::size_t kMostWishes = 2;
 
 // A model, so that everything is in place before the agent starts.
@@ -33,6 +32,7 @@ PairAgent::PairAgent(Context& context, const Layout& layout, WhenBusy when_busy,
       shared_(begun(context, model)),
       received_(context.engine().memory().allocate<float>(kWindow * buckets_[0].size, "received buckets")),
       present_(static_cast<std::size_t>(context.size()), true),
+      models_(context, host_, model.size()),
       seen_present_(present_),
       host_(context, "pairs", *this) {}
 
@@ -68,39 +68,17 @@ void PairAgent::come_back(std::span<float> model) {
   host_.ask(
       [&] {
         const auto donor = std::ranges::find(present_, true);
-        if (donor != present_.end()) return fetch(static_cast<int>(donor - present_.begin()), model);
-        shared_.proceed(model);
-        end_absence();
+        if (donor == present_.end()) return end_absence(model, false);
+        const int peer = static_cast<int>(donor - present_.begin());
+        say(peer, Message::wanted);
+        models_.receive(peer, model, [this, model] { end_absence(model, true); });
       },
       "the return");
   is_away_ = false;
 }
 
-void PairAgent::fetch(int peer, std::span<float> model) {
-  say(peer, Message::wanted);
-  to_fetch_ = buckets_.size();
-  for (const Range& bucket : buckets_)
-    host_.receive(peer, kGiftTag, engines::bytes_of(bucket.of(model)), [this, model] {
-      if (--to_fetch_ > 0) return;
-      shared_.rejoin(model, true);
-      end_absence();
-    });
-}
-
-// x is whole whenever the agent reacts to something.
-void PairAgent::give(int peer) {
-  const auto gift = gifts_.insert(gifts_.end(), Gift{context_.engine().memory().allocate<float>(
-                                                         buckets_.back().end(), "model for a worker that comes back"),
-                                                     buckets_.size()});
-  shared_.give(gift->model.span());
-  for (const Range& bucket : buckets_)
-    host_.send(peer, kGiftTag, engines::const_bytes_of(std::span<const float>(bucket.of(gift->model.span()))),
-               [this, gift] {
-                 if (--gift->buckets == 0) gifts_.erase(gift);
-               });
-}
-
-void PairAgent::end_absence() {
+void PairAgent::end_absence(std::span<float> model, bool is_adopted) {
+  shared_.rejoin(model, is_adopted);
   present_[static_cast<std::size_t>(context_.rank())] = true;
   tell_all(Message::back);
   hand_over();
@@ -256,7 +234,8 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
     case Message::back:
       present_[static_cast<std::size_t>(peer)] = static_cast<Message>(payload[0]) == Message::back;
       return;
-    case Message::wanted: return give(peer);
+    case Message::wanted:  // x is whole whenever the agent reacts to something
+      return models_.send(peer, [this](std::span<float> x) { shared_.give(x); });
   }
   refuse();
 }

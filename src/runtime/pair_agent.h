@@ -19,11 +19,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <utility>
 
-#include "runtime/agent_host.h"
 #include "runtime/layout.h"
+#include "runtime/model_transfer.h"
 #include "runtime/shared_model.h"
 
 namespace flockstep::runtime {
@@ -82,11 +81,6 @@ class PairAgent final : private AgentHost::Service {
   enum class Message : std::uint8_t { ask, accept, busy, away, back, wanted };
   static constexpr std::size_t kWindow = 2;  // buckets under way at once
 
-  struct Gift {
-    base::Buffer<float> model;
-    std::size_t buckets;  // not sent yet
-  };
-
   // Has the agent do `last` as soon as `due` is true, and waits for that.
   void wait_until(const std::function<bool()>& due, const std::function<void()>& last, std::string_view what);
 
@@ -97,9 +91,7 @@ class PairAgent final : private AgentHost::Service {
   void hand_over();
   void wish(const std::vector<int>& partners);
   void tell_all(Message message);
-  void fetch(int peer, std::span<float> model);
-  void give(int peer);
-  void end_absence();
+  void end_absence(std::span<float> model, bool is_adopted);
   void go_on();
   void ask_next();
   void start_average(int peer);
@@ -118,8 +110,7 @@ class PairAgent final : private AgentHost::Service {
   SharedModel shared_;
   base::Buffer<float> received_;  // the peer's buckets that have just arrived
   std::vector<bool> present_;     // everybody, and oneself, as far as is known
-  std::list<Gift> gifts_;         // under way to those who come back
-  std::size_t to_fetch_ = 0;      // buckets
+  ModelTransfer models_;          // for those who come back
   // The worker's copies.
   bool is_away_ = false;
   std::vector<bool> seen_present_;

@@ -18,7 +18,6 @@ using protocol::Phase;
 
 constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
 constexpr int kWindow = 2;
-constexpr engines::Tag kGiftTag = 0;
 
 // Parts of the few rounds and chunks that two workers can have under way differ in these bits.
 engines::Tag tag_of(const protocol::Part& part) {
@@ -52,6 +51,7 @@ RoundAgent::RoundAgent(Context& context, protocol::Options options, std::size_t 
                static_cast<std::size_t>(options_.workers)),
           kStaging)),
       flight_{.record = {.round = options.first - 1}},
+      models_(context, host_, size),
       ended_(options.first),
       host_(context, "rounds", *this) {}
 
@@ -278,7 +278,6 @@ void RoundAgent::perform(const protocol::Proceed&) {
 }
 
 // ---- models for those who come back ----
-// Between the two nothing else is under way then, so any tags will do.
 
 void RoundAgent::perform(const protocol::Give& action) {
   if (flight_.is_under_way)
@@ -288,28 +287,14 @@ void RoundAgent::perform(const protocol::Give& action) {
 }
 
 void RoundAgent::give(int peer) {
-  const auto count = static_cast<std::size_t>(options_.chunks);
-  const auto gift = gifts_.insert(
-      gifts_.end(),
-      Gift{context_.engine().memory().allocate<float>(size_, "model for a worker that comes back"), count});
-  const std::span<float> model = gift->model.span();
-  data_.give(model);
-  const base::Parts chunks(size_, count);
-  for (std::size_t chunk = 0; chunk < count; ++chunk)
-    host_.send(peer, kGiftTag, engines::const_bytes_of(std::span<const float>(chunks.of(model, chunk))), [this, gift] {
-      if (--gift->chunks == 0) gifts_.erase(gift);
-    });
+  models_.send(peer, [this](std::span<float> model) { data_.give(model); });
 }
 
 void RoundAgent::perform(const protocol::Adopt& action) {
-  chunks_to_adopt_ = static_cast<std::size_t>(options_.chunks);
-  const base::Parts chunks(size_, chunks_to_adopt_);
-  for (std::size_t chunk = 0; chunk < chunks_to_adopt_; ++chunk)
-    host_.receive(action.peer, kGiftTag, engines::bytes_of(chunks.of(values_, chunk)), [this, peer = action.peer] {
-      if (--chunks_to_adopt_ > 0) return;
-      is_adopted_ = true;
-      step(protocol::Adopted{peer});
-    });
+  models_.receive(action.peer, values_, [this, peer = action.peer] {
+    is_adopted_ = true;
+    step(protocol::Adopted{peer});
+  });
 }
 
 void RoundAgent::perform(const protocol::Rejoin& action) {

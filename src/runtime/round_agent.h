@@ -5,11 +5,10 @@
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
 #pragma once
 
-#include <list>
 #include <optional>
 
 #include "protocol/member.h"
-#include "runtime/agent_host.h"
+#include "runtime/model_transfer.h"
 #include "runtime/round_data.h"
 
 namespace flockstep::runtime {
@@ -71,11 +70,6 @@ class RoundAgent final : private AgentHost::Service {
     bool is_under_way = false;
   };
 
-  struct Gift {
-    base::Buffer<float> model;
-    std::size_t chunks;  // not sent yet
-  };
-
   void require_same_iterations(const std::vector<Standing>& all) const;
   void answer_if_at_rest();
   void give(int peer);
@@ -113,11 +107,10 @@ class RoundAgent final : private AgentHost::Service {
   std::span<float> values_;  // the worker's, while it waits
   protocol::Outcome outcome_{};
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
-  std::list<Gift> gifts_;                          // on their way to such
-  std::size_t chunks_to_adopt_ = 0;                // on their way here
   bool is_adopted_ = false;                        // `values_` is another one's model
   std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
   std::vector<RoundRecord> records_;
+  ModelTransfer models_;  // for those who come back
   // The worker's.
   std::vector<RoundRecord> handed_over_;
   protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back

@@ -11,6 +11,9 @@
 namespace flockstep::torch_front {
 namespace {
 
+// Two for each of the lanes that the c10d engine has.
+constexpr std::size_t kTravelling = 6;
+
 const algorithms::AlgorithmRow& row_of(const std::string& name) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
   if (row.family != algorithms::Family::gradient)
@@ -217,6 +220,7 @@ void GradientPasses::make_rule() {
   algorithm_ = std::move(next);
   rule_ = &rule;
   rule_->remember(fitting(memory_));
+  rule_->pass().let_travel(kTravelling);
 }
 
 void GradientPasses::combine(const std::vector<State>& states) {

@@ -40,7 +40,7 @@ ModelExchange::ModelExchange(runtime::Context& context, NamedTensors tensors, co
   if (settings_.averages_gradients) gradient_ = memory.allocate<float>(flat_.parameters(), "gradient");
   flat_.attach(model_.span(), gradient_.span(),
                std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model_, gradient_));
-  broadcast_model(context_, flat_, model_.span());
+  if (settings_.starts_anew) broadcast_model(context_, flat_, model_.span());
   session_.emplace(made());
 }
 

@@ -1,7 +1,7 @@
 // What stands behind an averager of the Python package: tensors as one flat model, an algorithm that averages models,
 // and who takes part in it. Knows nothing of Python.
 //
-//   constructor   everybody has worker 0's parameters and buffers                                       collective
+//   constructor   as a rule everybody has worker 0's parameters and buffers then                        collective
 //   begin         before every update; the first time the algorithm starts from the tensors as they are
 //                 then, so that a state can be restored, and a model loaded, before                     collective
 //   after_update  the algorithm's model hook
@@ -27,6 +27,7 @@ struct ModelExchangeSettings {
   std::map<std::string, std::string> options = {};  // as in `flockstep algorithms`
   std::string holder = "averager";                  // what sentences say to make anew
   bool averages_gradients = false;                  // post_local_sgd: here, because nobody else does
+  bool starts_anew = true;                          // else a restore() follows, and the tensors stay as they are
   std::size_t bucket_kib = 4096;
   std::uint64_t seed = 1;  // of whatever the algorithm draws
 };

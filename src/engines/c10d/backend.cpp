@@ -2,9 +2,7 @@
 
 namespace flockstep::engines::c10d {
 
-Availability availability() {
-  return {false, "", "build with pip install --no-build-isolation . and import flockstep in a program under torchrun"};
-}
+Availability availability() { return {false, "", "build with pip install --no-build-isolation . (docs/pytorch.md)"}; }
 
 void run(const LaunchOptions&, const WorkerMain&) {
   throw Error(ErrorCode::unavailable,

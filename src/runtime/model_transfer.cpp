@@ -1,0 +1,40 @@
+#include "runtime/model_transfer.h"
+
+#include <utility>
+
+#include "base/parts.h"
+
+namespace flockstep::runtime {
+namespace {
+
+constexpr engines::Tag kTag = 0;
+constexpr std::size_t kChunkFloats = std::size_t{1} << 22;  // 16 MiB
+
+std::size_t chunks_of(std::size_t size) { return (size + kChunkFloats - 1) / kChunkFloats; }
+
+}  // namespace
+
+void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& fill) {
+  const std::size_t count = chunks_of(size_);
+  const auto sent = sent_.insert(
+      sent_.end(),
+      Sent{context_.engine().memory().allocate<float>(size_, "model for a worker that comes back"), count});
+  const std::span<float> model = sent->model.span();
+  fill(model);
+  for (std::size_t chunk = 0; chunk < count; ++chunk)
+    host_.send(peer, kTag, engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
+               [this, sent] {
+                 if (--sent->chunks == 0) sent_.erase(sent);
+               });
+}
+
+void ModelTransfer::receive(int peer, std::span<float> model, std::function<void()> done) {
+  to_receive_ = chunks_of(size_);
+  const base::Parts chunks(size_, to_receive_);
+  for (std::size_t chunk = 0, count = to_receive_; chunk < count; ++chunk)
+    host_.receive(peer, kTag, engines::bytes_of(chunks.of(model, chunk)), [this, done] {
+      if (--to_receive_ == 0) done();
+    });
+}
+
+}  // namespace flockstep::runtime
