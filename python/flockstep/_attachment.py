@@ -68,6 +68,7 @@ class Attachment:
             raise
         self.size = self._worker.size
         self.is_closed = False
+        self._process = os.getpid()
         self._alive.add(self)
 
     def check_model(self, model: nn.Module) -> None:
@@ -85,18 +86,19 @@ class Attachment:
         return self._last_state
 
     def close(self) -> None:
-        """Not collective: the tensors have memory of their own again, DDP synchronises as before, peers hear of it."""
-        if self.is_closed:
+        """Not collective: the tensors have memory of their own again, DDP synchronises as before, peers hear of it.
+
+        Nothing in a forked child, such as one of a DataLoader."""
+        if self.is_closed or os.getpid() != self._process:
             return
         self.save()
         self.is_closed = True
         self._alive.discard(self)
-        try:
-            self.native.close()
-            self.recorder.close()
-        finally:
-            self._worker.close()
-            self._ddp.restore()
+        # The worker first: so peers hear that it has ended, and not that its agent dropped what was under way.
+        self._worker.close()
+        self.native.close()
+        self._ddp.restore()
+        self.recorder.close()
 
 
 def _identities(model: nn.Module) -> set[int]:

@@ -255,6 +255,16 @@ def post_local_sgd_goes_on_without_ddps_gradients(rank):
         return {"before": before, "own": gradients[0] != gradients[1]}
 
 
+def what_a_run_leaves(rank):
+    model = small_model()
+    with flockstep.Flock(momentum(model), model, run_dir=FOLDER / "run") as optimizer:
+        for step in range(6):
+            optimizer.record(train_step(model, optimizer, rank, step))
+        optimizer.consolidate()
+    figures = optimizer.metrics()  # of a closed one
+    return {"figures": figures, "plain": all(type(value) is float for value in figures.values())}
+
+
 if __name__ == "__main__":
     cases.run(
         rank_0_takes_a_state_dict_alone,
@@ -265,4 +275,5 @@ if __name__ == "__main__":
         distributed_checkpoint,
         pickled,
         post_local_sgd_goes_on_without_ddps_gradients,
+        what_a_run_leaves,
     )

@@ -41,11 +41,16 @@ class Results(dict):
         return [each["value"] for each in everybodys]
 
 
-def results_of(process):
+def printed_by(process):
+    """What a script has printed after RESULTS."""
     lines = [line for line in process.stdout.splitlines() if line.startswith("RESULTS ")]
     assert process.returncode == 0, process.stderr
     assert lines, process.stdout + process.stderr
-    return Results(json.loads(lines[0].split(" ", 1)[1]))
+    return json.loads(lines[0].split(" ", 1)[1])
+
+
+def results_of(process):
+    return Results(printed_by(process))
 
 
 def batch(rank, step, size=8):

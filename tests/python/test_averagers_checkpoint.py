@@ -1,5 +1,6 @@
 """Checkpoints of averagers: who may save them, who can go on from them, and what they hold."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,13 @@ SCRIPT = Path(__file__).parent / "averagers_checkpoint.py"
 
 
 @pytest.fixture(scope="module")
-def results(torchrun, tmp_path_factory):
-    return results_of(torchrun(SCRIPT, 3, tmp_path_factory.mktemp("checkpoints")))
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def results(torchrun, folder):
+    return results_of(torchrun(SCRIPT, 3, folder))
 
 
 def test_rank_0_may_take_a_state_dict_alone_and_is_warned_once(results):
@@ -62,3 +68,16 @@ def test_post_local_sgd_goes_on_without_ddps_gradients(results):
     assert all(
         seen == {"before": True, "own": True} for seen in results["post_local_sgd_goes_on_without_ddps_gradients"]
     )
+
+
+def test_a_run_leaves_metrics_and_files_for_the_report(results, folder):
+    for seen in results["what_a_run_leaves"]:
+        assert seen["plain"]
+        assert seen["figures"]["step"] == 6
+        assert 0 <= seen["figures"]["fresh_fraction"] <= 1
+        assert {"loss", "wait_share", "bytes_sent_per_step"} <= seen["figures"].keys()
+    files = {path.name for path in (folder / "run").iterdir()}
+    assert {"metrics.jsonl", "metrics-1.jsonl", "metrics-2.jsonl", "trace.json", "summary.json"} <= files
+    lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert json.loads((folder / "run" / "summary.json").read_text())["algorithm"] == "flock"

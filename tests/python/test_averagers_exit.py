@@ -1,0 +1,109 @@
+"""How a training with an averager may end: promptly, and without a word from C++ that nobody asked for."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cases import printed_by
+from launching import environment
+
+FOLDER = Path(__file__).parent
+CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Fatal Python error", "Exception ignored")
+
+
+@pytest.fixture(scope="module")
+def endings(python):
+    return printed_by(python(FOLDER / "averagers_exit.py", timeout=400))
+
+
+def assert_quiet(workers):
+    for worker in workers:
+        assert worker["status"] != "hung"
+        assert not any(crash in worker["output"] for crash in CRASHES), worker["output"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "close_forgotten",
+        "close_forgotten_in_the_middle",
+        "group_destroyed_first",
+        "group_destroyed_and_close_forgotten",
+        "dropped_without_close",
+        "forked_loader_workers",
+    ],
+)
+def test_all_workers_end_well(endings, case):
+    assert_quiet(endings[case])
+    assert [worker["status"] for worker in endings[case]] == [0, 0, 0], endings[case]
+
+
+def test_all_workers_end_with_their_own_status(endings):
+    assert_quiet(endings["sys_exit_everywhere"])
+    assert [worker["status"] for worker in endings["sys_exit_everywhere"]] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("case", "status"),
+    {
+        "an_exception": 1,
+        "an_exception_in_lockstep": 1,
+        "sys_exit_on_one": 0,
+        "closed_on_one": 0,
+        "killed": -9,
+        "killed_in_lockstep": -9,
+    }.items(),
+)
+def test_others_hear_of_a_worker_that_ends_while_they_train(endings, case, status):
+    workers = endings[case]
+    assert_quiet(workers)
+    assert [worker["status"] for worker in workers] == [1, status, 1]
+    for worker in (workers[0], workers[2]):
+        last = worker["output"].strip().splitlines()[-1]
+        assert "PeerLost: worker " in last
+        assert "worker 1" in last
+
+
+@pytest.mark.parametrize("case", ["killed", "killed_in_lockstep"])
+def test_others_raise_within_five_seconds_of_a_kill(endings, case):
+    times = [float(worker["output"].split("AT ")[1].split()[0]) for worker in endings[case]]
+    assert max(times) - times[1] < 5
+
+
+def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(torchrun, tmp_path):
+    done = torchrun(FOLDER / "averagers_restart.py", 3, tmp_path, options=["--max-restarts=1"])
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / f"began-{rank}").read_text() for rank in range(3)] == ["10"] * 3
+    ends = [(tmp_path / f"ended-{rank}").read_text() for rank in range(3)]
+    assert ends[0].startswith("20 ")
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_ctrl_c_ends_all_workers(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
+    with subprocess.Popen(
+        [*command, str(FOLDER / "averagers_restart.py"), str(tmp_path), "endless"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not all((tmp_path / f"began-{rank}").exists() for rank in range(3)):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)  # torchrun passes it on
+        try:
+            output, _ = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            pytest.fail(f"still there after 20 s:\n{output}")
+    assert process.returncode != 0
+    assert not any(crash in output for crash in CRASHES), output
