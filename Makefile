@@ -54,6 +54,9 @@ bench: build ## measure the targets of docs/benchmarks.md on this machine
 	  for workers in 4 8; do $(mpirun) -n $$workers $(command) bench group; done; \
 	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; \
 	  for workers in 2 4; do $(mpirun) -n $$workers $(build)/bin/data_parallel_benchmark; done; fi
+	@if ls $(build)/python/flockstep/_native*.so > /dev/null 2>&1; then export PYTHONPATH=$(build)/python; \
+	  for workers in 2 4; do $(python) -m flockstep.bench adacons --workers $$workers; \
+	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi
 
 studies: build ## the comparisons, tables and pictures of docs (hours on two cores; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear

@@ -221,11 +221,13 @@ class GradientState(Measured):
         if self._closed or self._exchange is None or self._attached is None:
             return
         self._step, self._memory = self.step, self._current_memory()
-        self._warn(self._exchange)
         self._closed = True
-        self._exchange.close()
-        self._recorder.close()
-        self._attached.close()
+        try:
+            self._exchange.close()
+            self._recorder.close()
+        finally:
+            self._attached.close()
+        self._warn(self._exchange)
 
 
 def default_options(rule: str) -> dict[str, object]:

@@ -3,12 +3,12 @@
 # No annotations as strings here: register_comm_hook() compares those of a hook with the types themselves.
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import torch
 from torch._C._distributed_c10d import GradBucket
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep._errors import Error
@@ -97,7 +97,8 @@ def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
     inner = getattr(model, "_orig_mod", None)  # of torch.compile's
     if isinstance(inner, DistributedDataParallel):
         model = inner
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+    tensors = sys.modules.get("torch.distributed.tensor")  # slow to import; without it there are no DTensors
+    if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in model.parameters()):
         _refuse(
             "parameters of this model are DTensors (FSDP2, tensor parallelism): gradient rules need whole gradients on "
             "every rank, as DistributedDataParallel has them"

@@ -65,7 +65,7 @@ class Algorithm {
   virtual void leave();
   // It takes part again, as one of the foremost. `model` becomes that of a worker that is there; where nobody is, the
   // one that it left with. The agents alone are waited for, not the others' steps, unless the next step is too far
-  // ahead of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) had begun when it left.
+  // ahead of the slowest worker (sync = rolling), or a synchronisation (sync = barrier) is under way.
   virtual void come_back(std::span<float> model);
   // Which step comes next, given how many updates were taken or skipped here so far: another one after come_back() and
   // consolidate() where somebody was away, else the same.

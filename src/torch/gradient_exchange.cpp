@@ -5,6 +5,8 @@
 namespace flockstep::torch_front {
 namespace {
 
+constexpr base::Duration kGrace{2};
+
 Error closed() { return {ErrorCode::unavailable, "this exchange of gradients was closed"}; }
 
 }  // namespace
@@ -132,6 +134,12 @@ void GradientExchange::close() noexcept {
     closing_ = true;
   }
   signal_->raise();
+  // As a rule it has nothing to do. But it may wait for peers that never come to the end of a pass that broke off here.
+  try {
+    if (!context_.engine().wait_until([&] { return conductor_->done(); }, context_.engine().now() + kGrace))
+      tell_peers();
+  } catch (...) {  // the engine is broken, and nobody waits on it any longer
+  }
   conductor_.reset();
 }
 

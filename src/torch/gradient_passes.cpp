@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "algorithms/public_reports.h"
 #include "base/check.h"
@@ -277,7 +278,9 @@ void GradientPasses::fail(const std::exception_ptr& error) {
 }
 
 void GradientPasses::keep_for_ever() {
-  auto* const kept = new std::vector<at::Tensor>;
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<at::Tensor>;
+  const std::lock_guard lock(mutex);
   for (const Taken& taken : pass_) kept->push_back(taken.offer.bucket.numbers);
 }
 

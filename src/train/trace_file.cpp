@@ -74,8 +74,12 @@ void write_trace_part(int rank, int workers, const base::Trace& trace, double ep
     if (!file) return;  // it is not there yet, or another worker has just done what follows
     text.append(std::istreambuf_iterator<char>(file), {});
   }
-  write(folder / "trace.json", std::move(text));
-  std::error_code ignored;
+  // Several workers may get here at once: each writes a file of its own first.
+  const auto whole = folder / fmt::format("trace-{}.whole", rank);
+  write(whole, std::move(text));
+  std::error_code failed, ignored;
+  std::filesystem::rename(whole, folder / "trace.json", failed);
+  if (failed) throw Error(ErrorCode::bad_file, fmt::format("cannot write trace.json in {}", folder.string()));
   for (int worker = 0; worker < workers; ++worker) std::filesystem::remove(part(worker), ignored);
 }
 

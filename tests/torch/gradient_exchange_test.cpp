@@ -294,6 +294,29 @@ TEST(GradientExchange, whatIsPendingWhenItIsClosedGetsAnError) {
   });
 }
 
+// Worker 0 ends while its conductor makes up for a pass that worker 1 never comes to.
+TEST(GradientExchange, endsAlsoWhileItWaitsForOthersWhoThenHearOfIt) {
+  std::string heard;
+  try {
+    test::on_threads(2, [&](runtime::Context& context) {
+      Side side(context, {.rule = {"mean", {}}});
+      side.step(0, {});
+      if (context.rank() == 0) {
+        side.send(1, {.sent = 1});
+        side.exchange.abandon();
+        context.engine().sleep(base::Duration(0.3));  // now it waits
+        side.exchange.close();
+      } else {
+        context.engine().sleep(base::Duration(3));
+        side.step(1, {});
+      }
+    });
+  } catch (const Error& error) {
+    heard = error.what();
+  }
+  EXPECT_EQ(heard, "worker 0's exchange of gradients has failed");
+}
+
 TEST(GradientExchange, refusesWhatCannotTravel) {
   const auto refused = [](const at::Tensor& numbers) {
     return refusal([&] { check_can_travel({.numbers = numbers, .parameters = {}, .sizes = {}}); });
