@@ -57,13 +57,13 @@ std::pair<std::string, double> lose_a_peer(const py::function& make) {
       std::vector<Bytes> receive;
       for (auto& each : blocks) receive.push_back(bytes(each));
       receive[static_cast<std::size_t>(engine.rank())] = {};
-      const Pending pending = engine.all_to_all(send, receive);
       const base::Time begin = engine.now();
-      if (engine.rank() == 1) {
-        engine.sleep(base::Duration(0.01));
-        ::raise(SIGKILL);
-      }
-      try {
+      try {  // whoever comes late hears of it at the start
+        const Pending pending = engine.all_to_all(send, receive);
+        if (engine.rank() == 1) {
+          engine.sleep(base::Duration(0.01));
+          ::raise(SIGKILL);
+        }
         finish(engine, pending);
       } catch (const Error& error) {
         told.first = to_string(error.code());
