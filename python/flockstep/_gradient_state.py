@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import warnings
 import weakref
@@ -33,10 +34,20 @@ def as_words(options: Mapping[str, object]) -> dict[str, str]:
     return words
 
 
+def check_rule(rule: str, options: dict[str, str]) -> None:
+    try:
+        _native.check_rule(rule, options, _ANY_NUMBER_OF_WORKERS)
+    except Error as error:  # which names options as the command does
+        raise Error(str(error).replace(f"--{rule}.", ""), code=error.code) from None
+
+
 class GradientState(Measured):
     """The state of a gradient rule. Use one of its subclasses, or the function that is named as the rule is.
 
-    It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next.
+    It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next; not
+    with a ``process_group`` of its own. A copy of a DDP model has lost its communication hook. It says so in its next
+    forward pass if the hook was registered with the function that is named as the rule is; with ``register_comm_hook``,
+    ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
     """
 
     def __init__(
@@ -49,15 +60,18 @@ class GradientState(Measured):
         run_dir: str | os.PathLike[str] | None,
         deadline: timedelta | None,
     ) -> None:
-        if start_step < 0:
-            raise Error(f"start_step is a number of steps, 0 or more, not {start_step}", code="bad_input")
+        if not isinstance(start_step, int) or start_step < 0:
+            raise Error(f"start_step is a number of steps, 0 or more, not {start_step!r}", code="bad_input")
+        if deadline is not None and not isinstance(deadline, timedelta):
+            raise Error(f"deadline is a datetime.timedelta, not {deadline!r}", code="bad_input")
         self._rule, self._options = rule, as_words(options)
-        _native.check_rule(self._rule, self._options, _ANY_NUMBER_OF_WORKERS)
+        check_rule(self._rule, self._options)
         self._start_step = start_step
         self._step = 0
         self._memory: list[list[float]] = []
         self._run_dir = run_dir
         self._deadline = deadline
+        self._divide_by_initial_world_size: bool | None = None
         self.weight = 1.0
         self._forget_worker(process_group)
 
@@ -71,9 +85,29 @@ class GradientState(Measured):
 
     # What a copy or another process needs: no worker, no model.
     def __getstate__(self) -> dict[str, object]:
-        kept = {"_rule", "_options", "_start_step", "_run_dir", "_deadline", "weight"}
+        if self._process_group not in (None, dist.group.WORLD):
+            raise Error(
+                f"this state of {self._rule} has a process_group of its own, which cannot be copied or pickled with it: "
+                "make another state and give it the state_dict() of this one",
+                code="bad_input",
+            )
+        kept = {"_rule", "_options", "_start_step", "_run_dir", "_deadline", "_divide_by_initial_world_size", "weight"}
         values = {name: value for name, value in self.__dict__.items() if name in kept}
-        return {**values, "_step": self.step, "_memory": self._current_memory()}
+        rule, memory = self._current_memory()
+        return {**values, "_step": self.step, "_memory": memory if rule == self._rule else []}
+
+    def __deepcopy__(self, memo: dict[int, object]) -> GradientState:
+        is_of_a_model = any(isinstance(each, DistributedDataParallel) for each in memo.values())
+        if is_of_a_model and self._exchange is not None and self._model is None:
+            warnings.warn(
+                "this copy of a DDP model has lost its communication hook and would train with plain averages: register "
+                "one on it again",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        other = object.__new__(type(self))
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other
 
     def __setstate__(self, values: dict[str, object]) -> None:
         self.__dict__.update(values)
@@ -82,10 +116,20 @@ class GradientState(Measured):
     def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientExchange:
         if self._closed:
             raise Error(f"this state of {self._rule} was closed", code="unavailable")
+        group = self._process_group
         if model is not None:
             self._model = weakref.ref(model)
-            self._process_group = self._process_group or model.process_group
-        self._attached = attach(self._process_group, deadline=self._deadline)
+            group = group or model.process_group
+        try:
+            self._attached = attach(group, deadline=self._deadline)
+        except Error as error:
+            if group is not None or error.code != "peer_lost":
+                raise
+            raise type(error)(
+                f"{error}; a model that has a process group of its own needs it here, too: "
+                f"{type(self).__name__}(process_group=...)",
+                code=error.code,
+            ) from error
         self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
         self._exchange = _native.GradientExchange(
             self._attached.native,
@@ -106,13 +150,17 @@ class GradientState(Measured):
             self._warn(exchange)
         return exchange.add(bucket, self.weight, self._divides_by_all())
 
+    # Only plain averaging asks; every rule can be set to that, or begin with it.
     def _divides_by_all(self) -> bool:
-        return False
+        if self._divide_by_initial_world_size is not None:
+            return self._divide_by_initial_world_size
+        model = self._model() if self._model is not None else None
+        return bool(getattr(model, "_divide_by_initial_world_size", True))
 
-    # The next forward pass begins: if the backward pass before it was not whole, nobody has to wait for its rest.
-    def _abandon(self) -> None:
-        if self._exchange is not None:
-            self._exchange.abandon()
+    # The next forward pass begins: if the backward pass before it was not whole, nobody has to wait for its rest. Whether
+    # that one has failed on all ranks.
+    def _abandon(self) -> bool:
+        return self._exchange is not None and self._exchange.abandon()
 
     # All workers find the same; one says it.
     def _warn(self, exchange: _native.GradientExchange) -> None:
@@ -136,20 +184,25 @@ class GradientState(Measured):
         """Goes on with another rule, or with other options: from the first step on that all ranks have asked for it.
 
         A communication hook cannot be replaced; this is how to change the rule during training. What the rule remembers
-        is kept where only its options change.
+        is kept where only its options change, other than ``granularity``.
 
         Args:
             name: of the rule, such as ``"adacons"``.
             options: its options, those that the function of this name takes; the others are at their defaults.
         """
+        divides_by_all = options.pop("divide_by_initial_world_size", None) if name == "mean" else None
+        if divides_by_all not in (None, True, False):
+            raise Error(
+                f"divide_by_initial_world_size is True, False or None, not {divides_by_all!r}", code="bad_input"
+            )
         words = as_words({**default_options(name), **options})
-        if self._exchange is None:
-            _native.check_rule(name, words, _ANY_NUMBER_OF_WORKERS)
-        else:
+        check_rule(name, words)
+        if self._exchange is not None:
             self._exchange.set_rule(name, words)
-        if name != self._rule:
+        if (name, words.get("granularity")) != (self._rule, self._options.get("granularity")):
             self._memory = []
         self._rule, self._options, self._start_step = name, words, 0
+        self._divide_by_initial_world_size = None if divides_by_all is None else bool(divides_by_all)
 
     def report(self) -> dict[str, Any]:
         """What the last step told about the workers, the same on all ranks but for times and bytes: ``event`` (the guard
@@ -193,13 +246,15 @@ class GradientState(Measured):
         """
         return {} if self._exchange is None else super().metrics()
 
-    def _current_memory(self) -> list[list[float]]:
-        return self._memory if self._exchange is None else self._exchange.memory()
+    # And the rule whose it is: not the one that was asked for as long as others have not asked for it.
+    def _current_memory(self) -> tuple[str, list[list[float]]]:
+        return (self._rule, self._memory) if self._exchange is None else self._exchange.memory()
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed training needs: tensors and plain values, the same on all ranks."""
-        memory = [torch.tensor(section, dtype=torch.float64) for section in self._current_memory()]
-        return {"rule": self._rule, "step": self.step, "memory": memory}
+        rule, sections = self._current_memory()
+        memory = [torch.tensor(section, dtype=torch.float64) for section in sections]
+        return {"rule": rule, "step": self.step, "memory": memory}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Goes on from there, on all ranks alike. What a rule remembers of another number of workers is re-sampled if it
@@ -220,7 +275,9 @@ class GradientState(Measured):
         where it is forgotten, the end of the process does it."""
         if self._closed or self._exchange is None or self._attached is None:
             return
-        self._step, self._memory = self.step, self._current_memory()
+        self._step = self.step
+        rule, memory = self._current_memory()
+        self._memory = memory if rule == self._rule else []
         self._closed = True
         try:
             self._exchange.close()

@@ -84,8 +84,10 @@ class _Guard:
                 code="bad_input",
             )
         is_inside_backward = torch._C._current_graph_task_id() != -1
-        if torch.is_grad_enabled() and model.require_backward_grad_sync and not is_inside_backward:
-            self._state._abandon()
+        begins_a_pass = torch.is_grad_enabled() and model.require_backward_grad_sync and not is_inside_backward
+        if begins_a_pass and self._state._abandon():
+            # Else the reducer refuses to go on. On all ranks alike: their buckets are cut anew after it.
+            model.reducer._reset_state()
 
 
 def _refuse(sentence: str) -> NoReturn:
@@ -110,11 +112,20 @@ def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
             "DDP's mixed_precision registers a communication hook of its own: use torch.autocast instead, with which "
             "gradient rules work"
         )
-    devices = sorted({str(parameter.device) for parameter in model.parameters() if parameter.requires_grad})
+    trained = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
+    if not trained:
+        _refuse("no parameter of this model requires a gradient, so there is nothing to exchange")
+    devices = sorted({str(parameter.device) for _, parameter in trained})
     if len(devices) > 1:
         _refuse(f"parameters are on several devices ({', '.join(devices)}): keep the model on the CPU")
     if devices != ["cpu"]:
         _refuse(f"parameters are on {devices[0]}, and only gradients in main memory can be exchanged so far")
+    for name, parameter in trained:
+        if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            _refuse(
+                f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and only gradients in float32, "
+                "bfloat16 or float16 can be exchanged without loss"
+            )
     for name, module in model.module.named_modules():
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
             _refuse(f"{name or type(module).__name__} has sparse gradients, which no rule can take: use sparse=False")

@@ -81,12 +81,6 @@ class MeanState(GradientState):
         )
         self._divide_by_initial_world_size = divide_by_initial_world_size
 
-    def _divides_by_all(self) -> bool:
-        if self._divide_by_initial_world_size is not None:
-            return self._divide_by_initial_world_size
-        model = self._model() if self._model is not None else None
-        return bool(getattr(model, "_divide_by_initial_world_size", True))
-
 
 @_with_common_arguments
 class WeightedMeanState(GradientState):

@@ -1,9 +1,12 @@
 // flockstep._native.GradientExchange: what a communication hook of DistributedDataParallel calls.
 #include "torch/gradient_exchange.h"
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <unistd.h>
 
 #include "native/errors.h"
 #include "native/parts.h"
@@ -47,14 +50,22 @@ class HeldTensor final : public c10::ivalue::PyObjectHolder {
   py::object object_;
 };
 
+// With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
+// conductor's thread is not, its end does nothing.
 class GradientExchange {
  public:
   GradientExchange(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
                    std::shared_ptr<Recording> recording)
       : worker_(std::move(worker)),
         recording_(std::move(recording)),
-        exchange_(worker_->context(), settings, for_python, recording_.get()) {}
-  ~GradientExchange() { close(); }
+        exchange_(std::make_unique<torch_front::GradientExchange>(worker_->context(), settings, for_python,
+                                                                  recording_.get())) {}
+  ~GradientExchange() {
+    close();
+    if (getpid() != process_) static_cast<void>(exchange_.release());
+  }
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
 
   // A joined worker, which has no more data, hands over zeros outside of any backward pass.
   std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
@@ -71,22 +82,52 @@ class GradientExchange {
     offer.has_gradient = torch::autograd::get_current_graph_task_id() != -1;
     offer.weight = weight;
     offer.divides_by_all = divides_by_all;
-    return std::make_shared<PythonFutureWrapper>(exchange_.add(std::move(offer)));
+    const bool is_in_backward = offer.has_gradient;
+    const std::size_t buckets = offer.buckets;
+    auto future = exchange_->add(std::move(offer));
+    if (!pass_ || pass_->futures.size() == pass_->buckets) {
+      pass_ = std::make_shared<Pass>();
+      pass_->buckets = buckets;
+      if (is_in_backward)
+        torch::autograd::Engine::get_default_engine().queue_callback([pass = pass_] { pass->ended = true; });
+    }
+    pass_->futures.push_back(future);
+    return std::make_shared<PythonFutureWrapper>(future);
   }
 
-  torch_front::GradientExchange& exchange() { return exchange_; }
+  // The pass that has begun, if any, will get no more buckets. Whether it has failed, which it then has on all workers:
+  // backward raised something in the midst of it, here or elsewhere. Not if it came to its end without some buckets.
+  bool abandon() {
+    const std::shared_ptr<Pass> pass = std::exchange(pass_, nullptr);
+    exchange_->abandon();
+    if (!pass) return false;
+    return (pass->futures.size() < pass->buckets && !pass->ended) ||
+           std::ranges::any_of(pass->futures, [](const auto& future) { return future->hasError(); });
+  }
+
+  torch_front::GradientExchange& exchange() { return *exchange_; }
 
   // The conductor may be letting go of a tensor, which can ask for the interpreter's lock.
   void close() {
-    if (!PyGILState_Check()) return exchange_.close();
+    if (getpid() != process_) return;
+    if (!PyGILState_Check()) return exchange_->close();
     const py::gil_scoped_release released;
-    exchange_.close();
+    exchange_->close();
   }
 
  private:
+  // What backward has handed over; until the next one begins.
+  struct Pass {
+    std::size_t buckets = 0;
+    std::vector<torch_front::GradientExchange::Future> futures;
+    std::atomic<bool> ended = false;  // backward, without an error
+  };
+
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
-  torch_front::GradientExchange exchange_;
+  std::unique_ptr<torch_front::GradientExchange> exchange_;
+  std::shared_ptr<Pass> pass_;
+  const pid_t process_ = getpid();
 };
 
 py::dict report_of(const GradientNews& news) {
@@ -125,7 +166,7 @@ void bind_gradient_exchange(py::module_& module) {
            py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
            py::arg("memory"), py::arg("recording"))
       .def("add", &GradientExchange::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
-      .def("abandon", [](GradientExchange& self) { self.exchange().abandon(); })
+      .def("abandon", &GradientExchange::abandon)
       .def(
           "set_rule",
           [choice](GradientExchange& self, const std::string& rule, const Options& options) {
@@ -141,7 +182,11 @@ void bind_gradient_exchange(py::module_& module) {
       .def("report", [](GradientExchange& self) { return report_of(self.exchange().news()); })
       .def("findings", [](GradientExchange& self) { return self.exchange().news().findings; })
       .def("raised", [](GradientExchange& self) { return self.exchange().news().raised; })
-      .def("memory", [](GradientExchange& self) { return self.exchange().news().memory; })
+      .def("memory",
+           [](GradientExchange& self) {
+             const GradientNews news = self.exchange().news();
+             return std::pair(news.remembering, news.memory);
+           })
       .def("close", &GradientExchange::close);
   module.def(
       "check_rule",

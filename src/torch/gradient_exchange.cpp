@@ -21,6 +21,7 @@ GradientExchange::GradientExchange(runtime::Context& context, const GradientPass
   news_.rule = settings.rule.name;
   news_.step = settings.step;
   news_.memory = settings.memory;
+  news_.remembering = asked_ = settings.rule.name;
   conductor_ = context.engine().spawn("gradients", [this, settings] { conduct(settings); });
 }
 
@@ -39,6 +40,10 @@ void GradientExchange::abandon() {
 
 void GradientExchange::set_rule(RuleChoice choice) {
   check_rule(choice, context_.size());
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = choice.name;
+  }
   send({[choice = std::move(choice)](GradientPasses& passes) { passes.ask_for(choice); }, {}});
 }
 
@@ -47,6 +52,7 @@ void GradientExchange::remember(std::int64_t step, RuleMemory memory) {
     const std::lock_guard lock(mutex_);
     news_.step = step;
     news_.memory = memory;
+    news_.remembering = asked_;
   }
   send({[step, memory = std::move(memory)](GradientPasses& passes) { passes.remember(step, memory); }, {}});
 }

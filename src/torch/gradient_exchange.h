@@ -31,7 +31,7 @@ class GradientExchange {
   void abandon();
   // Takes effect at the end of the first pass by which all workers have asked. Throws Error{bad_input}.
   void set_rule(RuleChoice choice);
-  // Goes on from there: between two passes, the same on all workers.
+  // Goes on from there, with the rule that was asked for last: between two passes, the same on all workers.
   void remember(std::int64_t step, RuleMemory memory);
 
   GradientNews news() const;
@@ -56,6 +56,7 @@ class GradientExchange {
   mutable std::mutex mutex_;  // of what stands between the conductor and the others
   std::deque<Errand> errands_;
   GradientNews news_;
+  std::string asked_;         // the rule that was asked for last
   std::exception_ptr ended_;  // why nothing can be sent any more
   bool closing_ = false;
 

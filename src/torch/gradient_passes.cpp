@@ -25,9 +25,19 @@ const algorithms::AlgorithmRow& row_of(const std::string& name) {
 // Plain averaging, with those of a rule's options that it has.
 RuleChoice averaging(const RuleChoice& rule) {
   RuleChoice mean{"mean", {}};
-  for (const char* const name : {"wire", "watch", "non_finite"})
+  for (const char* const name : {"granularity", "wire", "watch", "non_finite"})
     if (const auto given = rule.options.find(name); given != rule.options.end()) mean.options.insert(*given);
   return mean;
+}
+
+std::string granularity_of(const RuleChoice& choice) {
+  const auto given = choice.options.find("granularity");
+  return given == choice.options.end() ? "model" : given->second;
+}
+
+// Whether one can go on with what the other remembers.
+bool share_memory(const RuleChoice& a, const RuleChoice& b) {
+  return a.name == b.name && granularity_of(a) == granularity_of(b);
 }
 
 std::vector<double> every_cosine(const math::Statistics& statistics) {
@@ -51,6 +61,7 @@ GradientPasses::GradientPasses(runtime::Context& context, const GradientPassesSe
       start_step_(settings.start_step),
       step_(settings.step),
       memory_(settings.memory),
+      remembering_(settings.rule),
       states_(context.engine().memory().allocate<State>(static_cast<std::size_t>(context.size()), "states")) {}
 
 // Buckets have no number that tells (while DDP learns a static graph all are number 0), but nobody comes twice.
@@ -74,12 +85,12 @@ void GradientPasses::take(GradientOffer offer, Future future) {
 
 void GradientPasses::begin() {
   completed_ = 0;
-  collecting_ = !slots_;
   if (start_step_ > 0 && step_ >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
     start_step_ = 0;
     choice_ = later_;
-    if (slots_) make_rule();
+    if (rule_) make_rule();
   }
+  collecting_ = !rule_ || made_ != choice_;  // the pass that was to make it may have failed
   if (slots_) slots_->begin();
 }
 
@@ -180,9 +191,10 @@ bool GradientPasses::switches_rule(const std::vector<State>& states) {
     drop();
     throw;
   }
-  const bool goes_on = choice.name == choice_.name;  // with other options
-  memory_ = goes_on ? remembered() : RuleMemory();
+  take_memory();
   choice_ = choice;
+  if (!share_memory(choice_, remembering_)) memory_ = {};
+  remembering_ = choice_;
   start_step_ = 0;
   return true;
 }
@@ -203,10 +215,10 @@ void GradientPasses::lay_out() {
     runtime::add_settings(agreed, later_.name, later_.options);
   }
   runtime::check_agreement(context_, agreed);
-  if (rule_) memory_ = remembered();
+  take_memory();
   rule_ = nullptr;
   algorithm_.reset();  // before the layout that it uses
-  slots_.emplace(context_.engine().memory(), buckets, has("granularity", "bucket"));
+  slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket");
   if (parameters_.empty()) parameters_ = slots_->parameters();
   make_rule();
   slots_->begin();
@@ -220,7 +232,8 @@ void GradientPasses::make_rule() {
   if (rule_) rule.count_on(*rule_);
   algorithm_ = std::move(next);
   rule_ = &rule;
-  rule_->remember(fitting(memory_));
+  made_ = choice_;
+  if (share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
   rule_->pass().let_travel(kTravelling);
 }
 
@@ -237,7 +250,13 @@ void GradientPasses::combine(const std::vector<State>& states) {
   step.arrived = [this](std::size_t piece) {
     if (const std::size_t slot = slots_->slot_ended_by(piece); slot < slots_->count()) complete(slot);
   };
-  rule_->finish(slots_->numbers(), step);
+  nobody_counts_ = std::ranges::all_of(step.weights, [](double weight) { return weight == 0; });
+  if (nobody_counts_) {  // whatever numbers there are, such as the NaN that the mean over no samples is
+    drop();
+    for (const runtime::Range& piece : slots_->layout().buckets()) std::ranges::fill(slots_->numbers().of(piece), 0.0f);
+  } else {
+    rule_->finish(slots_->numbers(), step);
+  }
   for (std::size_t slot = 0; slot < slots_->count(); ++slot) complete(slot);
   pass_.clear();
 }
@@ -253,18 +272,23 @@ void GradientPasses::complete(std::size_t slot) {
 
 void GradientPasses::publish() {
   const algorithms::GradientReport& report = *rule_->report();
-  if (!report.statistics.q.empty())
+  if (!nobody_counts_ && !report.statistics.q.empty())
     for (const math::Finding& finding : watch_.observe(step_, report.statistics)) raised_.push_back(finding.sentence);
   ++step_;
-  if (links_.recording) links_.recording->add(step_, last_bucket_, &report);
+  if (links_.recording) links_.recording->add(step_, last_bucket_, nobody_counts_ ? nullptr : &report);
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
+  take_memory();
+  StepReport told = algorithms::step_report(*algorithm_);
+  if (nobody_counts_)
+    told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
   links_.publish({.rule = choice_.name,
                   .step = step_,
-                  .report = algorithms::step_report(*algorithm_),
-                  .cosines = every_cosine(report.statistics),
+                  .report = std::move(told),
+                  .cosines = nobody_counts_ ? std::vector<double>() : every_cosine(report.statistics),
                   .findings = algorithms::sentences(watch_),
                   .raised = raised_,
-                  .memory = remembered(),
+                  .remembering = remembering_.name,
+                  .memory = memory_,
                   .waited_s = context_.waited().count(),
                   .transferred_s = context_.transferred().count(),
                   .exposed_s = exposed_s_,
@@ -288,17 +312,18 @@ void GradientPasses::remember(std::int64_t step, RuleMemory memory) {
   step_ = step;
   watch_ = {};  // whose steps only go on
   memory_ = std::move(memory);
-  if (rule_) rule_->remember(fitting(memory_));
+  remembering_ = requests_.size() > answered_ ? requests_.back() : start_step_ > 0 ? later_ : choice_;
+  if (rule_ && share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
 }
 
-bool GradientPasses::has(std::string_view option, std::string_view value) const {
-  const auto given = choice_.options.find(option);
-  return given != choice_.options.end() && given->second == value;
+// Of the rule at work, if it is that one's.
+void GradientPasses::take_memory() {
+  if (rule_ && share_memory(made_, remembering_)) memory_ = remembered();
 }
 
 // DDP orders parameters anew after the first pass; what is remembered of them keeps the first order.
 RuleMemory GradientPasses::remembered() const {
-  if (!has("granularity", "tensor")) return rule_->memory();
+  if (granularity_of(made_) != "tensor") return rule_->memory();
   RuleMemory memory;
   for (const void* const parameter : parameters_) {
     const auto& now = slots_->parameters();
@@ -311,7 +336,7 @@ RuleMemory GradientPasses::remembered() const {
 RuleMemory GradientPasses::fitting(const RuleMemory& memory) const {
   if (memory.size() != rule_->memory().size()) return RuleMemory(rule_->memory().size());
   RuleMemory fitted = memory;
-  if (has("granularity", "tensor"))
+  if (granularity_of(made_) == "tensor")
     for (std::size_t tensor = 0; tensor < fitted.size(); ++tensor) {
       const auto place = std::ranges::find(parameters_, slots_->parameters()[tensor]) - parameters_.begin();
       fitted[tensor] = memory[static_cast<std::size_t>(place)];

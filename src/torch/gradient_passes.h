@@ -26,6 +26,7 @@ namespace flockstep::torch_front {
 struct RuleChoice {
   std::string name = "mean";  // as in `flockstep algorithms`
   base::Settings options;
+  bool operator==(const RuleChoice&) const = default;
 };
 
 // Per section: one for the model, for each bucket, or for each tensor in the order of the first pass.
@@ -56,6 +57,7 @@ struct GradientNews {
   std::vector<double> cosines;        // of every worker's gradient with every other's, row by row; empty where unknown
   std::vector<std::string> findings;  // kept up to date
   std::vector<std::string> raised;    // the same, each as it was said first
+  std::string remembering;            // the rule whose memory this is
   RuleMemory memory;
   double waited_s = 0, transferred_s = 0;
   double exposed_s = 0;  // from last buckets to results, added up
@@ -120,15 +122,16 @@ class GradientPasses {
   void complete(std::size_t slot);
   void publish();
   void drop();
+  void take_memory();
   RuleMemory remembered() const;
   RuleMemory fitting(const RuleMemory& memory) const;
-  bool has(std::string_view option, std::string_view value) const;
 
   runtime::Context& context_;
   const Links links_;
   RuleChoice choice_, later_;  // the rule, and the one from start_step on
   std::int64_t start_step_, step_;
-  RuleMemory memory_;  // to begin with, in the order of the first pass
+  RuleMemory memory_;       // to begin with, in the order of the first pass
+  RuleChoice remembering_;  // whose memory it is
   std::vector<RuleChoice> requests_;
   std::size_t answered_ = 0;  // of them
   base::Buffer<State> states_;
@@ -137,9 +140,11 @@ class GradientPasses {
   std::vector<const void*> parameters_;               // in the order of the first pass
   std::unique_ptr<algorithms::Algorithm> algorithm_;  // uses the slots' layout
   algorithms::GradientRule* rule_ = nullptr;          // the same
+  RuleChoice made_;                                   // what that is, until the choice is carried out
   std::vector<Taken> pass_;
-  bool collecting_ = true;     // buckets do not travel as they come
-  std::size_t completed_ = 0;  // futures of the pass
+  bool collecting_ = true;      // buckets do not travel as they come
+  std::size_t completed_ = 0;   // futures of the pass
+  bool nobody_counts_ = false;  // in the pass: all workers have given it a weight of 0
   math::Watch watch_;
   std::vector<std::string> raised_;
   base::Time last_bucket_{};

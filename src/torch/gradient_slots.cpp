@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "flockstep/error.h"
@@ -37,6 +38,10 @@ void check_can_travel(const GradientBucket& bucket) {
                                                " cannot be exchanged without loss: parameters are float32, bfloat16 "
                                                "or float16"));
   base::check(numbers.is_contiguous(), "flat numbers");
+  // DDP shows complex numbers as twice as many real ones.
+  if (static_cast<std::size_t>(numbers.numel()) !=
+      std::accumulate(bucket.sizes.begin(), bucket.sizes.end(), std::size_t{0}))
+    throw Error(ErrorCode::bad_input, "a parameter is complex, and only gradients of real numbers can be exchanged");
 }
 
 GradientSlots::GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets)

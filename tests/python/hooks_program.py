@@ -2,21 +2,34 @@
 
 import copy
 import functools
+import gc
+import os
 import pickle
+import signal
 import sys
 import threading
 import time
 import warnings
+from datetime import timedelta
 
 import flockstep
 import torch
 import torch.distributed as dist
 from ddp_training import batch, distance, flat, loss_of, made, of_all, own_gradient, run_cases
-from rule_oracle import Expected
+from rule_oracle import RULES, Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 SMALL = {"bucket_cap_mb": 0.005}
+STATES = {
+    "mean": "MeanState",
+    "weighted_mean": "WeightedMeanState",
+    "normalized_mean": "NormalizedMeanState",
+    "adacons": "AdaConsState",
+    "direction_consensus": "DirectionConsensusState",
+    "geometric_median": "GeometricMedianState",
+    "adasum": "AdasumState",
+}
 
 
 def wrapped(**options):
@@ -98,17 +111,19 @@ def overflow(non_finite):
     return {"moved": moved, "scale": scaler.get_scale(), "guards": report["guards"], "distance": worst}
 
 
-def join(rule, **options):
-    """Rank r has 4 + 3 r batches."""
+def join(rule, then=None, **options):
+    """Rank r has 4 + 3 r batches. `then`: with these options, after another rule."""
     model = wrapped()
-    state = getattr(flockstep, rule)(model)
+    state = getattr(flockstep, rule)(model) if then is None else flockstep.adacons(model)
+    if then is not None:
+        state.set_rule(rule, **then)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     expected, worst, coefficients = Expected(rule), 0.0, []
     with model.join(**options):
         for step in range(4 + 3 * dist.get_rank()):
             present = [rank for rank in range(3) if step < 4 + 3 * rank]
             want = expected([gradient_of(model.module, step, rank) for rank in present])
-            if options.get("divide_by_initial_world_size", True) and rule == "mean":
+            if {**options, **(then or {})}.get("divide_by_initial_world_size", True) and rule == "mean":
                 want = want * len(present) / 3
             optimizer.zero_grad()
             loss_of(model, step).backward()
@@ -196,7 +211,7 @@ def switching():
     """Each rank asks one step later than the one before: all switch with the last."""
     model = wrapped()
     state = flockstep.mean(model)
-    rules, worst = [], 0.0
+    rules, saved, worst = [], [], 0.0
     expected = {"mean": Expected("mean"), "adacons": Expected("adacons", beta=0.5)}
     for step in range(6):
         if step == dist.get_rank() + 1:
@@ -205,10 +220,39 @@ def switching():
         model.zero_grad()
         loss_of(model, step).backward()
         rules.append(state.rule)
+        saved.append(state.state_dict()["rule"])
         worst = max(worst, distance(flat(model.parameters()), expected["mean" if step < 3 else "adacons"](gradients)))
     refused = refusal(lambda: state.set_rule("adacon"))
     state.close()
-    return {"rules": rules, "distance": worst, "refused": refused}
+    return {"rules": rules, "saved": saved, "distance": worst, "refused": refused}
+
+
+def switching_often():
+    """From before the first step on: each time as if the rule were new."""
+    model = wrapped()
+    state = flockstep.adacons(model, start_step=1)
+    step, worst = 0, 0.0
+    for rule, options in (
+        ("mean", {}),
+        ("adacons", {"beta": 0.5}),
+        ("direction_consensus", {}),
+        ("adacons", {"granularity": "tensor"}),
+        ("direction_consensus", {"granularity": "bucket"}),
+        ("adacons", {}),
+    ):
+        state.set_rule(rule, **options)
+        fresh = wrapped()
+        other = getattr(flockstep, rule)(fresh, **options)
+        for _ in range(3):
+            for each in (model, fresh):
+                each.zero_grad()
+                loss_of(each, step).backward()
+            if options.get("granularity") != "bucket":  # of which a new DDP has others at first
+                worst = max(worst, distance(flat(model.parameters()), flat(fresh.parameters())))
+            step += 1
+        other.close()
+    state.close()
+    return worst
 
 
 def starting_later():
@@ -250,6 +294,70 @@ def resumed(how):
     step = other.step
     other.close()
     return {"distance": distance(rest, whole), "step": step}
+
+
+def every_state_copied():
+    """Each before its first step and after it; then one more step with the copy."""
+    outcome = {}
+    for rule in RULES:
+        made_by, hook = getattr(flockstep, STATES[rule]), getattr(flockstep, f"{rule}_hook")
+        state, worst = pickle.loads(pickle.dumps(copy.deepcopy(made_by(start_step=0)))), 0.0
+        expected = Expected(rule)
+        for step, copies in enumerate([copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]):
+            model = wrapped()
+            model.register_comm_hook(state, hook)
+            gradients = [gradient_of(model.module, step, rank) for rank in range(3)]
+            loss_of(model, step).backward()
+            worst = max(worst, distance(flat(model.parameters()), expected(gradients, [1, 1, 1])))
+            other = copies(state)
+            state.close()
+            state = other
+        outcome[rule] = worst
+    group = dist.new_group([0, 1, 2])
+    own = flockstep.AdaConsState(process_group=group)
+    return {"distances": outcome, "refused": [refusal(lambda: copy.deepcopy(own)), refusal(lambda: pickle.dumps(own))]}
+
+
+def copied_model_of_torchs_form():
+    model = wrapped()
+    state = flockstep.AdaConsState()
+    model.register_comm_hook(state, flockstep.adacons_hook)
+    train(model, 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        copy.deepcopy(state)
+        copy.deepcopy(model)
+    state.close()
+    return [str(each.message) for each in caught]
+
+
+def forked():
+    """A child lets go of the state, and training goes on here."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    train(model, 1)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        state.__dict__.clear()
+        gc.collect()
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    train(model, 2)
+    step = state.step
+    state.close()
+    return {"status": status, "step": step}
+
+
+def sub_group_in_torchs_form():
+    """Two of the ranks, whose state is not told so. Comes last: what was made on these is not made on the third."""
+    group = dist.new_group([0, 1])
+    if dist.get_rank() == 2:
+        return None
+    model = wrapped(process_group=group)
+    state = flockstep.AdaConsState(deadline=timedelta(seconds=1))
+    model.register_comm_hook(state, flockstep.adacons_hook)
+    return refusal(loss_of(model, 0).backward)
 
 
 def copied_model():
@@ -328,9 +436,18 @@ def broken_backward(everywhere):
             worst = max(worst, distance(flat(model.parameters()), expected(gradients)))
         else:
             errors.append(error)
-            model.reducer._reset_state()
     state.close()
     return {"errors": errors, "distance": worst}
+
+
+def unused_parameters():
+    """Without find_unused_parameters: backward comes to its end, but not to all of its buckets."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    loss_of(model, 0, uses_extra=False).backward()
+    error = refusal(lambda: loss_of(model, 1, uses_extra=False))
+    state.close()
+    return error
 
 
 def different_options():
@@ -372,8 +489,14 @@ def bad_input():
     sparse_hook = DistributedDataParallel(Sparse())
     sparse_state = flockstep.MeanState()
     sparse_hook.register_comm_hook(sparse_state, flockstep.mean_hook)
-    double = DistributedDataParallel(made().double())
-    double_state = flockstep.mean(double)
+    double, double_hook = DistributedDataParallel(made().double()), DistributedDataParallel(made().double())
+    double_state, complex_state = flockstep.MeanState(), flockstep.MeanState()
+    double_hook.register_comm_hook(double_state, flockstep.mean_hook)
+    complex_model = DistributedDataParallel(nn.Linear(12, 3, dtype=torch.complex64))
+    complex_hook = DistributedDataParallel(nn.Linear(12, 3, dtype=torch.complex64))
+    complex_hook.register_comm_hook(complex_state, flockstep.mean_hook)
+    frozen = wrapped()
+    frozen.requires_grad_(False)
     mixed = DistributedDataParallel(
         made(), mixed_precision=torch.nn.parallel.distributed._MixedPrecision(param_dtype=torch.bfloat16)
     )
@@ -386,17 +509,24 @@ def bad_input():
         "another device": refusal(lambda: flockstep.adacons(elsewhere)),
         "sparse": refusal(lambda: flockstep.adacons(sparse)),
         "sparse in a hook": refusal(lambda: sparse_hook(torch.tensor([1, 2])).sum().backward()),
-        "double": refusal(lambda: double(torch.randn(2, 12).double()).sum().backward()),
+        "double": refusal(lambda: flockstep.mean(double)),
+        "double in a hook": refusal(lambda: double_hook(torch.randn(2, 12).double()).sum().backward()),
+        "complex": refusal(lambda: flockstep.mean(complex_model)),
+        "complex in a hook": refusal(
+            lambda: complex_hook(torch.randn(2, 12, dtype=torch.complex64)).abs().sum().backward()
+        ),
+        "frozen": refusal(lambda: flockstep.adacons(frozen)),
         "mixed precision": refusal(lambda: flockstep.adacons(mixed)),
         "skips buckets": refusal(lambda: flockstep.adacons(skips)),
         "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
         "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
         "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
+        "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),
+        "deadline": refusal(lambda: flockstep.AdaConsState(deadline=5)),
     }
-    for each in (state, double_state):
+    for each in (state, double_state, complex_state, sparse_state):
         each.close()
-    sparse_state.close()
     return outcome
 
 
@@ -428,23 +558,30 @@ if __name__ == "__main__":
         "join, adacons": functools.partial(join, "adacons"),
         "join, mean over all": functools.partial(join, "mean"),
         "join, mean over those who train": functools.partial(join, "mean", divide_by_initial_world_size=False),
+        "join, mean after another rule": functools.partial(join, "mean", {"divide_by_initial_world_size": False}),
         "join with a finding to miss": join_with_a_finding_to_miss,
         "watching, three": functools.partial(watching_is_ddp, [0, 1, 2]),
         "watching, two": functools.partial(watching_is_ddp, [0, 2]),
         "forgotten sampler": forgotten_sampler,
         "switching": switching,
+        "switching often": switching_often,
         "starting later": starting_later,
         "resumed from a pickle": functools.partial(resumed, "pickle"),
         "resumed from a copy": functools.partial(resumed, "deepcopy"),
         "resumed from a state_dict": functools.partial(resumed, "state_dict"),
+        "every state copied": every_state_copied,
         "copied model": copied_model,
+        "copied model of torch's form": copied_model_of_torchs_form,
+        "forked": forked,
         "a thread counts meanwhile": a_thread_counts_meanwhile,
         "broken backward on one rank": functools.partial(broken_backward, False),
         "broken backward on all ranks": functools.partial(broken_backward, True),
+        "unused parameters": unused_parameters,
         "different options": different_options,
         "closed state": closed_state,
         "bad input": bad_input,
         "left open": left_open,
+        "sub-group in torch's form": sub_group_in_torchs_form,
     }
     chosen = sys.argv[2:]
     run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})

@@ -1,4 +1,4 @@
-"""Trains until it is told which rank to lose, which then ends itself; the others tell what their backward raised."""
+"""Trains until rank 1 is lost, killed or with an exception in backward; the others tell what their backward raised."""
 
 import json
 import os
@@ -18,9 +18,13 @@ model = DistributedDataParallel(made(), bucket_cap_mb=0.005)
 state = flockstep.adacons(model)
 for step in range(1000):
     if step == 5 and dist.get_rank() == 1:
-        print("KILLED", time.time(), flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        print("LOST", time.time(), flush=True)
+        if sys.argv[1] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        model.module.first.register_full_backward_pre_hook(lambda module, gradients: sys.exit(1))
     loss = loss_of(model, step)
+    if step == 5 and sys.argv[1] != "killed" and dist.get_rank() != 1:
+        time.sleep(1)  # so that its transfers are on their way when it ends
     try:
         loss.backward()
     except flockstep.Error as error:

@@ -49,7 +49,9 @@ def test_or_leaves_that_rank_out(of):
         assert rank["distance"] < 1e-5
 
 
-@pytest.mark.parametrize("case", ["join, adacons", "join, mean over all", "join, mean over those who train"])
+@pytest.mark.parametrize(
+    "case", ["join, adacons", "join, mean over all", "join, mean over those who train", "join, mean after another rule"]
+)
 def test_a_joined_rank_is_left_out(of, case):
     for number, rank in enumerate(of(case)):
         assert rank["distance"] < 1e-5
@@ -93,9 +95,13 @@ def test_a_forgotten_sampler_is_reported_within_thirty_steps(of):
 
 def test_all_switch_the_rule_with_the_last_who_asks(of):
     for rank in of("switching"):
-        assert rank["rules"] == ["mean"] * 3 + ["adacons"] * 3
+        assert rank["rules"] == rank["saved"] == ["mean"] * 3 + ["adacons"] * 3
         assert rank["distance"] < 1e-5
         assert rank["refused"]["code"] == "bad_input"
+
+
+def test_a_rule_that_is_switched_to_begins_anew_at_any_time(of):
+    assert all(distance < 1e-5 for distance in of("switching often"))
 
 
 def test_start_step_averages_before(of):
@@ -119,6 +125,30 @@ def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
             assert copy["distance"] < 1e-5
 
 
+def test_so_does_a_copy_that_torch_hooked_as_far_as_it_can_be_told(of):
+    for sentences in of("copied model of torch's form"):
+        assert len(sentences) == 1
+        assert "has lost its communication hook" in sentences[0]
+
+
+def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
+    for rank in of("every state copied"):
+        assert all(distance < 1e-5 for distance in rank["distances"].values()), rank
+        for refused in rank["refused"]:
+            assert refused["code"] == "bad_input"
+            assert "process_group" in refused["text"]
+
+
+def test_a_forked_child_leaves_the_state_alone(of):
+    assert of("forked") == [{"status": 0, "step": 3}] * 3
+
+
+def test_a_sub_group_that_the_state_was_not_told_of_is_named(of):
+    for error in of("sub-group in torch's form")[:2]:
+        assert error["code"] == "peer_lost"
+        assert "AdaConsState(process_group=...)" in error["text"]
+
+
 def test_python_threads_run_while_backward_waits(of):
     for rank in of("a thread counts meanwhile")[1:]:
         assert rank["seconds"] > 0.4
@@ -138,6 +168,12 @@ def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goe
     for rank in of("broken backward on all ranks"):
         assert rank["distance"] < 1e-5
         assert [error["type"] for error in rank["errors"]] == ["ValueError", "ValueError"]
+
+
+def test_a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp(of):
+    for error in of("unused parameters"):
+        assert error["type"] == "RuntimeError"
+        assert "find_unused_parameters=True" in error["text"]
 
 
 def test_options_that_differ_are_named_and_keep_their_error_type_through_backward(of):
@@ -163,13 +199,19 @@ def test_a_closed_state_says_so(of):
         ("another device", "parameters are on meta"),
         ("sparse", "table has sparse gradients"),
         ("sparse in a hook", "sparse=False"),
-        ("double", "type Double"),
+        ("double", "parameter first.weight is float64"),
+        ("double in a hook", "type Double"),
+        ("complex", "parameter weight is complex64"),
+        ("complex in a hook", "a parameter is complex"),
+        ("frozen", "no parameter of this model requires a gradient"),
         ("mixed precision", "mixed_precision"),
         ("skips buckets", "skip_all_reduce_unused_params"),
         ("fsdp2", "DTensors"),
         ("unknown word", "magnitude"),
         ("beta", "beta"),
         ("start_step", "start_step"),
+        ("half a step", "start_step is a number of steps, 0 or more, not 1.5"),
+        ("deadline", "deadline is a datetime.timedelta, not 5"),
     ],
 )
 def test_bad_input_gets_one_sentence(of, case, words):
@@ -177,6 +219,7 @@ def test_bad_input_gets_one_sentence(of, case, words):
         assert rank[case]["type"] == "Error"
         assert rank[case]["code"] == "bad_input"
         assert words in rank[case]["text"]
+        assert "--" not in rank[case]["text"]
         assert "\n" not in rank[case]["text"]
 
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "../math/oracle.h"
 #include "base/random.h"
@@ -207,6 +208,86 @@ TEST(GradientExchange, switchesTheRuleOnceAllHaveAskedAndRefusesWhenTheyAskForDi
   });
 }
 
+TEST(GradientExchange, switchesTheRuleAlsoBeforeTheFirstPassAndBeforeItsFirstStep) {
+  test::on_threads(2, [&](runtime::Context& context) {
+    Side side(context, {.rule = kAdaCons}), late(context, {.rule = kAdaCons, .start_step = 3});
+    side.exchange.set_rule({"adacons", {{"beta", "0.5"}}});
+    late.exchange.set_rule({"normalized_mean", {}});
+    oracle::AdaCons expected{.beta = 0.5, .eps = 1e-8};
+    for (int step = 0; step < 5; ++step) {
+      const oracle::Gradients gradients = gradients_of(up_to(2), step);
+      EXPECT_TRUE(are_near(side.step(step, {}), expected.step(gradients))) << step;
+      EXPECT_TRUE(are_near(late.step(step, {}), oracle::normalized_mean(gradients, 1e-8))) << step;
+    }
+  });
+}
+
+// Whatever the order of the first pass was.
+std::multiset<std::vector<double>> memory_of(const Side& side) {
+  const RuleMemory memory = side.exchange.news().memory;
+  return {memory.begin(), memory.end()};
+}
+
+// Each switch takes a step, and DDP's buckets stay as they are or are cut anew in it.
+TEST(GradientExchange, anotherRuleAndAnotherGranularityRememberNothingOfTheOneBefore) {
+  const auto with = [](const char* rule, const char* granularity) {
+    return RuleChoice{rule, {{"beta", "0.9"}, {"granularity", granularity}}};
+  };
+  const std::vector<RuleChoice> chain = {with("adacons", "model"),  with("direction_consensus", "model"),
+                                         with("adacons", "tensor"), with("adacons", "bucket"),
+                                         with("adacons", "tensor"), with("direction_consensus", "tensor"),
+                                         with("adacons", "model")};
+  for (const Buckets& second : {kRebuilt, kAsMade})
+    test::on_threads(3, [&](runtime::Context& context) {
+      Side side(context, {.rule = chain[0]});
+      int step = 0;
+      for (const RuleChoice& choice : chain) {
+        if (step > 0) side.exchange.set_rule(choice);
+        Side fresh(context, {.rule = choice});
+        for (int time = 0; time < 3; ++time, ++step) {
+          const Side::Pass pass{.buckets = step % 2 == 0 ? kRebuilt : second};
+          EXPECT_EQ(side.step(step, pass), fresh.step(step, pass)) << choice.name << " in step " << step;
+          EXPECT_EQ(memory_of(side), memory_of(fresh)) << choice.name << " in step " << step;
+        }
+        EXPECT_EQ(side.exchange.news().remembering, choice.name);
+      }
+    });
+}
+
+TEST(GradientExchange, whatIsLoadedForARuleThatWasAskedForIsItsMemory) {
+  const RuleChoice other{"direction_consensus", {{"beta", "0.9"}}};
+  test::on_threads(3, [&](runtime::Context& context) {
+    Side whole(context, {.rule = other});
+    for (int step = 0; step < 3; ++step) whole.step(step, {});
+    for (const int before : {0, 2}) {
+      Side side(context, {.rule = kAdaCons});
+      for (int step = 0; step < before; ++step) side.step(step, {});
+      side.exchange.set_rule(other);
+      side.exchange.remember(3, whole.exchange.news().memory);
+      EXPECT_EQ(side.exchange.news().remembering, other.name);
+      Side expected(context, {.rule = other, .step = 3, .memory = whole.exchange.news().memory});
+      EXPECT_EQ(side.step(3, {}), expected.step(3, {}));
+    }
+  });
+}
+
+TEST(GradientExchange, aPassInWhichNobodyHasSamplesGivesZeros) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+      for (const char* const watch : {"auto", "always"}) {
+        Side side(context, {.rule = {"weighted_mean", {{"watch", watch}}}});
+        for (int step = 0; step < 4; ++step) {
+          const bool counts = step % 2 == 1;
+          const oracle::Vector mean = oracle::mean(gradients_of(up_to(3), step));
+          EXPECT_TRUE(are_near(side.step(step, {.weight = counts ? 2.0 : 0.0, .type = type}),
+                               counts ? mean : oracle::Vector(mean.size()), 0.03));
+          EXPECT_EQ(side.exchange.news().report.event, counts ? "none" : "all_zero");
+          EXPECT_EQ(side.exchange.news().step, step + 1);
+        }
+      }
+  });
+}
+
 TEST(GradientExchange, averagesPlainlyBeforeItsFirstStep) {
   test::on_threads(2, [&](runtime::Context& context) {
     Side side(context, {.rule = {"normalized_mean", {}}, .start_step = 3});
@@ -319,11 +400,12 @@ TEST(GradientExchange, endsAlsoWhileItWaitsForOthersWhoThenHearOfIt) {
 
 TEST(GradientExchange, refusesWhatCannotTravel) {
   const auto refused = [](const at::Tensor& numbers) {
-    return refusal([&] { check_can_travel({.numbers = numbers, .parameters = {}, .sizes = {}}); });
+    return refusal([&] { check_can_travel({.numbers = numbers, .parameters = {}, .sizes = {3}}); });
   };
   EXPECT_EQ(refused(torch::zeros({3})), "");
   EXPECT_NE(refused(torch::zeros({3}).to_sparse()).find("sparse=False"), std::string::npos);
   EXPECT_NE(refused(torch::zeros({3}, at::kDouble)).find("type Double"), std::string::npos);
+  EXPECT_NE(refused(torch::view_as_real(torch::zeros({3}, at::kComplexFloat))).find("complex"), std::string::npos);
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ class C10dEngine::Transfers final : public Operation {
   ~Transfers() override {
     if (exchange_->complete()) return;
     engine_.record(engine_.error(
-        ErrorCode::deadline,
-        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank_)));
+        ErrorCode::peer_lost,
+        fmt::format("worker {} ended in the midst of a transfer, or gave it up; restart the job", engine_.rank_)));
     while (!exchange_->ended()) engine_.wait_quietly([&] { return exchange_->ended(); }, 1s);
   }
 
