@@ -30,7 +30,7 @@ struct Operation {  // dropped before it is done, it is withdrawn where the engi
 };
 using Pending = std::unique_ptr<Operation>;
 
-struct Control {
+struct Control {  // an empty one, which nobody sends: the peer has ended, where the engine hears of that
   int peer;
   std::vector<std::byte> payload;
 };

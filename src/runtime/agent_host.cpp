@@ -117,16 +117,20 @@ bool AgentHost::look() {
     has_request_ = true;
   }
   while (auto control = context_.engine().take_control())
-    if (is_for_us(*control)) controls_.push_back(std::move(*control));
+    if (control->payload.empty())
+      ended_ = control->peer;
+    else if (is_for_us(*control))
+      controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
-  return has_request_ || !controls_.empty() || any_done;
+  return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_);
 }
 
 void AgentHost::react() {
   if (stopping_.load(std::memory_order_acquire)) return;
   if (std::exchange(has_request_, false)) {
     owes_answer_ = true;
+    require_all();
     (*request_)();
   }
   for (; !controls_.empty(); controls_.pop_front())
@@ -137,6 +141,7 @@ void AgentHost::react() {
     service_.on_time();
   }
   require_in_time();
+  require_all();
 }
 
 // What is done leaves the list first: the callbacks may start further transfers.
@@ -159,6 +164,14 @@ void AgentHost::require_in_time() {
                   context_.rank(), name_, late.is_send ? "send to" : "receive from", late.peer,
                   context_.patience().count()),
       std::string(context_.engine().name())));
+}
+
+// One that ended and was not needed any more is no loss.
+void AgentHost::require_all() {
+  if (!ended_ || !owes_answer_) return;
+  context_.engine().fail(Error(ErrorCode::peer_lost,
+                               fmt::format("worker {} waits for worker {}, which has ended", context_.rank(), *ended_),
+                               std::string(context_.engine().name())));
 }
 
 }  // namespace flockstep::runtime

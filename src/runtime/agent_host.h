@@ -2,6 +2,9 @@
 // time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the
 // worker waits for the answer.
 //
+// Agents count on each other: once a worker has ended, no other's request is answered any more, but throws
+// Error{peer_lost}, where the engine hears of it.
+//
 // Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
 // has left under way in control messages is dropped, and transfers have tags of their own.
 #pragma once
@@ -10,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +88,7 @@ class AgentHost {
   engines::Tag own_tag(engines::Tag tag) const;
   void end_transfers();
   void require_in_time();
+  void require_all();
   base::Time next_time() const;
   void add(engines::Pending operation, bool is_send, int peer, std::function<void()> done);
   void end() noexcept;
@@ -97,6 +102,7 @@ class AgentHost {
   std::atomic<bool> stopping_ = false;
   // The agent's own.
   bool has_request_ = false, owes_answer_ = false;
+  std::optional<int> ended_;  // a worker that has
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   base::Time wake_at_ = base::Time::max();

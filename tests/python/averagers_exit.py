@@ -49,6 +49,12 @@ def go_on(rank, model, optimizer):
         print("AT", time.monotonic(), flush=True)
 
 
+def while_the_others_wait():
+    """At the bound on how far they may go ahead, where they have nothing under way with this worker."""
+    time.sleep(0.5)
+    print("AT", time.monotonic(), flush=True)
+
+
 def end_by(signal_number):
     print("AT", time.monotonic(), flush=True)
     os.kill(os.getpid(), signal_number)
@@ -63,6 +69,7 @@ def close_forgotten(rank):
 def close_forgotten_in_the_middle(rank):
     global kept
     kept = training(rank, flockstep.ADPSGD)
+    dist.barrier()
 
 
 def group_destroyed_first(rank):
@@ -94,12 +101,14 @@ def dropped_without_close(rank):
 def sys_exit_everywhere(rank):
     global kept
     kept = training(rank)
+    dist.barrier()
     sys.exit(3)
 
 
 def an_exception(rank):
     model, optimizer = training(rank)
     if rank == 1:
+        while_the_others_wait()
         raise ValueError("of the training script")
     go_on(rank, model, optimizer)
 
@@ -121,6 +130,16 @@ def sys_exit_on_one(rank):
 def closed_on_one(rank):
     model, optimizer = training(rank)
     if rank == 1:
+        while_the_others_wait()
+        optimizer.close()
+        return
+    go_on(rank, model, optimizer)
+
+
+def closed_on_one_in_pairs(rank):
+    model, optimizer = training(rank, flockstep.ADPSGD)
+    if rank == 1:
+        while_the_others_wait()
         optimizer.close()
         return
     go_on(rank, model, optimizer)
@@ -177,6 +196,7 @@ CASES = [
     an_exception_in_lockstep,
     sys_exit_on_one,
     closed_on_one,
+    closed_on_one_in_pairs,
     killed,
     killed_in_lockstep,
     forked_loader_workers,

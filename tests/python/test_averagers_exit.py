@@ -61,6 +61,7 @@ def test_all_workers_end_with_their_own_status(endings):
         "an_exception_in_lockstep": 1,
         "sys_exit_on_one": 0,
         "closed_on_one": 0,
+        "closed_on_one_in_pairs": 0,
         "killed": -9,
         "killed_in_lockstep": -9,
     }.items(),
@@ -75,8 +76,10 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(endings, case, statu
         assert "worker 1" in last
 
 
-@pytest.mark.parametrize("case", ["killed", "killed_in_lockstep"])
-def test_others_raise_within_five_seconds_of_a_kill(endings, case):
+@pytest.mark.parametrize(
+    "case", ["killed", "killed_in_lockstep", "an_exception", "closed_on_one", "closed_on_one_in_pairs"]
+)
+def test_others_raise_within_five_seconds_of_the_end(endings, case):
     times = [float(worker["output"].split("AT ")[1].split()[0]) for worker in endings[case]]
     assert max(times) - times[1] < 5
 

@@ -150,6 +150,8 @@ void C10dEngine::hear(int peer, ConstBytes frame) {
       }
       answer_farewell(peer);
       fail_if_hopeless(peer);
+      const std::lock_guard lock(control_mutex_);
+      controls_.push_back({peer, {}});
       break;
     }
     case Word::heard: {
