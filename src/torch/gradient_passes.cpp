@@ -279,8 +279,7 @@ void GradientPasses::publish() {
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
   take_memory();
   StepReport told = algorithms::step_report(*algorithm_);
-  if (nobody_counts_)
-    told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
+  if (nobody_counts_) told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
   links_.publish({.rule = choice_.name,
                   .step = step_,
                   .report = std::move(told),
