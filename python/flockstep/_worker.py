@@ -65,13 +65,17 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
         raise Error("this process is not a member of the process group that it was given", code="bad_input")
     timeout = _timeout(group) if deadline is None else deadline
+    if not isinstance(timeout, timedelta):
+        raise Error(f"a timeout is a datetime.timedelta, and {timeout!r} is none", code="bad_input")
     if timeout <= timedelta(0):
         raise Error(f"a deadline has to lie ahead, and {timeout} does not", code="bad_input")
 
     ranks = tuple(dist.get_process_group_ranks(group))
     number = _attachments[ranks]
     _attachments[ranks] += 1
-    prefix = f"flockstep/{','.join(map(str, ranks))}/{number}"
+    # Where torchrun starts workers again, the store still has the addresses of those before.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}/{number}"
     try:
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)

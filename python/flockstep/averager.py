@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 import weakref
@@ -24,9 +23,8 @@ from flockstep._attachment import Attachment
 from flockstep._averaged_model import DdpSwitch, check, check_belong
 from flockstep._errors import Error
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
+from flockstep._log import logger
 from flockstep._telemetry import Measured, Recorder
-
-_log = logging.getLogger("flockstep")
 
 
 class Common(TypedDict, total=False):
@@ -71,6 +69,9 @@ class Averager(Around, Joinable, Measured):
         options: dict[str, object],
         **common: Unpack[Common],
     ) -> None:
+        unknown = next(iter(common.keys() - Common.__annotations__.keys()), None)
+        if unknown is not None:
+            raise TypeError(f"{self._name}.__init__() got an unexpected keyword argument '{unknown}'")
         check(optimizer, model, self._name)
         self.__setstate__(
             {
@@ -278,7 +279,7 @@ class Averager(Around, Joinable, Measured):
     def _restore(self, native: _native.ModelExchange) -> None:
         remade = native.restore(self._saved)
         if remade:
-            _log.info("%s: %s", self._name, remade)
+            logger.info("%s: %s", self._name, remade)
         self._follow(native)
 
     def _save(self) -> bytes:
@@ -342,11 +343,6 @@ class Averager(Around, Joinable, Measured):
     @property
     def _recorder(self) -> Recorder:  # type: ignore[override]
         return self._attach().recorder
-
-    @property
-    def findings(self) -> list[str]:
-        """What is suspicious about the workers, in words: nothing, since nobody looks at gradients here."""
-        return []
 
     def close(self) -> None:
         """Ends the averaging; not collective, and a second call does nothing.

@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
@@ -17,6 +18,9 @@ const algorithms::AlgorithmRow& averager_row(const std::string& name) {
     throw Error(ErrorCode::bad_input, c10::str(name, " combines gradients, and has no models to average"));
   return row;
 }
+
+// So that asking all of them before a meeting costs little beside it, where dpsgd and sgp wait for neighbours alone.
+bool meets_with_all(const std::string& algorithm) { return algorithm == "local_sgd" || algorithm == "post_local_sgd"; }
 
 }  // namespace
 
@@ -100,11 +104,33 @@ void ModelExchange::update() {
 
 void ModelExchange::attend(bool present) {
   if (!meets_in_lockstep()) return;
+  if (!joining_ && !meets_with_all(settings_.algorithm)) return attend_fully();
+  const std::vector<bool> all = ask({.is_present = present});
   if (!joining_) return attend_fully();
-  const double mine = present ? 1 : 0;
-  const std::vector<double> all = runtime::gather_doubles(context_, {&mine, 1});
-  somebody_is_absent_ = std::ranges::find(all, 0.0) != all.end();
-  algorithm().attend(somebody_is_absent_ ? std::vector<bool>(all.begin(), all.end()) : std::vector<bool>());
+  somebody_is_absent_ = std::ranges::find(all, false) != all.end();
+  algorithm().attend(somebody_is_absent_ ? all : std::vector<bool>());
+}
+
+// What one of them takes for an average after a step must not be what another one takes for the end of an epoch.
+std::vector<bool> ModelExchange::ask(const Attendance& attendance) {
+  const std::array<double, 3> mine{static_cast<double>(steps()), attendance.consolidates ? 1.0 : 0.0,
+                                   attendance.is_present ? 1.0 : 0.0};
+  const std::vector<double> all = runtime::gather_doubles(context_, mine);
+  const auto place = [&](std::size_t worker) {
+    const auto steps = static_cast<std::int64_t>(all[worker * mine.size()]);
+    return c10::str("worker ", worker,
+                    all[worker * mine.size() + 1] != 0 ? c10::str(" is in consolidate() after ", steps, " steps")
+                                                       : c10::str(" is in step ", steps + 1));
+  };
+  std::vector<bool> present;
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    if (all[i] != all[0] || all[i + 1] != all[1])
+      throw Error(ErrorCode::mismatch,
+                  c10::str(place(i / mine.size()), " where ", place(0),
+                           ": workers with different numbers of batches train in \"with optimizer.join():\""));
+    present.push_back(all[i + 2] != 0);
+  }
+  return present;
 }
 
 void ModelExchange::attend_fully() {
@@ -135,6 +161,7 @@ void ModelExchange::come_back() {
 void ModelExchange::consolidate() {
   leave();
   begin();
+  if (meets_in_lockstep()) ask({.consolidates = true});
   flat_.collect_model();
   session_->consolidate(model_.span());
   flat_.spread_model();

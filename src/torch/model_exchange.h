@@ -83,6 +83,11 @@ class ModelExchange {
   const algorithms::Algorithm& algorithm() const { return session_->algorithm(); }
   algorithms::Session made() const;
   const algorithms::Session& newest() const { return next_ ? *next_ : *session_; }
+  struct Attendance {
+    bool is_present = true, consolidates = false;
+  };
+  // By worker, who is present; throws Error{mismatch}, everywhere alike, where they are not at the same point.
+  std::vector<bool> ask(const Attendance& attendance);
   // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
   void attend(bool present);
   void attend_fully();

@@ -133,12 +133,51 @@ def a_long_evaluation_on_rank_0(rank):
                 times.append(time.monotonic() - begin)
                 if rank:
                     time.sleep(0.04)
-            optimizer.pause()  # the others may have more steps left
             optimizer.consolidate()
             seen[make.__name__] = {"longest": max(times), "model": numbers(model)}
             if rank == 0:
                 seen[make.__name__] |= {"untouched": untouched, "taken over": taken_over, "refused": refused}
     return seen
+
+
+# Whoever is back goes on where the others are, and so has steps left when they have none.
+def as_many_steps_after_a_pause(rank):
+    ends = {}
+    for name, make, options in [
+        ("Flock", flockstep.Flock, {"period": 3}),
+        ("Wagma", flockstep.Wagma, {"period": 3}),
+        ("equal replicas", flockstep.Wagma, {"period": 1}),
+    ]:
+        model = small_model()
+        with make(sgd(model), model, **options) as optimizer:
+            for step in range(20):
+                if rank == 0 and step == 5:
+                    optimizer.pause()
+                    time.sleep(0.2)
+                    optimizer.resume()
+                train_step(model, optimizer, rank, step)
+                time.sleep(0.01)
+            optimizer.consolidate()
+            train_step(model, optimizer, 0, 20)
+            optimizer.consolidate()
+        ends[name] = numbers(model)
+    return ends
+
+
+# Two workers skip one batch, and their consolidate() comes where the others average after a step, or is one batch early.
+def lockstep_without_join(rank):
+    sentences = {}
+    for steps in (5, 6):
+        model = small_model()
+        with flockstep.LocalSGD(sgd(model), model, period=2) as optimizer:
+            try:
+                for step in range(steps + (rank == 0)):
+                    train_step(model, optimizer, rank, step)
+                optimizer.consolidate()
+            except flockstep.Error as error:
+                sentences[steps] = [error.code, str(error)]
+        dist.barrier()
+    return sentences
 
 
 def pausing_in_lockstep_does_nothing(rank):
@@ -160,5 +199,7 @@ if __name__ == "__main__":
         torchs_own_context,
         torchs_own_context_in_the_wrong_order,
         a_long_evaluation_on_rank_0,
+        as_many_steps_after_a_pause,
+        lockstep_without_join,
         pausing_in_lockstep_does_nothing,
     )

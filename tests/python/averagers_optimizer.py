@@ -233,6 +233,17 @@ def copies_and_repeated_use(rank):
     return {"together": together, "model": numbers(model), "other": numbers(other)}
 
 
+def mistakes(rank):
+    model = small_model()
+    sentences = []
+    for options in ({"perod": 3}, {"rundir": "somewhere"}, {"timeout": 3}):
+        try:
+            flockstep.Flock(momentum(model), model, **options).close()
+        except (TypeError, flockstep.Error) as error:
+            sentences.append(f"{type(error).__name__}: {error}")
+    return sentences
+
+
 if __name__ == "__main__":
     cases.run(
         groups_and_state_are_the_inner_ones,
@@ -243,4 +254,5 @@ if __name__ == "__main__":
         scalers_change_nothing,
         an_overflow_on_one_worker,
         copies_and_repeated_use,
+        mistakes,
     )

@@ -67,3 +67,22 @@ def test_nobody_waits_for_an_evaluation_on_rank_0(results, averager):
 def test_pausing_in_lockstep_does_nothing(results):
     models = results["pausing_in_lockstep_does_nothing"]
     assert models[0] == models[1] == models[2]
+
+
+@pytest.mark.parametrize("averager", ["Flock", "Wagma", "equal replicas"])
+def test_nobody_waits_for_one_that_has_more_steps_left_after_a_pause(results, averager):
+    models = [worker[averager] for worker in results["as_many_steps_after_a_pause"]]
+    assert models[0] == models[1] == models[2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "place"), {"5": "is in step 6", "6": "is in consolidate() after 7 steps"}.items(), ids=["step", "end"]
+)
+def test_different_numbers_of_batches_in_lockstep_are_told(results, steps, place):
+    for sentences in results["lockstep_without_join"]:
+        code, sentence = sentences[steps]
+        assert code == "mismatch"
+        assert sentence == (
+            f"worker 1 is in consolidate() after {steps} steps where worker 0 {place}: workers with different numbers of "
+            'batches train in "with optimizer.join():"'
+        )

@@ -47,3 +47,12 @@ def test_two_averagers_side_by_side_and_one_after_the_other(results):
     one, two = results["copies_and_repeated_use"]
     assert one == two
     assert one["together"]
+
+
+def test_options_that_do_not_exist_are_refused_as_in_any_call(results):
+    for sentences in results["mistakes"]:
+        assert sentences == [
+            "TypeError: Flock.__init__() got an unexpected keyword argument 'perod'",
+            "TypeError: Flock.__init__() got an unexpected keyword argument 'rundir'",
+            "Error: a timeout is a datetime.timedelta, and 3 is none",
+        ]
