@@ -130,7 +130,6 @@ void AgentHost::react() {
   if (stopping_.load(std::memory_order_acquire)) return;
   if (std::exchange(has_request_, false)) {
     owes_answer_ = true;
-    require_all();
     (*request_)();
   }
   for (; !controls_.empty(); controls_.pop_front())

@@ -2,8 +2,8 @@
 // time. What it shares with the worker is handed over, never locked: a request runs on the agent's thread while the
 // worker waits for the answer.
 //
-// Agents count on each other: once a worker has ended, no other's request is answered any more, but throws
-// Error{peer_lost}, where the engine hears of it.
+// Agents count on each other: once a worker has ended, a request that is not answered at once throws Error{peer_lost},
+// where the engine hears of it.
 //
 // Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
 // has left under way in control messages is dropped, and transfers have tags of their own.
@@ -50,6 +50,8 @@ class AgentHost {
 
   // ---- the service's side ----
   void answer();
+  // In a request: breaks the engine if a worker has ended.
+  void require_all();
   // `done` is called once the transfer is done. The bytes are the engine's until then. Tags are below kTags.
   void send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done);
   void receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done);
@@ -88,7 +90,6 @@ class AgentHost {
   engines::Tag own_tag(engines::Tag tag) const;
   void end_transfers();
   void require_in_time();
-  void require_all();
   base::Time next_time() const;
   void add(engines::Pending operation, bool is_send, int peer, std::function<void()> done);
   void end() noexcept;
