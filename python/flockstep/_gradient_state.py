@@ -58,19 +58,19 @@ class GradientState(Measured):
         start_step: int,
         process_group: dist.ProcessGroup | None,
         run_dir: str | os.PathLike[str] | None,
-        deadline: timedelta | None,
+        timeout: timedelta | None,
     ) -> None:
         if not isinstance(start_step, int) or start_step < 0:
             raise Error(f"start_step is a number of steps, 0 or more, not {start_step!r}", code="bad_input")
-        if deadline is not None and not isinstance(deadline, timedelta):
-            raise Error(f"deadline is a datetime.timedelta, not {deadline!r}", code="bad_input")
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise Error(f"timeout is a datetime.timedelta, not {timeout!r}", code="bad_input")
         self._rule, self._options = rule, as_words(options)
         check_rule(self._rule, self._options)
         self._start_step = start_step
         self._step = 0
         self._memory: list[list[float]] = []
         self._run_dir = run_dir
-        self._deadline = deadline
+        self._timeout = timeout
         self._divide_by_initial_world_size: bool | None = None
         self.weight = 1.0
         self._forget_worker(process_group)
@@ -91,7 +91,7 @@ class GradientState(Measured):
                 "make another state and give it the state_dict() of this one",
                 code="bad_input",
             )
-        kept = {"_rule", "_options", "_start_step", "_run_dir", "_deadline", "_divide_by_initial_world_size", "weight"}
+        kept = {"_rule", "_options", "_start_step", "_run_dir", "_timeout", "_divide_by_initial_world_size", "weight"}
         values = {name: value for name, value in self.__dict__.items() if name in kept}
         rule, memory = self._current_memory()
         return {**values, "_step": self.step, "_memory": memory if rule == self._rule else []}
@@ -121,7 +121,7 @@ class GradientState(Measured):
             self._model = weakref.ref(model)
             group = group or model.process_group
         try:
-            self._attached = attach(group, deadline=self._deadline)
+            self._attached = attach(group, deadline=self._timeout)
         except Error as error:
             if group is not None or error.code != "peer_lost":
                 raise

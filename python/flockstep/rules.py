@@ -30,7 +30,7 @@ _COMMON_ARGUMENTS = """
         process_group: whose ranks are the workers; the model's own, or the default group where the state is registered
             with ``register_comm_hook``.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`flockstep.report`.
-        deadline: of every single wait for another rank; the timeout of the process group if None.
+        timeout: of every single wait for another rank; the timeout of the process group if None.
 """
 _State = TypeVar("_State", bound=type[GradientState])
 
@@ -62,7 +62,7 @@ class MeanState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "mean",
@@ -77,7 +77,7 @@ class MeanState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
         self._divide_by_initial_world_size = divide_by_initial_world_size
 
@@ -101,7 +101,7 @@ class WeightedMeanState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "weighted_mean",
@@ -116,7 +116,7 @@ class WeightedMeanState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
 
 
@@ -138,7 +138,7 @@ class NormalizedMeanState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "normalized_mean",
@@ -153,7 +153,7 @@ class NormalizedMeanState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
 
 
@@ -183,7 +183,7 @@ class AdaConsState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "adacons",
@@ -201,7 +201,7 @@ class AdaConsState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
 
 
@@ -225,7 +225,7 @@ class DirectionConsensusState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "direction_consensus",
@@ -241,7 +241,7 @@ class DirectionConsensusState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
 
 
@@ -265,7 +265,7 @@ class GeometricMedianState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "geometric_median",
@@ -281,7 +281,7 @@ class GeometricMedianState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )
 
 
@@ -303,7 +303,7 @@ class AdasumState(GradientState):
         start_step: int = 0,
         process_group: dist.ProcessGroup | None = None,
         run_dir: str | os.PathLike[str] | None = None,
-        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         super().__init__(
             "adasum",
@@ -318,5 +318,5 @@ class AdasumState(GradientState):
             start_step=start_step,
             process_group=process_group,
             run_dir=run_dir,
-            deadline=deadline,
+            timeout=timeout,
         )

@@ -355,7 +355,7 @@ def sub_group_in_torchs_form():
     if dist.get_rank() == 2:
         return None
     model = wrapped(process_group=group)
-    state = flockstep.AdaConsState(deadline=timedelta(seconds=1))
+    state = flockstep.AdaConsState(timeout=timedelta(seconds=1))
     model.register_comm_hook(state, flockstep.adacons_hook)
     return refusal(loss_of(model, 0).backward)
 
@@ -523,7 +523,7 @@ def bad_input():
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
         "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
         "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),
-        "deadline": refusal(lambda: flockstep.AdaConsState(deadline=5)),
+        "timeout": refusal(lambda: flockstep.AdaConsState(timeout=5)),
     }
     for each in (state, double_state, complex_state, sparse_state):
         each.close()

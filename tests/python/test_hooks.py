@@ -211,7 +211,7 @@ def test_a_closed_state_says_so(of):
         ("beta", "beta"),
         ("start_step", "start_step"),
         ("half a step", "start_step is a number of steps, 0 or more, not 1.5"),
-        ("deadline", "deadline is a datetime.timedelta, not 5"),
+        ("timeout", "timeout is a datetime.timedelta, not 5"),
     ],
 )
 def test_bad_input_gets_one_sentence(of, case, words):
