@@ -123,7 +123,7 @@ bool AgentHost::look() {
       controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
-  return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_);
+  return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_ && transfers_.empty());
 }
 
 void AgentHost::react() {
@@ -165,9 +165,10 @@ void AgentHost::require_in_time() {
       std::string(context_.engine().name())));
 }
 
-// One that ended and was not needed any more is no loss.
+// One that ended and was not needed any more is no loss. What is under way may be all that is missing; the engine knows
+// whether it comes.
 void AgentHost::require_all() {
-  if (!ended_ || !owes_answer_) return;
+  if (!ended_ || !owes_answer_ || !transfers_.empty()) return;
   context_.engine().fail(Error(ErrorCode::peer_lost,
                                fmt::format("worker {} waits for worker {}, which has ended", context_.rank(), *ended_),
                                std::string(context_.engine().name())));
