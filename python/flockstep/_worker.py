@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 import weakref
 from collections import Counter
 from datetime import timedelta
@@ -18,6 +19,8 @@ from flockstep._log import forward, logger
 # Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
 # to two thirds of the time of one where there are cores for them. Where there are none, nothing is lost.
 _DATA_LANES = 3
+
+_MOMENT_S = 0.1
 
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
@@ -114,6 +117,10 @@ def _close_all() -> None:
         attached = reference()
         if attached is not None:
             attached.close()
+    # A thread of torch's own that still holds the tensors of a program's last collective on Gloo aborts the process once
+    # the interpreter has ended. It lets go of them within a moment.
+    if _attachments:
+        time.sleep(_MOMENT_S)
 
 
 os.register_at_fork(after_in_child=_attached.clear)
