@@ -30,7 +30,7 @@ struct Operation {  // dropped before it is done, it is withdrawn where the engi
 };
 using Pending = std::unique_ptr<Operation>;
 
-struct Control {  // an empty one, which nobody sends: the peer has ended, where the engine hears of that
+struct Control {
   int peer;
   std::vector<std::byte> payload;
 };
@@ -64,7 +64,7 @@ struct Engine {
   virtual Pending receive(int peer, Tag tag, Bytes data) = 0;
   virtual void send_control(int peer, ConstBytes payload) = 0;  // never blocks; to oneself too
   virtual std::optional<Control> take_control() = 0;            // from any peer; never blocks
-
+  virtual std::optional<int> ended() const { return {}; }       // a peer that has, where the engine hears of that
   virtual base::Time now() const = 0;
   virtual void sleep(base::Duration duration) = 0;
   virtual void charge(double bytes_touched) = 0;  // virtual time for a kernel's sweep; nothing on real engines

@@ -116,11 +116,9 @@ bool AgentHost::look() {
     if (stopping_.load(std::memory_order_acquire)) return true;
     has_request_ = true;
   }
+  ended_ = context_.engine().ended();  // before its last words are taken
   while (auto control = context_.engine().take_control())
-    if (control->payload.empty())
-      ended_ = control->peer;
-    else if (is_for_us(*control))
-      controls_.push_back(std::move(*control));
+    if (is_for_us(*control)) controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
   return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_ && transfers_.empty());

@@ -58,6 +58,7 @@ TEST_F(TwoWorkers, controlMessagesToAWorkerThatHasClosedAreDropped) {
   const Words message = words(0, 1, 0, 5);
   for (int i = 0; i < 3; ++i) second_->send_control(0, bytes(message));
   EXPECT_FALSE(wait_for_control(*second_, second_->now() + Duration(0.05)).has_value());
+  EXPECT_EQ(second_->ended(), 0);
   EXPECT_EQ(code_of([&] { (void)second_->barrier(); }), ErrorCode::peer_lost);
 }
 

@@ -37,6 +37,10 @@ class C10dEngine final : public PairwiseEngine {
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override;
+  std::optional<int> ended() const override {
+    const int peer = ended_.load(std::memory_order_acquire);
+    return peer >= 0 ? std::optional(peer) : std::nullopt;
+  }
 
   base::Time now() const override { return base::Time(std::chrono::steady_clock::now() - origin_); }
   void sleep(base::Duration duration) override;
@@ -114,6 +118,7 @@ class C10dEngine final : public PairwiseEngine {
 
   std::mutex control_mutex_;
   std::deque<Control> controls_;
+  std::atomic<int> ended_ = -1;  // who has said farewell last; nobody: -1
 
   Waiters waiters_;
   WaitingLine collectives_{waiters_};

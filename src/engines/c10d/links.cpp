@@ -150,8 +150,7 @@ void C10dEngine::hear(int peer, ConstBytes frame) {
       }
       answer_farewell(peer);
       fail_if_hopeless(peer);
-      const std::lock_guard lock(control_mutex_);
-      controls_.push_back({peer, {}});
+      ended_.store(peer, std::memory_order_release);
       break;
     }
     case Word::heard: {
