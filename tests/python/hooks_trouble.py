@@ -1,0 +1,185 @@
+"""Cases of hooks_program.py: waits, broken backward passes and wrong calls."""
+
+import sys
+import threading
+import time
+
+import flockstep
+import torch
+import torch.distributed as dist
+from ddp_training import batch, distance, flat, loss_of, made
+from hooks_shared import gradient_of, refusal, train, wrapped
+from rule_oracle import Expected
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def a_thread_counts_meanwhile():
+    """Rank 0 comes late into backward; a thread of the others counts while they wait there."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    train(model, 2)
+    loss = loss_of(model, 2)
+    counted, ends = [0], threading.Event()
+
+    def count():
+        while not ends.wait(0.001):
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    if dist.get_rank() == 0:
+        time.sleep(0.6)
+    before, begin = counted[0], time.monotonic()
+    loss.backward()
+    outcome = {"counted": counted[0] - before, "seconds": time.monotonic() - begin}
+    ends.set()
+    thread.join()
+    state.close()
+    return outcome
+
+
+class Breaks(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, breaks):
+        context.breaks = breaks
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        if context.breaks:
+            raise ValueError("something in backward")
+        return gradient, None
+
+
+def broken_backward(everywhere):
+    """Backward breaks off after some buckets in steps 2 and 4, on rank 1 or on all; then training goes on."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    expected, errors, worst = Expected("adacons"), [], 0.0
+    for step in range(6):
+        gradients = [gradient_of(model.module, step, rank) for rank in range(3)]
+        model.zero_grad()
+        x, y = batch(step)
+        hidden = {}
+        handle = model.module.first.register_forward_hook(
+            lambda module, inputs, output, hidden=hidden: Breaks.apply(output, hidden["breaks"])
+        )
+        hidden["breaks"] = step in (2, 4) and (everywhere or dist.get_rank() == 1)
+        loss = nn.functional.cross_entropy(model(x), y)
+        error = refusal(loss.backward)
+        handle.remove()
+        if error is None:
+            worst = max(worst, distance(flat(model.parameters()), expected(gradients)))
+        else:
+            errors.append(error)
+    state.close()
+    return {"errors": errors, "distance": worst}
+
+
+def unused_parameters():
+    """Without find_unused_parameters: backward comes to its end, but not to all of its buckets."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    loss_of(model, 0, uses_extra=False).backward()
+    error = refusal(lambda: loss_of(model, 1, uses_extra=False))
+    state.close()
+    return error
+
+
+def different_options():
+    model = wrapped()
+    state = flockstep.adacons(model, beta=0.5 if dist.get_rank() == 1 else 0.9)
+    error = refusal(loss_of(model, 0).backward)
+    state.close()
+    return error
+
+
+def closed_state():
+    model = wrapped()
+    state = flockstep.adacons(model)
+    train(model, 1)
+    state.close()
+    state.close()
+    return refusal(lambda: train(model, 1))
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 4, sparse=True)
+
+    def forward(self, x):
+        return self.table(x)
+
+
+def bad_input():
+    plain = made()
+    hooked, builtin = wrapped(), wrapped()
+    state = flockstep.mean(hooked)
+    builtin._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    apart = wrapped()
+    apart.module.last = apart.module.last.to("meta")
+    elsewhere = wrapped()
+    elsewhere.module.to("meta")
+    sparse = DistributedDataParallel(Sparse())
+    sparse_hook = DistributedDataParallel(Sparse())
+    sparse_state = flockstep.MeanState()
+    sparse_hook.register_comm_hook(sparse_state, flockstep.mean_hook)
+    double, double_hook = DistributedDataParallel(made().double()), DistributedDataParallel(made().double())
+    double_state, complex_state = flockstep.MeanState(), flockstep.MeanState()
+    double_hook.register_comm_hook(double_state, flockstep.mean_hook)
+    complex_model = DistributedDataParallel(nn.Linear(12, 3, dtype=torch.complex64))
+    complex_hook = DistributedDataParallel(nn.Linear(12, 3, dtype=torch.complex64))
+    complex_hook.register_comm_hook(complex_state, flockstep.mean_hook)
+    frozen = wrapped()
+    frozen.requires_grad_(False)
+    mixed = DistributedDataParallel(
+        made(), mixed_precision=torch.nn.parallel.distributed._MixedPrecision(param_dtype=torch.bfloat16)
+    )
+    skips = wrapped(find_unused_parameters=True, skip_all_reduce_unused_params=True)
+    outcome = {
+        "plain model": refusal(lambda: flockstep.adacons(plain)),
+        "second hook": refusal(lambda: flockstep.adacons(hooked)),
+        "built-in hook": refusal(lambda: flockstep.adacons(builtin)),
+        "two devices": refusal(lambda: flockstep.adacons(apart)),
+        "another device": refusal(lambda: flockstep.adacons(elsewhere)),
+        "sparse": refusal(lambda: flockstep.adacons(sparse)),
+        "sparse in a hook": refusal(lambda: sparse_hook(torch.tensor([1, 2])).sum().backward()),
+        "double": refusal(lambda: flockstep.mean(double)),
+        "double in a hook": refusal(lambda: double_hook(torch.randn(2, 12).double()).sum().backward()),
+        "complex": refusal(lambda: flockstep.mean(complex_model)),
+        "complex in a hook": refusal(
+            lambda: complex_hook(torch.randn(2, 12, dtype=torch.complex64)).abs().sum().backward()
+        ),
+        "frozen": refusal(lambda: flockstep.adacons(frozen)),
+        "mixed precision": refusal(lambda: flockstep.adacons(mixed)),
+        "skips buckets": refusal(lambda: flockstep.adacons(skips)),
+        "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
+        "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
+        "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
+        "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
+        "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),
+        "timeout": refusal(lambda: flockstep.AdaConsState(timeout=5)),
+    }
+    for each in (state, double_state, complex_state, sparse_state):
+        each.close()
+    return outcome
+
+
+def sharded():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    net = made()
+    fully_shard(net, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    return net
+
+
+def left_open():
+    """A state that nobody closes, with files."""
+    model = wrapped()
+    model.kept_state = flockstep.watch(model, run_dir=f"{sys.argv[1]}/left open")
+    train(model, 3)
+    globals()["kept"] = model
+    return None
