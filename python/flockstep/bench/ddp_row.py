@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from flockstep.bench.contenders import CONTENDERS, EXACT, plain
 from flockstep.bench.harness import run_interleaved
-from flockstep.bench.launch import join_group
+from flockstep.bench.launch import join_group, leave_group
 from flockstep.bench.networks import WORKLOADS, Workload
 from flockstep.bench.oracle import verify
 
@@ -73,7 +73,7 @@ def main(place: str, model: str, name: str, rounds: int) -> None:
             "alone_s": timings.seconds("alone"),
         }
         print(json.dumps({key: asdict(spread) for key, spread in figures.items()}))
-    dist.destroy_process_group()
+    leave_group()
 
 
 if __name__ == "__main__":
