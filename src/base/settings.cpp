@@ -56,6 +56,11 @@ SettingsReader::SettingsReader(std::string_view owner, std::span<const OptionSpe
   for (const auto& [name, value] : settings) find_by_name(specs_, name, fmt::format("option of {}", owner));
 }
 
+bool SettingsReader::yes_no(std::string_view name) const {
+  constexpr std::array<Choice<bool>, 2> kWords{{{"yes", true}, {"no", false}}};
+  return choice(name, kWords);
+}
+
 std::string SettingsReader::text(std::string_view name) const {
   const OptionSpec& spec = find_by_name(specs_, name, "option");
   const auto given = settings_.find(name);

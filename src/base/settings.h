@@ -43,8 +43,8 @@ class SettingsReader {
   Duration duration(std::string_view name) const;
 
   // One of a few words, each of which stands for a value.
-  template <typename Value, std::size_t N>
-  Value choice(std::string_view name, const std::array<Choice<Value>, N>& choices) const {
+  template <typename Value>
+  Value choice(std::string_view name, std::span<const Choice<Value>> choices) const {
     const std::string given = text(name);
     std::vector<std::string_view> names;
     for (const auto& [known, value] : choices) {
@@ -53,6 +53,12 @@ class SettingsReader {
     }
     refuse_word(name, given, names);
   }
+  template <typename Value, std::size_t N>
+  Value choice(std::string_view name, const std::array<Choice<Value>, N>& choices) const {
+    return choice(name, std::span<const Choice<Value>>(choices));
+  }
+
+  bool yes_no(std::string_view name) const;
 
   std::string text(std::string_view name) const;
 

@@ -20,6 +20,7 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   table.left();
   table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
   table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
+  for (const auto& [name, value] : summary.figures) table.add({name, fmt::format("{:.6g}", value)});
   table.add({"train loss", fmt::format("{:.6g}", summary.train_loss)});
   table.add({"time in steps", fmt::format("{:.3g} s", summary.time_s)});
   if (summary.time_s > 0) table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});

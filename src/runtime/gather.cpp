@@ -29,6 +29,22 @@ std::vector<T> gather(Context& context, std::span<const T> mine) {
   return {all.span().begin(), all.span().end()};
 }
 
+// Of any lengths: padded to the longest on their way.
+template <typename T>
+std::vector<std::vector<T>> gather_lists(Context& context, std::span<const T> mine) {
+  const std::uint64_t length = mine.size();
+  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
+  std::vector<T> padded(mine.begin(), mine.end());
+  padded.resize(std::ranges::max(lengths));
+  const auto all = gather<T>(context, padded);
+  std::vector<std::vector<T>> lists;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * padded.size());
+    lists.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(lengths[rank]));
+  }
+  return lists;
+}
+
 std::optional<std::string> value_of(const Agreed& values, std::string_view name) {
   const auto found = std::ranges::find(values, name, &Agreed::value_type::first);
   return found == values.end() ? std::nullopt : std::optional(found->second);
@@ -55,15 +71,15 @@ std::vector<double> gather_doubles(Context& context, std::span<const double> min
   return gather<double>(context, mine);
 }
 
+std::vector<double> gather_records(Context& context, std::span<const double> mine) {
+  std::vector<double> all;
+  for (const auto& each : gather_lists(context, mine)) all.insert(all.end(), each.begin(), each.end());
+  return all;
+}
+
 std::vector<std::string> gather_texts(Context& context, const std::string& mine) {
-  const std::uint64_t length = mine.size();
-  const auto lengths = gather<std::uint64_t>(context, {&length, 1});
-  std::string padded = mine;
-  padded.resize(std::ranges::max(lengths));
-  const auto all = gather<char>(context, padded);
   std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
-    texts.emplace_back(all.data() + rank * padded.size(), lengths[rank]);
+  for (const auto& each : gather_lists<char>(context, mine)) texts.emplace_back(each.begin(), each.end());
   return texts;
 }
 

@@ -13,6 +13,9 @@ namespace flockstep::runtime {
 // The `mine` of every worker, in rank order, on every worker. Equal lengths everywhere.
 std::vector<double> gather_doubles(Context& context, std::span<const double> mine);
 
+// The same one behind the other, of any lengths: these are padded to the longest on their way.
+std::vector<double> gather_records(Context& context, std::span<const double> mine);
+
 // The same for texts of any length, which are padded to the longest on their way: for those that are rarely there.
 std::vector<std::string> gather_texts(Context& context, const std::string& mine);
 

@@ -1,9 +1,5 @@
 #include "tasks/descent.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numbers>
-
 #include "kernels/kernels.h"
 
 namespace flockstep::tasks {
@@ -22,7 +18,7 @@ class Descent final : public train::Optimizer {
     for (std::size_t i = 0; i < velocity_.size(); ++i) velocity_[i] = momentum * velocity_[i] + gradient[i];
     for (const runtime::Range& range : decaying_)
       kernels::axpy(decay, range.of(std::span<const float>(model)), range.of(std::span(velocity_)));
-    const auto rate = static_cast<float>(rate_of(options_, step_++));
+    const auto rate = static_cast<float>(rate_of(options_.rate, step_++));
     kernels::axpy(-rate, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
   }
   void save(base::Archive& archive) const override {
@@ -42,17 +38,6 @@ class Descent final : public train::Optimizer {
 };
 
 }  // namespace
-
-double rate_of(const DescentOptions& options, std::int64_t step) {
-  if (step < options.warmup)
-    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup);
-  const std::int64_t falling = options.steps - options.warmup, left = std::max<std::int64_t>(0, options.steps - step);
-  if (options.schedule == Schedule::constant || falling <= 0) return options.learning_rate;
-  if (options.schedule == Schedule::linear)
-    return options.learning_rate * static_cast<double>(left) / static_cast<double>(falling);
-  const double done = 1 - static_cast<double>(left) / static_cast<double>(falling);
-  return options.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * done));
-}
 
 std::unique_ptr<train::Optimizer> make_descent(const DescentOptions& options, std::size_t parameters,
                                                std::vector<runtime::Range> decaying) {

@@ -7,9 +7,9 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
-#include "tasks/images.h"
-#include "tasks/linear.h"
-#include "tasks/vision.h"
+#include "tasks/images/images.h"
+#include "tasks/linear/linear.h"
+#include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 

@@ -1,5 +1,7 @@
 #include "train/backward.h"
 
+#include <optional>
+
 #include "base/check.h"
 
 namespace flockstep::train {
@@ -25,14 +27,19 @@ void Backward::pretend(Duration duration) {
 
 double Backward::run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
                      algorithms::Algorithm& algorithm) {
-  const Duration compute = pace_.compute(step);
-  pretend(compute * kForwardShare + pace_.delay(step));
+  pretend(pace_.delay(step));
 
+  // What a step pretends to take is known when its first bucket is there: only then does a task know its batch's load.
+  std::optional<Duration> compute;
   const auto deliver = [&](std::size_t bucket) {
     const double share =
         layout_.size() == 0 ? 0
                             : static_cast<double>(layout_.buckets()[bucket].size) / static_cast<double>(layout_.size());
-    pretend(compute * ((1 - kForwardShare) * share));
+    if (!compute) {
+      compute = pace_.compute(step) * task.load();
+      pretend(*compute * kForwardShare);
+    }
+    pretend(*compute * ((1 - kForwardShare) * share));
     algorithm.bucket_ready(bucket, gradient);
   };
   // An engine that may not be called while backward is on the stack gets the same buckets in the same order afterwards.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "engines/all_reduce.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "runtime/one_pass.h"
@@ -57,7 +56,7 @@ class Loop {
   bool pause();  // what is due after a step beside training
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
-  double quality_of(std::span<const float> model, Split split);
+  double quality_of(std::span<const float> model, Split split, std::vector<Figure>* figures = nullptr);
   void remember_evaluation();
   std::span<float> to_average(std::span<float> model);
   bool checkpoint();
@@ -144,7 +143,10 @@ void Loop::resume(const base::Archive& archive, int workers) {
   const std::string remade = algorithm_->restore(archive);
   optimizer_->restore(archive);
   context_.log().info("resumed after step {}", step_);
-  if (workers == context_.size()) return;
+  if (workers == context_.size()) {
+    task_->restore(archive);
+    return;
+  }
   summary_.notes.push_back(
       fmt::format("resumed after step {} with {} workers where there had been {}{}{}", step_, context_.size(), workers,
                   remade.empty() ? "" : "; " + remade,
@@ -265,7 +267,7 @@ bool Loop::evaluate() {
     model = averaged_.span();
     averaging_->average(to_average(model));
   }
-  summary_.quality = quality_of(model, Split::test);
+  summary_.quality = quality_of(model, Split::test, &summary_.figures);
   if (step_ == options_.steps && task_->has_validation()) summary_.validation = quality_of(model, Split::validation);
   remember_evaluation();
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
@@ -287,10 +289,10 @@ void Loop::remember_evaluation() {
   all.push_back({step_, summary_.time_s, summary_.quality});
 }
 
-double Loop::quality_of(std::span<const float> model, Split split) {
-  auto sums = task_->evaluate(model, split);
-  engines::all_reduce(context_.engine(), sums, context_.deadline());
-  return task_->quality(sums);
+double Loop::quality_of(std::span<const float> model, Split split, std::vector<Figure>* figures) {
+  const auto records = runtime::gather_records(context_, task_->evaluate(model, split));
+  if (figures) *figures = task_->figures(records);
+  return task_->quality(records);
 }
 
 // Where the parameters of all workers are the same, only what lies behind them is averaged.
@@ -315,6 +317,7 @@ bool Loop::checkpoint() {
   archive.put_text("findings", findings_json(telemetry_.findings()).dump());
   algorithm_->save(archive);
   optimizer_->save(archive);
+  task_->save(archive);
   Checkpoints(context_, options_.out).write(step_, archive);
   context_.log().info("checkpoint after step {}", step_);
   return stop;

@@ -15,6 +15,12 @@ nlohmann::json guards_json(const Summary& summary) {
           {"unsafe", summary.guards.unsafe}};
 }
 
+nlohmann::json figures_json(const std::vector<Figure>& figures) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : figures) json[name] = value;
+  return json;
+}
+
 nlohmann::json evaluations_json(const std::vector<Evaluation>& evaluations) {
   nlohmann::json json = nlohmann::json::array();
   for (const Evaluation& each : evaluations)
@@ -36,6 +42,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"metric", summary.metric},
       {"lower_is_better", summary.lower_is_better},
       {"quality", summary.quality},
+      {"figures", figures_json(summary.figures)},
       {"validation", summary.validation ? nlohmann::json(*summary.validation) : nlohmann::json()},
       {"evaluations", evaluations_json(summary.evaluations)},
       {"train_loss", summary.train_loss},
@@ -60,6 +67,7 @@ nlohmann::json evaluation_line(const Summary& summary, std::int64_t step) {
                       {"time_s", summary.time_s},
                       {"metric", summary.metric},
                       {"quality", summary.quality},
+                      {"figures", figures_json(summary.figures)},
                       {"samples_per_s", summary.samples_per_s},
                       {"wait_share", summary.wait_share},
                       {"bytes_sent_per_step", summary.bytes_sent_per_step},
@@ -86,6 +94,8 @@ Summary summary_from_json(const nlohmann::json& json) {
   json.at("metric").get_to(summary.metric);
   json.at("lower_is_better").get_to(summary.lower_is_better);
   summary.quality = number("quality");
+  for (const auto& [name, value] : json.at("figures").items())
+    summary.figures.push_back({name, number_in(json.at("figures"), name.c_str())});
   if (!json.at("validation").is_null()) summary.validation = json.at("validation").get<double>();
   for (const nlohmann::json& each : json.at("evaluations"))
     summary.evaluations.push_back({each.at("step"), number_in(each, "time_s"), number_in(each, "quality")});

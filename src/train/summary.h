@@ -13,6 +13,7 @@
 #include "math/watch.h"
 #include "train/meetings.h"
 #include "train/options.h"
+#include "train/task.h"
 
 namespace flockstep::train {
 
@@ -32,6 +33,7 @@ struct Summary {
   std::string metric;
   bool lower_is_better = true;
   double quality = 0;                   // on what is reported
+  std::vector<Figure> figures;          // what else the last evaluation told
   std::optional<double> validation;     // the same figure on what was kept aside to choose by, at the end
   std::vector<Evaluation> evaluations;  // by step, the last one that of `quality`; about kMostEvaluations at most
   double train_loss = 0;                // mean over the workers, last step

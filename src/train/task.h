@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,12 @@ class Optimizer {
 struct Metric {
   std::string_view name;
   bool lower_is_better;
+};
+
+// A number under its name.
+struct Figure {
+  std::string name;
+  double value = 0;
 };
 
 // What an evaluation looks at.
@@ -53,14 +60,23 @@ class Task {
   // loss. Of the model only the buffers may change.
   virtual double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                           const RangeReady& ready) = 0;
+  // How long the batch of the last gradient takes, in proportion to the mean of all batches: steps that pretend to take
+  // time are as uneven as real ones.
+  virtual double load() const { return 1; }
   virtual std::unique_ptr<Optimizer> make_optimizer() = 0;
 
-  // This worker's share of an evaluation, as sums that are added over all workers ...
+  // This worker's share of an evaluation, as records of the task's own making ...
   virtual std::vector<double> evaluate(std::span<const float> model, Split split) = 0;
-  // ... and what they come to.
-  virtual double quality(std::span<const double> sums) const = 0;
+  // ... and what those of all workers, one worker's behind the other's, come to.
+  virtual double quality(std::span<const double> records) const = 0;
+  // What else they tell, for the reader of a result.
+  virtual std::vector<Figure> figures(std::span<const double> /*records*/) const { return {}; }
   // Whether data are kept aside to choose by; if not, only Split::test is asked for.
   virtual bool has_validation() const { return false; }
+
+  // What later steps need of earlier ones, beside the model. A checkpoint of another number of workers is not given.
+  virtual void save(base::Archive& /*archive*/) const {}
+  virtual void restore(const base::Archive& /*archive*/) {}
 };
 
 }  // namespace flockstep::train

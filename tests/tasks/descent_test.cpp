@@ -10,7 +10,7 @@ namespace {
 
 TEST(Descent, theRateFallsToZeroOverTheRunAndGoesOnFromACheckpoint) {
   const auto make = [] {
-    return make_descent({.learning_rate = 4, .momentum = 0, .schedule = Schedule::linear, .steps = 4}, 1);
+    return make_descent({.rate = {.learning_rate = 4, .schedule = Schedule::linear, .steps = 4}, .momentum = 0}, 1);
   };
   const std::vector<float> gradient{1};
   std::vector<float> model{0}, places;
@@ -44,7 +44,7 @@ TEST(Descent, theRateGrowsInTheWarmUpAndFallsBehindIt) {
 TEST(Descent, aRunThatEndsWithinItsWarmUpOnlyWarmsUp) {
   for (const Schedule schedule : {Schedule::constant, Schedule::linear, Schedule::cosine})
     for (const std::int64_t steps : {0, 2, 4}) {
-      const DescentOptions options{.learning_rate = 8, .schedule = schedule, .warmup = 4, .steps = steps};
+      const RateOptions options{.learning_rate = 8, .schedule = schedule, .warmup = 4, .steps = steps};
       EXPECT_EQ(rate_of(options, 1), 4);
       EXPECT_EQ(rate_of(options, 4), 8);
     }
@@ -54,7 +54,7 @@ TEST(Descent, aRunThatEndsWithinItsWarmUpOnlyWarmsUp) {
 TEST(Descent, weightsDecayAndBiasesDoNot) {
   constexpr double kRate = 0.1, kDecay = 0.5;
   const auto optimizer =
-      make_descent({.learning_rate = kRate, .momentum = 0, .weight_decay = kDecay}, 4, {{0, 1}, {2, 1}});
+      make_descent({.rate = {.learning_rate = kRate}, .momentum = 0, .weight_decay = kDecay}, 4, {{0, 1}, {2, 1}});
   const std::vector<float> gradient{1, 1, -2, 3};
   std::vector<float> model(4);
   for (int step = 1; step <= 30; ++step) {
@@ -69,7 +69,7 @@ TEST(Descent, weightsDecayAndBiasesDoNot) {
 TEST(Descent, decayPassesThroughTheMomentum) {
   constexpr double kRate = 0.1, kMomentum = 0.8, kDecay = 0.25;
   const auto optimizer =
-      make_descent({.learning_rate = kRate, .momentum = kMomentum, .weight_decay = kDecay}, 1, {{0, 1}});
+      make_descent({.rate = {.learning_rate = kRate}, .momentum = kMomentum, .weight_decay = kDecay}, 1, {{0, 1}});
   std::vector<float> model{1};
   double expected = 1, velocity = 0;
   for (int step = 0; step < 40; ++step) {

@@ -1,9 +1,9 @@
-#include "tasks/idx.h"
+#include "tasks/images/idx.h"
 
 #include <gtest/gtest.h>
 
 #include "image_files.h"
-#include "tasks/shipped_images.h"
+#include "tasks/images/shipped_images.h"
 
 namespace flockstep::tasks {
 namespace {

@@ -1,13 +1,13 @@
-#include "tasks/image_set.h"
+#include "tasks/images/image_set.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "image_files.h"
-#include "tasks/cifar.h"
-#include "tasks/image_sampler.h"
-#include "tasks/shipped_images.h"
+#include "tasks/images/cifar.h"
+#include "tasks/images/image_sampler.h"
+#include "tasks/images/shipped_images.h"
 
 namespace flockstep::tasks {
 namespace {

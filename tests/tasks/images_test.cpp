@@ -1,4 +1,4 @@
-#include "tasks/images.h"
+#include "tasks/images/images.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "base/random.h"
 #include "flockstep/error.h"
 #include "image_files.h"
-#include "tasks/dense.h"
-#include "tasks/image_set.h"
+#include "tasks/images/dense.h"
+#include "tasks/images/image_set.h"
 
 namespace flockstep::tasks {
 namespace {

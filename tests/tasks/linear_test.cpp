@@ -1,4 +1,4 @@
-#include "tasks/linear.h"
+#include "tasks/linear/linear.h"
 
 #include <gtest/gtest.h>
 

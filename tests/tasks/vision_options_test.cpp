@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
-#include "tasks/vision.h"
+#include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -20,7 +20,7 @@ TEST(VisionOptions, aSizeSetsWhatIsNotGiven) {
   const VisionOptions tiny = vision_options_of({}, 4, 100);
   EXPECT_EQ(tiny.depth, 8);
   EXPECT_EQ(tiny.stem, Stem::half);
-  EXPECT_EQ(tiny.descent.steps, 100);
+  EXPECT_EQ(tiny.descent.rate.steps, 100);
   const VisionOptions paper = vision_options_of({{"size", "paper"}, {"width", "16"}}, 4, 0);
   EXPECT_EQ(paper.depth, 50);
   EXPECT_EQ(paper.width, 16);
@@ -41,7 +41,7 @@ TEST(VisionOptions, wrongOnesSayWhatIsAllowed) {
   EXPECT_EQ(refusal_of({{"depth", "by size"}}), "--vision.depth takes a whole number from 8 to 10000, not 'by size'");
   EXPECT_EQ(refusal_of({{"stem", "tall"}}), "--vision.stem takes small, half or imagenet, not 'tall'");
   EXPECT_EQ(refusal_of({{"norm", "layer"}}), "--vision.norm takes batch or group, not 'layer'");
-  EXPECT_EQ(refusal_of({{"schedule", "cubic"}}), "--vision.schedule takes linear, cosine or constant, not 'cubic'");
+  EXPECT_EQ(refusal_of({{"schedule", "cubic"}}), "--vision.schedule takes linear, cosine, constant or inverse_root, not 'cubic'");
   EXPECT_EQ(refusal_of({{"label_smoothing", "1"}}),
             "--vision.label_smoothing takes a number from 0 to below 1, not '1'");
   EXPECT_EQ(refusal_of({{"augment", "maybe"}}), "--vision.augment takes yes or no, not 'maybe'");

@@ -3,7 +3,7 @@
 #include <torch/types.h>
 
 #include "base/random.h"
-#include "tasks/image_set.h"
+#include "tasks/images/image_set.h"
 #include "tasks/registry.h"
 
 namespace flockstep::tasks {

@@ -6,7 +6,7 @@
 
 #include "tasks/torch/resnet.h"
 #include "tasks/torch/vision.h"
-#include "tasks/vision.h"
+#include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 namespace {

@@ -49,7 +49,11 @@ class Pull final : public Task {
     return std::make_unique<Descent>();
   }
   std::vector<double> evaluate(std::span<const float> model, Split /*split*/) override { return {model[0], 1.0}; }
-  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+  double quality(std::span<const double> records) const override {
+    double sum = 0;
+    for (std::size_t i = 0; i < records.size(); i += 2) sum += records[i];
+    return 2 * sum / static_cast<double>(records.size());
+  }
 
  private:
   float target_;

@@ -1,10 +1,26 @@
 // What the shared object of the torch tasks gives to src/tasks/torch_tasks.cpp.
-#include "base/check.h"
+#include <array>
+
+#include "base/names.h"
 #include "tasks/torch/vision.h"
 #include "tasks/torch_tasks.h"
 
+namespace flockstep::tasks {
+namespace {
+
+struct Maker {
+  std::string_view name;
+  std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
+};
+constexpr std::array<Maker, 1> kMakers{{
+    {"vision", make_vision},
+}};
+
+}  // namespace
+}  // namespace flockstep::tasks
+
 extern "C" flockstep::train::Task* flockstep_make_torch_task(std::string_view name,
                                                              const flockstep::tasks::TaskInputs& inputs) {
-  flockstep::base::check(name == "vision", "a task that needs torch");
-  return flockstep::tasks::make_vision(inputs).release();
+  using namespace flockstep;
+  return base::find_by_name(std::span<const tasks::Maker>(tasks::kMakers), name, "task").make(inputs).release();
 }

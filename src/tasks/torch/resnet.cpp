@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/random.h"
+#include "tasks/torch/initial_values.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -15,10 +15,6 @@ constexpr double kNewestShare = 0.1;  // of the latest batch in mean and varianc
 constexpr double kLeastVariance = 1e-5;
 constexpr std::int64_t kGroup = 8;  // channels that are normalised together, where these divide into such groups
 constexpr std::int64_t kBottleneckFactor = 4;
-
-std::span<float> values_of(const torch::Tensor& tensor) {
-  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
-}
 
 }  // namespace
 
@@ -113,16 +109,14 @@ void ResNet::reset(std::uint64_t seed) {
     const auto layer = std::dynamic_pointer_cast<ConvolutionNorm>(module);
     if (!layer) continue;
     const auto fan_out = static_cast<double>(layer->filters.numel() / layer->filters.size(1));
-    const double deviation = std::sqrt(2 / fan_out);
-    for (float& value : values_of(layer->filters)) value = static_cast<float>(deviation * random.normal());
+    fill_normal(layer->filters, std::sqrt(2 / fan_out), random);
     layer->scale.fill_(1);
     layer->shift.zero_();
     if (!layer->mean.defined()) continue;
     layer->mean.zero_();
     layer->variance.fill_(1);
   }
-  const auto width = static_cast<float>(1 / std::sqrt(static_cast<double>(last_->weights.size(1))));
-  random.fill_uniform(values_of(last_->weights), -width, width);
+  fill_uniform(last_->weights, 1 / std::sqrt(static_cast<double>(last_->weights.size(1))), random);
   last_->bias.zero_();
 }
 

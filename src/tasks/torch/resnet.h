@@ -3,7 +3,7 @@
 
 #include <torch/nn/module.h>
 
-#include "tasks/resnet_plan.h"
+#include "tasks/vision/resnet_plan.h"
 
 namespace flockstep::tasks {
 

@@ -4,10 +4,9 @@
 
 #include <torch/types.h>
 
-#include "base/parts.h"
 #include "tasks/torch/resnet.h"
 #include "tasks/torch/torch_task.h"
-#include "tasks/vision.h"
+#include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -26,42 +25,35 @@ class Vision final : public TorchTask {
                                                       .channels = static_cast<std::int64_t>(set->shape.channels),
                                                       .classes = kClasses})) {}
 
-  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(samples_); }
+  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"accuracy", false}; }
   std::unique_ptr<train::Optimizer> make_optimizer() override {
     return make_descent(options_.descent, parameters(), weights());
   }
   bool has_validation() const override { return set_->validation.count() > 0; }
-  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+  double quality(std::span<const double> records) const override { return share_of_counts(records); }
 
  private:
   Vision(const VisionOptions& options, const TaskInputs& inputs, std::shared_ptr<const ImageSet> set,
          std::shared_ptr<ResNet> network)
       : TorchTask(network),
         options_(options),
-        seed_(inputs.seed),
-        rank_(static_cast<std::size_t>(inputs.rank)),
-        workers_(static_cast<std::size_t>(inputs.workers)),
-        data_rank_(static_cast<std::uint32_t>(inputs.data_rank)),
+        worker_(inputs),
         set_(std::move(set)),
         network_(std::move(network)),
-        sampler_(set_, options.sampler, inputs.data_rank, inputs.workers),
-        samples_(base::Parts(static_cast<std::size_t>(inputs.batch), workers_).size(rank_)) {}
+        sampler_(set_, options.shard, worker_) {}
 
-  void reset() override { network_->reset(seed_); }
+  void reset() override { network_->reset(worker_.seed); }
   torch::Tensor loss(std::int64_t step) override;
   std::vector<double> score(train::Split split) override;
   torch::Tensor images(std::size_t count) const;
   std::span<float> values_of(const torch::Tensor& images, std::size_t index) const;
 
   VisionOptions options_;
-  std::uint64_t seed_;
-  std::size_t rank_, workers_;
-  std::uint32_t data_rank_;
+  WorkerData worker_;
   std::shared_ptr<const ImageSet> set_;
   std::shared_ptr<ResNet> network_;
   ImageSampler sampler_;
-  std::size_t samples_;
 };
 
 torch::Tensor Vision::images(std::size_t count) const {
@@ -74,11 +66,11 @@ std::span<float> Vision::values_of(const torch::Tensor& images, std::size_t inde
 }
 
 torch::Tensor Vision::loss(std::int64_t step) {
-  base::Random random(seed_, base::Purpose::data, data_rank_, static_cast<std::uint32_t>(step));
+  base::Random random = worker_.random(step);
   const int distance = static_cast<int>(set_->shape.width) / kMoveBy;
-  const torch::Tensor inputs = images(samples_);
-  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(samples_)}, torch::kInt64);
-  for (std::size_t i = 0; i < samples_; ++i) {
+  const torch::Tensor inputs = images(worker_.samples);
+  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(worker_.samples)}, torch::kInt64);
+  for (std::size_t i = 0; i < worker_.samples; ++i) {
     const ImageSampler::Sample sample = sampler_.draw(random);
     const Move move = options_.augment ? draw_move(random, distance) : Move{};
     set_->copy(set_->train, sample.image, values_of(inputs, i), move);
@@ -90,8 +82,7 @@ torch::Tensor Vision::loss(std::int64_t step) {
 
 std::vector<double> Vision::score(train::Split split) {
   const LabelledImages& from = split == train::Split::test ? set_->test : set_->validation;
-  const base::Parts parts(from.count(), workers_);
-  const std::size_t first = parts.begin(rank_), total = parts.size(rank_);
+  const auto [first, total] = worker_.share_of(from.count());
   double correct = 0;
   for (std::size_t begin = 0; begin < total; begin += kEvaluatedAt) {
     const std::size_t count = std::min(kEvaluatedAt, total - begin);

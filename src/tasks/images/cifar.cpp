@@ -1,4 +1,4 @@
-#include "tasks/cifar.h"
+#include "tasks/images/cifar.h"
 
 #include <fmt/core.h>
 

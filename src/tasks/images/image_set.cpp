@@ -1,4 +1,4 @@
-#include "tasks/image_set.h"
+#include "tasks/images/image_set.h"
 
 #include <fmt/core.h>
 
@@ -7,10 +7,10 @@
 #include <map>
 #include <mutex>
 
-#include "tasks/cifar.h"
 #include "tasks/data_file.h"
-#include "tasks/idx.h"
-#include "tasks/shipped_images.h"
+#include "tasks/images/cifar.h"
+#include "tasks/images/idx.h"
+#include "tasks/images/shipped_images.h"
 
 namespace flockstep::tasks {
 namespace {

@@ -1,7 +1,7 @@
 // `linear`: the stochastic linear regression of the AdaCons paper. Predict 0 from x ~ U(0,1)^dim without bias, starting
 // at w ~ U(-5,5)^dim; loss 0.5 * mean((x.w)^2); each update takes the gradient G of two accumulated micro-batches and
 // the exact line-search step <G,w>/||G||^2, which removes from w all that points along G.
-#include "tasks/linear.h"
+#include "tasks/linear/linear.h"
 
 #include <array>
 
@@ -74,12 +74,12 @@ class Linear final : public train::Task {
   // The expectation of the loss over x, in closed form: E[(x.w)^2] = ||w||^2/12 + (sum w)^2/4. Cheap: one worker does
   // it.
   std::vector<double> evaluate(std::span<const float> model, train::Split /*split*/) override {
-    if (rank_ != 0) return {0.0};
+    if (rank_ != 0) return {};
     double sum = 0, square = 0;
     for (const double w : model) sum += w, square += w * w;
     return {0.5 * (square / 12 + sum * sum / 4)};
   }
-  double quality(std::span<const double> sums) const override { return sums[0]; }
+  double quality(std::span<const double> records) const override { return records[0]; }
 
  private:
   LinearOptions options_;

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "tasks/descent.h"
-#include "tasks/image_sampler.h"
+#include "tasks/images/image_sampler.h"
 #include "tasks/registry.h"
-#include "tasks/resnet_plan.h"
+#include "tasks/vision/resnet_plan.h"
 
 namespace flockstep::tasks {
 
@@ -18,7 +18,7 @@ struct VisionOptions {
   DescentOptions descent;
   double label_smoothing = 0;
   bool augment = false;
-  SamplerOptions sampler;
+  ShardOptions shard;
   std::string data;  // a folder; empty: what is built in
 };
 

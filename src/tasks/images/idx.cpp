@@ -1,4 +1,4 @@
-#include "tasks/idx.h"
+#include "tasks/images/idx.h"
 
 #include <fmt/core.h>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "tasks/image_sampler.h"
+#include "tasks/images/image_sampler.h"
 
 #include <fmt/core.h>
 
@@ -7,27 +7,16 @@
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
-namespace {
-
-constexpr std::array<base::Choice<Shard>, 2> kShards{{{"iid", Shard::iid}, {"skewed", Shard::skewed}}};
-
-}  // namespace
-
-SamplerOptions sampler_options_of(const base::SettingsReader& reader, int workers) {
-  return {.shard = reader.choice("shard", kShards),
-          .noisy_workers = static_cast<int>(reader.integer("noisy_workers", 0, workers))};
-}
-
-ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const SamplerOptions& options, int data_rank,
-                           int workers)
-    : set_(std::move(set)), draws_labels_(data_rank >= workers - options.noisy_workers) {
+ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const ShardOptions& options, const WorkerData& worker)
+    : set_(std::move(set)), draws_labels_(worker.is_noisy(options)) {
   if (options.shard == Shard::iid) return;
-  const std::size_t step = std::min(static_cast<std::size_t>(workers), kClasses);
-  for (std::size_t c = static_cast<std::size_t>(data_rank) % step; c < kClasses; c += step)
+  const std::size_t step = std::min(static_cast<std::size_t>(worker.workers), kClasses);
+  for (std::size_t c = static_cast<std::size_t>(worker.data_rank) % step; c < kClasses; c += step)
     if (!set_->of_class[c].empty()) classes_.push_back(c);
   if (classes_.empty())
-    throw Error(ErrorCode::bad_file,
-                fmt::format("the training images hold none of the classes of worker {}: use --shard iid", data_rank));
+    throw Error(
+        ErrorCode::bad_file,
+        fmt::format("the training images hold none of the classes of worker {}: use --shard iid", worker.data_rank));
 }
 
 std::size_t ImageSampler::draw_image(base::Random& random) const {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "tasks/image_set.h"
+#include "tasks/images/image_set.h"
 
 namespace flockstep::tasks {
 

@@ -2,7 +2,7 @@
 // given different classes, and wrong labels: what rules for combining gradients are for.
 //
 // The flat span holds W1 (pixels x hidden), b1, W2 (hidden x classes) and b2, matrices row by row.
-#include "tasks/images.h"
+#include "tasks/images/images.h"
 
 #include <fmt/core.h>
 
@@ -11,23 +11,23 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/parts.h"
 #include "base/portable_math.h"
 #include "base/random.h"
 #include "flockstep/error.h"
 #include "kernels/kernels.h"
-#include "tasks/dense.h"
+#include "tasks/images/dense.h"
 
 namespace flockstep::tasks {
 namespace {
 
 constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network together: they stay in cache
 
-constexpr std::array<base::OptionSpec, 7> kOptions{{
+constexpr std::array<base::OptionSpec, 8> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
-    {"learning_rate", "0.2", "of the local update"},
+    {"learning_rate", "0.2", kLearningRateHelp},
     {"momentum", "0.9", "of the local update"},
-    {"schedule", "linear", "of the learning rate: linear or cosine (fall to zero over the run) or constant"},
+    {"schedule", "linear", kScheduleHelp},
+    {"warmup", "0", kWarmupHelp},
     kShardOption,
     kNoisyOption,
     kDataOption,
@@ -36,11 +36,8 @@ constexpr std::array<base::OptionSpec, 7> kOptions{{
 ImagesOptions options_of(const base::Settings& settings, int workers, std::int64_t steps) {
   const base::SettingsReader reader("images", kOptions, settings);
   return {.hidden = static_cast<std::size_t>(reader.integer("hidden", 1, 65536)),
-          .descent = {.learning_rate = reader.real("learning_rate", 0, 1000),
-                      .momentum = reader.below_one("momentum"),
-                      .schedule = reader.choice("schedule", kSchedules),
-                      .steps = steps},
-          .sampler = sampler_options_of(reader, workers),
+          .descent = {.rate = rate_options_of(reader, steps), .momentum = reader.below_one("momentum")},
+          .shard = shard_options_of(reader, workers),
           .data = reader.text("data")};
 }
 
@@ -60,7 +57,7 @@ class Images final : public train::Task {
 
   std::size_t parameters() const override { return end_; }
   std::vector<std::size_t> tensors() const override { return {b1_, w2_ - b1_, b2_ - w2_, end_ - b2_}; }
-  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(samples_); }
+  std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"accuracy", false}; }
 
   void initialise(std::span<float> model) override;
@@ -69,7 +66,7 @@ class Images final : public train::Task {
   std::unique_ptr<train::Optimizer> make_optimizer() override { return make_descent(options_.descent, end_); }
   std::vector<double> evaluate(std::span<const float> model, train::Split split) override;
   bool has_validation() const override { return set_->validation.count() > 0; }
-  double quality(std::span<const double> sums) const override { return sums[0] / sums[1]; }
+  double quality(std::span<const double> records) const override { return share_of_counts(records); }
 
  private:
   void draw_batch(base::Random random);
@@ -77,10 +74,8 @@ class Images final : public train::Task {
   void backward(std::span<const float> model, std::span<float> gradient, std::size_t count, const RangeReady& ready);
 
   ImagesOptions options_;
-  std::uint64_t seed_;
-  int rank_, workers_, data_rank_;
+  WorkerData worker_;
   std::shared_ptr<const ImageSet> set_;
-  std::size_t samples_;
   std::size_t b1_, w2_, b2_, end_;  // where the tensors begin; W1 begins at 0
   ImageSampler sampler_;
   std::vector<ImageSampler::Sample> batch_;
@@ -92,18 +87,13 @@ class Images final : public train::Task {
 
 Images::Images(const TaskInputs& inputs)
     : options_(options_of(inputs.settings, inputs.workers, inputs.steps)),
-      seed_(inputs.seed),
-      rank_(inputs.rank),
-      workers_(inputs.workers),
-      data_rank_(inputs.data_rank),
+      worker_(inputs),
       set_(load_image_set(options_.data)),
-      samples_(base::Parts(static_cast<std::size_t>(inputs.batch), static_cast<std::size_t>(workers_))
-                   .size(static_cast<std::size_t>(rank_))),
       b1_(set_->pixels() * options_.hidden),
       w2_(b1_ + options_.hidden),
       b2_(w2_ + options_.hidden * kClasses),
       end_(b2_ + kClasses),
-      sampler_(set_, options_.sampler, data_rank_, workers_),
+      sampler_(set_, options_.shard, worker_),
       chunk_(kMostAtOnce),
       inputs_(chunk_ * set_->pixels()),
       hidden_(chunk_ * options_.hidden),
@@ -114,7 +104,7 @@ Images::Images(const TaskInputs& inputs)
 // Uniform, with a width that keeps the variance from layer to layer; biases start at zero.
 void Images::initialise(std::span<float> model) {
   std::ranges::fill(model, 0.0f);
-  base::Random random(seed_, base::Purpose::initial_model);
+  base::Random random(worker_.seed, base::Purpose::initial_model);
   const auto fill = [&](std::size_t begin, std::size_t size, double width) {
     random.fill_uniform(model.subspan(begin, size), static_cast<float>(-width), static_cast<float>(width));
   };
@@ -123,7 +113,7 @@ void Images::initialise(std::span<float> model) {
 }
 
 void Images::draw_batch(base::Random random) {
-  batch_.resize(samples_);
+  batch_.resize(worker_.samples);
   for (auto& sample : batch_) sample = sampler_.draw(random);
 }
 
@@ -159,13 +149,12 @@ void Images::backward(std::span<const float> model, std::span<float> gradient, s
 }
 
 double Images::gradient(std::int64_t step, std::span<float> model, std::span<float> gradient, const RangeReady& ready) {
-  draw_batch(base::Random(seed_, base::Purpose::data, static_cast<std::uint32_t>(data_rank_),
-                          static_cast<std::uint32_t>(step)));
+  draw_batch(worker_.random(step));
   std::ranges::fill(gradient, 0.0f);
-  const float share = 1.0f / static_cast<float>(samples_);
+  const float share = 1.0f / static_cast<float>(worker_.samples);
   double loss = 0;
-  for (std::size_t begin = 0; begin < samples_; begin += chunk_) {
-    const std::size_t count = std::min(chunk_, samples_ - begin);
+  for (std::size_t begin = 0; begin < worker_.samples; begin += chunk_) {
+    const std::size_t count = std::min(chunk_, worker_.samples - begin);
     for (std::size_t i = 0; i < count; ++i)
       set_->copy(set_->train, batch_[begin + i].image, std::span(inputs_).subspan(i * set_->pixels(), set_->pixels()));
     forward(model, count);
@@ -176,18 +165,16 @@ double Images::gradient(std::int64_t step, std::span<float> model, std::span<flo
       for (float& score : scores) score *= share;
     }
     // A range is final once the last chunk has been added to it.
-    const bool last = begin + count == samples_;
+    const bool last = begin + count == worker_.samples;
     backward(
         model, gradient, count, last ? ready : [](std::size_t, std::size_t) {});
   }
-  return loss / static_cast<double>(samples_);
+  return loss / static_cast<double>(worker_.samples);
 }
 
 std::vector<double> Images::evaluate(std::span<const float> model, train::Split split) {
   const LabelledImages& images = split == train::Split::test ? set_->test : set_->validation;
-  const base::Parts parts(images.count(), static_cast<std::size_t>(workers_));
-  const std::size_t first = parts.begin(static_cast<std::size_t>(rank_)),
-                    total = parts.size(static_cast<std::size_t>(rank_));
+  const auto [first, total] = worker_.share_of(images.count());
   double correct = 0;
   for (std::size_t begin = 0; begin < total; begin += chunk_) {
     const std::size_t count = std::min(chunk_, total - begin);

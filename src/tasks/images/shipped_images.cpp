@@ -1,4 +1,4 @@
-#include "tasks/shipped_images.h"
+#include "tasks/images/shipped_images.h"
 
 // The assembler copies the files in: megabytes in a C++ array would take the compiler seconds. It finds them by the
 // include path that src/CMakeLists.txt gives it. Hidden, so that a shared library can refer to them directly.

@@ -1,4 +1,4 @@
-#include "tasks/dense.h"
+#include "tasks/images/dense.h"
 
 #include <cstring>
 

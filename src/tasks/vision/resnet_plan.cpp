@@ -1,4 +1,4 @@
-#include "tasks/resnet_plan.h"
+#include "tasks/vision/resnet_plan.h"
 
 namespace flockstep::tasks {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tasks/descent.h"
-#include "tasks/image_sampler.h"
+#include "tasks/images/image_sampler.h"
 #include "tasks/registry.h"
 
 namespace flockstep::tasks {
@@ -11,7 +11,7 @@ namespace flockstep::tasks {
 struct ImagesOptions {
   std::size_t hidden = 64;
   DescentOptions descent;
-  SamplerOptions sampler;
+  ShardOptions shard;
   std::string data;  // a folder; empty: what is built in
 };
 

@@ -1,0 +1,41 @@
+#include "tasks/worker_data.h"
+
+#include "base/parts.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr std::array<base::Choice<Shard>, 2> kShards{{{"iid", Shard::iid}, {"skewed", Shard::skewed}}};
+
+base::Parts parts_of(std::size_t count, int workers) { return {count, static_cast<std::size_t>(workers)}; }
+
+}  // namespace
+
+ShardOptions shard_options_of(const base::SettingsReader& reader, int workers) {
+  return {.shard = reader.choice("shard", kShards),
+          .noisy_workers = static_cast<int>(reader.integer("noisy_workers", 0, workers))};
+}
+
+WorkerData::WorkerData(const TaskInputs& inputs)
+    : seed(inputs.seed),
+      rank(inputs.rank),
+      workers(inputs.workers),
+      data_rank(inputs.data_rank),
+      samples(parts_of(static_cast<std::size_t>(inputs.batch), inputs.workers).size(static_cast<std::size_t>(rank))) {}
+
+base::Random WorkerData::random(std::int64_t step) const {
+  return {seed, base::Purpose::data, static_cast<std::uint32_t>(data_rank), static_cast<std::uint32_t>(step)};
+}
+
+runtime::Range WorkerData::share_of(std::size_t count) const {
+  const base::Parts parts = parts_of(count, workers);
+  return {parts.begin(static_cast<std::size_t>(rank)), parts.size(static_cast<std::size_t>(rank))};
+}
+
+double share_of_counts(std::span<const double> records) {
+  double part = 0, whole = 0;
+  for (std::size_t i = 0; i + 1 < records.size(); i += 2) part += records[i], whole += records[i + 1];
+  return part / whole;
+}
+
+}  // namespace flockstep::tasks

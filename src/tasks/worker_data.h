@@ -1,0 +1,43 @@
+// What a worker sees of a task's data: its share of batches and evaluations, its own kinds only, or wrong labels.
+#pragma once
+
+#include "base/random.h"
+#include "runtime/layout.h"
+#include "tasks/registry.h"
+
+namespace flockstep::tasks {
+
+enum class Shard {
+  iid,     // every worker draws from all data
+  skewed,  // each worker draws from its own kinds: what these are is the task's business
+};
+
+struct ShardOptions {
+  Shard shard = Shard::iid;
+  int noisy_workers = 0;  // so many, the last ones, draw their labels at random
+};
+constexpr base::OptionSpec kNoisyOption{"noisy_workers", "0",
+                                        "so many workers, the last ones, draw their labels at random"};
+// Reads shard and noisy_workers.
+ShardOptions shard_options_of(const base::SettingsReader& reader, int workers);
+
+// One worker's part in a run.
+struct WorkerData {
+  explicit WorkerData(const TaskInputs& inputs);
+
+  // For the data of a step: the same numbers whenever it is asked for.
+  base::Random random(std::int64_t step) const;
+  // This worker's share of so many things to evaluate.
+  runtime::Range share_of(std::size_t count) const;
+  bool is_noisy(const ShardOptions& options) const { return data_rank >= workers - options.noisy_workers; }
+
+  std::uint64_t seed;
+  int rank, workers;
+  int data_rank;        // whose data this worker reads
+  std::size_t samples;  // in a batch of its own
+};
+
+// What evaluations that count come to: records of two numbers each, a part and the whole, over all workers.
+double share_of_counts(std::span<const double> records);
+
+}  // namespace flockstep::tasks
