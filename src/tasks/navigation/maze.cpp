@@ -9,10 +9,10 @@ constexpr std::array kAllHeadings{Heading::north, Heading::east, Heading::south,
 
 Cell between(Cell a, Cell b) { return {(a.row + b.row) / 2, (a.column + b.column) / 2}; }
 
-void join_rooms(Maze& maze, base::Random& random) {
+void join_rooms(Maze& maze, Cell first, base::Random& random) {
   const auto is_new = [&](Cell room) { return maze.contains(room) && maze.walls[maze.index(room)] != 0; };
-  std::vector<Cell> way{maze.start};
-  maze.walls[maze.index(maze.start)] = 0;
+  std::vector<Cell> way{first};
+  maze.walls[maze.index(first)] = 0;
   while (!way.empty()) {
     std::vector<Cell> next;
     for (const Heading heading : kAllHeadings) {
@@ -59,7 +59,7 @@ Maze generate_maze(int side, double open, base::Random& random) {
   do maze.goal = draw_room();
   while (maze.goal == maze.start);
   maze.heading = static_cast<Heading>(random.below(kHeadings));
-  join_rooms(maze, random);
+  join_rooms(maze, draw_room(), random);  // from anywhere: the start is a room like others
   open_walls(maze, open, random);
   return maze;
 }

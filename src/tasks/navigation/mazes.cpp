@@ -67,4 +67,14 @@ Maze Mazes::fixed(train::Split split, std::size_t index) const {
   return generate_maze(side, options_.open, random);
 }
 
+double Mazes::mean_distance() const {
+  double sum = 0;
+  const std::size_t mazes = count(train::Split::test);
+  for (std::size_t i = 0; i < mazes; ++i) {
+    const Maze maze = fixed(train::Split::test, i);
+    sum += distances_to_goal(maze)[maze.index(maze.start)];
+  }
+  return sum / static_cast<double>(mazes);
+}
+
 }  // namespace flockstep::tasks

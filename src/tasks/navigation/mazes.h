@@ -29,6 +29,7 @@ class Mazes {
   Maze draw(base::Random& random) const;  // to train in
   std::size_t count(train::Split split) const;
   Maze fixed(train::Split split, std::size_t index) const;
+  double mean_distance() const;  // from start to goal, in the test mazes
 
  private:
   MazeOptions options_;

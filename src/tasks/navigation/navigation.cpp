@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<base::Choice<Encoder>, 2> kEncoders{{{"dense", Encoder::dense}, {"resnet", Encoder::resnet}}};
 
-constexpr std::array<base::OptionSpec, 23> kOptions{{
+constexpr std::array<base::OptionSpec, 24> kOptions{{
     kSizeOption,
     {"side", kBySize, "rooms across the largest mazes; the smallest have 2"},
     {"open", kBySize, "share of the walls between rooms that is left out, so that there are loops"},
@@ -22,6 +22,7 @@ constexpr std::array<base::OptionSpec, 23> kOptions{{
     {"width", "32", "channels of the residual network's first stage"},
     {"hidden", kBySize, "numbers in each layer of the recurrent network"},
     {"layers", kBySize, "of the recurrent network"},
+    {"memory", "yes", "no: the recurrent network forgets everything after each action"},
     {"epochs", "2", "how often every episode is learned from"},
     {"minibatches", "2", "parts of a worker's episodes, each of which a step learns from: a batch"},
     {"ratio", "0.2", "how far a step may move the chance of an action, in proportion"},
@@ -85,7 +86,8 @@ NavigationOptions navigation_options_of(const base::Settings& given, int workers
                  .image = reader.integer("image", 32, 1024),
                  .width = reader.integer("width", 1, 4096),
                  .hidden = reader.integer("hidden", 1, 65536),
-                 .layers = reader.integer("layers", 1, 16)},
+                 .layers = reader.integer("layers", 1, 16),
+                 .memory = reader.yes_no("memory")},
       .ppo = {.epochs = reader.integer("epochs", 1, 1000),
               .minibatches = reader.integer("minibatches", 1, 1000),
               .clip = reader.positive("ratio"),

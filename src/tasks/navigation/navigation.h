@@ -18,6 +18,7 @@ struct PolicyOptions {
   std::int64_t width = 32;   // channels of the residual network's first stage
   std::int64_t hidden = 64;  // numbers that the policy remembers, in each of its layers
   std::int64_t layers = 1;
+  bool memory = true;  // or the recurrent network begins anew with every action
 };
 
 struct PpoOptions {

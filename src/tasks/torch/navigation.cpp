@@ -13,6 +13,7 @@ namespace flockstep::tasks {
 namespace {
 
 constexpr std::uint64_t kFixedSeed = 0x77616c6b73;  // of the actions in evaluations
+constexpr double kActionsPerMove = 2;               // on a good way: turns and moves
 constexpr std::size_t kRecord = 3;                  // numbers per episode: SPL, success and length
 
 double mean_of(std::span<const double> records, std::size_t number) {
@@ -50,12 +51,14 @@ class Navigation final : public TorchTask {
         worker_(inputs),
         mazes_(options.mazes, options.shard, worker_),
         view_(static_cast<int>(options.policy.view)),
-        policy_(std::move(policy)) {}
+        policy_(std::move(policy)),
+        usual_actions_(kActionsPerMove * mazes_.mean_distance()) {}
 
   void reset() override { policy_->reset(worker_.seed); }
   torch::Tensor loss(std::int64_t step) override;
   std::vector<double> score(train::Split split) override;
   void collect(std::int64_t step);
+  void set_load(std::size_t walked, std::span<const Track> learned);
   bool is_used_up(std::int64_t step) const {
     const std::int64_t used = step - rollout_.first_step;
     return rollout_.tracks.empty() || used < 0 || used >= options_.ppo.epochs * options_.ppo.minibatches;
@@ -67,6 +70,7 @@ class Navigation final : public TorchTask {
   View view_;
   std::shared_ptr<Policy> policy_;
   Rollout rollout_;
+  double usual_actions_;  // of an episode
   double load_ = 1;
 };
 
@@ -84,10 +88,20 @@ void Navigation::collect(std::int64_t step) {
   rollout_.estimate(options_.advantages);
 }
 
+// An action costs as much to take as to learn from. Each is taken once and learned from in every epoch.
+void Navigation::set_load(std::size_t walked, std::span<const Track> learned) {
+  std::size_t actions = walked;
+  for (const Track& track : learned) actions += track.size();
+  const double usual = usual_actions_ * static_cast<double>(learned.size());
+  load_ = static_cast<double>(actions) / (usual + usual / static_cast<double>(options_.ppo.epochs));
+}
+
 torch::Tensor Navigation::loss(std::int64_t step) {
-  if (is_used_up(step)) collect(step);
+  const bool collects = is_used_up(step);
+  if (collects) collect(step);
   const auto part = static_cast<std::size_t>((step - rollout_.first_step) % options_.ppo.minibatches);
   const std::span tracks = std::span<const Track>(rollout_.tracks).subspan(part * worker_.samples, worker_.samples);
+  set_load(collects ? rollout_.actions() : 0, tracks);
   const PpoBatch batch = batch_of(tracks, options_.policy.view);
   Policy::State state = policy_->first_state(static_cast<std::int64_t>(tracks.size()));
   return ppo_loss(policy_->forward(batch.inputs, state), batch, options_.ppo);

@@ -159,7 +159,10 @@ Policy::Outputs Policy::forward(const Inputs& inputs, State& state) {
   const torch::Tensor features = at::cat(
       {encoder_->forward(inputs.views), embedding_->goal(inputs.goals), embedding_->last_action(inputs.last_actions)},
       -1);
-  return heads_->forward(lstm_->forward(features, state));
+  if (options_.memory) return heads_->forward(lstm_->forward(features, state));
+  State alone = first_state(features.size(0) * features.size(1));
+  return heads_->forward(
+      lstm_->forward(features.flatten(0, 1).unsqueeze(0), alone).view({features.size(0), features.size(1), -1}));
 }
 
 void Policy::reset(std::uint64_t seed) {

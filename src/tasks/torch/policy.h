@@ -31,7 +31,7 @@ class Policy : public torch::nn::Module {
   struct Outputs {
     torch::Tensor scores, values;  // actions x episodes x kActions, and actions x episodes
   };
-  // `state` goes on to where the inputs end.
+  // `state` goes on to where the inputs end; without memory it stays as it is.
   Outputs forward(const Inputs& inputs, State& state);
 
   // All layers small and uniform, that of the actions near zero, so that an untrained policy tries them alike.
