@@ -122,9 +122,9 @@ TaskRow navigation_row() {
       .takes_uneven_batches = true,
       .needs_torch = true,
       .files = [](const base::Settings& settings) -> std::vector<std::filesystem::path> {
-        const std::string data = navigation_options_of(settings, 1 << 20, 0).mazes.data;
-        if (data.empty()) return {};
-        return {train_mazes(data), test_mazes(data)};
+        const auto data = settings.find("data");
+        if (data == settings.end() || data->second.empty()) return {};
+        return {train_mazes(data->second), test_mazes(data->second)};
       },
   };
 }
