@@ -158,7 +158,7 @@ void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<flo
 }
 
 std::shared_ptr<const ImageSet> load_image_set(const std::string& folder) {
-  static SharedData<std::string, ImageSet> sets;
+  static SharedData<ImageSet> sets;
   return sets.get(folder, [&] { return load(folder); });
 }
 

@@ -54,7 +54,7 @@ path click_file(const std::string& data) {
 }
 
 std::shared_ptr<const ClickSet> load_click_set(const std::string& data, const ClickShape& shape) {
-  static SharedData<std::pair<std::string, ClickShape>, ClickSet> sets;
+  static SharedData<ClickSet, std::pair<std::string, ClickShape>> sets;
   return sets.get({data, shape}, [&] { return data.empty() ? generate(shape) : read(click_file(data), shape); });
 }
 
