@@ -39,9 +39,9 @@ std::vector<torch::Tensor> plain_lstm(const std::vector<torch::Tensor>& inputs, 
   torch::Tensor output = torch::zeros({8}, torch::kFloat64), cell = output;
   std::vector<torch::Tensor> outputs;
   for (const torch::Tensor& input : inputs) {
-    const auto gates = (of("input_weights").matmul(input) + of("input_bias") + of("state_weights").matmul(output) +
-                        of("state_bias"))
-                           .chunk(4);
+    const auto gates =
+        (of("input_weights").matmul(input) + of("input_bias") + of("state_weights").matmul(output) + of("state_bias"))
+            .chunk(4);
     cell = gates[1].sigmoid() * cell + gates[0].sigmoid() * gates[2].tanh();
     output = gates[3].sigmoid() * cell.tanh();
     outputs.push_back(output);
@@ -107,7 +107,8 @@ TEST(Navigation, theGradientIsThatOfAPlainComputation) {
 
 TEST(Navigation, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
   for (const base::Settings& settings :
-       {kNarrow, base::Settings{{"hidden", "8"}, {"encoder", "resnet"}, {"width", "4"}, {"image", "32"}, {"limit", "4"}}}) {
+       {kNarrow,
+        base::Settings{{"hidden", "8"}, {"encoder", "resnet"}, {"width", "4"}, {"image", "32"}, {"limit", "4"}}}) {
     TaskCase first = navigation(settings, 0), second = navigation(settings, 1);
     expect_ranges_in_order(first, second);
   }

@@ -28,7 +28,8 @@ std::vector<Track> walked(Policy& policy, std::size_t count) {
   base::Random random(5, base::Purpose::test);
   std::vector<Episode> episodes;
   for (std::size_t i = 0; i < count; ++i) episodes.emplace_back(generate_maze(3, 0.3, random), 15);
-  Rollout rollout{.first_step = 0, .tracks = walk(policy, View(3), episodes, [&](std::size_t) { return random.uniform(); })};
+  Rollout rollout{.first_step = 0,
+                  .tracks = walk(policy, View(3), episodes, [&](std::size_t) { return random.uniform(); })};
   rollout.estimate({});
   return rollout.tracks;
 }
@@ -51,8 +52,8 @@ TEST(Policy, ofThePaperTakesViews) {
   const torch::NoGradGuard no_grad;
   Policy policy(navigation_options_of({{"size", "paper"}}, 4, 0).policy);
   policy.reset(1);
-  const auto outputs = outputs_of(
-      policy, {torch::ones({2, 1, 15, 15}), torch::ones({2, 1, 3}), torch::zeros({2, 1}, torch::kInt64)});
+  const auto outputs =
+      outputs_of(policy, {torch::ones({2, 1, 15, 15}), torch::ones({2, 1, 3}), torch::zeros({2, 1}, torch::kInt64)});
   EXPECT_TRUE(outputs.scores.isfinite().all().item<bool>() && outputs.values.isfinite().all().item<bool>());
   EXPECT_LT(difference(outputs.scores.softmax(-1), torch::full({1}, 0.25)), 0.02);  // all actions alike
 }
@@ -85,7 +86,8 @@ TEST(Walk, chancesAndValuesAreThoseOfThePolicyOnWholeEpisodes) {
     const auto policy = random_policy({.view = 3, .hidden = 8, .layers = 2, .memory = memory});
     const std::vector<Track> tracks = walked(*policy, 12);
     std::size_t shortest = 100, longest = 0;
-    for (const Track& track : tracks) shortest = std::min(shortest, track.size()), longest = std::max(longest, track.size());
+    for (const Track& track : tracks)
+      shortest = std::min(shortest, track.size()), longest = std::max(longest, track.size());
     ASSERT_LT(shortest + 5, longest);
     const torch::NoGradGuard no_grad;
     const PpoBatch batch = batch_of(tracks, 3);
