@@ -176,7 +176,7 @@ TEST(PpoLoss, stopsAtTheBorderOnlyOnTheWayOut) {
     EXPECT_NEAR(value.item<double>(), loss, 1e-5) << ratio << ' ' << advantage;
     EXPECT_EQ(gradient.abs().max().item<double>() > 0, moves) << ratio << ' ' << advantage;
     // By the chain rule: -A r times the gradient of the log-softmax.
-    if (moves) EXPECT_NEAR(gradient[0][0][0].item<double>(), -advantage * ratio * 0.6, 1e-5);
+    EXPECT_NEAR(gradient[0][0][0].item<double>(), moves ? -advantage * ratio * 0.6 : 0, 1e-5);
   }
 }
 
