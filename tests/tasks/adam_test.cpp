@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "flockstep/error.h"
+
 namespace flockstep::tasks {
 namespace {
 

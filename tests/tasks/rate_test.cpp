@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "flockstep/error.h"
 
 namespace flockstep::tasks {
 namespace {
