@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tasks/descent.h"
+#include "tasks/adam.h"
 #include "tasks/detection/scenes.h"
 #include "tasks/registry.h"
 #include "tasks/vision/resnet_plan.h"
@@ -23,7 +23,7 @@ struct DetectionOptions {
   std::int64_t layers = 2;        // before the last of each head
   std::int64_t classes = 0;       // 0: those of the data
   double anchor_size = 2;         // side of the smallest anchors, in strides of their level
-  DescentOptions descent;
+  AdamOptions adam;
   SceneOptions scenes;  // whose side is that of the network's input for other pictures, too
   bool augment = true;
   ShardOptions shard;

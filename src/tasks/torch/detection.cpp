@@ -57,7 +57,7 @@ class DetectionTask final : public TorchTask {
   std::int64_t samples_per_step() const override { return signed_of(worker_.samples); }
   train::Metric metric() const override { return {"mAP", false}; }
   std::unique_ptr<train::Optimizer> make_optimizer() override {
-    return make_descent(options_.descent, parameters(), weights());
+    return make_adam(options_.adam, parameters(), weights());
   }
   bool has_validation() const override { return data_->count(train::Split::validation) > 0; }
   double quality(std::span<const double> records) const override { return mean_precision(from_records(records)).all; }
