@@ -1,0 +1,38 @@
+// metrics_tool NAME < input.json: computes a task's metric from what stands in the input and prints the results as
+// JSON, so that tests/command/test_metrics.py can compare them with those of Python's reference packages.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using nlohmann::json;
+using Metrics = std::map<std::string, std::function<json(const json& input)>, std::less<>>;
+
+// Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
+const Metrics& metrics() {
+  static const Metrics table{};
+  return table;
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  const std::string name = count == 2 ? words[1] : "";
+  const auto metric = metrics().find(name);
+  if (metric == metrics().end()) {
+    fmt::print(stderr, "metrics_tool: there is no metric '{}'\n", name);
+    return 2;
+  }
+  fmt::print("{}\n", metric->second(json::parse(std::cin)).dump());
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "metrics_tool: {}\n", error.what());
+  return 1;
+}
