@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
+#include "tasks/detection/detection.h"
 #include "tasks/images/images.h"
 #include "tasks/linear/linear.h"
 #include "tasks/recommendation/recommendation.h"
@@ -15,7 +16,7 @@
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 4> rows{linear_row(), images_row(), vision_row(), recommendation_row()};
+  static const std::array rows{linear_row(), images_row(), vision_row(), detection_row(), recommendation_row()};
   return rows;
 }
 

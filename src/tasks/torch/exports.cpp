@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/names.h"
+#include "tasks/torch/detection.h"
 #include "tasks/torch/recommendation.h"
 #include "tasks/torch/vision.h"
 #include "tasks/torch_tasks.h"
@@ -13,7 +14,8 @@ struct Maker {
   std::string_view name;
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
 };
-constexpr std::array<Maker, 2> kMakers{{
+constexpr std::array<Maker, 3> kMakers{{
+    {"detection", make_detection},
     {"recommendation", make_recommendation},
     {"vision", make_vision},
 }};
