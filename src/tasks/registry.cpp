@@ -9,12 +9,13 @@
 #include "base/names.h"
 #include "tasks/images/images.h"
 #include "tasks/linear/linear.h"
+#include "tasks/translation/translation.h"
 #include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 3> rows{linear_row(), images_row(), vision_row()};
+  static const std::array<TaskRow, 4> rows{linear_row(), images_row(), vision_row(), translation_row()};
   return rows;
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/names.h"
+#include "tasks/torch/translation.h"
 #include "tasks/torch/vision.h"
 #include "tasks/torch_tasks.h"
 
@@ -12,8 +13,9 @@ struct Maker {
   std::string_view name;
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
 };
-constexpr std::array<Maker, 1> kMakers{{
+constexpr std::array<Maker, 2> kMakers{{
     {"vision", make_vision},
+    {"translation", make_translation},
 }};
 
 }  // namespace
