@@ -23,7 +23,8 @@ std::vector<std::byte> read_data_file(const std::filesystem::path& path) {
   if (kind == std::filesystem::file_type::not_found) refuse_file(path.string(), "is not there");
   if (kind != std::filesystem::file_type::regular) refuse_file(path.string(), "is not an ordinary file");
   if (const auto size = std::filesystem::file_size(path, code); !code && size > kMost)
-    refuse_file(path.string(), fmt::format("is larger than {} bytes: no set of images that can be read", kMost));
+    refuse_file(path.string(),
+                fmt::format("is larger than {} bytes, which is the most that is read: use a part of it", kMost));
   std::vector<std::byte> bytes = base::read_bytes(path);
   if (bytes.empty()) refuse_file(path.string(), "is empty");
   return bytes;

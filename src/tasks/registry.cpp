@@ -9,13 +9,15 @@
 #include "base/names.h"
 #include "tasks/images/images.h"
 #include "tasks/linear/linear.h"
+#include "tasks/recommendation/recommendation.h"
 #include "tasks/translation/translation.h"
 #include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 4> rows{linear_row(), images_row(), vision_row(), translation_row()};
+  static const std::array<TaskRow, 5> rows{linear_row(), images_row(), vision_row(), recommendation_row(),
+                                           translation_row()};
   return rows;
 }
 

@@ -10,22 +10,22 @@ namespace flockstep::tasks {
 
 // One per kind of data, as a static. Weak: data live as long as somebody trains on them, and a later run sees the files
 // as they are then.
-template <typename Data>
+template <typename Data, typename Key = std::string>
 class SharedData {
  public:
-  // What was made under this name, or what `make()` returns.
+  // What was made under this key, or what `make()` returns.
   template <typename Make>
-  std::shared_ptr<const Data> get(const std::string& name, const Make& make) {
+  std::shared_ptr<const Data> get(const Key& key, const Make& make) {
     const std::lock_guard lock(mutex_);  // held while making: the others would only make the same
-    if (auto data = made_[name].lock()) return data;
+    if (auto data = made_[key].lock()) return data;
     const auto data = std::make_shared<const Data>(make());
-    made_[name] = data;
+    made_[key] = data;
     return data;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const Data>> made_;
+  std::map<Key, std::weak_ptr<const Data>> made_;
 };
 
 }  // namespace flockstep::tasks

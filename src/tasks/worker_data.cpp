@@ -1,5 +1,7 @@
 #include "tasks/worker_data.h"
 
+#include <algorithm>
+
 #include "base/parts.h"
 
 namespace flockstep::tasks {
@@ -30,6 +32,13 @@ base::Random WorkerData::random(std::int64_t step) const {
 runtime::Range WorkerData::share_of(std::size_t count) const {
   const base::Parts parts = parts_of(count, workers);
   return {parts.begin(static_cast<std::size_t>(rank)), parts.size(static_cast<std::size_t>(rank))};
+}
+
+std::vector<std::size_t> WorkerData::own_kinds(std::size_t count) const {
+  const std::size_t step = std::min(static_cast<std::size_t>(workers), count);
+  std::vector<std::size_t> kinds;
+  for (std::size_t kind = static_cast<std::size_t>(data_rank) % step; kind < count; kind += step) kinds.push_back(kind);
+  return kinds;
 }
 
 double share_of_counts(std::span<const double> records) {

@@ -29,6 +29,9 @@ struct WorkerData {
   base::Random random(std::int64_t step) const;
   // This worker's share of so many things to evaluate.
   runtime::Range share_of(std::size_t count) const;
+  // Of so many kinds, those that this worker sees where each sees its own: of P workers, worker i has the kinds k with
+  // k = i modulo min(P, count).
+  std::vector<std::size_t> own_kinds(std::size_t count) const;
   bool is_noisy(const ShardOptions& options) const { return data_rank >= workers - options.noisy_workers; }
 
   std::uint64_t seed;

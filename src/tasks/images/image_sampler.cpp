@@ -2,16 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
 ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const ShardOptions& options, const WorkerData& worker)
     : set_(std::move(set)), draws_labels_(worker.is_noisy(options)) {
   if (options.shard == Shard::iid) return;
-  const std::size_t step = std::min(static_cast<std::size_t>(worker.workers), kClasses);
-  for (std::size_t c = static_cast<std::size_t>(worker.data_rank) % step; c < kClasses; c += step)
+  for (const std::size_t c : worker.own_kinds(kClasses))
     if (!set_->of_class[c].empty()) classes_.push_back(c);
   if (classes_.empty())
     throw Error(

@@ -7,7 +7,6 @@
 
 namespace flockstep::tasks {
 
-// Skewed: of P workers, worker i draws from the classes c with c = i modulo min(P, 10).
 constexpr base::OptionSpec kShardOption{"shard", "iid", "iid, or skewed: each worker sees its own classes only"};
 
 class ImageSampler {

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <mutex>
 
 #include "tasks/data_file.h"
 #include "tasks/images/cifar.h"
 #include "tasks/images/idx.h"
 #include "tasks/images/shipped_images.h"
+#include "tasks/shared_data.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -159,14 +158,8 @@ void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<flo
 }
 
 std::shared_ptr<const ImageSet> load_image_set(const std::string& folder) {
-  // Weak: a set lives as long as somebody trains on it, and a later run sees the files as they are then.
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<const ImageSet>> sets;
-  const std::lock_guard lock(mutex);  // held while reading: the others would only read the same
-  if (auto set = sets[folder].lock()) return set;
-  const auto set = std::make_shared<const ImageSet>(load(folder));
-  sets[folder] = set;
-  return set;
+  static SharedData<ImageSet> sets;
+  return sets.get(folder, [&] { return load(folder); });
 }
 
 }  // namespace flockstep::tasks

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/names.h"
+#include "tasks/torch/recommendation.h"
 #include "tasks/torch/translation.h"
 #include "tasks/torch/vision.h"
 #include "tasks/torch_tasks.h"
@@ -13,9 +14,10 @@ struct Maker {
   std::string_view name;
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
 };
-constexpr std::array<Maker, 2> kMakers{{
-    {"vision", make_vision},
+constexpr std::array<Maker, 3> kMakers{{
+    {"recommendation", make_recommendation},
     {"translation", make_translation},
+    {"vision", make_vision},
 }};
 
 }  // namespace

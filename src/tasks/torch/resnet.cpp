@@ -18,12 +18,15 @@ constexpr std::int64_t kBottleneckFactor = 4;
 
 }  // namespace
 
-ConvolutionNorm::ConvolutionNorm(Norm norm, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride)
-    : norm_(norm), stride_(stride) {
+ConvolutionNorm::ConvolutionNorm(const ResNetOptions& options, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                                 std::int64_t stride)
+    : norm_(options.norm), stride_(stride) {
   filters = register_parameter("filters", torch::zeros({out, in, kernel, kernel}));
-  scale = register_parameter("scale", torch::ones({out}));
-  shift = register_parameter("shift", torch::zeros({out}));
-  if (norm != Norm::batch) return;
+  if (options.learned_scale) {
+    scale = register_parameter("scale", torch::ones({out}));
+    shift = register_parameter("shift", torch::zeros({out}));
+  }
+  if (norm_ != Norm::batch) return;
   mean = register_buffer("mean", torch::zeros({out}));
   variance = register_buffer("variance", torch::ones({out}));
 }
@@ -37,13 +40,14 @@ torch::Tensor ConvolutionNorm::forward(const torch::Tensor& input) {
 
 class ResidualBlock : public torch::nn::Module {
  public:
-  ResidualBlock(Block block, Norm norm, std::int64_t in, std::int64_t width, std::int64_t out, std::int64_t stride) {
+  ResidualBlock(Block block, const ResNetOptions& options, std::int64_t in, std::int64_t width, std::int64_t out,
+                std::int64_t stride) {
     const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t step) {
       layers_.push_back(register_module("layer" + std::to_string(layers_.size() + 1),
-                                        std::make_shared<ConvolutionNorm>(norm, from, to, kernel, step)));
+                                        std::make_shared<ConvolutionNorm>(options, from, to, kernel, step)));
     };
     if (in != out || stride > 1)
-      shortcut_ = register_module("shortcut", std::make_shared<ConvolutionNorm>(norm, in, out, 1, stride));
+      shortcut_ = register_module("shortcut", std::make_shared<ConvolutionNorm>(options, in, out, 1, stride));
     if (block == Block::basic) {
       add(in, width, 3, stride);
       add(width, out, 3, 1);
@@ -81,25 +85,37 @@ ResNet::ResNet(const ResNetOptions& options) : pools_(options.stem == Stem::imag
   const auto plan = resnet_plan(options.depth);
   base::check(plan.has_value(), "a depth that residual networks have");
   stem_ =
-      register_module("stem", std::make_shared<ConvolutionNorm>(options.norm, options.channels, options.width,
+      register_module("stem", std::make_shared<ConvolutionNorm>(options, options.channels, options.width,
                                                                 pools_ ? 7 : 3, options.stem == Stem::small ? 1 : 2));
   std::int64_t in = options.width, width = options.width;
-  for (std::size_t stage = 0; stage < plan->blocks.size(); ++stage, width *= 2)
+  for (std::size_t stage = 0; stage < plan->blocks.size(); ++stage, width *= 2) {
     for (int number = 0; number < plan->blocks[stage]; ++number) {
       const std::int64_t out = plan->block == Block::basic ? width : kBottleneckFactor * width;
-      blocks_.push_back(register_module("block" + std::to_string(blocks_.size() + 1),
-                                        std::make_shared<ResidualBlock>(plan->block, options.norm, in, width, out,
-                                                                        stage > 0 && number == 0 ? 2 : 1)));
+      blocks_.push_back(register_module(
+          "block" + std::to_string(blocks_.size() + 1),
+          std::make_shared<ResidualBlock>(plan->block, options, in, width, out, stage > 0 && number == 0 ? 2 : 1)));
       in = out;
     }
-  last_ = register_module("last", std::make_shared<LastLayer>(in, options.classes));
+    ends_.push_back(blocks_.size());
+    widths_.push_back(in);
+  }
+  if (options.classes > 0) last_ = register_module("last", std::make_shared<LastLayer>(in, options.classes));
+}
+
+std::vector<torch::Tensor> ResNet::stages(const torch::Tensor& images) {
+  torch::Tensor output = stem_->forward(images).relu_();
+  if (pools_) output = at::max_pool2d(output, 3, 2, 1);
+  std::vector<torch::Tensor> outputs;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    output = blocks_[i]->forward(output);
+    if (i + 1 == ends_[outputs.size()]) outputs.push_back(output);
+  }
+  return outputs;
 }
 
 torch::Tensor ResNet::forward(const torch::Tensor& images) {
-  torch::Tensor output = stem_->forward(images).relu_();
-  if (pools_) output = at::max_pool2d(output, 3, 2, 1);
-  for (const auto& block : blocks_) output = block->forward(output);
-  return at::linear(output.mean({2, 3}), last_->weights, last_->bias);
+  base::check(last_ != nullptr, "a network with classes");
+  return at::linear(stages(images).back().mean({2, 3}), last_->weights, last_->bias);
 }
 
 void ResNet::reset(std::uint64_t seed) {
@@ -110,12 +126,15 @@ void ResNet::reset(std::uint64_t seed) {
     if (!layer) continue;
     const auto fan_out = static_cast<double>(layer->filters.numel() / layer->filters.size(1));
     fill_normal(layer->filters, std::sqrt(2 / fan_out), random);
-    layer->scale.fill_(1);
-    layer->shift.zero_();
+    if (layer->scale.defined()) {
+      layer->scale.fill_(1);
+      layer->shift.zero_();
+    }
     if (!layer->mean.defined()) continue;
     layer->mean.zero_();
     layer->variance.fill_(1);
   }
+  if (!last_) return;
   fill_uniform(last_->weights, 1 / std::sqrt(static_cast<double>(last_->weights.size(1))), random);
   last_->bias.zero_();
 }

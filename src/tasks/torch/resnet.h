@@ -12,16 +12,18 @@ struct ResNetOptions {
   std::int64_t width = 64;  // channels of the first stage
   Stem stem = Stem::imagenet;
   Norm norm = Norm::batch;
-  std::int64_t channels = 3, classes = 1000;
+  bool learned_scale = true;                  // whether normalised layers have a scale and a shift that are learned
+  std::int64_t channels = 3, classes = 1000;  // no classes: no last layer, and only stages() can be asked for
 };
 
 // A convolution without bias, and normalisation behind it.
 class ConvolutionNorm : public torch::nn::Module {
  public:
-  ConvolutionNorm(Norm norm, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride);
+  ConvolutionNorm(const ResNetOptions& options, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                  std::int64_t stride);
   torch::Tensor forward(const torch::Tensor& input);
 
-  torch::Tensor filters, scale, shift;  // parameters
+  torch::Tensor filters, scale, shift;  // parameters; the last two only where they are learned
   torch::Tensor mean, variance;         // over the batches so far, for Norm::batch: buffers
 
  private:
@@ -38,6 +40,10 @@ class ResNet : public torch::nn::Module {
 
   // Images (batch x channels x height x width) to scores of the classes.
   torch::Tensor forward(const torch::Tensor& images);
+  // What each stage makes of them, from fine to coarse.
+  std::vector<torch::Tensor> stages(const torch::Tensor& images);
+  // Channels of each.
+  const std::vector<std::int64_t>& widths() const { return widths_; }
   // Filters are normal with the variance that keeps that of gradients from layer to layer (He et al.), drawn so that
   // they are the same on every machine.
   void reset(std::uint64_t seed);
@@ -46,6 +52,8 @@ class ResNet : public torch::nn::Module {
   bool pools_;
   std::shared_ptr<ConvolutionNorm> stem_;
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;
+  std::vector<std::size_t> ends_;  // of the stages, among the blocks
+  std::vector<std::int64_t> widths_;
   std::shared_ptr<LastLayer> last_;
 };
 
