@@ -10,14 +10,24 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tasks/recommendation/click_metrics.h"
+
 namespace {
+
+namespace tasks = flockstep::tasks;
 
 using nlohmann::json;
 using Metrics = std::map<std::string, std::function<json(const json& input)>, std::less<>>;
 
+json click_metrics(const json& input) {
+  const auto scores = input.at("scores").get<std::vector<double>>();
+  const auto labels = input.at("labels").get<std::vector<std::uint8_t>>();
+  return {{"auc", tasks::area_under_curve(scores, labels)}, {"log_loss", tasks::log_loss(scores, labels)}};
+}
+
 // Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
 const Metrics& metrics() {
-  static const Metrics table{};
+  static const Metrics table{{"auc", click_metrics}};
   return table;
 }
 
