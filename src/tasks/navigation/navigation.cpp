@@ -126,6 +126,7 @@ TaskRow navigation_row() {
         if (data.empty()) return {};
         return {train_mazes(data), test_mazes(data)};
       },
+      .sizes = kSizes,
   };
 }
 
