@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "image_files.h"
+#include "data_files.h"
 #include "picture_files.h"
 #include "tasks/detection/detection.h"
 
@@ -80,15 +80,8 @@ TEST(CocoAnnotations, whatIsWrongIsToldWithItsEntry) {
 
 TEST(CocoAnnotations, noDamageDoesMoreThanASentence) {
   base::Random random(1, base::Purpose::test);
-  const std::string characters = "{}[]\",:0123456789.-+eE tn\\u\xff";
   for (int i = 0; i < 4000; ++i) {
-    std::string text = kGood;
-    const auto place = [&] { return random.below(static_cast<std::uint32_t>(text.size())); };
-    for (std::uint32_t change = 0; change <= random.below(3); ++change) switch (random.below(3)) {
-        case 0: text[place()] = characters[random.below(static_cast<std::uint32_t>(characters.size()))]; break;
-        case 1: text.erase(place(), 1 + random.below(9)); break;
-        default: text.insert(place(), text.substr(place(), random.below(12))); break;
-      }
+    const std::string text = damaged(kGood, random);
     const std::string sentence = refusal([&] {
       const Annotations all = parse(text);
       for (const AnnotatedPicture& picture : all.pictures)
@@ -131,8 +124,8 @@ TEST(Fitting, keepsTheShapeOfAPictureAndMovesItsBoxesAlong) {
 }
 
 // A folder of twelve training pictures and one for the test; number i shows category i mod 3.
-struct CocoFiles : ImageFiles {
-  explicit CocoFiles(const std::string& name) : ImageFiles("coco_" + name) {
+struct CocoFiles : DataFolder {
+  explicit CocoFiles(const std::string& name) : DataFolder("coco_" + name) {
     for (const char* sub : {"annotations", "train2017", "val"}) base::make_directory(folder() + "/" + sub);
     std::string images, annotations;
     for (int i = 0; i < 12; ++i) {

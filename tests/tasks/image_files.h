@@ -1,16 +1,10 @@
 // Small sets of images in a folder of their own, for tests.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "base/random.h"
-#include "flockstep/error.h"
+#include "data_files.h"
 
 namespace flockstep::tasks {
 
@@ -25,39 +19,15 @@ inline std::string idx_bytes(std::uint32_t magic, const std::vector<std::uint32_
   return bytes + values;
 }
 
-// The sentence of the Error{bad_file} that `action` ends with.
-template <typename Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_file);
-    return error.what();
-  }
-  return "";
-}
-
-class ImageFiles {
+class ImageFiles : public DataFolder {
  public:
   static constexpr std::uint32_t kRows = 3, kColumns = 4, kTrain = 40, kTest = 7;
 
   // Random pixels; image i has label i mod 10.
-  explicit ImageFiles(const std::string& name)
-      : folder_(std::filesystem::temp_directory_path() /
-                ("flockstep_images_" + name + "_" + std::to_string(::getpid()))) {
-    base::make_directory(folder_);
+  explicit ImageFiles(const std::string& name) : DataFolder("images_" + name) {
     write_part("train", kTrain);
     write_part("t10k", kTest);
   }
-  ~ImageFiles() { std::filesystem::remove_all(folder_); }
-  ImageFiles(const ImageFiles&) = delete;
-  ImageFiles& operator=(const ImageFiles&) = delete;
-
-  std::string folder() const { return folder_.string(); }
-  void write(const std::string& file, const std::string& bytes) const {
-    base::write_atomically(folder_ / file, std::string_view(bytes));
-  }
-  void remove(const std::string& file) const { std::filesystem::remove(folder_ / file); }
 
  private:
   void write_part(const std::string& part, std::uint32_t count) const {
@@ -68,8 +38,6 @@ class ImageFiles {
     write(part + "-images-idx3-ubyte", idx_bytes(0x803, {count, kRows, kColumns}, pixels));
     write(part + "-labels-idx1-ubyte", idx_bytes(0x801, {count}, labels));
   }
-
-  std::filesystem::path folder_;
 };
 
 }  // namespace flockstep::tasks

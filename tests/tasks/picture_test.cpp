@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "image_files.h"
+#include "data_files.h"
 #include "picture_files.h"
 
 namespace flockstep::tasks {
@@ -24,14 +24,6 @@ void expect_picture_or_sentence(const std::string& file) {
   });
   EXPECT_TRUE(sentence.empty() || sentence.starts_with("the file ")) << sentence;
   EXPECT_EQ(sentence.find('\n'), std::string::npos);
-}
-
-// One to four bytes changed, and every third time cut short.
-std::string damaged(std::string file, base::Random& random) {
-  const auto place = [&] { return random.below(static_cast<std::uint32_t>(file.size())); };
-  for (std::uint32_t i = 0; i <= random.below(4); ++i) file[place()] = static_cast<char>(random.below(256));
-  if (random.below(3) == 0) file.resize(place());
-  return file;
 }
 
 const std::string kPixels("\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20\21\22", 18);  // 3 x 2, or 2 x 3

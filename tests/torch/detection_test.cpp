@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "task_case.h"
 #include "tasks/detection/coco_metric.h"
 #include "tasks/detection/detection.h"
 #include "tasks/torch/detection.h"
@@ -27,31 +28,9 @@ base::Settings little(const base::Settings& more) {
   return settings;
 }
 
-// The spans come first: they outlive the task.
-struct Case {
-  explicit Case(base::Settings given, int rank = 1) : settings(std::move(given)) {
-    const TaskInputs inputs{settings, kSeed, kBatch, rank, kWorkers};
-    auto made = make_detection(inputs);
-    model.resize(made->parameters() + made->buffers());
-    gradient.resize(made->parameters());
-    task = std::move(made);
-    task->initialise(model);
-  }
-  double compute(std::int64_t step) {
-    ranges.clear();
-    seen.assign(gradient.size(), 0.0f);
-    return task->gradient(step, model, gradient, [&](std::size_t begin, std::size_t size) {
-      ranges.emplace_back(begin, size);
-      std::copy_n(gradient.data() + begin, size, seen.data() + begin);
-    });
-  }
-
-  base::Settings settings;
-  std::vector<float> model, gradient;
-  std::unique_ptr<train::Task> task;
-  std::vector<std::pair<std::size_t, std::size_t>> ranges;  // in the order in which they were reported
-  std::vector<float> seen;                                  // the gradient as it was then
-};
+TaskCase case_of(const base::Settings& settings, int rank = 1) {
+  return {make_detection, settings, {.seed = kSeed, .batch = kBatch, .rank = rank, .workers = kWorkers}};
+}
 
 // The loss once more, in double: one anchor and one class at a time.
 double plain_loss(RetinaNet& network, const DetectionOptions& options, const std::vector<Sample>& samples) {
@@ -86,7 +65,7 @@ double plain_loss(RetinaNet& network, const DetectionOptions& options, const std
 }
 
 TEST(Detection, theGradientIsTheDerivativeOfAPlainLoss) {
-  Case detection(little({{"noisy_workers", "2"}}));
+  TaskCase detection = case_of(little({{"noisy_workers", "2"}}));
   const double loss = detection.compute(kStep);
 
   DetectionOptions options = detection_options_of(detection.settings, kWorkers, 0);
@@ -125,22 +104,12 @@ TEST(Detection, theGradientIsTheDerivativeOfAPlainLoss) {
 }
 
 TEST(Detection, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
-  Case first(little({}), 0), second(little({}), 1);
-  first.compute(0);
-  const auto order = first.ranges;
-  EXPECT_EQ(order.size(), first.task->tensors().size());
-  for (std::int64_t step = 1; step < 6; ++step) {
-    first.compute(step);
-    second.compute(step);
-    EXPECT_EQ(first.ranges, order);
-    EXPECT_EQ(second.ranges, order);
-    EXPECT_EQ(first.seen, first.gradient);
-    EXPECT_EQ(second.seen, second.gradient);
-  }
+  TaskCase first = case_of(little({}), 0), second = case_of(little({}), 1);
+  expect_ranges_in_order(first, second);
 }
 
 TEST(Detection, workersStartAlikeReadDifferentDataAndShareTheTestPictures) {
-  Case first(little({}), 0), second(little({}), 1);
+  TaskCase first = case_of(little({}), 0), second = case_of(little({}), 1);
   EXPECT_EQ(first.model, second.model);
   EXPECT_NE(first.compute(0), second.compute(0));
   EXPECT_EQ(first.task->samples_per_step(), 3);
@@ -150,7 +119,7 @@ TEST(Detection, workersStartAlikeReadDifferentDataAndShareTheTestPictures) {
     std::size_t pictures = 0;
     std::vector<double> records;
     for (int rank = 0; rank < kWorkers; ++rank) {
-      const auto share = Case(little({}), rank).task->evaluate(first.model, split);
+      const auto share = case_of(little({}), rank).task->evaluate(first.model, split);
       pictures += from_records(share).size();
       records.insert(records.end(), share.begin(), share.end());
     }
@@ -164,7 +133,7 @@ TEST(Detection, workersStartAlikeReadDifferentDataAndShareTheTestPictures) {
 }
 
 TEST(Detection, anEvaluationFindsWhatTheModelSaysWhateverPassesTogether) {
-  Case detection(little({}));
+  TaskCase detection = case_of(little({}));
   base::Random(3, base::Purpose::test).fill_uniform(detection.model, -0.3, 0.3);
   const auto results = from_records(detection.task->evaluate(detection.model, train::Split::test));
   DetectionOptions options = detection_options_of(detection.settings, kWorkers, 0);

@@ -44,11 +44,11 @@ constexpr std::array<SizeSetting, 8> kTiny{{{"numbers", "4"},
                                             {"warmup", "20"}}};
 constexpr std::array<SizeSetting, 8> kSmall{{{"numbers", "13"},
                                              {"categories", "26"},
-                                             {"buckets", "40"},
+                                             {"buckets", "60"},
                                              {"dimension", "8"},
                                              {"bottom", "32"},
-                                             {"top", "64,32"},
-                                             {"learning_rate", "0.01"},
+                                             {"top", "32"},
+                                             {"learning_rate", "0.02"},
                                              {"warmup", "40"}}};
 constexpr std::array<SizeSetting, 8> kPaper{{{"numbers", "13"},
                                              {"categories", "26"},
@@ -59,8 +59,8 @@ constexpr std::array<SizeSetting, 8> kPaper{{{"numbers", "13"},
                                              {"learning_rate", "0.001"},
                                              {"warmup", "1000"}}};
 constexpr std::array<Size, 3> kSizes{{
-    {"tiny", {.steps = 400, .batch_per_worker = 64}, kTiny},
-    {"small", {.steps = 600, .batch_per_worker = 64}, kSmall},
+    {"tiny", {.steps = 600, .batch_per_worker = 64}, kTiny},
+    {"small", {.steps = 1000, .batch_per_worker = 64}, kSmall},
     {"paper", {.steps = 20000, .batch_per_worker = 256}, kPaper},
 }};
 

@@ -1,0 +1,158 @@
+#include "tasks/translation/translation.h"
+
+#include <fmt/core.h>
+
+#include "flockstep/error.h"
+#include "tasks/sizes.h"
+#include "tasks/torch_tasks.h"
+#include "tasks/translation/pair_sampler.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr std::array<base::OptionSpec, 25> kOptions{{
+    kSizeOption,
+    {"layers", kBySize, "of the encoder, and as many of the decoder"},
+    {"width", kBySize, "numbers that stand for a token"},
+    {"heads", kBySize, "of an attention, which share the width"},
+    {"inner", kBySize, "size of the hidden layer behind an attention"},
+    {"tokens", kBySize, "bpe (subwords), or words"},
+    {"vocabulary", kBySize, "tokens that the network knows, of both languages"},
+    {"learning_rate", kBySize, kLearningRateHelp},
+    {"schedule", "inverse_root", kScheduleHelp},
+    {"warmup", kBySize, kWarmupHelp},
+    {"beta2", "0.98", "of Adam: how slowly its mean of squares changes"},
+    {"clip", "0", "gradients with a larger norm are scaled down to this one; 0: never"},
+    {"label_smoothing", kBySize, "share of every token's probability that is spread over the vocabulary"},
+    {"dropout", kBySize, "share of the numbers that a layer adds that is dropped"},
+    {"beam", "1", "hypotheses that the search for a translation follows; 1: greedy"},
+    {"length_penalty", "0.6", "0: the search prefers short translations; 1: it goes by the mean of a token"},
+    {"longest", kBySize, "tokens of a sentence: longer pairs are not trained on, longer test sentences are cut"},
+    {"test_sentences", kBySize, "of the test set, the first ones, as many for validation; 0: all"},
+    {"numbers", kBySize, "most numbers in a generated sentence"},
+    {"spelling", kBySize, "of generated numbers: together (einundzwanzig), or apart (ein und zwanzig)"},
+    {"source", "en", "ending of the files in the language to translate from"},
+    {"target", "de", "ending of the files in the language to translate to"},
+    kTranslationShardOption,
+    kTranslationNoisyOption,
+    {"data", "",
+     "folder with train.en, train.de, test.en and test.de, and perhaps valid.en and valid.de, instead of generated "
+     "number words"},
+}};
+
+constexpr std::array<SizeSetting, 14> kTiny{{{"layers", "1"},
+                                             {"width", "64"},
+                                             {"heads", "4"},
+                                             {"inner", "128"},
+                                             {"tokens", "words"},
+                                             {"vocabulary", "80"},
+                                             {"learning_rate", "0.003"},
+                                             {"warmup", "100"},
+                                             {"label_smoothing", "0.1"},
+                                             {"dropout", "0"},
+                                             {"longest", "40"},
+                                             {"test_sentences", "200"},
+                                             {"numbers", "1"},
+                                             {"spelling", "apart"}}};
+constexpr std::array<SizeSetting, 14> kSmall{{{"layers", "2"},
+                                              {"width", "64"},
+                                              {"heads", "4"},
+                                              {"inner", "256"},
+                                              {"tokens", "bpe"},
+                                              {"vocabulary", "120"},
+                                              {"learning_rate", "0.003"},
+                                              {"warmup", "100"},
+                                              {"label_smoothing", "0.1"},
+                                              {"dropout", "0"},
+                                              {"longest", "100"},
+                                              {"test_sentences", "200"},
+                                              {"numbers", "3"},
+                                              {"spelling", "together"}}};
+// The base model of Vaswani et al. (2017), with a rate of 1 / sqrt(width x warmup).
+constexpr std::array<SizeSetting, 14> kPaper{{{"layers", "6"},
+                                              {"width", "512"},
+                                              {"heads", "8"},
+                                              {"inner", "2048"},
+                                              {"tokens", "bpe"},
+                                              {"vocabulary", "33708"},
+                                              {"learning_rate", "0.0007"},
+                                              {"warmup", "4000"},
+                                              {"label_smoothing", "0.1"},
+                                              {"dropout", "0.1"},
+                                              {"longest", "100"},
+                                              {"test_sentences", "0"},
+                                              {"numbers", "4"},
+                                              {"spelling", "together"}}};
+constexpr std::array<Size, 3> kSizes{{
+    {"tiny", {.steps = 500, .batch_per_worker = 16}, kTiny},
+    {"small", {.steps = 600, .batch_per_worker = 16}, kSmall},
+    {"paper", {.steps = 100000, .batch_per_worker = 128}, kPaper},
+}};
+
+}  // namespace
+
+TranslationOptions translation_options_of(const base::Settings& given, int workers, std::int64_t steps) {
+  const base::Settings settings = with_size("translation", kOptions, kSizes, given);
+  const base::SettingsReader reader("translation", kOptions, settings);
+  const auto size = [&](std::string_view name, std::int64_t least, std::int64_t most) {
+    return static_cast<std::size_t>(reader.integer(name, least, most));
+  };
+  const TransformerOptions network{.width = reader.integer("width", 2, 1 << 16),
+                                   .heads = reader.integer("heads", 1, 1024),
+                                   .inner = reader.integer("inner", 1, 1 << 20),
+                                   .layers = reader.integer("layers", 1, 1000),
+                                   .vocabulary = reader.integer("vocabulary", kReserved + 1, 1 << 24)};
+  if (network.width % network.heads != 0 || network.width % 2 != 0)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--translation.width takes an even multiple of --translation.heads ({}), not '{}'",
+                            network.heads, network.width));
+  const std::size_t longest = size("longest", 8, 4096);
+  return {.network = network,
+          .adam = {.rate = rate_options_of(reader, steps),
+                   .beta1 = 0.9,
+                   .beta2 = reader.below_one("beta2"),
+                   .epsilon = 1e-9,
+                   .weight_decay = 0,
+                   .clip = reader.real("clip", 0, 1e9)},
+          .label_smoothing = reader.below_one("label_smoothing"),
+          .dropout = reader.below_one("dropout"),
+          .search = {.width = size("beam", 1, 64),
+                     .length_penalty = reader.real("length_penalty", 0, 10),
+                     .longest = longest},
+          .corpus = {.files = {reader.text("data"), reader.text("source"), reader.text("target")},
+                     .numbers = {.most_numbers = static_cast<int>(reader.integer("numbers", 1, 1000)),
+                                 .spelling = reader.choice("spelling", kSpellings)},
+                     .tokens = reader.choice("tokens", kTokenKinds),
+                     .vocabulary = static_cast<std::size_t>(network.vocabulary),
+                     .longest = longest,
+                     .tested = size("test_sentences", 0, 1 << 30)},
+          .shard = shard_options_of(reader, workers)};
+}
+
+TaskRow translation_row() {
+  return {
+      .name = "translation",
+      .description =
+          "a Transformer on English and German number words, or parallel text; workers may see their own lengths of "
+          "sentences or wrong translations",
+      .metric = "BLEU on the test sentences, higher is better",
+      .options = kOptions,
+      .defaults =
+          [](const base::Settings& settings) { return size_of("translation", kOptions, kSizes, settings).defaults; },
+      .make = [](const TaskInputs& inputs) { return make_torch_task("translation", inputs); },
+      .check =
+          [](const base::Settings& settings, int workers) {
+            translation_options_of(settings, workers, 0);
+            require_torch_tasks("translation");
+          },
+      .takes_uneven_batches = true,
+      .needs_torch = true,
+      .files =
+          [](const base::Settings& settings) {
+            const TextFiles files = translation_options_of(settings, 1, 0).corpus.files;
+            return files.folder.empty() ? std::vector<std::filesystem::path>{} : files_of(files);
+          },
+  };
+}
+
+}  // namespace flockstep::tasks
