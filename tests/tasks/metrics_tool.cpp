@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tasks/detection/coco_metric.h"
 #include "tasks/recommendation/click_metrics.h"
 
 namespace {
@@ -25,9 +26,28 @@ json click_metrics(const json& input) {
   return {{"auc", tasks::area_under_curve(scores, labels)}, {"log_loss", tasks::log_loss(scores, labels)}};
 }
 
+// Boxes are left, top, width and height, as in files of COCO.
+tasks::Box box_of(const json& input) {
+  const auto box = input.at("bbox").get<std::vector<double>>();
+  return {box.at(0), box.at(1), box.at(0) + box.at(2), box.at(1) + box.at(3)};
+}
+
+json coco_metrics(const json& input) {
+  std::vector<tasks::ImageResult> images;
+  for (const json& image : input.at("images")) {
+    tasks::ImageResult& result = images.emplace_back();
+    for (const json& object : image.at("objects"))
+      result.objects.push_back({box_of(object), object.at("category"), object.at("iscrowd") == 1});
+    for (const json& detection : image.at("detections"))
+      result.detections.push_back({box_of(detection), detection.at("category"), detection.at("score")});
+  }
+  const tasks::MeanPrecision precision = tasks::mean_precision(images);
+  return {{"all", precision.all}, {"at50", precision.at50}, {"at75", precision.at75}};
+}
+
 // Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
 const Metrics& metrics() {
-  static const Metrics table{{"auc", click_metrics}};
+  static const Metrics table{{"auc", click_metrics}, {"coco", coco_metrics}};
   return table;
 }
 
