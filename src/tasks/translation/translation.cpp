@@ -58,16 +58,16 @@ constexpr std::array<SizeSetting, 14> kSmall{{{"layers", "2"},
                                               {"width", "64"},
                                               {"heads", "4"},
                                               {"inner", "256"},
-                                              {"tokens", "bpe"},
-                                              {"vocabulary", "120"},
+                                              {"tokens", "words"},
+                                              {"vocabulary", "80"},
                                               {"learning_rate", "0.003"},
                                               {"warmup", "100"},
                                               {"label_smoothing", "0.1"},
                                               {"dropout", "0"},
                                               {"longest", "100"},
                                               {"test_sentences", "200"},
-                                              {"numbers", "3"},
-                                              {"spelling", "together"}}};
+                                              {"numbers", "4"},
+                                              {"spelling", "apart"}}};
 // The base model of Vaswani et al. (2017), with a rate of 1 / sqrt(width x warmup).
 constexpr std::array<SizeSetting, 14> kPaper{{{"layers", "6"},
                                               {"width", "512"},
@@ -152,6 +152,7 @@ TaskRow translation_row() {
             const TextFiles files = translation_options_of(settings, 1, 0).corpus.files;
             return files.folder.empty() ? std::vector<std::filesystem::path>{} : files_of(files);
           },
+      .sizes = kSizes,
   };
 }
 
