@@ -25,8 +25,8 @@ def test_tiny_comes_close_to_the_best_there_is(torch):
     "broken",
     [
         ["--recommendation.interaction", "concatenate"],
-        ["--noisy-workers", 4],
-        ["--recommendation.learning_rate", 0],
+        ["--noisy-workers", 4, "--steps", 200],
+        ["--recommendation.learning_rate", 0, "--steps", 2],
     ],
     ids=["without_interactions", "with_random_labels", "untrained"],
 )
