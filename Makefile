@@ -58,11 +58,12 @@ bench: build ## measure the targets of docs/benchmarks.md on this machine
 	  for workers in 2 4; do $(python) -m flockstep.bench adacons --workers $$workers; \
 	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi
 
-studies: build ## the comparisons, tables and pictures of docs (hours on two cores; data=DIR: whole Fashion-MNIST)
+studies: build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear
 	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
 	@$(python) scripts/studies.py waiting $(if $(data),--data $(data))
 	@$(python) scripts/studies.py vision $(if $(data),--data $(data))
+	@for task in detection recommendation translation navigation; do $(python) scripts/studies.py $$task || exit 1; done
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)

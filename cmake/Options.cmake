@@ -1,4 +1,4 @@
-# The three large dependencies. Each option is ON when its package is found; asking for one that is missing is an error.
+# The three large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that is missing is an error.
 set(flockstep_summary "")
 
 # Without a word from the user the option follows the machine at every configure, so it is not cached then.
@@ -34,6 +34,11 @@ flockstep_option(FLOCKSTEP_MPI "the mpi engine" MPI_CXX_FOUND "${MPI_CXX_VERSION
 find_package(SimGrid QUIET)
 flockstep_option(FLOCKSTEP_SIM "the sim engine" SimGrid_FOUND "${SimGrid_VERSION}" "libsimgrid-dev")
 
+find_package(PNG QUIET)
+flockstep_option(FLOCKSTEP_PNG "reading of PNG images" PNG_FOUND "${PNG_VERSION_STRING}" "libpng-dev")
+find_package(JPEG QUIET)
+flockstep_option(FLOCKSTEP_JPEG "reading of JPEG images" JPEG_FOUND "${JPEG_VERSION}" "libjpeg-dev")
+
 # Torch comes inside a Python package. Looked for where it is cheap to look: CMAKE_PREFIX_PATH, an active virtual
 # environment, then the one that scripts/setup.sh made. A wheel is for the Python that builds it, and for its torch.
 if(SKBUILD)
@@ -46,7 +51,7 @@ elseif(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
 else()
   set(Torch_FOUND FALSE)
 endif()
-flockstep_option(FLOCKSTEP_TORCH "the libtorch front and the task vision" Torch_FOUND "${Torch_VERSION}" "torch")
+flockstep_option(FLOCKSTEP_TORCH "the libtorch front and tasks with networks" Torch_FOUND "${Torch_VERSION}" "torch")
 
 # The PyTorch package needs the Python that torch is installed for, with its headers.
 if(FLOCKSTEP_TORCH)

@@ -24,6 +24,8 @@ readonly packages=(
   "nlohmann-json3-dev"   "JSON"
   "libhwy-dev"           "portable SIMD"
   "zlib1g-dev"           "the data of the task images"
+  "libpng-dev"           "pictures of the task detection"
+  "libjpeg-dev"          "the same"
   "libgtest-dev"         "tests"
   "libbenchmark-dev"     "benchmarks"
   "libopenmpi-dev"       "the mpi engine"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flockstep.report import style
-from study_tools import COMMAND, compare, save, table
+from study_tools import COMMAND, Rows, compare, fresh, rows_of, save, table
 
 COMPUTE_MS, SIGMA = 100, 0.53
 # Workers and steps. Groups have their default size, 4 and 8.
@@ -31,24 +31,19 @@ PACE = ["--engine", "sim", "--compute-ms", str(COMPUTE_MS), "--jitter", f"lognor
 NO_NETWORK = ["--bandwidth-gbps", "100000", "--latency-us", "0.1"]
 
 
-def rows_of(folder: Path, steps: int) -> dict[str, dict[str, Any]]:
-    (case,) = json.loads((folder / "compare.json").read_text())["cases"]
-    return {row["algorithm"]: {**row, "steps": steps} for row in case["rows"]}
+def rows_with(folder: Path, steps: int) -> Rows:
+    return {name: {**row, "steps": steps} for name, row in rows_of(folder).items()}
 
 
 def share_of_ideal(row: dict[str, Any]) -> float:
     return row["steps"] * COMPUTE_MS / 1000 / row["time_s"]["mean"]
 
 
-def fresh(row: dict[str, Any]) -> str:
-    return f"{row['fresh_fraction']['mean']:.2f}" if row.get("fresh_fraction") else "-"
-
-
 def quality(row: dict[str, Any], digits: int) -> str:
     return f"{row['quality']['mean']:.{digits}g} ± {row['quality']['deviation']:.1g}"
 
 
-def settings_table(results: dict[int, dict[str, dict[str, Any]]]) -> None:
+def settings_table(results: dict[int, Rows]) -> None:
     head = ["sync", "merge", "activation", "tau"]
     for workers in SIZES:
         head += [f"accuracy, P = {workers}", "of ideal", "fresh"]
@@ -62,7 +57,7 @@ def settings_table(results: dict[int, dict[str, dict[str, Any]]]) -> None:
     table(head, lines)
 
 
-def settings_picture(results: dict[int, dict[str, dict[str, Any]]]) -> None:
+def settings_picture(results: dict[int, Rows]) -> None:
     figure = style.new_figure(height=4.4, width=9.2)
     panels = figure.subplots(1, len(results), sharey=True)
     marks = {"lockstep": "s", "barrier": "o", "rolling": "^"}
@@ -151,7 +146,7 @@ def waiting(out: Path, data: str) -> None:
         size = ["--workers", str(workers), "--steps", str(steps), "--evaluate-every", str(steps)]
         common = ["--task", "images", *given, *PACE, *NO_NETWORK, *size, *seeds]
         done = compare(folder / f"images-{workers}", *common, "--algorithms", ",".join(SETTINGS))
-        results[workers] = rows_of(done, steps)
+        results[workers] = rows_with(done, steps)
     settings_table(results)
     settings_picture(results)
     timeline(folder, given)
@@ -159,7 +154,7 @@ def waiting(out: Path, data: str) -> None:
     lines = []
     for task, extra, digits in (("images", given, 3), ("linear", [], 2)):
         common = ["--task", task, *extra, *PACE, "--workers", "16", "--steps", "320", "--evaluate-every", "320", *seeds]
-        rows = rows_of(compare(folder / f"family-{task}", *common, "--algorithms", ",".join(FAMILY)), 320)
+        rows = rows_with(compare(folder / f"family-{task}", *common, "--algorithms", ",".join(FAMILY)), 320)
         for name, row in rows.items():
             lines.append([task, f"`{name}`", quality(row, digits), f"{share_of_ideal(row):.2f}", fresh(row)])
     table(["task", "algorithm", "accuracy, loss", "of ideal", "fresh"], lines)

@@ -56,7 +56,7 @@ struct CompareFlags {
   RunFlags run;
   std::string algorithms = "all", search, learning_rates;
   std::optional<double> target;
-  int seeds = 1;
+  int seeds = 1, search_seeds = 0;
   std::size_t jobs = 1;
 };
 
@@ -123,6 +123,7 @@ int run_compare(const CompareFlags& given) {
   request.base.train.out.clear();
   request.seeds = given.seeds;
   request.search = given.search;
+  request.search_seeds = given.search_seeds;
   request.target = given.target;
   apply_learning_rates(given, request);
   request.on_earlier = [](std::ptrdiff_t done, std::size_t planned) {
@@ -176,6 +177,11 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command
+      .add_option("--search-seeds", flags->search_seeds,
+                  "so many seeds, the first ones, try every value of a search; the others run with each algorithm's "
+                  "best value only [all seeds try all values]")
+      ->check(CLI::Range(1, 1000));
   command
       .add_option("--jobs", flags->jobs,
                   "runs at the same time, each in a process of its own: for sim, or for threads whose compute is slept "

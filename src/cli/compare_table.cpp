@@ -67,6 +67,12 @@ std::string time_to_target(const compare::Row& row) {
              : fmt::format("{} ({} of {})", text, row.target->reached, row.result.runs);
 }
 
+// Where only some of the seeds took part in the search.
+std::string chosen_with(int seeds, int of) {
+  if (seeds == of) return "";
+  return fmt::format("; it was chosen with the first{} of {} seeds", seeds == 1 ? "" : fmt::format(" {}", seeds), of);
+}
+
 struct Column {
   std::string head;
   std::function<std::string(const compare::Row&)> cell;
@@ -133,9 +139,10 @@ std::string text_of_search(const compare::Comparison& comparison) {
   for (const compare::CaseResult& result : comparison.cases)
     for (const compare::Row& row : result.rows) {
       if (!row.searched) continue;
-      text = fmt::format("Each algorithm's {} is the one with the best {}{}.\n", searched_in(comparison, result),
+      text = fmt::format("Each algorithm's {} is the one with the best {}{}{}.\n", searched_in(comparison, result),
                          comparison.metric,
-                         row.searched->by_validation ? " on data kept aside, which the table does not use" : "");
+                         row.searched->by_validation ? " on data kept aside, which the table does not use" : "",
+                         chosen_with(row.searched->seeds, comparison.how.at("seeds").get<int>()));
       edge = edge || row.searched->edge;
     }
   if (edge) text += "(edge): the best value is the smallest or largest that was tried; look beyond it.\n";

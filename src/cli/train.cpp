@@ -12,6 +12,11 @@
 namespace flockstep::cli {
 namespace {
 
+std::string readable_time(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} us", 1e6 * seconds);
+}
+
 void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& outcome) {
   const train::Summary& summary = outcome.summary;
   fmt::print("{} on {}, {} workers on {}, seed {}\n", outcome.options.algorithm, outcome.options.task, outcome.workers,
@@ -25,6 +30,10 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   table.add({"time in steps", fmt::format("{:.3g} s", summary.time_s)});
   if (summary.time_s > 0) table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
   table.add({"waiting", fmt::format("{:.1f}% of the time", 100 * summary.wait_share)});
+  if (const train::StepTimeFigures& steps = summary.step_times; !steps.counts.empty())
+    table.add({"step times", fmt::format("median {}, 90th percentile {}, 99th {}, longest {}; waiting left out",
+                                         readable_time(steps.median_s), readable_time(steps.p90_s),
+                                         readable_time(steps.p99_s), readable_time(steps.longest_s))});
   table.add({"sent", fmt::format("{:.4g} kB per worker and step", summary.bytes_sent_per_step / 1000)});
   if (summary.meetings) {
     const train::MeetingFigures& meetings = *summary.meetings;

@@ -44,13 +44,14 @@ struct Searched {
   std::string name, value;     // images.learning_rate, 0.1
   bool edge = false;           // the smallest or largest of the list: a better one may lie beyond
   bool by_validation = false;  // it had the best `validation`; else, the best `quality`
+  int seeds = 1;               // with which it was chosen
 };
 
 struct Row {
   std::string algorithm;  // the variant's label
   Result result;          // under the best value, where one was searched
   std::optional<Searched> searched;
-  std::vector<Tried> tried;
+  std::vector<Tried> tried;  // with the seeds that choose
   Curve curve;
   std::optional<TargetTime> target;  // where the case has one
 };
@@ -82,7 +83,8 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual std::size_t at_a_time() const = 0;
-  // Called for the runs of a plan in their order, with fewer than `at_a_time` of them under way.
+  // Called for the runs of a plan in their order, as far as a search allows, with fewer than `at_a_time` of them under
+  // way.
   virtual void start(const PlannedRun& run) = 0;
   struct Ended {
     const PlannedRun* run;

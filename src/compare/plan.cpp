@@ -84,13 +84,20 @@ std::vector<Variant> variants_of(const CompareRequest& request) {
 
 // Reads --search, and tells the variants that it concerns. One that fixes the searched option itself keeps its value.
 std::optional<Search> search_of(const CompareRequest& request, std::vector<Variant>& variants) {
+  if (request.search_seeds > request.seeds)
+    throw Error(ErrorCode::bad_input, fmt::format("--search-seeds {} is more than there are seeds: use --seeds {}",
+                                                  request.search_seeds, request.search_seeds));
+  if (request.search.empty() && request.search_seeds > 0)
+    throw Error(ErrorCode::bad_input,
+                "--search-seeds needs a search: add --search, or several learning rates with --lr");
   if (request.search.empty()) return std::nullopt;
   const std::size_t equals = request.search.find('='), dot = request.search.substr(0, equals).find('.');
   if (equals == std::string::npos || dot == std::string::npos)
     throw Error(ErrorCode::bad_input,
                 fmt::format("--search takes the form NAME.OPTION=VALUE,VALUE, not '{}'", request.search));
   Search search{request.search.substr(0, dot), request.search.substr(dot + 1, equals - dot - 1),
-                base::split(std::string_view(request.search).substr(equals + 1), ',')};
+                base::split(std::string_view(request.search).substr(equals + 1), ','),
+                request.search_seeds > 0 ? request.search_seeds : request.seeds};
   if (search.values.size() < 2 || std::ranges::count(search.values, "") > 0)
     throw Error(ErrorCode::bad_input, fmt::format("--search {} needs two or more values, such as {}=VALUE,VALUE",
                                                   request.search, search.name()));
@@ -183,6 +190,7 @@ void plan_case(const CompareRequest& request, Plan& plan, std::size_t case_index
       for (std::size_t value = 0; value < runs_per_seed(plan.variants[index]); ++value) {
         const Variant& variant = plan.variants[index];
         PlannedRun run{case_index, index, value, run_of(request, size, variant, plan, value), "", ""};
+        run.after_search = !variant.values.empty() && seed >= plan.search->seeds;
         run.request.train.seed += static_cast<std::uint64_t>(seed);
         run.request.launch.seed = run.request.train.seed;
         std::string name = fmt::format("{}-seed-{}", variant.folder, run.request.train.seed);
@@ -196,6 +204,17 @@ void plan_case(const CompareRequest& request, Plan& plan, std::size_t case_index
         if (!request.out.empty()) run.request.train.out = request.out / run.folder;
         plan.runs.push_back(std::move(run));
       }
+}
+
+// Of the runs that wait for the search, one of all values is made: they share a number.
+void number_runs(Plan& plan) {
+  const auto is_another = [](const PlannedRun& run) { return !run.after_search || run.value == 0; };
+  plan.to_make = static_cast<std::size_t>(std::ranges::count_if(plan.runs, is_another));
+  std::size_t number = 0;
+  for (PlannedRun& run : plan.runs) {
+    if (is_another(run)) ++number;
+    if (plan.to_make > 1) run.title += fmt::format(" ({} of {})", number, plan.to_make);
+  }
 }
 
 }  // namespace
@@ -212,8 +231,7 @@ Plan plan_of(const CompareRequest& request) {
     for (const std::int64_t batch : batches) plan.cases.push_back({workers, batch});
   for (Case& size : plan.cases) check_case(request, plan, size);
   for (std::size_t index = 0; index < plan.cases.size(); ++index) plan_case(request, plan, index);
-  for (std::size_t index = 0; plan.runs.size() > 1 && index < plan.runs.size(); ++index)
-    plan.runs[index].title += fmt::format(" ({} of {})", index + 1, plan.runs.size());
+  number_runs(plan);
   return plan;
 }
 

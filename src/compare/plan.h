@@ -1,7 +1,8 @@
 // What a comparison will do: every run of it, in order, checked before the first one starts.
 //
 // A case is one number of workers and one batch. A variant is an entry of --algorithms, such as mean or
-// local_sgd:period=4. A search runs a variant once per value of one option; the best value becomes its row.
+// local_sgd:period=4. A search runs a variant once per value of one option; the best value becomes its row. Where not
+// all seeds take part in the search, only the best value gets the others.
 #pragma once
 
 #include <functional>
@@ -27,6 +28,7 @@ struct CompareRequest {
   // Told before the first run and after each: of those that this call has to make, how many are made.
   std::function<void(std::size_t made, std::size_t to_make)> on_progress = [](auto, auto) {};
   int seeds = 1;                 // base.train.seed and those that follow it
+  int search_seeds = 0;          // so many of them, the first ones, take part in the search; 0: all
   std::optional<double> target;  // a quality; nothing: each case finds its own
   std::filesystem::path out;     // a folder per run below it; empty: nothing is written
 };
@@ -39,6 +41,7 @@ struct Case {
 struct Search {
   std::string owner, option;  // owner: the task, or an algorithm
   std::vector<std::string> values;
+  int seeds = 1;  // that choose among them
   std::string name() const { return owner + "." + option; }
 };
 
@@ -54,8 +57,9 @@ struct Variant {
 struct PlannedRun {
   std::size_t case_index, variant, value;  // places in the lists of the plan; value is 0 where nothing is searched
   tasks::RunRequest request;
-  std::string folder;  // below `out`
-  std::string title;   // for people who watch
+  std::string folder;         // below `out`
+  std::string title;          // for people who watch
+  bool after_search = false;  // made only if the search has chosen its value
 };
 
 struct Plan {
@@ -64,6 +68,7 @@ struct Plan {
   std::optional<Search> search;
   std::vector<PlannedRun> runs;  // case by case; seeds outermost in each, so that what disturbs the machine disturbs
                                  // all variants alike
+  std::size_t to_make = 0;       // of them, whatever the search chooses
 };
 
 // Throws Error{bad_input} for whatever could be known to be wrong: names, options, values, sizes.

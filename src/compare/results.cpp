@@ -39,7 +39,8 @@ nlohmann::json to_json(const Row& row) {
     json["searched"] = {{"name", row.searched->name},
                         {"value", row.searched->value},
                         {"edge", row.searched->edge},
-                        {"by", row.searched->by_validation ? "validation" : "quality"}};
+                        {"by", row.searched->by_validation ? "validation" : "quality"},
+                        {"seeds", row.searched->seeds}};
   return json;
 }
 

@@ -7,8 +7,10 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
+#include "tasks/detection/detection.h"
 #include "tasks/images/images.h"
 #include "tasks/linear/linear.h"
+#include "tasks/navigation/navigation.h"
 #include "tasks/recommendation/recommendation.h"
 #include "tasks/translation/translation.h"
 #include "tasks/vision/vision.h"
@@ -16,8 +18,8 @@
 namespace flockstep::tasks {
 
 std::span<const TaskRow> tasks() {
-  static const std::array<TaskRow, 5> rows{linear_row(), images_row(), vision_row(), recommendation_row(),
-                                           translation_row()};
+  static const std::array rows{linear_row(),         images_row(),      vision_row(),    detection_row(),
+                               recommendation_row(), translation_row(), navigation_row()};
   return rows;
 }
 

@@ -1,5 +1,6 @@
 #include "train/measurements.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,9 @@ void Measurements::add(const StepRecord& record, std::int64_t samples) {
   totals_.seconds += record.seconds;
   totals_.waited_s += record.waited_s;
   totals_.samples += static_cast<double>(samples);
+  const double computed = record.seconds - record.waited_s;
+  step_times_.add(computed);
+  longest_s_ = std::max(longest_s_, computed);
 }
 
 void Measurements::add_meeting(double waited_s) {
@@ -68,7 +72,18 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
     meetings_.add(*meetings);
     append<MeetingTotals>(sums, {&meetings_, 1});
   }
+  all_step_times_ = earlier_step_times_;
+  all_step_times_.add(step_times_);
+  append<StepTimes>(sums, {&all_step_times_, 1});
+  // The largest by way of a sum: everybody has a place of its own.
+  std::vector<double> longest(static_cast<std::size_t>(context.size()));
+  longest[static_cast<std::size_t>(context.rank())] = longest_s_;
+  append<double>(sums, longest);
   engines::all_reduce(context.engine(), sums, context.deadline());
+  take_last<double>(sums, longest);
+  take_last<StepTimes>(sums, {&all_step_times_, 1});
+  longest_s_ = std::ranges::max(longest);
+  summary.step_times = all_step_times_.figures(longest_s_);
   if (meetings) {
     take_last<MeetingTotals>(sums, {&meetings_, 1});
     summary.meetings = meetings_.figures();
@@ -88,11 +103,17 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
 void Measurements::save(base::Archive& archive) const {
   archive.put_value("totals", totals_);
   archive.put_value("meetings", meetings_);
+  archive.put_value("step times", all_step_times_);
+  archive.put_value("longest step", longest_s_);
 }
 
 void Measurements::restore(const base::Archive& archive, const runtime::Context& context, int workers) {
   totals_ = archive.get_value<Totals>("totals");
-  if (context.rank() == 0) earlier_ = archive.get_value<MeetingTotals>("meetings");
+  longest_s_ = archive.get_value<double>("longest step");
+  if (context.rank() == 0) {
+    earlier_ = archive.get_value<MeetingTotals>("meetings");
+    earlier_step_times_ = archive.get_value<StepTimes>("step times");
+  }
   if (workers == context.size()) return;
   totals_.samples *= static_cast<double>(workers) / context.size();
   totals_.skipped = context.rank() == 0 ? totals_.skipped * workers : 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/context.h"
+#include "train/step_times.h"
 #include "train/summary.h"
 
 namespace flockstep::train {
@@ -46,8 +47,12 @@ class Measurements {
   struct Totals {
     double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
   } totals_;
-  MeetingTotals earlier_;   // before a resume, of all workers together; rank 0 only
-  MeetingTotals meetings_;  // of all workers, as last added up
+  double longest_s_ = 0;          // step of this worker, or of any as last added up
+  StepTimes step_times_;          // of this worker, since it began
+  StepTimes earlier_step_times_;  // before a resume, of all workers together; rank 0 only
+  StepTimes all_step_times_;      // of all workers, as last added up
+  MeetingTotals earlier_;         // before a resume, of all workers together; rank 0 only
+  MeetingTotals meetings_;        // of all workers, as last added up
   std::vector<StepRecord> records_;
 };
 

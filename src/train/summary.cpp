@@ -50,6 +50,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"samples_per_s", summary.samples_per_s},
       {"wait_share", summary.wait_share},
       {"bytes_sent_per_step", summary.bytes_sent_per_step},
+      {"step_times", step_times_json(summary.step_times)},
       {"guards", guards_json(summary)},
       {"findings", findings_json(summary.findings)},
       {"notes", summary.notes},
@@ -104,6 +105,7 @@ Summary summary_from_json(const nlohmann::json& json) {
   summary.samples_per_s = number("samples_per_s");
   summary.wait_share = number("wait_share");
   summary.bytes_sent_per_step = number("bytes_sent_per_step");
+  summary.step_times = step_times_from_json(json.at("step_times"));
   summary.meetings = meetings_from_json(json);
   const nlohmann::json& guards = json.at("guards");
   guards.at("skipped_steps").get_to(summary.skipped_steps);

@@ -13,6 +13,7 @@
 #include "math/watch.h"
 #include "train/meetings.h"
 #include "train/options.h"
+#include "train/step_times.h"
 #include "train/task.h"
 
 namespace flockstep::train {
@@ -41,6 +42,7 @@ struct Summary {
   double samples_per_s = 0;             // of all workers together, in that time
   double wait_share = 0;                // of that time, blocked in the engine; mean over the workers
   double bytes_sent_per_step = 0;       // mean over the workers; evaluations and the like left out
+  StepTimeFigures step_times;           // of the steps of all workers, waiting left out
   std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired

@@ -28,6 +28,13 @@ def meetings_at(step: int) -> dict[str, Any]:
     return {**figures, "staleness": [5 * step, 2 * step, 0, step]}
 
 
+# 90 steps of 10 ms, nine of 20 and one of 100: 40 bins are ten times as long.
+STEP_TIMES = {
+    **{"median_s": 0.0103, "p90_s": 0.0106, "p99_s": 0.0212, "longest_s": 0.1},
+    **{"first_bin": 160, "counts": [90, *[0] * 11, 9, *[0] * 27, 1]},
+}
+
+
 def write_sample_run(
     folder: Path, workers: int = 8, steps: int = 100, against: int = 2, meet: bool = False
 ) -> dict[str, Any]:
@@ -82,6 +89,7 @@ def write_sample_run(
         **{"train_loss": 0.2, "time_s": 1.0, "samples_per_s": 1600.0, "wait_share": 0.3, "bytes_sent_per_step": 7000.0},
         **{"guards": guards, "model_hash": "0123456789abcdef", "replicas_equal": True, "findings": [finding]},
         **meetings_at(steps if meet else 0),
+        "step_times": STEP_TIMES,
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     return summary
@@ -149,6 +157,12 @@ DAMAGED_RUNS = [
     ("summary.json", values(quality={}), "quality should be a number, not {}"),
     ("summary.json", values(guards=[1]), "guards should be an object, not [1]"),
     ("summary.json", values(staleness=[1, -2]), "staleness[1] should be a whole number from 0 on, not -2"),
+    ("summary.json", values(step_times={"counts": [1]}), "step_times lacks 'median_s'"),
+    (
+        "summary.json",
+        values(step_times={**STEP_TIMES, "first_bin": 320}),
+        "step_times.counts should be of bins up to 360, not 361",
+    ),
     ("summary.json", values(fresh_fraction="all"), "fresh_fraction should be a number, not 'all'"),
     ("summary.json", values(algorithm="\ud800"), "algorithm should be a text"),
 ]

@@ -1,11 +1,17 @@
 """The tasks' metrics against Python's reference packages, on the same inputs."""
 
+import contextlib
+import io
 import json
 import random
 import subprocess
 
+import numpy
 import pytest
 from paths import BUILD
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+from sklearn.metrics import log_loss, roc_auc_score
 
 TOOL = BUILD / "bin" / "metrics_tool"
 
@@ -26,6 +32,95 @@ def test_a_metric_that_does_not_exist_is_told():
     done = ask("luck", {})
     assert done.returncode == 2
     assert done.stderr == "metrics_tool: there is no metric 'luck'\n"
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20, None], ids=lambda steps: f"{steps}_scores" if steps else "all_differ")
+def test_click_metrics_are_those_of_scikit_learn(steps):
+    draw = numpy.random.default_rng(steps)
+    for count in [2, 5, 40, 5000]:
+        scores = draw.normal(0, 3, count)
+        if steps:
+            scores = numpy.round(draw.uniform(0, 1, count) * steps) / steps - 0.5
+        labels = draw.permutation([0, 1, *draw.integers(0, 2, count - 2)])
+        found = metric("auc", {"scores": list(scores), "labels": labels.tolist()})
+        assert found["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+        assert found["log_loss"] == pytest.approx(log_loss(labels, 1 / (1 + numpy.exp(-scores))), rel=1e-9)
+
+
+def reference_of_coco(images):
+    objects = [
+        {"id": 1 + index, "image_id": number, "area": box["bbox"][2] * box["bbox"][3], "category_id": box["category"]}
+        | {"bbox": box["bbox"], "iscrowd": box["iscrowd"]}
+        for index, (number, box) in enumerate((n, box) for n, image in enumerate(images) for box in image["objects"])
+    ]
+    detections = [
+        {"image_id": number, "category_id": box["category"], "bbox": box["bbox"], "score": box["score"]}
+        for number, image in enumerate(images)
+        for box in image["detections"]
+    ]
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO()
+        truth.dataset = {
+            "info": {},
+            "images": [{"id": number} for number in range(len(images))],
+            "categories": [{"id": number} for number in range(10)],
+            "annotations": objects,
+        }
+        truth.createIndex()
+        judged = COCOeval(truth, truth.loadRes(detections), "bbox")
+        judged.evaluate()
+        judged.accumulate()
+        judged.summarize()
+    return judged.stats[:3]
+
+
+def draw_coco(draw, images, categories, shift, digits):
+    """Objects, and detections `shift` beside some of them or anywhere; scores of few digits meet often."""
+
+    def box():
+        return [*draw.uniform(0, 60, 2), *draw.uniform(4, 40, 2)]
+
+    def detection(bbox, category):
+        return {"bbox": list(bbox), "category": category, "score": round(draw.uniform(0.05, 1), digits)}
+
+    result = []
+    for _ in range(images):
+        objects = [
+            {"bbox": box(), "category": int(draw.integers(categories)), "iscrowd": int(draw.uniform() < 0.15)}
+            for _ in range(draw.integers(0, 8))
+        ]
+        found = [
+            detection(numpy.abs(given["bbox"] + draw.normal(0, shift, 4)), given["category"])
+            for given in objects
+            for _ in range(draw.integers(0, 3))
+        ]
+        found += [detection(box(), int(draw.integers(categories))) for _ in range(draw.integers(1, 6))]
+        result.append({"objects": objects, "detections": draw.permutation(found).tolist()})
+    return result
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 4.0])
+def test_mean_precision_is_that_of_pycocotools(shift, digits):
+    for images, categories in [(1, 1), (3, 2), (40, 6)]:
+        for seed in range(4):
+            draw = numpy.random.default_rng([seed, images, digits])
+            given = draw_coco(draw, images, categories, shift, digits)
+            expected = [max(0, value) for value in reference_of_coco(given)]  # -1: nothing to find
+            found = metric("coco", {"images": given})
+            assert [found["all"], found["at50"], found["at75"]] == pytest.approx(expected, abs=1e-9)
+
+
+def test_mean_precision_counts_a_hundred_detections_as_pycocotools_does():
+    draw = numpy.random.default_rng(5)
+    given = draw_coco(draw, 2, 1, 1.0, 2)
+    for image in given:
+        image["objects"] += [{"bbox": [*draw.uniform(0, 60, 2), 9, 9], "category": 0, "iscrowd": 0} for _ in range(60)]
+        image["detections"] += [
+            {"bbox": box["bbox"], "category": 0, "score": round(draw.uniform(0, 1), 2)} for box in 3 * image["objects"]
+        ]
+    found = metric("coco", {"images": given})
+    assert [found["all"], found["at50"], found["at75"]] == pytest.approx(list(reference_of_coco(given)), abs=1e-9)
 
 
 def random_text(draw):

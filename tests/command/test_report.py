@@ -12,10 +12,19 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import COMMAND, run, run_json
+from flockstep.report import step_time_pictures
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
 from flockstep.report.tables import deviation_text
-from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows, page_of, write_sample_run
+from sample_run import (
+    DAMAGED_COMPARISONS,
+    DAMAGED_RUNS,
+    STEP_TIMES,
+    blown_up,
+    meeting_rows,
+    page_of,
+    write_sample_run,
+)
 
 
 def report_by_command(folder):
@@ -56,8 +65,8 @@ def test_a_comparison_draws_its_own_page(tmp_path):
     assert done.stderr == ""
     assert f"The report is {out / 'report.html'}." in done.stdout
     page = page_of(out)
-    # Twice: quality against time and steps, time to target, the search, throughput, waiting, three timelines.
-    assert len(page.pictures) == 2 * 9
+    # Twice: quality against time and steps, time to target, the search, throughput, waiting, step times, three timelines.
+    assert len(page.pictures) == 2 * 10
     text = run("report", out, "--text").stdout
     # Every cell of the printed tables is on the page and in its text, and so are the verdicts.
     for line in done.stdout.splitlines()[2:]:
@@ -107,6 +116,22 @@ def test_how_models_met_is_told_and_drawn_where_they_did(tmp_path):
     assert "4 ms from a contribution to the result" in page.text
     assert any("50% of merged steps fresh, 30% of the time waiting" in picture for picture in page.pictures)
     assert any("How many iterations old contributions were, mean 0.62" in picture for picture in page.pictures)
+
+
+def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
+    write_sample_run(tmp_path / "run")
+    page = report(tmp_path / "run")
+    assert "median 10.3 ms, 90th percentile 10.6 ms, 99th 21.2 ms, longest 100 ms; waiting left out" in page.text
+    drawn = "Half of the steps computed for 10.3 ms or less; one in a hundred took 2.1 times that or more"
+    assert any(drawn in picture for picture in page.pictures)
+    edges, counts = step_time_pictures.merged([STEP_TIMES])
+    assert counts.sum() == 100
+    assert len(counts) <= 40
+    assert edges[0] == pytest.approx(0.01)
+    assert edges[-1] > 0.1
+    twice = step_time_pictures.merged([STEP_TIMES, {**STEP_TIMES, "first_bin": 200}])[1]
+    assert twice.sum() == 200
+    assert twice.max() == 91, "the longest of one is as long as the shortest of the other"
 
 
 def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):

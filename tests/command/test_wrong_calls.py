@@ -91,6 +91,12 @@ WRONG = [
         ["compare", "--task", "images", "--lr", "0.1", "--images.learning_rate", "0.2"],
         "--lr and --images.learning_rate are two words for one thing: give one",
     ),
+    (["compare", "--search-seeds", "1"], "--search-seeds needs a search: add --search, or several learning rates"),
+    (
+        ["compare", "--task", "images", "--lr", "0.1,0.2", "--seeds", "2", "--search-seeds", "3"],
+        "--search-seeds 3 is more than there are seeds: use --seeds 3",
+    ),
+    (["compare", "--search-seeds", "0"], "--search-seeds"),
     (["compare", "--target", "nan"], "--target takes a number"),
     (["compare", "--algorithms", "mean,all"], "--algorithms names mean twice"),
     (["compare", "--checkpoint-every", "5"], "need the folder of the run: add --out DIR"),

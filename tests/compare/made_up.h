@@ -1,6 +1,8 @@
 // A comparison whose runs are made up, so that what should come of them is known.
 #pragma once
 
+#include <algorithm>
+
 #include "compare/compare.h"
 
 namespace flockstep::compare {
@@ -35,5 +37,32 @@ inline Comparison compare_with(const CompareRequest& request, const std::functio
     return outcome;
   });
 }
+
+// Of the runs under way, the one that was started last ends first.
+class LastFirst : public Runner {
+ public:
+  explicit LastFirst(std::size_t at_a_time, const Execute& outcome = outcome_of)
+      : at_a_time_(at_a_time), outcome_(outcome) {}
+  std::size_t at_a_time() const override { return at_a_time_; }
+  void start(const PlannedRun& run) override {
+    under_way_.push_back(&run);
+    most_ = std::max(most_, under_way_.size());
+    started_.push_back(run.folder);
+  }
+  Ended wait_for_one() override {
+    const PlannedRun* run = under_way_.back();
+    under_way_.pop_back();
+    ended_.push_back(run->folder);
+    Ended ended{run, outcome_(*run)};
+    ended.outcome.summary.interrupted = ended_.size() == interrupted_;
+    return ended;
+  }
+
+  std::size_t at_a_time_, most_ = 0;
+  Execute outcome_;
+  std::size_t interrupted_ = 0;  // the so-many-eth to end is interrupted; 0: none
+  std::vector<const PlannedRun*> under_way_;
+  std::vector<std::string> started_, ended_;
+};
 
 }  // namespace flockstep::compare

@@ -1,37 +1,10 @@
 // Runs that are under way at the same time and end in any order.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "made_up.h"
 
 namespace flockstep::compare {
 namespace {
-
-// Of the runs under way, the one that was started last ends first.
-class LastFirst : public Runner {
- public:
-  explicit LastFirst(std::size_t at_a_time) : at_a_time_(at_a_time) {}
-  std::size_t at_a_time() const override { return at_a_time_; }
-  void start(const PlannedRun& run) override {
-    under_way_.push_back(&run);
-    most_ = std::max(most_, under_way_.size());
-    started_.push_back(run.folder);
-  }
-  Ended wait_for_one() override {
-    const PlannedRun* run = under_way_.back();
-    under_way_.pop_back();
-    ended_.push_back(run->folder);
-    Ended ended{run, outcome_of(*run)};
-    ended.outcome.summary.interrupted = ended_.size() == interrupted_;
-    return ended;
-  }
-
-  std::size_t at_a_time_, most_ = 0;
-  std::size_t interrupted_ = 0;  // the so-many-eth to end is interrupted; 0: none
-  std::vector<const PlannedRun*> under_way_;
-  std::vector<std::string> started_, ended_;
-};
 
 TEST(SeveralAtATime, giveWhatOneAtATimeGives) {
   const std::string expected = to_json(compare(request(), outcome_of)).dump();

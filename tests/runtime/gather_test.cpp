@@ -16,6 +16,23 @@ TEST(Gather, doublesOfAllWorkersComeInRankOrder) {
   });
 }
 
+// Nobody, the first or the last may have none.
+TEST(Gather, recordsOfAnyLengthsComeInRankOrderOnEveryWorker) {
+  const std::vector<std::vector<std::size_t>> cases{{2, 0, 5}, {0, 1, 0}, {0, 0, 0}, {3, 3, 3}, {0, 0, 1000}};
+  for (const auto& lengths : cases)
+    test::on_threads(3, [&](Context& context) {
+      const auto records_of = [&](std::size_t rank) {
+        std::vector<double> records(lengths[rank]);
+        for (std::size_t i = 0; i < records.size(); ++i) records[i] = static_cast<double>(1000 * rank + i) + 0.25;
+        return records;
+      };
+      std::vector<double> expected;
+      for (std::size_t rank = 0; rank < 3; ++rank)
+        for (const double record : records_of(rank)) expected.push_back(record);
+      EXPECT_EQ(gather_records(context, records_of(static_cast<std::size_t>(context.rank()))), expected);
+    });
+}
+
 TEST(Gather, bytesOfDifferentLengthsReachTheRootOnly) {
   test::on_threads(3, [](Context& context) {
     const std::vector<std::byte> mine(static_cast<std::size_t>(context.rank() * 5), std::byte{7});

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numbers>
 
 namespace flockstep::tasks {
 namespace {
@@ -24,30 +23,6 @@ TEST(Descent, theRateFallsToZeroOverTheRunAndGoesOnFromACheckpoint) {
     places.push_back(model[0]);
   }
   EXPECT_EQ(places, (std::vector<float>{-4, -7, -9, -10, -10, -10}));
-}
-
-TEST(Descent, theRateGrowsInTheWarmUpAndFallsBehindIt) {
-  const auto rates = [](Schedule schedule) {
-    std::vector<double> rates;
-    for (std::int64_t step = 0; step < 10; ++step)
-      rates.push_back(rate_of({.learning_rate = 8, .schedule = schedule, .warmup = 4, .steps = 8}, step));
-    return rates;
-  };
-  EXPECT_EQ(rates(Schedule::constant), (std::vector<double>{2, 4, 6, 8, 8, 8, 8, 8, 8, 8}));
-  EXPECT_EQ(rates(Schedule::linear), (std::vector<double>{2, 4, 6, 8, 8, 6, 4, 2, 0, 0}));
-  const double root = std::numbers::sqrt2 / 2;  // the cosine of an eighth of a turn
-  const std::vector<double> wave{2, 4, 6, 8, 8, 4 * (1 + root), 4, 4 * (1 - root), 0, 0};
-  const auto cosine = rates(Schedule::cosine);
-  for (std::size_t i = 0; i < wave.size(); ++i) EXPECT_NEAR(cosine[i], wave[i], 1e-12) << i;
-}
-
-TEST(Descent, aRunThatEndsWithinItsWarmUpOnlyWarmsUp) {
-  for (const Schedule schedule : {Schedule::constant, Schedule::linear, Schedule::cosine})
-    for (const std::int64_t steps : {0, 2, 4}) {
-      const RateOptions options{.learning_rate = 8, .schedule = schedule, .warmup = 4, .steps = steps};
-      EXPECT_EQ(rate_of(options, 1), 4);
-      EXPECT_EQ(rate_of(options, 4), 8);
-    }
 }
 
 // With a constant gradient g and decay, w goes to -g/decay: w_t = -(g/decay) (1 - (1 - rate decay)^t).

@@ -10,20 +10,49 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tasks/detection/coco_metric.h"
+#include "tasks/recommendation/click_metrics.h"
 #include "tasks/translation/bleu.h"
 #include "tasks/translation/number_words.h"
 
 namespace {
 
+namespace tasks = flockstep::tasks;
+
 using nlohmann::json;
 using Metrics = std::map<std::string, std::function<json(const json& input)>, std::less<>>;
 
+json click_metrics(const json& input) {
+  const auto scores = input.at("scores").get<std::vector<double>>();
+  const auto labels = input.at("labels").get<std::vector<std::uint8_t>>();
+  return {{"auc", tasks::area_under_curve(scores, labels)}, {"log_loss", tasks::log_loss(scores, labels)}};
+}
+
+// Boxes are left, top, width and height, as in files of COCO.
+tasks::Box box_of(const json& input) {
+  const auto box = input.at("bbox").get<std::vector<double>>();
+  return {box.at(0), box.at(1), box.at(0) + box.at(2), box.at(1) + box.at(3)};
+}
+
+json coco_metrics(const json& input) {
+  std::vector<tasks::ImageResult> images;
+  for (const json& image : input.at("images")) {
+    tasks::ImageResult& result = images.emplace_back();
+    for (const json& object : image.at("objects"))
+      result.objects.push_back({box_of(object), object.at("category"), object.at("iscrowd") == 1});
+    for (const json& detection : image.at("detections"))
+      result.detections.push_back({box_of(detection), detection.at("category"), detection.at("score")});
+  }
+  const tasks::MeanPrecision precision = tasks::mean_precision(images);
+  return {{"all", precision.all}, {"at50", precision.at50}, {"at75", precision.at75}};
+}
+
 // Pairs of a translation and its reference.
 json bleu(const json& input) {
-  flockstep::tasks::BleuCounts counts;
+  tasks::BleuCounts counts;
   for (const json& pair : input.at("pairs"))
-    counts += flockstep::tasks::count_for_bleu(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
-  return {{"bleu", flockstep::tasks::bleu(counts)},
+    counts += tasks::count_for_bleu(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
+  return {{"bleu", tasks::bleu(counts)},
           {"matches", counts.matches},
           {"ngrams", counts.ngrams},
           {"words", counts.words},
@@ -34,13 +63,14 @@ json bleu(const json& input) {
 json number_words(const json& input) {
   json words = json::array();
   for (const std::uint32_t number : input.at("numbers"))
-    words.push_back({flockstep::tasks::english_number(number), flockstep::tasks::german_number(number)});
+    words.push_back({tasks::english_number(number), tasks::german_number(number)});
   return words;
 }
 
 // Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
 const Metrics& metrics() {
-  static const Metrics table{{"bleu", bleu}, {"number_words", number_words}};
+  static const Metrics table{
+      {"auc", click_metrics}, {"bleu", bleu}, {"coco", coco_metrics}, {"number_words", number_words}};
   return table;
 }
 

@@ -1,9 +1,7 @@
 // The vision task against a plain computation with torch, in double, on tensors of its own.
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
-#include <map>
-
+#include "task_case.h"
 #include "tasks/torch/resnet.h"
 #include "tasks/torch/vision.h"
 #include "tasks/vision/vision.h"
@@ -16,50 +14,10 @@ constexpr int kRank = 2, kWorkers = 3;
 constexpr std::int64_t kBatch = 20;  // 7, 7 and 6
 constexpr std::int64_t kStep = 5;
 
-using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
-
-// The spans come first: they outlive the task.
-struct Case {
-  explicit Case(base::Settings given, int rank = kRank) : settings(std::move(given)) {
-    const TaskInputs inputs{settings, kSeed, kBatch, rank, kWorkers};
-    auto made = make_vision(inputs);
-    model.resize(made->parameters() + made->buffers());
-    gradient.resize(made->parameters());
-    task = std::move(made);
-    task->initialise(model);
-  }
-  double compute(std::int64_t step) {
-    ranges.clear();
-    seen.assign(gradient.size(), 0.0f);
-    return task->gradient(step, model, gradient, [&](std::size_t begin, std::size_t size) {
-      ranges.emplace_back(begin, size);
-      std::copy_n(gradient.data() + begin, size, seen.data() + begin);
-    });
-  }
-  std::span<const float> buffers() const { return std::span(model).subspan(gradient.size()); }
-
-  base::Settings settings;
-  std::vector<float> model, gradient;
-  std::unique_ptr<train::Task> task;
-  Ranges ranges;            // in the order in which they were reported
-  std::vector<float> seen;  // the gradient as it was then
+struct Case : TaskCase {
+  explicit Case(base::Settings given, int rank = kRank)
+      : TaskCase(make_vision, std::move(given), {kSeed, kBatch, rank, kWorkers}) {}
 };
-
-using Tensors = std::map<std::string, torch::Tensor>;
-
-// Cuts a flat span as the task does: the last registered first.
-Tensors cut(std::span<const float> flat, const ResNet& network) {
-  auto named = network.named_parameters().pairs();
-  Tensors tensors;
-  std::size_t begin = 0;
-  for (auto item = named.rbegin(); item != named.rend(); ++item) {
-    tensors[item->first] =
-        torch::from_blob(const_cast<float*>(flat.data() + begin), item->second.sizes()).to(torch::kFloat64);
-    begin += static_cast<std::size_t>(item->second.numel());
-  }
-  EXPECT_EQ(begin, flat.size());
-  return tensors;
-}
 
 torch::Tensor normalised(const torch::Tensor& input, const Tensors& tensors, const std::string& name,
                          std::int64_t stride) {
@@ -124,22 +82,7 @@ TEST(Vision, theGradientIsThatOfAPlainComputation) {
 
 TEST(Vision, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
   Case first({}, 0), second({}, 1);
-  first.compute(0);
-  const Ranges order = first.ranges;
-  EXPECT_EQ(first.seen, first.gradient);
-  EXPECT_EQ(order.size(), first.task->tensors().size());
-  EXPECT_LT(order.front().first, order.back().first);  // the last layer's come first, in time as in the span
-  std::vector<int> times(first.gradient.size());
-  for (const auto& [begin, size] : order)
-    for (std::size_t i = begin; i < begin + size; ++i) ++times[i];
-  EXPECT_EQ(times, std::vector<int>(times.size(), 1));
-  for (std::int64_t step = 1; step < 4; ++step) {
-    first.compute(step);
-    second.compute(step);
-    EXPECT_EQ(first.ranges, order);
-    EXPECT_EQ(second.ranges, order);
-    EXPECT_EQ(second.seen, second.gradient);
-  }
+  expect_ranges_in_order(first, second);
 }
 
 TEST(Vision, anEvaluationOfAnotherModelLeavesTheWorkersOwnAlone) {

@@ -21,7 +21,7 @@ inline constexpr std::size_t kParameters = 1003;
 inline constexpr float kRate = 0.1f;
 
 // Worker i pulls every weight towards i: the mean gradient pulls towards the mean, in closed form.
-class Pull final : public Task {
+class Pull : public Task {
  public:
   Pull(int rank, std::int64_t poisoned_step) : target_(static_cast<float>(rank)), poisoned_step_(poisoned_step) {}
 
@@ -77,7 +77,7 @@ class PullTest : public testing::Test {
     std::optional<Summary> summary;
     engines::threads::run(launch_, [&](engines::Engine& engine) {
       const base::Time begin = engine.now();
-      const auto make = [&](int rank, int) { return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1); };
+      const auto make = [&](int rank, int) { return make_task(rank); };
       Summary mine =
           algorithm ? train(engine, options_, *algorithm, make, observer) : train(engine, options_, make, observer);
       const std::lock_guard lock(mutex);
@@ -86,6 +86,10 @@ class PullTest : public testing::Test {
       wall_s_ = (engine.now() - begin).count();
     });
     return *summary;
+  }
+
+  virtual std::unique_ptr<Task> make_task(int rank) {
+    return std::make_unique<Pull>(rank, rank == 1 ? poisoned_step_ : -1);
   }
 
   std::vector<nlohmann::json> lines(std::string_view kind) const {

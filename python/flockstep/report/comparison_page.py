@@ -2,7 +2,15 @@
 
 from collections.abc import Callable
 
-from flockstep.report import bar_pictures, comparison_pictures, meeting_pictures, page, run_pictures, timeline_pictures
+from flockstep.report import (
+    bar_pictures,
+    comparison_pictures,
+    meeting_pictures,
+    page,
+    run_pictures,
+    step_time_pictures,
+    timeline_pictures,
+)
 from flockstep.report.comparison_words import case_name, findings_of, headline_of, notes_of
 from flockstep.report.progress import Progress
 from flockstep.report.reading import best_run
@@ -47,6 +55,7 @@ def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Pr
     speed = [
         draw("throughput", lambda: bar_pictures.throughput(case, colours)),
         draw("waiting", lambda: bar_pictures.waiting(case, colours)),
+        draw("step times", lambda: step_time_pictures.of_case(case)),
         draw("fresh", lambda: bar_pictures.fresh(case, colours)),
         draw("staleness", lambda: meeting_pictures.staleness_of_case(case, colours)),
     ]

@@ -87,6 +87,13 @@ def findings_of(case: Case) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
+def _chosen_with(seeds: int | None, of: int | None) -> str:
+    """Where only some of the seeds took part in the search."""
+    if seeds is None or of is None or seeds == of:
+        return ""
+    return f"; it was chosen with the first{f' {seeds}' if seeds > 1 else ''} of {of} seeds"
+
+
 def notes_of(comparison: Comparison, case: Case) -> list[str]:
     """Small print on the table and the curves."""
     notes = []
@@ -95,7 +102,9 @@ def notes_of(comparison: Comparison, case: Case) -> list[str]:
         aside = any(each.get("by") == "validation" for each in searched)
         notes.append(
             f"Each algorithm's {searched_in(comparison, case)} is the one with the best {comparison.metric}"
-            + (" on data kept aside, which the table does not use." if aside else ".")
+            + (" on data kept aside, which the table does not use" if aside else "")
+            + _chosen_with(searched[0].get("seeds"), comparison.how.get("seeds"))
+            + "."
         )
     if any(each["edge"] for each in searched):
         notes.append("(edge): the best value is the smallest or largest that was tried; look beyond it.")

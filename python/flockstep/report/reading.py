@@ -191,9 +191,10 @@ def _row(folder: Path, figures: dict[str, Any]) -> Row:
     for run in figures["folders"]:
         try:
             row.curves.append(_curve(folder / run / "metrics.jsonl"))
-            row.findings += [
-                finding["sentence"] for finding in _summary(folder / run / "summary.json").get("findings", [])
-            ]
+            summary = _summary(folder / run / "summary.json")
+            row.findings += [finding["sentence"] for finding in summary.get("findings", [])]
+            if summary.get("step_times"):
+                row.step_times.append(summary["step_times"])
         except MissingFileError:  # its figures are in compare.json, and runs are large: people delete them
             row.lost.append(run)
     return row

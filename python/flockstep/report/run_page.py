@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from flockstep.report import meeting_pictures, page, run_pictures, timeline_pictures
+from flockstep.report import meeting_pictures, page, run_pictures, step_time_pictures, timeline_pictures
 from flockstep.report.progress import Progress
 from flockstep.report.run_words import figures_of, findings_of, headline_of, notes_of
 from flockstep.report.style import Picture
@@ -28,6 +28,7 @@ def page_of(run: Run, progress: Progress) -> str:
         draw("quality", run_pictures.quality),
         draw("loss", run_pictures.train_loss),
         draw("waiting", run_pictures.shares),
+        draw("step times", step_time_pictures.of_run),
         draw("freshness", meeting_pictures.freshness),
         draw("staleness", meeting_pictures.staleness_of_run),
         draw("the timeline", timeline_pictures.of_run),

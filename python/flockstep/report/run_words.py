@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flockstep.report.tables import pace_text, readable, settings_text
+from flockstep.report.tables import pace_text, readable, settings_text, time_text
 from flockstep.report.values import PER_WORKER, Finding, Run, number
 from flockstep.report.wording import capitalised, counted, name_workers
 
@@ -102,6 +102,7 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
     add("time in steps", "time_s", lambda value: f"{value:.3g} s")
     add("throughput", "samples_per_s", lambda value: f"{value:.5g} samples/s")
     add("waiting", "wait_share", lambda value: f"{100 * value:.1f}% of the time")
+    add("step times", "step_times", _step_times)
     add("fresh", "fresh_fraction", lambda value: f"{100 * value:.1f}% of the merged steps were in their average")
     add("alone", "alone_share", lambda value: f"{100 * value:.1f}% of the steps found no new average to merge with")
     add("staleness", "mean_staleness", lambda value: f"{value:.3g} iterations, mean over the contributions")
@@ -115,6 +116,11 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         rows.append((GUARDS.get(name, (name, ""))[0], str(count)))
     add("model", "model_hash", lambda value: f"{value} ({_same(summary)})")
     return rows
+
+
+def _step_times(times: dict[str, Any]) -> str:
+    median, p90, p99, longest = (time_text(number(times[name])) for name in ("median_s", "p90_s", "p99_s", "longest_s"))
+    return f"median {median}, 90th percentile {p90}, 99th {p99}, longest {longest}; waiting left out"
 
 
 def _same(summary: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 LARGEST_COUNT = 2**63 - 1  # what the command's integers can hold
+STEP_TIME_BINS = 360  # src/train/step_times.h
 
 Shape = Callable[[Any, str], None]
 
@@ -120,6 +121,21 @@ PACE = object_of(
 MEETING_FIGURES = ("fresh_fraction", "alone_share", "mean_staleness", "mean_round_s")
 STALENESS = or_null(list_of(count))
 
+_STEP_TIMES = object_of(
+    {
+        **dict.fromkeys(("median_s", "p90_s", "p99_s", "longest_s"), figure),
+        "first_bin": count,
+        "counts": list_of(count),
+    }
+)
+
+
+def step_times(value: Any, where: str) -> None:
+    _STEP_TIMES(value, where)
+    end = value["first_bin"] + len(value["counts"])
+    _expect(end <= STEP_TIME_BINS, f"{where}.counts", f"of bins up to {STEP_TIME_BINS}", end)
+
+
 SUMMARY = object_of(
     {
         **dict.fromkeys(("task", "algorithm", "engine"), text),
@@ -134,6 +150,7 @@ SUMMARY = object_of(
         **dict.fromkeys(("task_settings", "algorithm_settings"), map_of(scalar)),
         **dict.fromkeys(MEETING_FIGURES, figure),
         "staleness": STALENESS,
+        "step_times": step_times,
         "model_hash": text,
         "guards": map_of(count),
         "pace": PACE,
@@ -177,7 +194,7 @@ ROW = object_of(
         **dict.fromkeys(("target_time_s", "validation"), or_null(SPREAD)),
         "target_reached": or_null(count),
         "staleness": STALENESS,
-        "searched": object_of({"name": text, "value": scalar, "edge": truth}, {"by": text}),
+        "searched": object_of({"name": text, "value": scalar, "edge": truth}, {"by": text, "seeds": count}),
         "curve": CURVE,
     },
 )

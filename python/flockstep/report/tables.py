@@ -100,6 +100,13 @@ def tried_table(comparison: Comparison, case: Case) -> tuple[list[str], list[lis
     return [f"{comparison.metric} by {name}", *values], rows
 
 
+def time_text(seconds: float) -> str:
+    """As the command writes the times of steps (src/cli/train.cpp)."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} us"
+
+
 def settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 

@@ -97,6 +97,7 @@ class Row:
     lost: list[str]  # the runs whose metrics are gone
     findings: list[str]  # sentences of its runs' summaries
     curve: Curve | None = None  # of all its runs, where the comparison tells it
+    step_times: list[dict[str, Any]] = field(default_factory=list)  # of its runs' summaries
 
 
 @dataclass

@@ -2,6 +2,8 @@
 #include <array>
 
 #include "base/names.h"
+#include "tasks/torch/detection.h"
+#include "tasks/torch/navigation.h"
 #include "tasks/torch/recommendation.h"
 #include "tasks/torch/translation.h"
 #include "tasks/torch/vision.h"
@@ -14,7 +16,9 @@ struct Maker {
   std::string_view name;
   std::unique_ptr<train::Task> (*make)(const TaskInputs& inputs);
 };
-constexpr std::array<Maker, 3> kMakers{{
+constexpr std::array<Maker, 5> kMakers{{
+    {"detection", make_detection},
+    {"navigation", make_navigation},
     {"recommendation", make_recommendation},
     {"translation", make_translation},
     {"vision", make_vision},

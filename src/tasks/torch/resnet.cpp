@@ -38,6 +38,18 @@ torch::Tensor ConvolutionNorm::forward(const torch::Tensor& input) {
   return at::batch_norm(sums, scale, shift, mean, variance, is_training(), kNewestShare, kLeastVariance, false);
 }
 
+void ConvolutionNorm::reset(base::Random& random) {
+  const auto fan_out = static_cast<double>(filters.numel() / filters.size(1));
+  fill_normal(filters, std::sqrt(2 / fan_out), random);
+  if (scale.defined()) {
+    scale.fill_(1);
+    shift.zero_();
+  }
+  if (!mean.defined()) return;
+  mean.zero_();
+  variance.fill_(1);
+}
+
 class ResidualBlock : public torch::nn::Module {
  public:
   ResidualBlock(Block block, const ResNetOptions& options, std::int64_t in, std::int64_t width, std::int64_t out,
@@ -123,16 +135,7 @@ void ResNet::reset(std::uint64_t seed) {
   base::Random random(seed, base::Purpose::initial_model);
   for (const auto& module : modules(/*include_self=*/false)) {
     const auto layer = std::dynamic_pointer_cast<ConvolutionNorm>(module);
-    if (!layer) continue;
-    const auto fan_out = static_cast<double>(layer->filters.numel() / layer->filters.size(1));
-    fill_normal(layer->filters, std::sqrt(2 / fan_out), random);
-    if (layer->scale.defined()) {
-      layer->scale.fill_(1);
-      layer->shift.zero_();
-    }
-    if (!layer->mean.defined()) continue;
-    layer->mean.zero_();
-    layer->variance.fill_(1);
+    if (layer) layer->reset(random);
   }
   if (!last_) return;
   fill_uniform(last_->weights, 1 / std::sqrt(static_cast<double>(last_->weights.size(1))), random);

@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include "base/random.h"
 #include "tasks/vision/resnet_plan.h"
 
 namespace flockstep::tasks {
@@ -22,6 +23,8 @@ class ConvolutionNorm : public torch::nn::Module {
   ConvolutionNorm(const ResNetOptions& options, std::int64_t in, std::int64_t out, std::int64_t kernel,
                   std::int64_t stride);
   torch::Tensor forward(const torch::Tensor& input);
+  // Filters are normal with the variance that keeps that of gradients from layer to layer (He et al.).
+  void reset(base::Random& random);
 
   torch::Tensor filters, scale, shift;  // parameters; the last two only where they are learned
   torch::Tensor mean, variance;         // over the batches so far, for Norm::batch: buffers
@@ -44,8 +47,7 @@ class ResNet : public torch::nn::Module {
   std::vector<torch::Tensor> stages(const torch::Tensor& images);
   // Channels of each.
   const std::vector<std::int64_t>& widths() const { return widths_; }
-  // Filters are normal with the variance that keeps that of gradients from layer to layer (He et al.), drawn so that
-  // they are the same on every machine.
+  // Drawn so that the values are the same on every machine.
   void reset(std::uint64_t seed);
 
  private:

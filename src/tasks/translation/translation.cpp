@@ -149,6 +149,7 @@ TaskRow translation_row() {
             const TextFiles files = translation_options_of(settings, 1, 0).corpus.files;
             return files.folder.empty() ? std::vector<std::filesystem::path>{} : files_of(files);
           },
+      .sizes = kSizes,
   };
 }
 

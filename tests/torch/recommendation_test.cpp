@@ -1,0 +1,176 @@
+// The recommendation task and its network against plain computations, in double, on tensors of their own.
+#include <gtest/gtest.h>
+
+#include "task_case.h"
+#include "tasks/recommendation/click_metrics.h"
+#include "tasks/recommendation/click_set.h"
+#include "tasks/recommendation/recommendation.h"
+#include "tasks/torch/dlrm.h"
+#include "tasks/torch/recommendation.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr std::uint64_t kSeed = 7;
+constexpr int kRank = 2, kWorkers = 3;
+constexpr std::int64_t kStep = 5;
+
+struct Case : TaskCase {
+  explicit Case(base::Settings given, int rank = kRank)
+      : TaskCase(make_recommendation, std::move(given), {.seed = kSeed, .rank = rank, .workers = kWorkers}) {}
+};
+
+DlrmPlan plan_of(const base::Settings& settings) { return recommendation_options_of(settings, kWorkers, 0).model; }
+
+// Layer by layer, without the last rectifier.
+torch::Tensor dense(torch::Tensor values, const Tensors& tensors, const std::string& name) {
+  for (int layer = 1; tensors.contains(name + ".weights" + std::to_string(layer)); ++layer) {
+    if (layer > 1) values = values.clamp_min(0);
+    const std::string number = std::to_string(layer);
+    values = values.matmul(tensors.at(name + ".weights" + number).t()) + tensors.at(name + ".bias" + number);
+  }
+  return values;
+}
+
+// The log odds of one click, with every product of two vectors written out.
+torch::Tensor plain_log_odds(const Clicks& clicks, std::size_t click, const DlrmPlan& plan, const Tensors& tensors) {
+  const auto numbers = clicks.numbers_of(click, plan.shape);
+  const torch::Tensor input = torch::tensor(std::vector<double>(numbers.begin(), numbers.end()), torch::kFloat64);
+  const torch::Tensor bottom = dense(input, tensors, "bottom").clamp_min(0);
+  std::vector<torch::Tensor> vectors{bottom};
+  std::int64_t first = 0;
+  for (std::size_t table = 0; table < plan.shape.categories(); first += plan.shape.rows[table++])
+    vectors.push_back(tensors.at("tables.values")[first + clicks.ids_of(click, plan.shape)[table]]);
+  std::vector<torch::Tensor> seen;
+  if (plan.interaction == Interaction::concatenate) {
+    seen = vectors;
+  } else {
+    seen.push_back(bottom);
+    for (std::size_t i = 1; i < vectors.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) seen.push_back((vectors[i] * vectors[j]).sum().view({1}));
+  }
+  return dense(at::cat(seen), tensors, "top")[0];
+}
+
+void expect_plain_gradient(const base::Settings& settings) {
+  Case task(settings);
+  base::Random(3, base::Purpose::test).fill_uniform(task.parameters(), -0.7, 0.7);
+  const auto before = task.model;
+  const double loss = task.compute(kStep);
+  EXPECT_EQ(task.model, before);
+
+  const DlrmPlan plan = plan_of(settings);
+  const auto set = load_click_set("", plan.shape);
+  const WorkerData worker(TaskInputs{task.settings, kSeed, 20, kRank, kWorkers});
+  const ShardOptions shard = recommendation_options_of(settings, kWorkers, 0).shard;
+  const Clicks clicks = ClickSampler(set, shard, worker).draw(6, worker.random(kStep));
+  const Dlrm shapes(plan);
+  Tensors tensors = cut(before, shapes);
+  for (auto& [name, tensor] : tensors) tensor.set_requires_grad(true);
+  torch::Tensor expected = torch::zeros({}, torch::kFloat64);
+  for (std::size_t i = 0; i < clicks.count(); ++i) {
+    const torch::Tensor odds = plain_log_odds(clicks, i, plan, tensors);
+    expected = expected - (clicks.labels[i] ? odds : -odds).sigmoid().log() / 6;
+  }
+  expected.backward();
+  EXPECT_NEAR(loss, expected.item<double>(), 1e-5 * loss);
+  for (const auto& [name, ours] : cut(task.gradient, shapes)) {
+    const torch::Tensor theirs = tensors.at(name).grad();
+    EXPECT_GT(theirs.abs().max().item<double>(), 0) << name;
+    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-5 * (0.01 + theirs.abs().max().item<double>())) << name;
+  }
+}
+
+TEST(Recommendation, theGradientIsThatOfAPlainComputation) {
+  expect_plain_gradient({{"buckets", "5"}, {"noisy_workers", "1"}});  // few rows, so that clicks share some
+  expect_plain_gradient({{"bottom", ""}, {"top", "6,4"}, {"categories", "3"}, {"shard", "skewed"}});
+  expect_plain_gradient({{"interaction", "concatenate"}, {"buckets", "5"}});
+}
+
+TEST(Recommendation, rowsThatWereNotLookedUpHaveNoGradient) {
+  Case task({{"buckets", "50"}, {"categories", "2"}});
+  task.compute(kStep);
+  const Dlrm shapes(plan_of(task.settings));
+  const torch::Tensor rows = cut(task.gradient, shapes).at("tables.values").abs().sum(1);
+  EXPECT_EQ(rows.size(0), 100);
+  EXPECT_GE(rows.gt(0).sum().item<std::int64_t>(), 4);
+  EXPECT_LE(rows.gt(0).sum().item<std::int64_t>(), 12);  // six clicks with two ids
+}
+
+TEST(Recommendation, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
+  Case first({}, 0), second({}, 1);
+  expect_ranges_in_order(first, second);
+}
+
+TEST(Recommendation, workersShareTheEvaluationAndAgreeOnIt) {
+  std::vector<double> records;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    Case task({}, rank);
+    const auto share = task.task->evaluate(task.model, train::Split::test);
+    records.insert(records.end(), share.begin(), share.end());
+  }
+  const auto set = load_click_set("", plan_of({}).shape);
+  ASSERT_EQ(records.size(), 3 * set->test.count());
+  Case alone({});
+  const Dlrm shapes(plan_of({}));
+  const Tensors tensors = cut(alone.model, shapes);
+  std::vector<double> odds;
+  for (std::size_t i = 0; i < set->test.count(); ++i) {
+    odds.push_back(records[3 * i]);
+    EXPECT_EQ(records[3 * i + 1], set->test.labels[i]);
+    if (i % 500 == 0) {
+      EXPECT_NEAR(odds[i], plain_log_odds(set->test, i, plan_of({}), tensors).item<double>(), 1e-5);
+    }
+  }
+  EXPECT_EQ(alone.task->quality(records), area_under_curve(odds, set->test.labels));
+  const auto figures = alone.task->figures(records);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].name, "log loss");
+  EXPECT_EQ(figures[0].value, log_loss(odds, set->test.labels));
+  EXPECT_EQ(figures[1].name, "Bayes AUC");
+  EXPECT_EQ(figures[1].value, area_under_curve(set->test.probabilities, set->test.labels));
+  EXPECT_TRUE(alone.task->has_validation());
+  EXPECT_NE(alone.task->evaluate(alone.model, train::Split::validation),
+            alone.task->evaluate(alone.model, train::Split::test));
+}
+
+TEST(Dlrm, pairsOfVectorsAreMultipliedOnceEach) {
+  const torch::Tensor vectors = torch::arange(2 * 4 * 3, torch::kFloat64).view({2, 4, 3}).sin();
+  const torch::Tensor products = products_of_pairs(vectors);
+  ASSERT_EQ(products.sizes(), (std::vector<std::int64_t>{2, 6}));
+  for (std::int64_t click = 0; click < 2; ++click)
+    for (std::int64_t i = 0, pair = 0; i < 4; ++i)
+      for (std::int64_t j = 0; j < i; ++j, ++pair) {
+        double product = 0;
+        for (std::int64_t k = 0; k < 3; ++k)
+          product += vectors[click][i][k].item<double>() * vectors[click][j][k].item<double>();
+        EXPECT_NEAR(products[click][pair].item<double>(), product, 1e-12);
+      }
+}
+
+TEST(Dlrm, hasAsManyParametersAsItsPlanSays) {
+  for (const base::Settings& settings :
+       {base::Settings{}, base::Settings{{"size", "small"}}, base::Settings{{"top", ""}, {"bottom", ""}},
+        base::Settings{{"size", "paper"}, {"buckets", "7"}}, base::Settings{{"interaction", "concatenate"}}}) {
+    const DlrmPlan plan = plan_of(settings);
+    std::int64_t count = 0;
+    for (const auto& parameter : Dlrm(plan).parameters()) count += parameter.numel();
+    EXPECT_EQ(count, plan.parameters());
+  }
+}
+
+TEST(Dlrm, startsWithTablesWithinTheirBounds) {
+  DlrmPlan plan = plan_of({});
+  plan.shape.rows = {4, 10000};
+  Dlrm network(plan);
+  network.reset(1);
+  const torch::Tensor values = network.named_parameters()["tables.values"].detach().abs();
+  EXPECT_LE(values.slice(0, 0, 4).max().item<double>(), 0.5);
+  EXPECT_GT(values.slice(0, 0, 4).max().item<double>(), 0.3);
+  EXPECT_LE(values.slice(0, 4, 10004).max().item<double>(), 0.01);
+  EXPECT_GT(values.slice(0, 4, 10004).max().item<double>(), 0.0099);
+  EXPECT_LT(network.named_parameters()["top.weights1"].detach().std().item<double>(), 0.3);
+}
+
+}  // namespace
+}  // namespace flockstep::tasks

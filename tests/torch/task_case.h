@@ -1,0 +1,87 @@
+// One worker of a task on a torch module, as the training loop would hold it.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tasks/registry.h"
+
+namespace flockstep::tasks {
+
+struct WorkerPlace {
+  std::uint64_t seed = 7;
+  std::int64_t batch = 20;  // over all workers: 7, 7 and 6
+  int rank = 2, workers = 3;
+};
+
+// The spans come first: they outlive the task.
+struct TaskCase {
+  using Make = std::unique_ptr<train::Task>(const TaskInputs& inputs);
+
+  TaskCase(Make* make, base::Settings given, WorkerPlace place = {}) : settings(std::move(given)) {
+    auto made = make(TaskInputs{settings, place.seed, place.batch, place.rank, place.workers});
+    model.resize(made->parameters() + made->buffers());
+    gradient.resize(made->parameters());
+    task = std::move(made);
+    task->initialise(model);
+  }
+  double compute(std::int64_t step) {
+    ranges.clear();
+    seen.assign(gradient.size(), 0.0f);
+    return task->gradient(step, model, gradient, [&](std::size_t begin, std::size_t size) {
+      ranges.emplace_back(begin, size);
+      std::copy_n(gradient.data() + begin, size, seen.data() + begin);
+    });
+  }
+  std::span<float> parameters() { return std::span(model).first(gradient.size()); }
+  std::span<const float> buffers() const { return std::span(model).subspan(gradient.size()); }
+
+  base::Settings settings;
+  std::vector<float> model, gradient;
+  std::unique_ptr<train::Task> task;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;  // in the order in which they were reported
+  std::vector<float> seen;                                  // the gradient as it was then
+};
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+// Cuts a flat span as tasks do, the last registered first, into copies in double.
+inline Tensors cut(std::span<const float> flat, const torch::nn::Module& network) {
+  const auto named = network.named_parameters().pairs();
+  Tensors tensors;
+  std::size_t begin = 0;
+  for (auto item = named.rbegin(); item != named.rend(); ++item) {
+    tensors[item->first] =
+        torch::from_blob(const_cast<float*>(flat.data() + begin), item->second.sizes()).to(torch::kFloat64);
+    begin += static_cast<std::size_t>(item->second.numel());
+  }
+  EXPECT_EQ(begin, flat.size());
+  return tensors;
+}
+
+// What the training loop relies on, for the second of two workers as for the first: each range is reported once, when
+// it is final, and in the same order in every step.
+inline void expect_ranges_in_order(TaskCase& first, TaskCase& second) {
+  first.compute(0);
+  const auto order = first.ranges;
+  EXPECT_EQ(first.seen, first.gradient);
+  EXPECT_EQ(order.size(), first.task->tensors().size());
+  EXPECT_LT(order.front().first, order.back().first);  // the last layer's come first, in time as in the span
+  std::vector<int> times(first.gradient.size());
+  for (const auto& [begin, size] : order)
+    for (std::size_t i = begin; i < begin + size; ++i) ++times[i];
+  EXPECT_EQ(times, std::vector<int>(times.size(), 1));
+  for (std::int64_t step = 1; step < 4; ++step) {
+    first.compute(step);
+    second.compute(step);
+    EXPECT_EQ(first.ranges, order);
+    EXPECT_EQ(second.ranges, order);
+    EXPECT_EQ(second.seen, second.gradient);
+  }
+}
+
+}  // namespace flockstep::tasks

@@ -1,0 +1,156 @@
+#include "train/step_times.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "train/pull.h"
+
+namespace flockstep::train {
+namespace {
+
+// A bin is as wide as this ratio: what was counted is known no better.
+const double kBin = std::pow(10.0, 1.0 / StepTimes::kPerDecade);
+
+void expect_within_a_bin(double seconds, double expected) {
+  EXPECT_GT(seconds, 0.999 * expected / kBin);
+  EXPECT_LT(seconds, 1.001 * expected * kBin);
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), 0L); }
+
+TEST(StepTimes, quantilesAreThoseOfTheSortedListToWithinABin) {
+  std::vector<double> seconds;
+  StepTimes times;
+  for (int i = 0; i < 1000; ++i) seconds.push_back(1e-4 * std::pow(1.007, i));  // over three decades
+  for (const double each : seconds) times.add(each);
+  const StepTimeFigures figures = times.figures(seconds.back());
+  expect_within_a_bin(figures.median_s, seconds[499]);
+  expect_within_a_bin(figures.p90_s, seconds[899]);
+  expect_within_a_bin(figures.p99_s, seconds[989]);
+  EXPECT_EQ(figures.longest_s, seconds.back());
+  EXPECT_EQ(sum(figures.counts), 1000);
+  EXPECT_EQ(figures.first_bin, 2 * StepTimes::kPerDecade);
+  EXPECT_GT(figures.counts.front(), 0);
+  EXPECT_GT(figures.counts.back(), 0);
+}
+
+TEST(StepTimes, noQuantileLiesBeyondTheLongest) {
+  StepTimes times;
+  times.add(0.01001);
+  const StepTimeFigures figures = times.figures(0.01001);
+  EXPECT_EQ(figures.p99_s, 0.01001);
+  EXPECT_LE(figures.median_s, 0.01001);
+}
+
+TEST(StepTimes, whatLiesOutsideIsInTheFirstAndTheLastBin) {
+  StepTimes times;
+  for (const double seconds : {-1e-9, 0.0, 1e-9, 1e4, 1e300}) times.add(seconds);
+  EXPECT_EQ(times.counts.front(), 3);
+  EXPECT_EQ(times.counts.back(), 2);
+  EXPECT_EQ(times.figures(1e300).counts.size(), StepTimes::kBins);
+}
+
+TEST(StepTimes, ofNothingAreEmpty) {
+  EXPECT_TRUE(StepTimes{}.figures(0).counts.empty());
+  EXPECT_EQ(StepTimes{}.figures(0).median_s, 0);
+}
+
+TEST(StepTimes, comeThroughJsonAsTheyWere) {
+  Summary summary;
+  summary.step_times = {0.25, 0.5, 0.75, 1.5, 17, {3, 0, 1}};
+  const StepTimeFigures read = summary_from_json(nlohmann::json::parse(to_json(summary).dump())).step_times;
+  EXPECT_EQ(read.median_s, 0.25);
+  EXPECT_EQ(read.p90_s, 0.5);
+  EXPECT_EQ(read.p99_s, 0.75);
+  EXPECT_EQ(read.longest_s, 1.5);
+  EXPECT_EQ(read.first_bin, 17u);
+  EXPECT_EQ(read.counts, (std::vector<std::int64_t>{3, 0, 1}));
+}
+
+// Batches of worker i take (1 + i) / 2 of the mean in odd steps, and a fourth of it in even ones.
+class Uneven final : public Pull {
+ public:
+  explicit Uneven(int rank) : Pull(rank, -1), rank_(rank) {}
+  double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
+                  const RangeReady& ready) override {
+    load_ = step % 2 == 1 ? (1 + rank_) / 2.0 : 0.25;
+    return Pull::gradient(step, model, gradient, ready);
+  }
+  double load() const override { return load_; }
+
+ private:
+  int rank_;
+  double load_ = 0;
+};
+
+// On a clock that moves only when everybody waits.
+class UnevenTest : public PullTest {
+ protected:
+  UnevenTest() {
+    launch_.deterministic = true;
+    options_.steps = 40;
+    options_.pace.compute = base::Duration(0.1);
+  }
+  std::unique_ptr<Task> make_task(int rank) override { return std::make_unique<Uneven>(rank); }
+};
+
+TEST_F(UnevenTest, sleptComputeIsInProportionToTheLoadOfTheBatch) {
+  const Summary summary = run(3);
+  // Everybody waits for the slowest: worker 2 with 150 ms in odd steps, all with 25 ms in even ones.
+  EXPECT_NEAR(summary.time_s, 20 * 0.15 + 20 * 0.025, 1e-3);
+  EXPECT_NEAR(summary.wait_share * summary.time_s, 20 * (0.1 + 0.05 + 0) / 3, 1e-3);
+}
+
+TEST_F(UnevenTest, theBatchOfAStepCountsAndNotTheOneBefore) {
+  options_.steps = 1;  // an even one
+  EXPECT_NEAR(run(3).time_s, 0.025, 1e-4);
+}
+
+TEST_F(UnevenTest, stepsOfAllWorkersAreCountedByHowLongTheyComputed) {
+  const StepTimeFigures times = run(3).step_times;
+  ASSERT_EQ(sum(times.counts), 3 * 40);
+  // 60 steps of 25 ms, and 20 each of 50, 100 and 150 ms.
+  expect_within_a_bin(times.median_s, 0.025);
+  expect_within_a_bin(times.p90_s, 0.15);
+  EXPECT_NEAR(times.longest_s, 0.15, 1e-3);
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t count : times.counts)
+    if (count > 0) counts.push_back(count);
+  EXPECT_EQ(counts, (std::vector<std::int64_t>{60, 20, 20, 20}));
+}
+
+TEST_F(UnevenTest, whatStragglersAddIsInTheirSteps) {
+  options_.pace.fixed = {{0, base::Duration(1)}};
+  const StepTimeFigures times = run(3).step_times;
+  EXPECT_NEAR(times.longest_s, 1.05, 1e-3);
+  expect_within_a_bin(times.p90_s, 1.05);
+}
+
+TEST_F(UnevenTest, aResumedRunCountsEveryStepOnce) {
+  const StepTimeFigures whole = run(3).step_times;
+  options_.out = folder_;
+  options_.checkpoint_every = 15;
+  std::atomic<std::int64_t> seen{0};
+  const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 11; }};
+  ASSERT_TRUE(run(3, observer).interrupted);
+  options_.resume = true;
+  const StepTimeFigures resumed = run(3).step_times;
+  EXPECT_EQ(resumed.counts, whole.counts);
+  EXPECT_EQ(resumed.first_bin, whole.first_bin);
+  EXPECT_EQ(resumed.longest_s, whole.longest_s);
+}
+
+TEST_F(UnevenTest, aRunResumedWithOtherWorkersKeepsWhatWasCounted) {
+  options_.out = folder_;
+  options_.checkpoint_every = options_.steps = 20;
+  run(3);
+  options_.resume = true;
+  options_.steps = 40;
+  const StepTimeFigures times = run(2).step_times;
+  EXPECT_EQ(sum(times.counts), 3 * 20 + 2 * 20);
+  EXPECT_NEAR(times.longest_s, 0.15, 1e-3) << "worker 2's, who is gone";
+}
+
+}  // namespace
+}  // namespace flockstep::train
