@@ -46,9 +46,10 @@ class Rows final : public NextToken {
   std::vector<float> logarithms_;
 };
 
-std::vector<Translation> found_by(const Model& model, std::size_t sentences, const SearchOptions& options) {
+std::vector<Translation> found_by(const Model& model, std::size_t sentences, const SearchOptions& options,
+                                  std::size_t longest) {
   Rows rows(model, sentences, options.width);
-  return search(rows, sentences, options);
+  return search(rows, std::vector<std::size_t>(sentences, longest), options);
 }
 
 // Random, with a chance of everything, which padding and kBegin have as well.
@@ -64,14 +65,14 @@ Probabilities random_model(std::size_t sentence, const Tokens& before) {
 }
 
 // Tries every translation.
-Translation best_of_all(const Model& model, std::size_t sentence, const SearchOptions& options) {
+Translation best_of_all(const Model& model, std::size_t sentence, const SearchOptions& options, std::size_t longest) {
   Translation best{{}, -INFINITY};
   const std::function<void(const Tokens&, double)> visit = [&](const Tokens& before, double logarithm) {
     const auto offer = [&](double total, std::size_t tokens) {
       const double score = total / std::pow((5 + static_cast<double>(tokens)) / 6, options.length_penalty);
       if (score > best.score) best = {before, score};
     };
-    if (before.size() == options.longest) return offer(logarithm, before.size());
+    if (before.size() == longest) return offer(logarithm, before.size());
     const Probabilities next = model(sentence, before);
     for (const Token token : {kEnd, kUnknown, kA, kB, kC}) {
       const double total = logarithm + std::log(next[static_cast<std::size_t>(token)]);
@@ -86,7 +87,7 @@ Translation best_of_all(const Model& model, std::size_t sentence, const SearchOp
 
 TEST(Search, aBeamOfOneIsGreedy) {
   constexpr std::size_t kSentences = 50;
-  const auto found = found_by(random_model, kSentences, {.width = 1, .length_penalty = 0.6, .longest = 9});
+  const auto found = found_by(random_model, kSentences, {.width = 1, .length_penalty = 0.6}, 9);
   for (std::size_t sentence = 0; sentence < kSentences; ++sentence) {
     Tokens greedy;
     while (greedy.size() < 9) {
@@ -101,14 +102,14 @@ TEST(Search, aBeamOfOneIsGreedy) {
 
 TEST(Search, aBeamThatHoldsEverythingFindsTheBest) {
   for (const double penalty : {0.0, 0.6, 1.0}) {
-    const SearchOptions options{.width = 4 * 4 * 4 * 4, .length_penalty = penalty, .longest = 4};
-    const auto found = found_by(random_model, 5, options);
+    const SearchOptions options{.width = 4 * 4 * 4 * 4, .length_penalty = penalty};
+    const auto found = found_by(random_model, 5, options, 4);
     for (std::size_t sentence = 0; sentence < 5; ++sentence) {
-      const Translation best = best_of_all(random_model, sentence, options);
+      const Translation best = best_of_all(random_model, sentence, options, 4);
       EXPECT_EQ(found[sentence].tokens, best.tokens);
       EXPECT_NEAR(found[sentence].score, best.score, 1e-5);
       for (const std::size_t width : {1, 2, 4, 16})
-        EXPECT_LE(found_by(random_model, 5, {width, penalty, 4})[sentence].score, best.score + 1e-5);
+        EXPECT_LE(found_by(random_model, 5, {width, penalty}, 4)[sentence].score, best.score + 1e-5);
     }
   }
 }
@@ -124,7 +125,7 @@ TEST(Search, aWiderBeamNeverScoresLower) {
   constexpr std::size_t kSentences = 4;
   std::vector<double> narrower(kSentences, -INFINITY);
   for (const std::size_t width : {1, 2, 3, 5, 8, 30}) {
-    const auto found = found_by(garden_path, kSentences, {.width = width, .length_penalty = 0, .longest = 12});
+    const auto found = found_by(garden_path, kSentences, {.width = width, .length_penalty = 0}, 12);
     for (std::size_t sentence = 0; sentence < kSentences; ++sentence) {
       EXPECT_GE(found[sentence].score, narrower[sentence]);
       narrower[sentence] = found[sentence].score;
@@ -138,11 +139,11 @@ TEST(Search, aWiderBeamNeverScoresLower) {
 
 TEST(Search, sentencesDoNotTouchEachOther) {
   for (const std::size_t width : {1, 3}) {
-    const SearchOptions options{.width = width, .length_penalty = 0.6, .longest = 8};
-    const auto together = found_by(random_model, 12, options);
+    const SearchOptions options{.width = width, .length_penalty = 0.6};
+    const auto together = found_by(random_model, 12, options, 8);
     for (std::size_t sentence = 0; sentence < 12; ++sentence) {
       const Model alone = [&](std::size_t, const Tokens& before) { return random_model(sentence, before); };
-      EXPECT_EQ(found_by(alone, 1, options)[0].tokens, together[sentence].tokens);
+      EXPECT_EQ(found_by(alone, 1, options, 8)[0].tokens, together[sentence].tokens);
     }
   }
 }
@@ -155,7 +156,7 @@ TEST(Search, aPenaltyFavoursLongerTranslations) {
     return {0, 0, 0.1, 0, 0, 0, 0.9};
   };
   const auto tokens = [&](double penalty) {
-    return found_by(model, 1, {.width = 4, .length_penalty = penalty, .longest = 10})[0].tokens;
+    return found_by(model, 1, {.width = 4, .length_penalty = penalty}, 10)[0].tokens;
   };
   EXPECT_EQ(tokens(0), Tokens{kA});
   EXPECT_EQ(tokens(1), (Tokens{kB, kC, kC}));
@@ -164,9 +165,9 @@ TEST(Search, aPenaltyFavoursLongerTranslations) {
 TEST(Search, aTranslationWithoutAnEndIsCut) {
   const Model endless = [](std::size_t, const Tokens&) { return Probabilities{0, 0, 0, 0, 1, 0, 0}; };
   for (const std::size_t width : {1, 3})
-    EXPECT_EQ(found_by(endless, 2, {.width = width, .length_penalty = 0.6, .longest = 5})[1].tokens, Tokens(5, kA));
+    EXPECT_EQ(found_by(endless, 2, {.width = width, .length_penalty = 0.6}, 5)[1].tokens, Tokens(5, kA));
   const Model nothing = [](std::size_t, const Tokens&) { return Probabilities(kVocabulary); };
-  EXPECT_TRUE(found_by(nothing, 1, {.width = 2, .length_penalty = 0.6, .longest = 5})[0].tokens.empty());
+  EXPECT_TRUE(found_by(nothing, 1, {.width = 2, .length_penalty = 0.6}, 5)[0].tokens.empty());
 }
 
 }  // namespace
