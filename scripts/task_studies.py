@@ -72,12 +72,12 @@ STUDIES = {
     "detection": Study(
         "detection",
         4,
-        scenarios_of(4, "all alike, 1 late", "each worker its own kinds", "random boxes", 300),
+        scenarios_of(4, "all alike, 1 late", "each worker its own kinds", "random boxes", 90),
     ),
     "recommendation": Study(
         "recommendation",
         8,
-        scenarios_of(8, "all alike, 2 late", "each worker its own users", "random clicks", 15),
+        scenarios_of(8, "all alike, 2 late", "each worker its own users", "random clicks", 10),
     ),
     "translation": Study(
         "translation",
