@@ -39,6 +39,20 @@ TEST(ResNet, takesImagesOfAnySizeAndColour) {
   for (const std::int64_t depth : {18, 50}) check({.depth = depth, .width = 8, .channels = 1, .classes = 7}, 28);
 }
 
+TEST(ResNet, givesWhatItsStagesMakeOfImages) {
+  const torch::NoGradGuard no_grad;
+  at::set_num_threads(1);
+  ResNet network({.depth = 50, .width = 8, .norm = Norm::group, .learned_scale = false, .classes = 0});
+  network.reset(1);
+  EXPECT_EQ(network.widths(), (std::vector<std::int64_t>{32, 64, 128, 256}));
+  const auto stages = network.stages(torch::ones({2, 3, 64, 33}));
+  ASSERT_EQ(stages.size(), 4u);
+  std::int64_t height = 16, width = 9;
+  for (std::size_t i = 0; i < 4; ++i, height = (height + 1) / 2, width = (width + 1) / 2)
+    EXPECT_EQ(stages[i].sizes(), (std::vector<std::int64_t>{2, network.widths()[i], height, width}));
+  for (const auto& item : network.named_parameters()) EXPECT_TRUE(item.key().ends_with("filters")) << item.key();
+}
+
 TEST(ResNet, startsFromTheSeedAloneAndLeavesTheSharedGeneratorAlone) {
   const torch::Tensor before = at::globalContext().defaultGenerator(at::kCPU).get_state();
   ResNet first({.depth = 20, .width = 16}), second({.depth = 20, .width = 16}), other({.depth = 20, .width = 16});

@@ -82,8 +82,8 @@ constexpr std::array<SizeSetting, 14> kPaper{{{"depth", "50"},
                                               {"learning_rate", "0.0001"},
                                               {"warmup", "500"}}};
 constexpr std::array<Size, 3> kSizes{{
-    {"tiny", {.steps = 300, .batch_per_worker = 4}, kTiny},
-    {"small", {.steps = 500, .batch_per_worker = 4}, kSmall},
+    {"tiny", {.steps = 400, .batch_per_worker = 4}, kTiny},
+    {"small", {.steps = 600, .batch_per_worker = 4}, kSmall},
     {"paper", {.steps = 90000, .batch_per_worker = 2}, kPaper},
 }};
 
@@ -176,6 +176,7 @@ TaskRow detection_row() {
             return given == settings.end() || given->second.empty() ? std::vector<std::filesystem::path>{}
                                                                     : coco_files(given->second);
           },
+      .sizes = kSizes,
   };
 }
 

@@ -9,7 +9,7 @@
 namespace flockstep::tasks {
 namespace {
 
-double sigmoid(double logit) { return logit > 0 ? 1 / (1 + base::portable_exp(-logit)) : 1 - sigmoid(-logit); }
+double sigmoid(double logit) { return logit >= 0 ? 1 / (1 + base::portable_exp(-logit)) : 1 - sigmoid(-logit); }
 
 struct Candidate {
   float logit;

@@ -13,7 +13,7 @@ struct SceneOptions {
   std::size_t side = 48;        // in pixels; at least 12
   std::size_t kinds = 3;        // the first so many
   std::size_t most_shapes = 3;  // at least 1
-  std::size_t tests = 128;      // scenes of the test, and as many for validation: the same ones in every run
+  std::size_t tests = 160;      // scenes of the test, and as many for validation: the same ones in every run
 };
 
 // The first shape is always to be seen; of the others, those are objects of which at least a third is. Boxes are around

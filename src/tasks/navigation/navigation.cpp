@@ -132,6 +132,7 @@ TaskRow navigation_row() {
         if (data == settings.end() || data->second.empty()) return {};
         return {train_mazes(data->second), test_mazes(data->second)};
       },
+      .sizes = kSizes,
   };
 }
 

@@ -1,0 +1,127 @@
+"""The task `detection`: what it learns, the same bits everywhere, and pictures with boxes in COCO's format."""
+
+import json
+
+import numpy
+import pytest
+from conftest import run, run_json
+from PIL import Image
+
+DETECTION = ["train", "--task", "detection", "--size", "tiny"]
+LITTLE = [*DETECTION, "--detection.side", 24, "--detection.width", 8, "--detection.channels", 8]
+SHORT = [*LITTLE, "--workers", 3, "--steps", 6, "--batch", 7, "--evaluate-every", 3]
+
+
+def test_tiny_learns_within_a_minute(torch):
+    result = run_json(*DETECTION, "--workers", 4, timeout=60)
+    assert result["metric"] == "mAP"
+    assert result["quality"] > 0.2
+    assert result["figures"]["mAP@0.5"] > 0.45
+    assert result["validation"] > 0.2
+    assert result["replicas_equal"]
+
+
+def test_a_model_that_has_not_learned_finds_nothing(torch):
+    result = run_json(*DETECTION, "--workers", 4, "--steps", 1)
+    assert result["quality"] < 0.01
+
+
+def test_every_engine_gives_the_same_model(torch, needs):
+    needs("mpi", "sim")
+    train = [*LITTLE, "--steps", 6, "--batch", 7, "--bucket-kib", 8]
+    here = ["--workers", 3, "--engine"]
+    results = [
+        run_json(*train, *here, "threads"),
+        run_json(*train, *here, "threads", "--straggler", "1x5ms"),
+        run_json(*train, *here, "sim"),
+        run_json(*train, workers=3),
+    ]
+    assert len({result["model_hash"] for result in results}) == 1
+    assert len({result["quality"] for result in results}) == 1
+    assert all(result["replicas_equal"] for result in results)
+
+
+@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "adpsgd"])
+def test_every_kind_of_algorithm_trains_it(torch, algorithm):
+    train = [*LITTLE, "--workers", 4, "--steps", 40, "--batch", 8, "--algorithm", algorithm, "--deterministic"]
+    result = run_json(*train, "--detection.schedule", "constant", "--evaluate-every", 40)
+    assert result["train_loss"] < 1.3  # 1.6 at the start
+    assert result["replicas_equal"]
+
+
+@pytest.mark.parametrize("algorithm", ["mean", "local_sgd"])
+def test_a_resumed_run_ends_on_the_same_bits(torch, tmp_path, algorithm):
+    train = [*SHORT, "--algorithm", algorithm, "--detection.schedule", "constant", "--checkpoint-every", 3]
+    whole = run_json(*train, "--out", tmp_path / "whole")
+    run_json(*train, "--steps", 3, "--out", tmp_path / "parts")
+    resumed = run_json(*train, "--resume", "--out", tmp_path / "parts")
+    assert resumed["model_hash"] == whole["model_hash"]
+
+
+def test_shards_and_noise_change_what_workers_see(torch):
+    hashes = [
+        run_json(*SHORT, *more)["model_hash"]
+        for more in [[], ["--shard", "skewed"], ["--noisy-workers", 1], ["--detection.noisy_workers", 1]]
+    ]
+    assert len(set(hashes[:3])) == 3
+    assert hashes[2] == hashes[3]
+
+
+def write_coco(folder, train, test):
+    """Pictures with one white square each on black: PNG to train on, JPEG for the test."""
+    draw = numpy.random.default_rng(1)
+    (folder / "annotations").mkdir(parents=True)
+    for part, count, kind in [("train2017", train, "png"), ("val2017", test, "jpg")]:
+        (folder / part).mkdir()
+        images, annotations = [], []
+        for number in range(count):
+            width, height = (int(side) for side in draw.integers(40, 80, 2))
+            left, top, side = (int(place) for place in draw.integers(4, 20, 3))
+            pixels = numpy.zeros((height, width, 3), numpy.uint8)
+            pixels[top : top + side, left : left + side] = 255
+            name = f"{number:012}.{kind}"
+            Image.fromarray(pixels).save(folder / part / name)
+            images.append({"id": 100 + number, "file_name": name, "width": width, "height": height})
+            box = {"bbox": [left, top, side, side], "iscrowd": 0, "area": side * side, "segmentation": [[1, 2, 3, 4]]}
+            annotations.append({"id": number, "image_id": 100 + number, "category_id": 17, **box})
+        categories = [{"id": 17, "name": "square"}, {"id": 90, "name": "unseen"}]
+        document = {"info": {}, "images": images, "annotations": annotations, "categories": categories}
+        (folder / "annotations" / f"instances_{part}.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_pictures_of_coco_are_read_and_learned(torch, tmp_path):
+    folder = write_coco(tmp_path / "coco", train=40, test=12)
+    result = run_json(*LITTLE, "--data", folder, "--workers", 2, "--steps", 120, "--batch", 8, "--evaluate-every", 120)
+    assert result["figures"]["mAP@0.5"] > 0.3
+    assert result["replicas_equal"]
+
+
+def test_files_that_cannot_be_trusted_are_told_across_the_border_of_the_object(torch, tmp_path):
+    folder = write_coco(tmp_path / "coco", train=4, test=2)
+    picture = folder / "val2017" / f"{1:012}.jpg"
+    picture.write_bytes(picture.read_bytes()[:300])
+    annotations = folder / "annotations" / "instances_val2017.json"
+    for path, make_worse in [
+        (picture, lambda: annotations.write_text('{"images": [')),
+        (annotations, annotations.unlink),
+    ]:
+        done = run(*SHORT, "--data", folder)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"flockstep: {path} is no")
+        assert done.stderr.count("\n") == 1
+        make_worse()
+    done = run(*SHORT, "--data", folder)
+    assert done.stderr == f"flockstep: {folder} holds no annotations/instances_val*.json\n"
+
+
+def test_wrong_calls_get_one_sentence(torch):
+    for arguments, sentence in [
+        (["--size", "huge"], "--detection.size takes tiny, small or paper, not 'huge'"),
+        (["--detection.stages", "4"], "--detection.stages takes at most the 3 that a network of depth 8 has, not '4'"),
+        (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
+    ]:
+        done = run("train", "--task", "detection", *arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -1,0 +1,161 @@
+#include "tasks/images/picture.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "data_files.h"
+#include "picture_files.h"
+
+namespace flockstep::tasks {
+namespace {
+
+Picture decode(const std::string& file) { return decode_picture(as_file(file), "the file"); }
+
+std::string refusal_of(const std::string& file) {
+  return refusal([&] { decode(file); });
+}
+
+// Decodes or is refused by name, many times: nothing else may happen, whatever the file holds.
+void expect_picture_or_sentence(const std::string& file) {
+  const std::string sentence = refusal([&] {
+    const Picture picture = decode(file);
+    EXPECT_EQ(picture.pixels.size(), picture.width * picture.height * 3);
+    EXPECT_LE(picture.width * picture.height, kMostPixels);
+  });
+  EXPECT_TRUE(sentence.empty() || sentence.starts_with("the file ")) << sentence;
+  EXPECT_EQ(sentence.find('\n'), std::string::npos);
+}
+
+const std::string kPixels("\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20\21\22", 18);  // 3 x 2, or 2 x 3
+
+TEST(Png, pixelsAreReadRowByRow) {
+  if (!build_reads(png_bytes(3, 2, kPixels))) GTEST_SKIP() << "built without libpng";
+  const Picture picture = decode(png_bytes(3, 2, kPixels));
+  EXPECT_EQ(picture.width, 3u);
+  EXPECT_EQ(picture.height, 2u);
+  EXPECT_EQ(std::string(picture.pixels.begin(), picture.pixels.end()), kPixels);
+}
+
+TEST(Png, otherKindsOfPixelsBecomeColours) {
+  if (!build_reads(png_bytes(3, 2, kPixels))) GTEST_SKIP() << "built without libpng";
+  const auto picture_of = [](char depth, char kind, const std::string& row) {
+    const std::string header = big_endian(1) + big_endian(1) + std::string{depth, kind, 0, 0, 0};
+    const Picture picture = decode(std::string(kPngSignature) + png_chunk("IHDR", header) +
+                                   png_chunk("IDAT", packed(std::string(1, '\0') + row)) + png_chunk("IEND", ""));
+    return std::vector<int>(picture.pixels.begin(), picture.pixels.end());
+  };
+  EXPECT_EQ(picture_of(8, 0, "\x50"), (std::vector<int>{0x50, 0x50, 0x50}));                   // grey
+  EXPECT_EQ(picture_of(8, 6, "\x10\x20\x30\xff"), (std::vector<int>{0x10, 0x20, 0x30}));       // opaque
+  EXPECT_EQ(picture_of(8, 6, std::string("\x10\x20\x30\0", 4)), (std::vector<int>{0, 0, 0}));  // not to be seen
+  EXPECT_EQ(picture_of(1, 0, "\x80"), (std::vector<int>{255, 255, 255}));                      // a bit
+}
+
+TEST(Png, whatIsDamagedIsRefusedInOneSentence) {
+  const std::string good = png_bytes(3, 2, kPixels);
+  if (!build_reads(good)) GTEST_SKIP() << "built without libpng";
+  EXPECT_EQ(refusal_of(good), "");
+  for (std::size_t size = 4; size < good.size() - 12; ++size)  // the last chunk says nothing
+    EXPECT_NE(refusal_of(good.substr(0, size)).find("the file is no PNG image that can be read: "), std::string::npos)
+        << size;
+  const std::string signature(kPngSignature), pixels = png_chunk("IDAT", packed(std::string(7, '\0')));
+  for (const std::string& header : {png_header(0, 1), png_header(1, 0), png_header(1, 1).substr(1), std::string()})
+    EXPECT_NE(refusal_of(signature + png_chunk("IHDR", header) + pixels), "");
+  EXPECT_NE(refusal_of(signature + pixels), "");
+}
+
+TEST(Png, hugePicturesAreRefusedBeforeAnythingIsReserved) {
+  if (!build_reads(png_bytes(3, 2, kPixels))) GTEST_SKIP() << "built without libpng";
+  const auto claimed = [](std::uint32_t width, std::uint32_t height) {
+    return refusal_of(std::string(kPngSignature) + png_chunk("IHDR", png_header(width, height)) +
+                      png_chunk("IDAT", packed("abc")) + png_chunk("IEND", ""));
+  };
+  EXPECT_EQ(claimed(100000, 100000), "the file is 100000 x 100000 pixels: more than 16777216 are not read");
+  EXPECT_EQ(claimed(4097, 4096), "the file is 4097 x 4096 pixels: more than 16777216 are not read");
+  EXPECT_NE(claimed(0x7fffffff, 0x7fffffff), "");
+  EXPECT_NE(claimed(0xffffffff, 1), "");
+}
+
+TEST(Png, noDamageDoesMoreThanASentence) {
+  const std::string good = png_bytes(3, 2, kPixels);
+  if (!build_reads(good)) GTEST_SKIP() << "built without libpng";
+  base::Random random(1, base::Purpose::test);
+  for (int i = 0; i < 1500; ++i) {
+    expect_picture_or_sentence(damaged(good, random));
+    // With sums that fit, damage gets further.
+    const auto chunk = [&](const std::string& type, const std::string& data) {
+      return png_chunk(type, random.below(2) == 0 ? damaged(data, random) : data);
+    };
+    std::string deep = std::string(kPngSignature) + chunk("IHDR", png_header(3, 2));
+    if (random.below(2) == 0) deep += chunk("PLTE", std::string(9, 'x'));
+    if (random.below(2) == 0) deep += chunk("tRNS", std::string(6, 'x'));
+    if (random.below(2) == 0) deep += chunk("gAMA", big_endian(45455));
+    deep += chunk("IDAT", packed(std::string(20, '\0'))) + png_chunk("IEND", "");
+    expect_picture_or_sentence(deep);
+  }
+}
+
+TEST(Jpeg, plainProgressiveAndGreyFilesAreRead) {
+  if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
+  for (const std::string& file : {jpeg_bytes(), progressive_jpeg_bytes()}) {
+    const Picture picture = decode(file);
+    ASSERT_EQ(picture.width, 16u);
+    ASSERT_EQ(picture.height, 8u);
+    const auto expect = [&](std::size_t x, std::size_t y, std::array<int, 3> colour) {
+      for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(picture.pixels[(y * 16 + x) * 3 + c], colour[c], 6) << x;
+    };
+    expect(0, 0, {200, 30, 20});
+    expect(7, 7, {200, 30, 20});
+    expect(8, 0, {20, 40, 220});
+    expect(15, 7, {20, 40, 220});
+  }
+  const Picture grey = decode(grey_jpeg_bytes());
+  EXPECT_EQ(grey.pixels.size(), 16u * 8 * 3);
+  EXPECT_NEAR(grey.pixels[0], 0.299 * 200 + 0.587 * 30 + 0.114 * 20, 4);
+  EXPECT_EQ(grey.pixels[0], grey.pixels[2]);
+}
+
+TEST(Jpeg, whatIsCutShortIsRefusedAlthoughLibjpegWouldMakeUpTheRest) {
+  if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
+  for (const std::string& good : {jpeg_bytes(), progressive_jpeg_bytes(), grey_jpeg_bytes()}) {
+    EXPECT_EQ(refusal_of(good), "");
+    for (std::size_t size = 3; size < good.size() - 2; ++size)
+      EXPECT_NE(refusal_of(good.substr(0, size)).find("the file is no JPEG image that can be read: "),
+                std::string::npos)
+          << size;
+  }
+}
+
+TEST(Jpeg, hugePicturesAreRefusedBeforeAnythingIsReserved) {
+  if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
+  std::string file = jpeg_bytes();
+  const std::size_t frame = file.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  file.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
+  EXPECT_EQ(refusal_of(file), "the file is 65500 x 65500 pixels: more than 16777216 are not read");
+}
+
+TEST(Jpeg, noDamageDoesMoreThanASentence) {
+  if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
+  base::Random random(2, base::Purpose::test);
+  for (const std::string& good : {jpeg_bytes(), progressive_jpeg_bytes(), grey_jpeg_bytes()})
+    for (int i = 0; i < 1000; ++i) expect_picture_or_sentence(damaged(good, random));
+}
+
+TEST(Jpeg, endlessScansAreRefused) {
+  const std::string good = progressive_jpeg_bytes();
+  if (!build_reads(good)) GTEST_SKIP() << "built without libjpeg";
+  const std::size_t last = good.rfind("\xff\xda");  // the last scan, which may be repeated
+  std::string file = good.substr(0, good.size() - 2);
+  for (int i = 0; i < 5000; ++i) file += good.substr(last, good.size() - 2 - last);
+  EXPECT_NE(refusal_of(file + "\xff\xd9"), "");
+}
+
+TEST(Pictures, theFirstBytesTellTheirKind) {
+  for (const std::string file : {"GIF89a", "x", "\x89PN", "BM", "\xff\xd8"})
+    EXPECT_EQ(refusal_of(file), "the file is neither a PNG nor a JPEG image");
+  EXPECT_EQ(refusal([] { decode_picture({}, "the file"); }), "the file is neither a PNG nor a JPEG image");
+  EXPECT_EQ(refusal([] { read_picture("/nowhere/at.png"); }), "/nowhere/at.png is not there");
+}
+
+}  // namespace
+}  // namespace flockstep::tasks
