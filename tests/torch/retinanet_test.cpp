@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "tasks/torch/detection_loss.h"
+#include "tasks/torch/initial_values.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -57,7 +58,10 @@ TEST(RetinaNet, anAnchorsNumbersComeFromItsPlace) {
   network.eval();  // normalised by running statistics, so that places do not mix
   const std::vector<Box> anchors = make_anchors(pyramid_levels(options), options.anchor_size);
   for (const auto& [row, column] : {std::pair{1, 6}, {6, 1}, {3, 3}}) {
-    const torch::Tensor picture = torch::zeros({1, 3, 64, 64}).set_requires_grad(true);
+    const torch::Tensor picture = torch::empty({1, 3, 64, 64});
+    base::Random random(1, base::Purpose::test);
+    fill_uniform(picture, 1, random);
+    picture.set_requires_grad(true);
     const auto place = static_cast<std::int64_t>(9 * (row * 8 + column) + 4);
     network.forward(picture).scores[0][place][1].backward();
     const torch::Tensor heat = picture.grad().abs().sum({0, 1});
