@@ -1,7 +1,8 @@
 """Checks that the layers hold: each folder of src/ includes only from itself and from those above it.
 
 The order is the one drawn in docs/architecture.md. Some layers must also stay free of things that belong to others:
-torch headers, threads and clocks, MPI.
+torch headers, threads and clocks, MPI. And no two files may define a type of the same name in the same namespace: the
+compiler sees one at a time, and the linker keeps either's functions for both.
 """
 
 import re
@@ -46,9 +47,32 @@ def problems_of(path: Path) -> list[str]:
     return [f"{path}: {problem}" for problem in found]
 
 
+def types_of(path: Path) -> set[str]:
+    """The types that a file defines, but for those that nobody else can see."""
+    text = re.sub(r"^namespace \{$.*?^\}  // namespace$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found, space = set(), ""
+    definition = r"^namespace ([a-z_0-9:]+) \{|^(?:class|struct|enum class) ([A-Za-z0-9]+)(?: final)?(?: :[^;{]*)? \{"
+    for opened, name in re.findall(definition, text, re.MULTILINE):
+        space = opened or space
+        if name:
+            found.add(f"{space}::{name}")
+    return found
+
+
+def repeated_types(paths: list[Path]) -> list[str]:
+    first: dict[str, Path] = {}
+    problems = []
+    for path in paths:
+        for name in sorted(types_of(path)):
+            if first.setdefault(name, path) != path:
+                problems.append(f"{path}: defines {name}, as {first[name]} does")
+    return problems
+
+
 def main() -> int:
     listed = subprocess.run(["git", "ls-files", "src/*.h", "src/*.cpp"], capture_output=True, text=True, check=True)
-    problems = [problem for name in listed.stdout.split() for problem in problems_of(Path(name))]
+    paths = [Path(name) for name in listed.stdout.split()]
+    problems = [problem for path in paths for problem in problems_of(path)] + repeated_types(paths)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

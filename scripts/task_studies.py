@@ -2,16 +2,19 @@
 
 import json
 import math
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from study_tools import Rows, compare, figure, fresh, rows_of, save, table
+from study_tools import COMMAND, Rows, compare, figure, fresh, rows_of, save, table
 
 RULES = ("mean", "adacons", "direction_consensus")
 AVERAGERS = ("local_sgd", "dpsgd", "sgp", "adpsgd", "wagma", "flock")
 ALL = ("all",)
+FACTORS = (0.5, 1, 2)  # of the task's own learning rate
 # Whose results have a length of their own; with that of the mean, one list of rates suits all.
 ON_DIRECTIONS = ("normalized_mean", "adacons", "adasum", "direction_consensus", "geometric_median")
 
@@ -29,8 +32,6 @@ class Study:
 
     task: str
     workers: int
-    steps: int  # of --size small
-    rates: str
     scenarios: dict[str, Scenario]
     seeds: int = 3
     search_seeds: int = 1
@@ -67,40 +68,48 @@ VISION = {
     "minus-five": Scenario("1 worker sends -5 g", RULES, ("--faulty", "3:scale:-5")),
 }
 STUDIES = {
-    "vision": Study("vision", 8, 400, "0.1,0.2,0.4", VISION, seeds=2, search_seeds=2),
+    "vision": Study("vision", 8, VISION, seeds=2, search_seeds=2),
     "detection": Study(
         "detection",
-        *(4, 500, "0.025,0.05,0.1"),
-        scenarios_of(4, "all alike, 1 late", "each worker its own kinds", "random boxes", 300),
+        4,
+        scenarios_of(4, "all alike, 1 late", "each worker its own kinds", "random boxes", 90),
     ),
     "recommendation": Study(
         "recommendation",
-        *(8, 1000, "0.01,0.02,0.04"),
-        scenarios_of(8, "all alike, 2 late", "each worker its own users", "random clicks", 15),
+        8,
+        scenarios_of(8, "all alike, 2 late", "each worker its own users", "random clicks", 10),
     ),
     "translation": Study(
         "translation",
-        *(8, 600, "0.0015,0.003,0.006"),
+        8,
         scenarios_of(8, "all alike, uneven steps", "each worker its own numbers", "others' sentences"),
         points=1,
     ),
     "navigation": Study(
         "navigation",
-        *(8, 600, "0.001,0.002,0.004"),
+        8,
         scenarios_of(8, "all alike, uneven steps", "each worker its own mazes", "random rewards"),
     ),
 }
 
 
-def arguments_of(study: Study, name: str, data: str, jobs: int) -> list[str]:
+def small(task: str) -> dict[str, Any]:
+    """What --size small means for the task."""
+    listed = json.loads(subprocess.run([COMMAND, "tasks", "--json"], check=True, capture_output=True).stdout)
+    sizes = next((each["sizes"] for each in listed if each["name"] == task), [])
+    return next(size for size in sizes if size["name"] == "small")
+
+
+def arguments_of(study: Study, name: str, size: dict[str, Any], data: str, jobs: int) -> list[str]:
     scenario = study.scenarios[name]
-    every = study.steps // (8 if name == study.timed else 4)
-    size = ["--task", study.task, "--size", "small", "--workers", str(study.workers), "--steps", str(study.steps)]
+    every = size["steps"] // (8 if name == study.timed else 4)
+    rates = ",".join(f"{factor * float(size['settings']['learning_rate']):.6g}" for factor in FACTORS)
+    task = ["--task", study.task, "--size", size["name"], "--workers", str(study.workers)]
     seeds = ["--seeds", str(study.seeds), "--search-seeds", str(study.search_seeds)]
-    search = ["--lr", study.rates, *seeds, "--algorithms", ",".join(scenario.algorithms)]
+    search = ["--lr", rates, *seeds, "--algorithms", ",".join(scenario.algorithms)]
     magnitude = [word for rule in ON_DIRECTIONS for word in (f"--{rule}.magnitude", "mean_norm")]
     given = ["--data", data] if data else []
-    return [*size, *search, *magnitude, *given, *scenario.flags, "--evaluate-every", str(every), "--jobs", str(jobs)]
+    return [*task, *search, *magnitude, *given, *scenario.flags, "--evaluate-every", str(every), "--jobs", str(jobs)]
 
 
 def metric_of(folder: Path) -> str:
@@ -195,7 +204,7 @@ def study_task(study: Study, out: Path, chosen: list[str], data: str, jobs: int,
     """Makes the chosen scenarios, or all, and tells what all that are in `out` have come to."""
     folders = {name: out / study.task / name for name in study.scenarios}
     for name in [] if only_draw else chosen or study.scenarios:
-        compare(folders[name], *arguments_of(study, name, data, jobs))
+        compare(folders[name], *arguments_of(study, name, small(study.task), data, jobs))
     there = {name: folder for name, folder in folders.items() if (folder / "compare.json").exists()}
     if not there:
         sys.exit(f"{out / study.task} holds no comparison: leave --only-draw out, or name the folder with --out")

@@ -22,6 +22,19 @@ nlohmann::json options_json(std::span<const base::OptionSpec> options) {
   return json;
 }
 
+nlohmann::json sizes_json(std::span<const tasks::Size> sizes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const auto& size : sizes) {
+    nlohmann::json settings = nlohmann::json::object();
+    for (const auto& [name, value] : size.settings) settings[std::string(name)] = value;
+    json.push_back({{"name", size.name},
+                    {"steps", size.defaults.steps},
+                    {"batch_per_worker", size.defaults.batch_per_worker},
+                    {"settings", settings}});
+  }
+  return json;
+}
+
 int list_algorithms(bool as_json) {
   nlohmann::json json = nlohmann::json::array();
   Table table({"name", "family", "bytes sent per worker and step", "what it does"});
@@ -56,6 +69,7 @@ int list_tasks(bool as_json) {
                     {"description", row.description},
                     {"default_steps", row.defaults({}).steps},
                     {"default_batch_per_worker", row.defaults({}).batch_per_worker},
+                    {"sizes", sizes_json(row.sizes)},
                     {"options", options_json(row.options)}});
   }
   fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());

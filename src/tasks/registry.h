@@ -22,6 +22,15 @@ struct TaskDefaults {
   std::int64_t steps, batch_per_worker;
 };
 
+using SizeSetting = std::pair<std::string_view, std::string_view>;  // an option and its default
+
+// A name for defaults that belong together, such as tiny (tasks/sizes.h).
+struct Size {
+  std::string_view name;
+  TaskDefaults defaults;
+  std::span<const SizeSetting> settings;
+};
+
 struct TaskRow {
   std::string_view name;
   std::string_view description;
@@ -35,6 +44,7 @@ struct TaskRow {
   bool needs_torch = false;  // so not every build has it
   // Files that the task reads, whose contents change what it learns; null: none.
   std::vector<std::filesystem::path> (*files)(const base::Settings& settings) = nullptr;
+  std::span<const Size> sizes{};
 };
 
 std::span<const TaskRow> tasks();

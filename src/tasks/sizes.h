@@ -7,14 +7,6 @@
 
 namespace flockstep::tasks {
 
-using SizeSetting = std::pair<std::string_view, std::string_view>;
-
-struct Size {
-  std::string_view name;
-  TaskDefaults defaults;
-  std::span<const SizeSetting> settings;
-};
-
 constexpr base::OptionSpec kSizeOption{"size", "tiny", "tiny, small or paper: what the options below are unless given"};
 // What the table of options says for an option whose default is the size's.
 constexpr std::string_view kBySize = "by size";

@@ -20,6 +20,16 @@ def test_algorithms_tell_family_bytes_and_options():
     assert [option["name"] for option in rows["local_sgd"]["options"]] == ["period"]
 
 
+def test_tasks_tell_their_sizes():
+    rows = {row["name"]: row for row in run_json("tasks")}
+    assert rows["linear"]["sizes"] == []
+    sizes = {size["name"]: size for size in rows["vision"]["sizes"]}
+    assert list(sizes) == ["tiny", "small", "paper"]
+    assert sizes["small"]["steps"] == 400
+    assert sizes["small"]["settings"]["depth"] == "14"
+    assert sizes["paper"]["batch_per_worker"] == 32
+
+
 def test_engines_say_what_is_here_or_how_to_get_it():
     listed = run_json("engines")
     assert listed["simd"]

@@ -18,7 +18,7 @@ def runs_of(out):
     return {path.parent.name for path in out.glob("runs/*/summary.json")}
 
 
-def test_the_best_value_gets_the_other_seeds(tmp_path):
+def test_the_best_value_gets_the_other_seeds(tmp_path, monkeypatch):
     result = run_json(*CALL, "--out", tmp_path)
     expected = set()
     for row in result["cases"][0]["rows"]:
@@ -32,7 +32,10 @@ def test_the_best_value_gets_the_other_seeds(tmp_path):
     assert runs_of(tmp_path) == expected
     again = run(*CALL, "--out", tmp_path)
     assert again.stderr == "flockstep: 10 of 10 runs were already done\n"
-    assert "kept aside, which the table does not use; it was chosen with the first of 3 seeds." in again.stdout
+    sentence = "kept aside, which the table does not use; it was chosen with the first of 3 seeds."
+    assert sentence in again.stdout
+    monkeypatch.delenv("FLOCKSTEP_PYTHON")
+    assert sentence in run("report", tmp_path, "--text").stdout
 
 
 def test_several_at_a_time_interrupted_and_called_again_give_the_same_file(tmp_path):

@@ -14,6 +14,7 @@ import task_studies
 from task_studies import STUDIES
 
 RULES = ("mean", "adacons", "direction_consensus")
+SMALL = {"name": "small", "steps": 800, "settings": {"learning_rate": "0.03"}}
 SCENARIOS = ("late", "skewed", "noisy", "minus-five")
 
 
@@ -66,7 +67,7 @@ def script(*arguments, without=""):
 def test_the_command_understands_what_a_study_asks_for(torch, tmp_path, name):
     (tmp_path / "file").touch()
     for scenario in STUDIES[name].scenarios:
-        arguments = task_studies.arguments_of(STUDIES[name], scenario, "", 4)
+        arguments = task_studies.arguments_of(STUDIES[name], scenario, task_studies.small(name), "", 4)
         # Where results go is looked at when all else has been checked, and before anything runs.
         done = run("compare", *arguments, "--out", tmp_path / "file" / "out")
         assert done.stderr.startswith(f"flockstep: cannot make the folder {tmp_path}/file/out"), (scenario, done.stderr)
@@ -76,11 +77,11 @@ def test_scenarios_are_those_of_the_papers():
     for name in ("detection", "recommendation", "translation", "navigation"):
         study = STUDIES[name]
         assert tuple(study.scenarios) == SCENARIOS
-        words = {scenario: task_studies.arguments_of(study, scenario, "", 2) for scenario in SCENARIOS}
+        words = {scenario: task_studies.arguments_of(study, scenario, SMALL, "", 2) for scenario in SCENARIOS}
         for each in words.values():
             assert each[each.index("--size") + 1] == "small"
             assert each[each.index("--seeds") + 1 : each.index("--seeds") + 4] == ["3", "--search-seeds", "1"]
-            assert len(each[each.index("--lr") + 1].split(",")) == 3
+            assert each[each.index("--lr") + 1] == "0.015,0.03,0.06"
             assert each[-2:] == ["--jobs", "2"]
         assert words["late"][words["late"].index("--algorithms") + 1] == "all"
         for scenario in SCENARIOS[1:]:
@@ -126,10 +127,11 @@ def test_one_scenario_is_made_alone_and_nothing_is_drawn_where_that_cannot_be(tm
         made_up(folder, [row(name, 0.5, 10, 10) for name in RULES])
 
     monkeypatch.setattr(task_studies, "compare", compare)
+    monkeypatch.setattr(task_studies, "small", lambda task: SMALL)
     task_studies.study_task(STUDIES["detection"], tmp_path, ["noisy"], "", 4, only_draw=False)
     ((folder, arguments),) = asked
     assert folder == tmp_path / "detection" / "noisy"
-    assert arguments == tuple(task_studies.arguments_of(STUDIES["detection"], "noisy", "", 4))
+    assert arguments == tuple(task_studies.arguments_of(STUDIES["detection"], "noisy", SMALL, "", 4))
     assert "| algorithm | 1 with random boxes |" in capsys.readouterr().out
 
 

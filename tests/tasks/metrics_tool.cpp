@@ -12,6 +12,8 @@
 
 #include "tasks/detection/coco_metric.h"
 #include "tasks/recommendation/click_metrics.h"
+#include "tasks/translation/bleu.h"
+#include "tasks/translation/number_words.h"
 
 namespace {
 
@@ -45,9 +47,30 @@ json coco_metrics(const json& input) {
   return {{"all", precision.all}, {"at50", precision.at50}, {"at75", precision.at75}};
 }
 
+// Pairs of a translation and its reference.
+json bleu(const json& input) {
+  tasks::BleuCounts counts;
+  for (const json& pair : input.at("pairs"))
+    counts += tasks::count_for_bleu(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
+  return {{"bleu", tasks::bleu(counts)},
+          {"matches", counts.matches},
+          {"ngrams", counts.ngrams},
+          {"words", counts.words},
+          {"reference_words", counts.reference_words}};
+}
+
+// No metric, but what the sentences of the task translation are made of.
+json number_words(const json& input) {
+  json words = json::array();
+  for (const std::uint32_t number : input.at("numbers"))
+    words.push_back({tasks::english_number(number), tasks::german_number(number)});
+  return words;
+}
+
 // Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
 const Metrics& metrics() {
-  static const Metrics table{{"auc", click_metrics}, {"coco", coco_metrics}};
+  static const Metrics table{
+      {"auc", click_metrics}, {"bleu", bleu}, {"coco", coco_metrics}, {"number_words", number_words}};
   return table;
 }
 

@@ -96,9 +96,7 @@ class MazeFolder : public testing::Test {
     std::filesystem::create_directory(folder_);
   }
   ~MazeFolder() override { std::filesystem::remove_all(folder_); }
-  void write(const char* name, const std::string& text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-  }
+  void write(const char* name, const std::string& text) { std::ofstream(folder_ / name, std::ios::binary) << text; }
   Mazes read(Shard shard = Shard::iid, int rank = 0, int workers = 4) {
     return Mazes({.side = 3, .open = 0, .data = folder_.string()}, {.shard = shard},
                  WorkerData(TaskInputs{{}, 1, 64, rank, workers}));

@@ -63,6 +63,8 @@ TEST(DlrmPlan, thePaperSizeHas540MillionParameters) {
   const std::int64_t top = 367 * 512 + 512 + 512 * 256 + 256 + 256 + 1;
   EXPECT_EQ(paper.parameters(), 33'762'577 * std::int64_t{16} + bottom + top);
   EXPECT_EQ(paper.parameters(), 540'677'217);
+  EXPECT_EQ(options_of({}).model.parameters(), 4'249);
+  EXPECT_EQ(options_of({{"size", "small"}}).model.parameters(), 24'745);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
@@ -36,6 +38,18 @@ TEST(Sizes, thatDoNotExistAreTold) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_input);
     EXPECT_STREQ(error.what(), "--toy.size takes tiny or paper, not 'huge'");
+  }
+}
+
+TEST(Sizes, ofATaskAreListedAndNameEveryOptionThatIsLeftToThem) {
+  for (const TaskRow& row : tasks()) {
+    const bool has_sizes = std::ranges::find(row.options, "size", &base::OptionSpec::name) != row.options.end();
+    EXPECT_EQ(has_sizes, !row.sizes.empty()) << row.name;
+    for (const Size& size : row.sizes)
+      for (const base::OptionSpec& option : row.options) {
+        const bool is_set = std::ranges::find(size.settings, option.name, &SizeSetting::first) != size.settings.end();
+        EXPECT_EQ(is_set, option.default_value == kBySize) << row.name << " " << size.name << " " << option.name;
+      }
   }
 }
 

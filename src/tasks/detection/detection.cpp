@@ -176,6 +176,7 @@ TaskRow detection_row() {
             return given == settings.end() || given->second.empty() ? std::vector<std::filesystem::path>{}
                                                                     : coco_files(given->second);
           },
+      .sizes = kSizes,
   };
 }
 

@@ -1,6 +1,8 @@
 #include "tasks/navigation/mazes.h"
 
+#include "base/parts.h"
 #include "tasks/data_file.h"
+#include "tasks/shared_data.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -12,6 +14,20 @@ constexpr std::size_t kValidationShare = 10;  // one of so many mazes of a file
 std::vector<Maze> read_mazes(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = read_data_file(path);
   return parse_mazes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+}
+
+// Training mazes and those kept aside of them, and the test mazes.
+MazeFiles read_files(const std::string& folder) {
+  MazeFiles files{.train = read_mazes(train_mazes(folder)), .validation = {}, .test = read_mazes(test_mazes(folder))};
+  const auto kept = static_cast<std::ptrdiff_t>(files.train.size() / kValidationShare);
+  files.validation.assign(files.train.end() - kept, files.train.end());
+  files.train.erase(files.train.end() - kept, files.train.end());
+  return files;
+}
+
+std::shared_ptr<const MazeFiles> maze_files(const std::string& folder) {
+  static SharedData<MazeFiles> shared;
+  return shared.get(folder, [&] { return read_files(folder); });
 }
 
 int draw_side(int least, int most, base::Random& random) {
@@ -29,39 +45,35 @@ Mazes::Mazes(const MazeOptions& options, const ShardOptions& shard, const Worker
   if (skewed && worker.workers > 1)
     least_side_ = most_side_ = kLeastSide + (options.side - kLeastSide) * worker.data_rank / (worker.workers - 1);
   if (options.data.empty()) return;
-
-  train_ = read_mazes(train_mazes(options.data));
-  test_ = read_mazes(test_mazes(options.data));
-  const auto kept = static_cast<std::ptrdiff_t>(train_.size() / kValidationShare);
-  validation_.assign(train_.end() - kept, train_.end());
-  train_.erase(train_.end() - kept, train_.end());
+  files_ = maze_files(options.data);
+  own_ = {0, files_->train.size()};
   if (!skewed) return;
-  const base::Parts parts(train_.size(), static_cast<std::size_t>(worker.workers));
-  const std::span<Maze> own = parts.of(std::span(train_), static_cast<std::size_t>(worker.data_rank));
-  if (own.empty())
+  const base::Parts parts(own_.size, static_cast<std::size_t>(worker.workers));
+  const auto part = static_cast<std::size_t>(worker.data_rank);
+  own_ = {parts.begin(part), parts.size(part)};
+  if (own_.size == 0)
     refuse_file(train_mazes(options.data).string(), "holds fewer mazes than there are workers: use --shard iid");
-  train_ = std::vector<Maze>(own.begin(), own.end());
 }
 
 Maze Mazes::draw(base::Random& random) const {
-  if (train_.empty()) {
+  if (!files_) {
     const int side = draw_side(least_side_, most_side_, random);
     return generate_maze(side, options_.open, random);
   }
-  Maze maze = train_[random.below(static_cast<std::uint32_t>(train_.size()))];
+  Maze maze = files_->train[own_.begin + random.below(static_cast<std::uint32_t>(own_.size))];
   maze.heading = static_cast<Heading>(random.below(kHeadings));
   return maze;
 }
 
 std::size_t Mazes::count(train::Split split) const {
   const bool test = split == train::Split::test;
-  if (options_.data.empty()) return test ? kTestMazes : kValidationMazes;
-  return (test ? test_ : validation_).size();
+  if (!files_) return test ? kTestMazes : kValidationMazes;
+  return (test ? files_->test : files_->validation).size();
 }
 
 Maze Mazes::fixed(train::Split split, std::size_t index) const {
   const bool test = split == train::Split::test;
-  if (!options_.data.empty()) return (test ? test_ : validation_)[index];
+  if (files_) return (test ? files_->test : files_->validation)[index];
   base::Random random(kFixedSeed, base::Purpose::data, static_cast<std::uint32_t>(index), test ? 1 : 0);
   const int side = draw_side(kLeastSide, options_.side, random);
   return generate_maze(side, options_.open, random);

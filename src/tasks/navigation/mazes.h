@@ -21,6 +21,10 @@ struct MazeOptions {
 };
 constexpr int kLeastSide = 2;
 
+struct MazeFiles {
+  std::vector<Maze> train, validation, test;
+};
+
 class Mazes {
  public:
   // Throws Error{bad_file}.
@@ -33,8 +37,9 @@ class Mazes {
 
  private:
   MazeOptions options_;
-  int least_side_, most_side_;                   // of this worker's own, to train in
-  std::vector<Maze> train_, validation_, test_;  // from files
+  int least_side_, most_side_;              // of this worker's own, to train in
+  std::shared_ptr<const MazeFiles> files_;  // null: generated
+  runtime::Range own_{};                    // of the files' mazes to train in
 };
 
 // Mazes in text: '#' for a wall, '.' or a blank for a free cell, one S (start) and one G (goal), and an empty line

@@ -23,8 +23,8 @@ constexpr std::array<base::OptionSpec, 24> kOptions{{
     {"hidden", kBySize, "numbers in each layer of the recurrent network"},
     {"layers", kBySize, "of the recurrent network"},
     {"memory", "yes", "no: the recurrent network forgets everything after each action"},
-    {"epochs", "2", "how often every episode is learned from"},
-    {"minibatches", "2", "parts of a worker's episodes, each of which a step learns from: a batch"},
+    {"epochs", kBySize, "how often every episode is learned from"},
+    {"minibatches", kBySize, "parts of a worker's episodes, each of which a step learns from: a batch"},
     {"ratio", "0.2", "how far a step may move the chance of an action, in proportion"},
     {"entropy", kBySize, "weight of the policy's entropy, which keeps it trying"},
     {"discount", "0.99", "of what is earned one action later"},
@@ -38,36 +38,42 @@ constexpr std::array<base::OptionSpec, 24> kOptions{{
     {"data", "", "a folder with mazes in train.txt and test.txt; empty: generated ones"},
 }};
 
-constexpr std::array<SizeSetting, 9> kTiny{{{"side", "3"},
-                                            {"open", "0.3"},
-                                            {"limit", "50"},
-                                            {"view", "5"},
-                                            {"encoder", "dense"},
-                                            {"hidden", "64"},
-                                            {"layers", "1"},
-                                            {"entropy", "0.01"},
-                                            {"learning_rate", "0.003"}}};
-constexpr std::array<SizeSetting, 9> kSmall{{{"side", "5"},
-                                             {"open", "0.2"},
-                                             {"limit", "120"},
-                                             {"view", "7"},
-                                             {"encoder", "dense"},
-                                             {"hidden", "96"},
-                                             {"layers", "1"},
-                                             {"entropy", "0.01"},
-                                             {"learning_rate", "0.002"}}};
-constexpr std::array<SizeSetting, 9> kPaper{{{"side", "15"},
+constexpr std::array<SizeSetting, 11> kTiny{{{"side", "4"},
                                              {"open", "0.1"},
-                                             {"limit", "500"},
-                                             {"view", "15"},
-                                             {"encoder", "resnet"},
-                                             {"hidden", "512"},
-                                             {"layers", "2"},
+                                             {"limit", "50"},
+                                             {"view", "5"},
+                                             {"encoder", "dense"},
+                                             {"hidden", "64"},
+                                             {"layers", "1"},
+                                             {"epochs", "2"},
+                                             {"minibatches", "2"},
                                              {"entropy", "0.01"},
-                                             {"learning_rate", "0.00025"}}};
+                                             {"learning_rate", "0.006"}}};
+constexpr std::array<SizeSetting, 11> kSmall{{{"side", "6"},
+                                              {"open", "0.1"},
+                                              {"limit", "120"},
+                                              {"view", "7"},
+                                              {"encoder", "dense"},
+                                              {"hidden", "64"},
+                                              {"layers", "1"},
+                                              {"epochs", "4"},
+                                              {"minibatches", "1"},
+                                              {"entropy", "0.01"},
+                                              {"learning_rate", "0.008"}}};
+constexpr std::array<SizeSetting, 11> kPaper{{{"side", "15"},
+                                              {"open", "0.1"},
+                                              {"limit", "500"},
+                                              {"view", "15"},
+                                              {"encoder", "resnet"},
+                                              {"hidden", "512"},
+                                              {"layers", "2"},
+                                              {"epochs", "2"},
+                                              {"minibatches", "2"},
+                                              {"entropy", "0.01"},
+                                              {"learning_rate", "0.00025"}}};
 constexpr std::array<Size, 3> kSizes{{
     {"tiny", {.steps = 400, .batch_per_worker = 16}, kTiny},
-    {"small", {.steps = 600, .batch_per_worker = 16}, kSmall},
+    {"small", {.steps = 500, .batch_per_worker = 8}, kSmall},
     {"paper", {.steps = 50000, .batch_per_worker = 4}, kPaper},
 }};
 
@@ -122,10 +128,11 @@ TaskRow navigation_row() {
       .takes_uneven_batches = true,
       .needs_torch = true,
       .files = [](const base::Settings& settings) -> std::vector<std::filesystem::path> {
-        const std::string data = navigation_options_of(settings, 1 << 20, 0).mazes.data;
-        if (data.empty()) return {};
-        return {train_mazes(data), test_mazes(data)};
+        const auto data = settings.find("data");
+        if (data == settings.end() || data->second.empty()) return {};
+        return {train_mazes(data->second), test_mazes(data->second)};
       },
+      .sizes = kSizes,
   };
 }
 

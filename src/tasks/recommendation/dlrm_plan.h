@@ -2,6 +2,8 @@
 // and the numbers of even the largest are counted, before it is loaded.
 #pragma once
 
+#include <array>
+
 #include "base/settings.h"
 #include "tasks/recommendation/clicks.h"
 

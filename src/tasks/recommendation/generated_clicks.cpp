@@ -1,5 +1,6 @@
 #include "tasks/recommendation/generated_clicks.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -131,6 +131,7 @@ TaskRow recommendation_row() {
         if (given == settings.end() || given->second.empty()) return {};
         return {click_file(given->second)};
       },
+      .sizes = kSizes,
   };
 }
 

@@ -69,9 +69,9 @@ class ViewEncoder : public torch::nn::Module {
 };
 
 // The goal and the last action.
-class Embedding : public torch::nn::Module {
+class PolicyInputs : public torch::nn::Module {
  public:
-  Embedding() {
+  PolicyInputs() {
     weights_ = register_parameter("goal_weights", torch::zeros({kEmbedded, kSenses}));
     bias_ = register_parameter("goal_bias", torch::zeros({kEmbedded}));
     actions_ = register_parameter("last_actions", torch::zeros({kActions + 1, kEmbedded}));
@@ -145,7 +145,7 @@ class Heads : public torch::nn::Module {
 Policy::Policy(const PolicyOptions& options)
     : options_(options),
       encoder_(register_module("encoder", std::make_shared<ViewEncoder>(options))),
-      embedding_(register_module("embedding", std::make_shared<Embedding>())),
+      embedding_(register_module("embedding", std::make_shared<PolicyInputs>())),
       lstm_(register_module("lstm",
                             std::make_shared<Lstm>(options.hidden + 2 * kEmbedded, options.hidden, options.layers))),
       heads_(register_module("heads", std::make_shared<Heads>(options.hidden))) {}

@@ -9,7 +9,7 @@
 namespace flockstep::tasks {
 
 class ViewEncoder;
-class Embedding;
+class PolicyInputs;
 class Lstm;
 class Heads;
 
@@ -40,7 +40,7 @@ class Policy : public torch::nn::Module {
  private:
   PolicyOptions options_;
   std::shared_ptr<ViewEncoder> encoder_;
-  std::shared_ptr<Embedding> embedding_;
+  std::shared_ptr<PolicyInputs> embedding_;
   std::shared_ptr<Lstm> lstm_;
   std::shared_ptr<Heads> heads_;
 };

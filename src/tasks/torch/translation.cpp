@@ -116,15 +116,18 @@ torch::Tensor TranslationTask::loss(std::int64_t step) {
 }
 
 std::vector<std::string> TranslationTask::translate(std::span<const TestSentence* const> sentences) {
-  std::size_t length = 1;
-  for (const TestSentence* sentence : sentences) length = std::max(length, sentence->source.size());
+  std::vector<std::size_t> longest;
+  std::size_t length = 0;
+  for (const TestSentence* sentence : sentences) {
+    length = std::max(length, sentence->source.size());
+    // A network that has learned nothing finds no end.
+    longest.push_back(std::min(options_.corpus.longest, 2 * sentence->source.size() + 10));
+  }
   const Rows sources(sentences.size(), length);
   for (std::size_t i = 0; i < sentences.size(); ++i) sources.put(i, 0, sentences[i]->source);
-  SearchOptions options = options_.search;
-  options.longest = std::min(options.longest, 2 * length + 10);  // a network that has learned nothing finds no end
-  NetworkRows rows(*network_, sources.tensor(), options.width);
+  NetworkRows rows(*network_, sources.tensor(), options_.search.width);
   std::vector<std::string> lines;
-  for (const Translation& found : search(rows, sentences.size(), options))
+  for (const Translation& found : search(rows, longest, options_.search))
     lines.push_back(corpus_->tokenizer.decode(found.tokens));
   return lines;
 }

@@ -36,7 +36,8 @@ class Learner {
     add_characters(words);
     for (const auto& [text, count] : words) {
       Word word{{}, count};
-      for (const std::string_view character : characters_of(text + " ")) word.symbols.push_back(symbol_of(character));
+      const std::string ended = text + " ";
+      for (const std::string_view character : characters_of(ended)) word.symbols.push_back(symbol_of(character));
       words_.push_back(std::move(word));
       count_pairs(words_.size() - 1, 1);
     }
@@ -61,8 +62,10 @@ class Learner {
  private:
   void add_characters(const WordCounts& words) {
     std::map<std::string, std::int64_t, std::less<>> counts;
-    for (const auto& [text, count] : words)
-      for (const std::string_view character : characters_of(text + " ")) counts[std::string(character)] += count;
+    for (const auto& [text, count] : words) {
+      counts[" "] += count;
+      for (const std::string_view character : characters_of(text)) counts[std::string(character)] += count;
+    }
     std::vector<std::pair<std::int64_t, std::string>> sorted;
     for (const auto& [character, count] : counts) sorted.emplace_back(-count, character);
     std::ranges::sort(sorted);

@@ -30,7 +30,8 @@ struct Candidate {
 // The beam of one sentence.
 class Beam {
  public:
-  Beam(const SearchOptions& options, std::int64_t first_row) : options_(options), live_{{{}, 0, first_row}} {}
+  Beam(const SearchOptions& options, std::size_t longest, std::int64_t first_row)
+      : options_(options), longest_(longest), live_{{{}, 0, first_row}} {}
 
   const std::vector<Hypothesis>& live() const { return live_; }
   const Translation& best() const { return best_; }
@@ -63,12 +64,11 @@ class Beam {
     }
     live_ = std::move(next);
     if (live_.empty()) return;
-    if (live_[0].tokens.size() >= options_.longest)
+    if (live_[0].tokens.size() >= longest_)
       for (const Hypothesis& hypothesis : live_) offer(hypothesis, 0);
     // Logarithms only fall, and no penalty is larger than the longest's.
-    const double attainable = score_of(live_[0].logarithm, options_.longest, options_.length_penalty);
-    if (ended_ >= options_.width || live_[0].tokens.size() >= options_.longest || best_.score >= attainable)
-      live_.clear();
+    const double attainable = score_of(live_[0].logarithm, longest_, options_.length_penalty);
+    if (ended_ >= options_.width || live_[0].tokens.size() >= longest_ || best_.score >= attainable) live_.clear();
   }
 
   void stand_in_rows_from(std::int64_t first) {
@@ -83,6 +83,7 @@ class Beam {
   }
 
   const SearchOptions& options_;
+  std::size_t longest_;
   std::vector<Hypothesis> live_;  // the best first; none: the search has ended
   Translation best_{{}, kNone};
   std::size_t ended_ = 0;
@@ -94,13 +95,15 @@ double score_of(double logarithm, std::size_t tokens, double length_penalty) {
   return logarithm / std::pow((5 + static_cast<double>(tokens)) / 6, length_penalty);
 }
 
-std::vector<Translation> search(NextToken& model, std::size_t sentences, const SearchOptions& options) {
+std::vector<Translation> search(NextToken& model, std::span<const std::size_t> longest, const SearchOptions& options) {
+  const std::size_t sentences = longest.size();
   const std::size_t rows = sentences * options.width;
   std::vector<std::int64_t> parents(rows);
   std::iota(parents.begin(), parents.end(), 0);
   Tokens tokens(rows, kBegin);
   std::vector<Beam> beams;
-  for (std::size_t i = 0; i < sentences; ++i) beams.emplace_back(options, static_cast<std::int64_t>(i * options.width));
+  for (std::size_t i = 0; i < sentences; ++i)
+    beams.emplace_back(options, longest[i], static_cast<std::int64_t>(i * options.width));
   const auto goes_on = [](const Beam& beam) { return !beam.live().empty(); };
   while (std::ranges::any_of(beams, goes_on)) {
     const std::span<const float> logarithms = model.logarithms(parents, tokens);

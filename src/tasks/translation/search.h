@@ -20,7 +20,6 @@ class NextToken {
 struct SearchOptions {
   std::size_t width = 1;        // of the beam: rows of a sentence, which stand one behind the other
   double length_penalty = 0.6;  // alpha of Wu et al. (2016): 0 prefers short translations, 1 goes by the mean of tokens
-  std::size_t longest = 100;    // tokens, kEnd included
 };
 
 struct Translation {
@@ -30,7 +29,7 @@ struct Translation {
 
 double score_of(double logarithm, std::size_t tokens, double length_penalty);
 
-// A translation that has no end after `longest` tokens is cut there.
-std::vector<Translation> search(NextToken& model, std::size_t sentences, const SearchOptions& options);
+// Of as many sentences as `longest` has numbers: a translation that has no end after so many tokens is cut there.
+std::vector<Translation> search(NextToken& model, std::span<const std::size_t> longest, const SearchOptions& options);
 
 }  // namespace flockstep::tasks

@@ -54,8 +54,9 @@ Token Tokenizer::token_of(std::string_view text) const {
 Tokens Tokenizer::encode_word(const std::string& word) const {
   if (kind_ == TokenKind::words) return {token_of(word + " ")};
   if (word.size() > kLongestWord) return {kUnknown};
+  const std::string ended = word + " ";
   Tokens tokens;
-  for (const std::string_view character : characters_of(word + " ")) tokens.push_back(token_of(character));
+  for (const std::string_view character : characters_of(ended)) tokens.push_back(token_of(character));
   for (;;) {
     std::size_t best = merges_.size();
     Token joined = kUnknown;

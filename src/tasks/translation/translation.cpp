@@ -57,16 +57,16 @@ constexpr std::array<SizeSetting, 14> kTiny{{{"layers", "1"},
 constexpr std::array<SizeSetting, 14> kSmall{{{"layers", "2"},
                                               {"width", "64"},
                                               {"heads", "4"},
-                                              {"inner", "256"},
+                                              {"inner", "128"},
                                               {"tokens", "bpe"},
-                                              {"vocabulary", "120"},
+                                              {"vocabulary", "150"},
                                               {"learning_rate", "0.003"},
                                               {"warmup", "100"},
                                               {"label_smoothing", "0.1"},
                                               {"dropout", "0"},
                                               {"longest", "100"},
                                               {"test_sentences", "200"},
-                                              {"numbers", "3"},
+                                              {"numbers", "4"},
                                               {"spelling", "together"}}};
 // The base model of Vaswani et al. (2017), with a rate of 1 / sqrt(width x warmup).
 constexpr std::array<SizeSetting, 14> kPaper{{{"layers", "6"},
@@ -84,8 +84,8 @@ constexpr std::array<SizeSetting, 14> kPaper{{{"layers", "6"},
                                               {"numbers", "4"},
                                               {"spelling", "together"}}};
 constexpr std::array<Size, 3> kSizes{{
-    {"tiny", {.steps = 500, .batch_per_worker = 16}, kTiny},
-    {"small", {.steps = 600, .batch_per_worker = 16}, kSmall},
+    {"tiny", {.steps = 300, .batch_per_worker = 16}, kTiny},
+    {"small", {.steps = 400, .batch_per_worker = 16}, kSmall},
     {"paper", {.steps = 100000, .batch_per_worker = 128}, kPaper},
 }};
 
@@ -106,7 +106,6 @@ TranslationOptions translation_options_of(const base::Settings& given, int worke
     throw Error(ErrorCode::bad_input,
                 fmt::format("--translation.width takes an even multiple of --translation.heads ({}), not '{}'",
                             network.heads, network.width));
-  const std::size_t longest = size("longest", 8, 4096);
   return {.network = network,
           .adam = {.rate = rate_options_of(reader, steps),
                    .beta1 = 0.9,
@@ -116,15 +115,13 @@ TranslationOptions translation_options_of(const base::Settings& given, int worke
                    .clip = reader.real("clip", 0, 1e9)},
           .label_smoothing = reader.below_one("label_smoothing"),
           .dropout = reader.below_one("dropout"),
-          .search = {.width = size("beam", 1, 64),
-                     .length_penalty = reader.real("length_penalty", 0, 10),
-                     .longest = longest},
+          .search = {.width = size("beam", 1, 64), .length_penalty = reader.real("length_penalty", 0, 10)},
           .corpus = {.files = {reader.text("data"), reader.text("source"), reader.text("target")},
                      .numbers = {.most_numbers = static_cast<int>(reader.integer("numbers", 1, 1000)),
                                  .spelling = reader.choice("spelling", kSpellings)},
                      .tokens = reader.choice("tokens", kTokenKinds),
                      .vocabulary = static_cast<std::size_t>(network.vocabulary),
-                     .longest = longest,
+                     .longest = size("longest", 8, 4096),
                      .tested = size("test_sentences", 0, 1 << 30)},
           .shard = shard_options_of(reader, workers)};
 }
@@ -152,6 +149,7 @@ TaskRow translation_row() {
             const TextFiles files = translation_options_of(settings, 1, 0).corpus.files;
             return files.folder.empty() ? std::vector<std::filesystem::path>{} : files_of(files);
           },
+      .sizes = kSizes,
   };
 }
 

@@ -100,6 +100,7 @@ TaskRow vision_row() {
       .least_batch_per_worker = 2,  // normalised layers need a spread
       .needs_torch = true,
       .files = image_files,
+      .sizes = kSizes,
   };
 }
 

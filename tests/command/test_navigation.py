@@ -1,0 +1,97 @@
+"""The task `navigation`: what it learns, the same bits everywhere, uneven episodes, and files of mazes."""
+
+import json
+
+import pytest
+from conftest import run, run_json
+
+NAVIGATION = ["train", "--task", "navigation", "--size", "tiny"]
+SHORT = [*NAVIGATION, "--workers", 3, "--steps", 7, "--batch", 20, "--evaluate-every", 7]
+
+
+def test_tiny_learns_within_a_minute(torch):
+    untrained = run_json(*NAVIGATION, "--workers", 4, "--steps", 1)
+    assert untrained["quality"] < 0.1
+    result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
+    assert result["metric"] == "SPL"
+    assert result["quality"] > 0.8  # 0.00 to 0.00 with three seeds
+    assert result["validation"] > 0.75
+    assert result["figures"]["success"] > result["quality"]
+    assert result["replicas_equal"]
+
+
+def test_every_engine_gives_the_same_model(torch, needs):
+    needs("mpi", "sim")
+    train = [*NAVIGATION, "--steps", 6, "--batch", 20, "--bucket-kib", 8]
+    here = ["--workers", 3, "--engine"]
+    results = [
+        run_json(*train, *here, "threads"),
+        run_json(*train, *here, "threads", "--deterministic"),
+        run_json(*train, *here, "sim"),
+        run_json(*train, workers=3),
+    ]
+    assert len({result["model_hash"] for result in results}) == 1
+    assert len({result["quality"] for result in results}) == 1
+    assert all(result["replicas_equal"] for result in results)
+
+
+@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "flock", "adpsgd"])
+def test_every_kind_of_algorithm_trains_it(torch, algorithm):
+    train = [*NAVIGATION, "--workers", 4, "--steps", 120, "--algorithm", algorithm, "--deterministic"]
+    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 120)
+    assert result["quality"] > 0.25  # an untrained policy has 0.02
+    assert result["replicas_equal"]
+
+
+@pytest.mark.parametrize("algorithm", ["mean", "local_sgd"])
+def test_a_resumed_run_ends_on_the_same_bits_in_the_middle_of_a_rollout(torch, tmp_path, algorithm):
+    train = [*SHORT, "--algorithm", algorithm, "--navigation.schedule", "constant", "--checkpoint-every", 3]
+    whole = run_json(*train, "--out", tmp_path / "whole")
+    run_json(*train, "--steps", 3, "--out", tmp_path / "parts")  # a rollout is for four
+    resumed = run_json(*train, "--resume", "--out", tmp_path / "parts")
+    assert resumed["steps"] == 7
+    assert resumed["model_hash"] == whole["model_hash"]
+
+
+def test_a_run_goes_on_with_fewer_workers(torch, tmp_path):
+    run_json(*SHORT, "--steps", 3, "--checkpoint-every", 3, "--out", tmp_path)
+    fewer = [*NAVIGATION, "--workers", 2, "--steps", 7, "--batch", 20, "--evaluate-every", 7]
+    assert run_json(*fewer, "--checkpoint-every", 3, "--resume", "--out", tmp_path)["steps"] == 7
+
+
+def test_simulated_steps_are_as_uneven_as_episodes(torch, needs, tmp_path):
+    needs("sim")
+    train = [*NAVIGATION, "--workers", 4, "--steps", 40, "--evaluate-every", 40, "--engine", "sim", "--compute-ms", 100]
+    run_json(*train, "--out", tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    times = sorted(line["step_s"] for line in lines if "step_s" in line)
+    assert len(times) == 40
+    assert times[-1] > 3 * times[20]
+
+
+def test_options_of_the_task_have_short_flags(torch):
+    short = run_json(*SHORT, "--shard", "skewed", "--noisy-workers", 1, "--lr", 0.01)
+    long = ["--navigation.shard", "skewed", "--navigation.noisy_workers", 1, "--navigation.learning_rate", 0.01]
+    assert short["model_hash"] == run_json(*SHORT, *long)["model_hash"] != run_json(*SHORT)["model_hash"]
+
+
+def test_mazes_are_read_and_bad_files_are_told(torch, tmp_path):
+    (tmp_path / "train.txt").write_text("S.G\n\n#####\n#S.G#\n#####\n")
+    (tmp_path / "test.txt").write_text("S.G\n")
+    result = run_json(*SHORT, "--data", tmp_path, "--steps", 20)
+    assert result["replicas_equal"]
+    (tmp_path / "train.txt").write_text("S.G\n\nS?G\n")
+    done = run(*SHORT, "--data", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"flockstep: {tmp_path}/train.txt line 3: cell 2 is none of # . S G and blanks\n"
+
+
+def test_wrong_calls_get_one_sentence(torch):
+    for arguments, sentence in [
+        (["--navigation.view", "4"], "--navigation.view takes an odd number, not '4'"),
+        (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
+    ]:
+        done = run("train", "--task", "navigation", "--workers", 4, *arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1

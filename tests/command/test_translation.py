@@ -1,0 +1,107 @@
+"""The task `translation`: what it learns, the same bits everywhere, and files of one's own."""
+
+import itertools
+import json
+
+import pytest
+from conftest import run, run_json
+
+TRANSLATION = ["train", "--task", "translation", "--size", "tiny"]
+SHORT = [*TRANSLATION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
+SHORT += ["--translation.test_sentences", 12, "--translation.width", 16]
+
+
+def test_tiny_learns_within_a_minute(torch):
+    result = run_json(*TRANSLATION, "--workers", 4, timeout=60)
+    assert result["metric"] == "BLEU"
+    assert result["quality"] > 90  # 98 to 100 with three seeds; a model that does not read its source has below 30
+    assert result["figures"]["exact sentences"] > 0.8
+    assert result["validation"] > 90
+    assert result["replicas_equal"]
+
+
+def test_every_engine_gives_the_same_model(torch, needs):
+    needs("mpi", "sim")
+    train = [*SHORT, "--translation.dropout", 0.1, "--translation.beam", 2]
+    results = [
+        run_json(*train, "--engine", "threads"),
+        run_json(*train, "--engine", "threads", "--compute-ms", 2, "--straggler", "1x5ms"),
+        run_json(*train, "--engine", "sim"),
+        run_json(*(word for word in train if word not in ("--workers", 3)), workers=3),
+    ]
+    assert len({result["model_hash"] for result in results}) == 1
+    assert len({result["quality"] for result in results}) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma"])
+def test_every_kind_of_algorithm_trains_it(torch, algorithm):
+    train = [*TRANSLATION, "--workers", 4, "--steps", 150, "--evaluate-every", 150, "--algorithm", algorithm]
+    result = run_json(*train, "--deterministic", "--compute-ms", 2)
+    assert result["quality"] > 40  # a model that does not read its source has below 30
+    assert result["replicas_equal"]
+
+
+@pytest.mark.parametrize("algorithm", ["mean", "local_sgd"])
+def test_a_resumed_run_ends_on_the_same_bits(torch, tmp_path, algorithm):
+    train = [*SHORT, "--algorithm", algorithm, "--translation.dropout", 0.1, "--checkpoint-every", 3]
+    whole = run_json(*train, "--out", tmp_path / "whole")
+    run_json(*train, "--steps", 3, "--out", tmp_path / "parts")
+    resumed = run_json(*train, "--resume", "--out", tmp_path / "parts")
+    assert resumed["steps"] == 6
+    assert resumed["model_hash"] == whole["model_hash"]
+
+
+def test_steps_that_pretend_to_take_time_are_as_uneven_as_sentences(torch, needs, tmp_path):
+    needs("sim")
+    run_json(*SHORT, "--engine", "sim", "--compute-ms", 100, "--steps", 20, "--out", tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    times = [line["time_s"] for line in lines if line["type"] == "evaluation"]
+    spans = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert max(spans) > 1.15 * min(spans)
+
+
+def parallel_text(folder, count=60):
+    folder.mkdir()
+    words = [("house", "Haus"), ("tree", "Baum"), ("bird", "Vogel"), ("street", "Straße"), ("two", "zwei")]
+    chosen = [[words[(i // 5**place) % 5] for place in range(1 + i % 3)] for i in range(count)]
+    for part, some in [("train", chosen), ("test", chosen[::7])]:
+        (folder / f"{part}.en").write_text("".join(" ".join(en for en, _ in line) + "\n" for line in some))
+        (folder / f"{part}.de").write_text("".join(" ".join(de for _, de in line) + "\n" for line in some))
+    return folder
+
+
+def test_parallel_text_is_read_and_bad_files_are_told_in_one_sentence(torch, tmp_path):
+    folder = parallel_text(tmp_path / "text")
+    flags = ["--data", folder, "--shard", "skewed", "--noisy-workers", 1, "--translation.tokens", "bpe"]
+    result = run_json(*SHORT, *flags)
+    assert result["replicas_equal"]
+    assert result["task_settings"]["noisy_workers"] == "1"
+    assert result["model_hash"] != run_json(*SHORT, "--data", folder)["model_hash"]
+    (folder / "train.de").write_bytes(b"Haus\nB\xe4ume\n")
+    done = run(*SHORT, *flags)
+    assert done.returncode == 1
+    assert done.stderr == f"flockstep: {folder}/train.de is not UTF-8 in line 2\n"
+
+
+def test_other_languages_are_other_endings(torch, tmp_path):
+    folder = parallel_text(tmp_path / "text")
+    for part in ["train", "test"]:
+        (folder / f"{part}.en").rename(folder / f"{part}.fr")
+    assert run_json(*SHORT, "--data", folder, "--translation.source", "fr")["replicas_equal"]
+    done = run(*SHORT, "--data", folder)
+    assert done.stderr == f"flockstep: {folder}/train.en is not there\n"
+
+
+def test_wrong_calls_get_one_sentence(torch):
+    for arguments, sentence in [
+        (["--size", "huge"], "--translation.size takes tiny, small or paper, not 'huge'"),
+        (
+            ["--translation.heads", "5"],
+            "--translation.width takes an even multiple of --translation.heads (5), not '64'",
+        ),
+        (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
+    ]:
+        done = run("train", "--task", "translation", *arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "data_files.h"
+#include "tasks/translation/pair_sampler.h"
+
+namespace flockstep::tasks {
+namespace {
+
+constexpr int kWorkers = 4;
+const base::Settings kNoSettings;
+
+std::shared_ptr<const Corpus> numbers() {
+  return load_corpus({.files = {}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 200, .longest = 60});
+}
+
+WorkerData worker(int rank) { return WorkerData({kNoSettings, 1, 16 * kWorkers, rank, kWorkers}); }
+
+std::size_t size_of(const PairSampler::Sample& sample) { return sample.source->size() + sample.target->size(); }
+
+TEST(PairSampler, batchesAreAlikeInLengthAndAStepHasAlwaysTheSame) {
+  const auto corpus = numbers();
+  const PairSampler sampler(corpus, {}, worker(1));
+  const std::size_t longest = corpus->train.back().size();
+  for (std::int64_t step = 0; step < 50; ++step) {
+    base::Random first = worker(1).random(step), second = worker(1).random(step), other = worker(2).random(step);
+    const auto batch = sampler.draw(first), again = sampler.draw(second), others = sampler.draw(other);
+    ASSERT_EQ(batch.size(), 16u);
+    EXPECT_TRUE(std::ranges::equal(batch, again, {}, &PairSampler::Sample::source, &PairSampler::Sample::source));
+    EXPECT_FALSE(std::ranges::equal(batch, others, {}, &PairSampler::Sample::source, &PairSampler::Sample::source));
+    const auto [least, most] = std::ranges::minmax(batch, {}, size_of);
+    EXPECT_LE(size_of(most) - size_of(least), longest / 4);
+  }
+}
+
+TEST(PairSampler, loadsAreUnevenWithAMeanOfOne) {
+  const PairSampler sampler(numbers(), {}, worker(0));
+  double sum = 0, least = 10, most = 0;
+  for (std::int64_t step = 0; step < 4000; ++step) {
+    base::Random random = worker(0).random(step);
+    const double load = sampler.load_of(sampler.draw(random));
+    sum += load;
+    least = std::min(least, load);
+    most = std::max(most, load);
+  }
+  EXPECT_NEAR(sum / 4000, 1, 0.03);
+  EXPECT_LT(least, 0.3);
+  EXPECT_GT(most, 1.5);
+}
+
+TEST(PairSampler, skewedWorkersSeeSentencesOfTheirOwnLengths) {
+  const auto corpus = numbers();
+  std::size_t longest_before = 0;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    const PairSampler sampler(corpus, {.shard = Shard::skewed}, worker(rank));
+    std::size_t least = 1000, most = 0;
+    for (std::int64_t step = 0; step < 200; ++step) {
+      base::Random random = worker(rank).random(step);
+      for (const auto& sample : sampler.draw(random)) {
+        least = std::min(least, size_of(sample));
+        most = std::max(most, size_of(sample));
+      }
+    }
+    EXPECT_GE(least, longest_before);
+    longest_before = most;
+  }
+  EXPECT_GT(longest_before, corpus->train.back().size() * 3 / 4);
+}
+
+TEST(PairSampler, noisyWorkersLearnFromTranslationsOfOtherSentences) {
+  const auto corpus = numbers();
+  std::map<const Tokens*, const Tokens*> translation;
+  for (const TokenPair& pair : corpus->train) translation[&pair.source] = &pair.target;
+  const auto right = [&](int rank) {
+    const PairSampler sampler(corpus, {.shard = Shard::iid, .noisy_workers = 1}, worker(rank));
+    base::Random random = worker(rank).random(0);
+    return std::ranges::count_if(sampler.draw(random),
+                                 [&](const auto& sample) { return translation[sample.source] == sample.target; });
+  };
+  EXPECT_EQ(right(kWorkers - 2), 16);
+  EXPECT_LE(right(kWorkers - 1), 2);
+}
+
+TEST(PairSampler, aShardNeedsAPairForEachWorker) {
+  const DataFolder folder("few_pairs");
+  for (const std::string file : {"train.en", "train.de", "test.en", "test.de"}) folder.write(file, "one\ntwo\n");
+  const auto corpus = load_corpus(
+      {.files = {.folder = folder.folder()}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 50, .longest = 50});
+  EXPECT_EQ(refusal([&] { PairSampler(corpus, {.shard = Shard::skewed}, worker(2)); }),
+            "there are fewer pairs of sentences than workers: use --shard iid");
+  base::Random random = worker(0).random(0);
+  EXPECT_EQ(PairSampler(corpus, {}, worker(0)).draw(random).size(), 16u);  // the same pairs again and again
+}
+
+}  // namespace
+}  // namespace flockstep::tasks
