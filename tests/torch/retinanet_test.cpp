@@ -20,8 +20,14 @@ std::int64_t parameters_of(const torch::nn::Module& module) {
 }
 
 TEST(RetinaNet, hasTheParametersOfTheOneWithResNet50AtPaperSize) {
-  const DetectionOptions options = detection_options_of({{"size", "paper"}}, 4, 0);
-  EXPECT_EQ(parameters_of(RetinaNet(options)), 34'014'999);
+  const auto parameters_at = [](const std::string& size) {
+    DetectionOptions options = detection_options_of({{"size", size}}, 4, 0);
+    if (options.classes == 0) options.classes = static_cast<std::int64_t>(options.scenes.kinds);
+    return parameters_of(RetinaNet(options));
+  };
+  EXPECT_EQ(parameters_at("paper"), 34'014'999);
+  EXPECT_EQ(parameters_at("small"), 170'602);
+  EXPECT_EQ(parameters_at("tiny"), 135'055);
 }
 
 TEST(RetinaNet, speaksOfEveryAnchorOnce) {
