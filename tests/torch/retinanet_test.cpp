@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "tasks/torch/detection_loss.h"
+#include "tasks/torch/initial_values.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -19,8 +20,14 @@ std::int64_t parameters_of(const torch::nn::Module& module) {
 }
 
 TEST(RetinaNet, hasTheParametersOfTheOneWithResNet50AtPaperSize) {
-  const DetectionOptions options = detection_options_of({{"size", "paper"}}, 4, 0);
-  EXPECT_EQ(parameters_of(RetinaNet(options)), 34'014'999);
+  const auto parameters_at = [](const std::string& size) {
+    DetectionOptions options = detection_options_of({{"size", size}}, 4, 0);
+    if (options.classes == 0) options.classes = static_cast<std::int64_t>(options.scenes.kinds);
+    return parameters_of(RetinaNet(options));
+  };
+  EXPECT_EQ(parameters_at("paper"), 34'014'999);
+  EXPECT_EQ(parameters_at("small"), 170'602);
+  EXPECT_EQ(parameters_at("tiny"), 135'055);
 }
 
 TEST(RetinaNet, speaksOfEveryAnchorOnce) {
@@ -57,7 +64,10 @@ TEST(RetinaNet, anAnchorsNumbersComeFromItsPlace) {
   network.eval();  // normalised by running statistics, so that places do not mix
   const std::vector<Box> anchors = make_anchors(pyramid_levels(options), options.anchor_size);
   for (const auto& [row, column] : {std::pair{1, 6}, {6, 1}, {3, 3}}) {
-    const torch::Tensor picture = torch::zeros({1, 3, 64, 64}).set_requires_grad(true);
+    const torch::Tensor picture = torch::empty({1, 3, 64, 64});
+    base::Random random(1, base::Purpose::test);
+    fill_uniform(picture, 1, random);
+    picture.set_requires_grad(true);
     const auto place = static_cast<std::int64_t>(9 * (row * 8 + column) + 4);
     network.forward(picture).scores[0][place][1].backward();
     const torch::Tensor heat = picture.grad().abs().sum({0, 1});

@@ -83,7 +83,7 @@ constexpr std::array<SizeSetting, 14> kPaper{{{"depth", "50"},
                                               {"warmup", "500"}}};
 constexpr std::array<Size, 3> kSizes{{
     {"tiny", {.steps = 400, .batch_per_worker = 4}, kTiny},
-    {"small", {.steps = 600, .batch_per_worker = 4}, kSmall},
+    {"small", {.steps = 500, .batch_per_worker = 4}, kSmall},
     {"paper", {.steps = 90000, .batch_per_worker = 2}, kPaper},
 }};
 
