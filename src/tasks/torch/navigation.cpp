@@ -88,7 +88,7 @@ void Navigation::collect(std::int64_t step) {
   rollout_.tracks = walk(*policy_, view_, episodes, [&](std::size_t) { return random.uniform(); });
   if (worker_.is_noisy(options_.shard))
     for (Track& track : rollout_.tracks)
-      for (float& reward : track.rewards) reward = static_cast<float>(random.uniform());
+      for (float& reward : track.rewards) reward = static_cast<float>(2 * random.uniform() - 1);
   rollout_.estimate(options_.advantages);
 }
 
