@@ -35,11 +35,11 @@ def test_every_engine_gives_the_same_model(torch, needs):
     assert all(result["replicas_equal"] for result in results)
 
 
-@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "flock", "adpsgd"])
+@pytest.mark.parametrize("algorithm", ["adacons", "wagma", "flock", "adpsgd"])
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
-    train = [*NAVIGATION, "--workers", 4, "--steps", 120, "--algorithm", algorithm, "--deterministic"]
-    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 120)
-    assert result["quality"] > 0.25  # an untrained policy has 0.02
+    train = [*NAVIGATION, "--workers", 4, "--steps", 200, "--algorithm", algorithm, "--deterministic"]
+    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 200)
+    assert result["quality"] > 0.4  # an untrained policy has 0.02
     assert result["replicas_equal"]
 
 
