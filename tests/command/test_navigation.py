@@ -14,7 +14,7 @@ def test_tiny_learns_within_a_minute(torch):
     assert untrained["quality"] < 0.1
     result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
     assert result["metric"] == "SPL"
-    assert result["quality"] > 0.8  # 0.90 to 0.91 with three seeds; 0.68 for agents that see nothing
+    assert result["quality"] > 0.8  # 0.89 to 0.91 with three seeds; 0.68 for agents that see nothing
     assert result["validation"] > 0.75
     assert result["figures"]["success"] > result["quality"]
     assert result["replicas_equal"]
