@@ -70,13 +70,14 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
 
 // Options that several tasks have, and that need not be given with a task's name.
 constexpr std::array<base::OptionSpec, 4> kTaskOptions{{
-    {"data", "", "folder with the task's data, instead of what is built in"},
+    {"data", "", "the task's data in files, instead of what is built in"},
     {"size", "", "how large a network and its training are: tiny, small or paper"},
-    {"shard", "", "iid, or skewed: each worker sees its own classes only"},
+    {"shard", "", "iid, or skewed: each worker sees its own kind of data only"},
     {"noisy_workers", "", "so many workers, the last ones, draw their labels at random"},
 }};
 
 std::string flag_of(std::string_view option) {
+  if (option == kLearningRate) return "--lr";
   std::string flag = fmt::format("--{}", option);
   std::ranges::replace(flag, '_', '-');
   return flag;

@@ -11,6 +11,9 @@
 namespace flockstep::cli {
 
 // The flags that `train` and `compare` share, as given. Empty or zero: not given.
+// The option of tasks that --lr stands for.
+constexpr const char* kLearningRate = "learning_rate";
+
 struct RunFlags {
   std::string task = "linear";
   std::string engine = "auto";

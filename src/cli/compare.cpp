@@ -72,13 +72,12 @@ void require_runs_of_their_own(std::size_t jobs, const tasks::RunRequest& base) 
 void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& request) {
   const std::string& text = given.learning_rates;
   if (text.empty()) return;
-  constexpr std::string_view kOption = "learning_rate";
   train::TrainOptions& train = request.base.train;
   const auto options = tasks::find_task(train.task).options;
-  const std::string name = fmt::format("{}.{}", train.task, kOption);
-  if (std::ranges::find(options, kOption, &base::OptionSpec::name) == options.end())
-    throw Error(ErrorCode::bad_input, fmt::format("the task {} has no {}: leave --lr out", train.task, kOption));
-  if (train.task_settings.contains(std::string(kOption)))
+  const std::string name = fmt::format("{}.{}", train.task, kLearningRate);
+  if (std::ranges::find(options, std::string_view(kLearningRate), &base::OptionSpec::name) == options.end())
+    throw Error(ErrorCode::bad_input, fmt::format("the task {} has no {}: leave --lr out", train.task, kLearningRate));
+  if (train.task_settings.contains(kLearningRate))
     throw Error(ErrorCode::bad_input, fmt::format("--lr and --{} are two words for one thing: give one", name));
   const std::vector<std::string> values = base::split(text, ',');
   if (std::ranges::count(values, "") > 0)
@@ -89,7 +88,7 @@ void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& re
   if (values.size() > 1)
     request.search = fmt::format("{}={}", name, text);
   else
-    train.task_settings[std::string(kOption)] = text;
+    train.task_settings[kLearningRate] = text;
 }
 
 compare::Comparison compare_here_or_in_children(compare::CompareRequest& request, std::size_t jobs) {

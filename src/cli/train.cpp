@@ -88,6 +88,9 @@ void add_train(CLI::App& app, Action& chosen) {
   add_run_flags(command, *flags, Sizes::one);
   command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
       ->capture_default_str();
+  command.add_option_function<std::string>(
+      "--lr", [flags](const std::string& value) { flags->task_options[kLearningRate] = value; },
+      "option of the task: learning rate of the local update");
   add_checkpoint_flag(command, *flags);
   command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
   command.callback(

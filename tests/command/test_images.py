@@ -132,3 +132,11 @@ def test_faults_belong_to_the_identity_of_a_run(tmp_path):
     done = run(*train, "--resume", "--faulty", "3:scale:-4")
     assert done.returncode == 2
     assert 'holds a run with faulty "3:scale:-5,2:nan:4"' in done.stderr
+
+
+def test_the_learning_rate_has_a_short_flag():
+    train = ["train", "--task", "images", "--workers", 2, "--steps", 5]
+    assert run_json(*train, "--lr", 0.3)["model_hash"] == run_json(*train, "--images.learning_rate", 0.3)["model_hash"]
+    refused = run("train", "--task", "linear", "--lr", 0.1)
+    assert refused.returncode == 2
+    assert "the task linear takes no --lr: leave it out, or use --task images" in refused.stderr
