@@ -14,7 +14,7 @@ def test_tiny_learns_within_a_minute(torch):
     assert untrained["quality"] < 0.1
     result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
     assert result["metric"] == "SPL"
-    assert result["quality"] > 0.8  # 0.00 to 0.00 with three seeds
+    assert result["quality"] > 0.8  # 0.89 to 0.91 with three seeds; 0.68 for agents that see nothing
     assert result["validation"] > 0.75
     assert result["figures"]["success"] > result["quality"]
     assert result["replicas_equal"]
@@ -35,11 +35,11 @@ def test_every_engine_gives_the_same_model(torch, needs):
     assert all(result["replicas_equal"] for result in results)
 
 
-@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "flock", "adpsgd"])
+@pytest.mark.parametrize("algorithm", ["adacons", "wagma", "flock", "adpsgd"])
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
-    train = [*NAVIGATION, "--workers", 4, "--steps", 120, "--algorithm", algorithm, "--deterministic"]
-    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 120)
-    assert result["quality"] > 0.25  # an untrained policy has 0.02
+    train = [*NAVIGATION, "--workers", 4, "--steps", 200, "--algorithm", algorithm, "--deterministic"]
+    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 200)
+    assert result["quality"] > 0.4  # an untrained policy has 0.02
     assert result["replicas_equal"]
 
 
@@ -64,14 +64,14 @@ def test_simulated_steps_are_as_uneven_as_episodes(torch, needs, tmp_path):
     train = [*NAVIGATION, "--workers", 4, "--steps", 40, "--evaluate-every", 40, "--engine", "sim", "--compute-ms", 100]
     run_json(*train, "--out", tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    times = sorted(line["step_s"] for line in lines if "step_s" in line)
+    times = sorted(line["seconds"] for line in lines if line["kind"] == "step")
     assert len(times) == 40
-    assert times[-1] > 3 * times[20]
+    assert times[-1] > 3 * times[20]  # without uneven episodes all take 100 ms
 
 
 def test_options_of_the_task_have_short_flags(torch):
-    short = run_json(*SHORT, "--shard", "skewed", "--noisy-workers", 1, "--lr", 0.01)
-    long = ["--navigation.shard", "skewed", "--navigation.noisy_workers", 1, "--navigation.learning_rate", 0.01]
+    short = run_json(*SHORT, "--shard", "skewed", "--noisy-workers", 1)
+    long = ["--navigation.shard", "skewed", "--navigation.noisy_workers", 1]
     assert short["model_hash"] == run_json(*SHORT, *long)["model_hash"] != run_json(*SHORT)["model_hash"]
 
 

@@ -1,20 +1,18 @@
 """The task `translation`: what it learns, the same bits everywhere, and files of one's own."""
 
-import itertools
-import json
-
 import pytest
 from conftest import run, run_json
 
 TRANSLATION = ["train", "--task", "translation", "--size", "tiny"]
-SHORT = [*TRANSLATION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
-SHORT += ["--translation.test_sentences", 12, "--translation.width", 16]
+STEPS = ["--steps", 6, "--batch", 20, "--evaluate-every", 3]
+STEPS += ["--translation.test_sentences", 12, "--translation.width", 16]
+SHORT = [*TRANSLATION, *STEPS, "--workers", 3]
 
 
 def test_tiny_learns_within_a_minute(torch):
     result = run_json(*TRANSLATION, "--workers", 4, timeout=60)
     assert result["metric"] == "BLEU"
-    assert result["quality"] > 90  # 98 to 100 with three seeds; a model that does not read its source has below 30
+    assert result["quality"] > 90  # 98.9 to 100 with three seeds; 9 where all translations are of other sentences
     assert result["figures"]["exact sentences"] > 0.8
     assert result["validation"] > 90
     assert result["replicas_equal"]
@@ -22,12 +20,12 @@ def test_tiny_learns_within_a_minute(torch):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    train = [*SHORT, "--translation.dropout", 0.1, "--translation.beam", 2]
+    options = ["--translation.dropout", 0.1, "--translation.beam", 2]
     results = [
-        run_json(*train, "--engine", "threads"),
-        run_json(*train, "--engine", "threads", "--compute-ms", 2, "--straggler", "1x5ms"),
-        run_json(*train, "--engine", "sim"),
-        run_json(*(word for word in train if word not in ("--workers", 3)), workers=3),
+        run_json(*SHORT, *options, "--engine", "threads"),
+        run_json(*SHORT, *options, "--engine", "threads", "--compute-ms", 2, "--straggler", "1x5ms"),
+        run_json(*SHORT, *options, "--engine", "sim"),
+        run_json(*TRANSLATION, *STEPS, *options, workers=3),
     ]
     assert len({result["model_hash"] for result in results}) == 1
     assert len({result["quality"] for result in results}) == 1
@@ -37,7 +35,7 @@ def test_every_engine_gives_the_same_model(torch, needs):
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
     train = [*TRANSLATION, "--workers", 4, "--steps", 150, "--evaluate-every", 150, "--algorithm", algorithm]
     result = run_json(*train, "--deterministic", "--compute-ms", 2)
-    assert result["quality"] > 40  # a model that does not read its source has below 30
+    assert result["quality"] > 40  # 9 where all translations are of other sentences
     assert result["replicas_equal"]
 
 
@@ -51,13 +49,11 @@ def test_a_resumed_run_ends_on_the_same_bits(torch, tmp_path, algorithm):
     assert resumed["model_hash"] == whole["model_hash"]
 
 
-def test_steps_that_pretend_to_take_time_are_as_uneven_as_sentences(torch, needs, tmp_path):
+def test_steps_that_pretend_to_take_time_are_as_uneven_as_sentences(torch, needs):
     needs("sim")
-    run_json(*SHORT, "--engine", "sim", "--compute-ms", 100, "--steps", 20, "--out", tmp_path / "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    times = [line["time_s"] for line in lines if line["type"] == "evaluation"]
-    spans = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert max(spans) > 1.15 * min(spans)
+    times = run_json(*SHORT, "--engine", "sim", "--compute-ms", 100, "--steps", 30)["step_times"]
+    assert 0.07 < times["median_s"] < 0.13
+    assert times["longest_s"] > 1.5 * times["median_s"]
 
 
 def parallel_text(folder, count=60):

@@ -137,6 +137,14 @@ TEST(Search, aWiderBeamNeverScoresLower) {
   }
 }
 
+TEST(Search, unlikelyEndsOnTheWayDoNotEndTheSearch) {
+  const Model model = [](std::size_t, const Tokens& before) -> Probabilities {
+    return before.size() < 6 ? Probabilities{0, 0, 0.03, 0, 0.97, 0, 0} : Probabilities{0, 0, 1, 0, 0, 0, 0};
+  };
+  for (const std::size_t width : {1, 2, 3, 10})
+    EXPECT_EQ(found_by(model, 1, {.width = width, .length_penalty = 0}, 20)[0].tokens, Tokens(6, kA)) << width;
+}
+
 TEST(Search, sentencesDoNotTouchEachOther) {
   for (const std::size_t width : {1, 3}) {
     const SearchOptions options{.width = width, .length_penalty = 0.6};

@@ -47,9 +47,9 @@ class LayerNorm : public torch::nn::Module {
   torch::Tensor scale, shift;
 };
 
-class Embedding : public torch::nn::Module {
+class TokenEmbedding : public torch::nn::Module {
  public:
-  Embedding(std::int64_t vocabulary, std::int64_t width) {
+  TokenEmbedding(std::int64_t vocabulary, std::int64_t width) {
     rows = register_parameter("rows", torch::zeros({vocabulary, width}));
   }
   torch::Tensor rows;
@@ -84,9 +84,9 @@ class Attention : public torch::nn::Module {
   std::int64_t heads_;
 };
 
-class Hidden : public torch::nn::Module {
+class FeedForward : public torch::nn::Module {
  public:
-  Hidden(std::int64_t width, std::int64_t inner) {
+  FeedForward(std::int64_t width, std::int64_t inner) {
     first = register_parameter("first", torch::zeros({inner, width}));
     first_bias = register_parameter("first_bias", torch::zeros({inner}));
     second = register_parameter("second", torch::zeros({width, inner}));
@@ -104,7 +104,7 @@ class EncoderLayer : public torch::nn::Module {
     attention_norm_ = register_module("attention_norm", std::make_shared<LayerNorm>(options.width));
     attention_ = register_module("attention", std::make_shared<Attention>(options.width, options.heads));
     hidden_norm_ = register_module("hidden_norm", std::make_shared<LayerNorm>(options.width));
-    hidden_ = register_module("hidden", std::make_shared<Hidden>(options.width, options.inner));
+    hidden_ = register_module("hidden", std::make_shared<FeedForward>(options.width, options.inner));
   }
   torch::Tensor forward(const torch::Tensor& input, const torch::Tensor& mask, const Dropout& dropout) {
     const torch::Tensor normed = attention_norm_->forward(input);
@@ -116,7 +116,7 @@ class EncoderLayer : public torch::nn::Module {
  private:
   std::shared_ptr<LayerNorm> attention_norm_, hidden_norm_;
   std::shared_ptr<Attention> attention_;
-  std::shared_ptr<Hidden> hidden_;
+  std::shared_ptr<FeedForward> hidden_;
 };
 
 class DecoderLayer : public torch::nn::Module {
@@ -127,7 +127,7 @@ class DecoderLayer : public torch::nn::Module {
     source_norm_ = register_module("source_norm", std::make_shared<LayerNorm>(options.width));
     source_ = register_module("source", std::make_shared<Attention>(options.width, options.heads));
     hidden_norm_ = register_module("hidden_norm", std::make_shared<LayerNorm>(options.width));
-    hidden_ = register_module("hidden", std::make_shared<Hidden>(options.width, options.inner));
+    hidden_ = register_module("hidden", std::make_shared<FeedForward>(options.width, options.inner));
   }
 
   KeysValues look_at_source(const torch::Tensor& encoded) { return source_->look(encoded); }
@@ -157,7 +157,7 @@ class DecoderLayer : public torch::nn::Module {
 
   std::shared_ptr<LayerNorm> own_norm_, source_norm_, hidden_norm_;
   std::shared_ptr<Attention> own_, source_;
-  std::shared_ptr<Hidden> hidden_;
+  std::shared_ptr<FeedForward> hidden_;
 };
 
 torch::Tensor Dropout::operator()(const torch::Tensor& input) const {
@@ -175,7 +175,7 @@ void Decoded::select(const torch::Tensor& rows) {
 }
 
 Transformer::Transformer(const TransformerOptions& options) : options_(options) {
-  embedding_ = register_module("embedding", std::make_shared<Embedding>(options.vocabulary, options.width));
+  embedding_ = register_module("embedding", std::make_shared<TokenEmbedding>(options.vocabulary, options.width));
   for (std::int64_t number = 1; number <= options.layers; ++number)
     encoder_.push_back(register_module("encoder" + std::to_string(number), std::make_shared<EncoderLayer>(options)));
   encoded_ = register_module("encoded", std::make_shared<LayerNorm>(options.width));
@@ -228,7 +228,7 @@ void Transformer::reset(std::uint64_t seed) {
       fill(attention->queries, options_.width);
       fill(attention->keys_values, options_.width);  // two matrices
       fill(attention->result, options_.width);
-    } else if (const auto hidden = std::dynamic_pointer_cast<Hidden>(module)) {
+    } else if (const auto hidden = std::dynamic_pointer_cast<FeedForward>(module)) {
       fill(hidden->first, options_.inner);
       hidden->first_bias.zero_();
       fill(hidden->second, options_.width);

@@ -23,7 +23,7 @@ struct KeysValues {
 
 class EncoderLayer;
 class DecoderLayer;
-class Embedding;  // modules of their own: a module's own tensors count as registered before those of its parts
+class TokenEmbedding;  // modules of their own: a module's own tensors count as registered before those of its parts
 class LayerNorm;
 
 // What a search has decoded so far, of several rows at once.
@@ -58,7 +58,7 @@ class Transformer : public torch::nn::Module {
   torch::Tensor embed(const torch::Tensor& tokens, std::int64_t first);
 
   TransformerOptions options_;
-  std::shared_ptr<Embedding> embedding_;
+  std::shared_ptr<TokenEmbedding> embedding_;
   std::vector<std::shared_ptr<EncoderLayer>> encoder_;
   std::shared_ptr<LayerNorm> encoded_;  // behind the last layer
   std::vector<std::shared_ptr<DecoderLayer>> decoder_;

@@ -27,7 +27,7 @@ struct Candidate {
   }
 };
 
-// The beam of one sentence.
+// The beam of one sentence: in each step the best continuations, of which those that end leave it.
 class Beam {
  public:
   Beam(const SearchOptions& options, std::size_t longest, std::int64_t first_row)
@@ -47,17 +47,15 @@ class Beam {
           candidates.push_back({logarithm, parent, static_cast<Token>(token)});
       }
     }
-    // Only one continuation of a hypothesis ends it, so among twice as many as wanted enough go on.
-    const std::size_t looked_at = std::min(candidates.size(), 2 * options_.width);
-    std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(looked_at), std::less<>());
+    const std::size_t kept = std::min(candidates.size(), options_.width);
+    std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(kept), std::less<>());
     std::vector<Hypothesis> next;
-    for (std::size_t i = 0; i < looked_at; ++i) {
-      const Candidate& candidate = candidates[i];
+    for (const Candidate& candidate : std::span(candidates).first(kept)) {
       Hypothesis hypothesis = live_[candidate.parent];
       hypothesis.logarithm = candidate.logarithm;
       if (candidate.token == kEnd) {
-        if (i < options_.width) offer(hypothesis, 1);
-      } else if (next.size() < options_.width) {
+        offer(hypothesis, 1);
+      } else {
         hypothesis.tokens.push_back(candidate.token);
         next.push_back(std::move(hypothesis));
       }
@@ -68,7 +66,7 @@ class Beam {
       for (const Hypothesis& hypothesis : live_) offer(hypothesis, 0);
     // Logarithms only fall, and no penalty is larger than the longest's.
     const double attainable = score_of(live_[0].logarithm, longest_, options_.length_penalty);
-    if (ended_ >= options_.width || live_[0].tokens.size() >= longest_ || best_.score >= attainable) live_.clear();
+    if (live_[0].tokens.size() >= longest_ || best_.score >= attainable) live_.clear();
   }
 
   void stand_in_rows_from(std::int64_t first) {
@@ -77,7 +75,6 @@ class Beam {
 
  private:
   void offer(const Hypothesis& hypothesis, std::size_t ends) {
-    ++ended_;
     const double score = score_of(hypothesis.logarithm, hypothesis.tokens.size() + ends, options_.length_penalty);
     if (score > best_.score) best_ = {hypothesis.tokens, score};
   }
@@ -86,7 +83,6 @@ class Beam {
   std::size_t longest_;
   std::vector<Hypothesis> live_;  // the best first; none: the search has ended
   Translation best_{{}, kNone};
-  std::size_t ended_ = 0;
 };
 
 }  // namespace
