@@ -45,7 +45,7 @@ def test_every_engine_gives_the_same_model(torch, needs):
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
     train = [*LITTLE, "--workers", 4, "--steps", 40, "--batch", 8, "--algorithm", algorithm, "--deterministic"]
     result = run_json(*train, "--detection.schedule", "constant", "--evaluate-every", 40)
-    assert result["train_loss"] < 1.4  # 1.84 at the start
+    assert result["train_loss"] < 1.5  # 1.73 at the start, 1.17 to 1.34 here
     assert result["replicas_equal"]
 
 
