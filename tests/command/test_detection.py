@@ -15,9 +15,9 @@ SHORT = [*LITTLE, "--workers", 3, "--steps", 6, "--batch", 7, "--evaluate-every"
 def test_tiny_learns_within_a_minute(torch):
     result = run_json(*DETECTION, "--workers", 4, timeout=60)
     assert result["metric"] == "mAP"
-    assert result["quality"] > 0.14  # 0.21 to 0.27 with three seeds
-    assert result["figures"]["mAP@0.5"] > 0.35  # 0.45 to 0.55
-    assert result["validation"] > 0.14
+    assert result["quality"] > 0.18  # 0.27 to 0.31 with three seeds
+    assert result["figures"]["mAP@0.5"] > 0.4  # 0.54 to 0.58
+    assert result["validation"] > 0.18
     assert result["replicas_equal"]
 
 
@@ -45,7 +45,7 @@ def test_every_engine_gives_the_same_model(torch, needs):
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
     train = [*LITTLE, "--workers", 4, "--steps", 40, "--batch", 8, "--algorithm", algorithm, "--deterministic"]
     result = run_json(*train, "--detection.schedule", "constant", "--evaluate-every", 40)
-    assert result["train_loss"] < 1.4  # 1.84 at the start
+    assert result["train_loss"] < 1.5  # 1.73 at the start, 1.17 to 1.34 here
     assert result["replicas_equal"]
 
 
