@@ -14,7 +14,7 @@ def test_tiny_learns_within_a_minute(torch):
     assert untrained["quality"] < 0.1
     result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
     assert result["metric"] == "SPL"
-    assert result["quality"] > 0.8  # 0.90 to 0.91 with three seeds
+    assert result["quality"] > 0.8  # 0.89 to 0.91 with three seeds; 0.68 for agents that see nothing
     assert result["validation"] > 0.75
     assert result["figures"]["success"] > result["quality"]
     assert result["replicas_equal"]
@@ -35,11 +35,11 @@ def test_every_engine_gives_the_same_model(torch, needs):
     assert all(result["replicas_equal"] for result in results)
 
 
-@pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "flock", "adpsgd"])
+@pytest.mark.parametrize("algorithm", ["adacons", "wagma", "flock", "adpsgd"])
 def test_every_kind_of_algorithm_trains_it(torch, algorithm):
-    train = [*NAVIGATION, "--workers", 4, "--steps", 120, "--algorithm", algorithm, "--deterministic"]
-    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 120)
-    assert result["quality"] > 0.25  # an untrained policy has 0.02
+    train = [*NAVIGATION, "--workers", 4, "--steps", 200, "--algorithm", algorithm, "--deterministic"]
+    result = run_json(*train, "--compute-ms", 10, "--evaluate-every", 200)
+    assert result["quality"] > 0.4  # an untrained policy has 0.02
     assert result["replicas_equal"]
 
 

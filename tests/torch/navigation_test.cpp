@@ -136,6 +136,15 @@ TEST(Navigation, aRolloutGoesOnWhereACheckpointLeftIt) {
   }
 }
 
+TEST(Navigation, aRolloutOfAnotherBatchIsRefused) {
+  TaskCase first = navigation(kNarrow, 0), last = navigation(kNarrow, 2);  // with 7 and 6 episodes in a batch
+  first.compute(0);
+  base::Archive archive;
+  first.task->save(archive);
+  EXPECT_THROW(last.task->restore(archive), Error);
+  EXPECT_NO_THROW(navigation(kNarrow, 1).task->restore(archive));
+}
+
 TEST(Navigation, stepsThatCollectAndThoseOfLongEpisodesWeighMore) {
   TaskCase task = navigation();
   task.compute(0);

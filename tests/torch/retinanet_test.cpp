@@ -38,7 +38,8 @@ TEST(RetinaNet, speaksOfEveryAnchorOnce) {
         {{"side", "37"}, {"extra_levels", "2"}, {"stages", "3"}},
         {{"stem", "small"}, {"side", "13"}},
         {{"depth", "18"}, {"width", "8"}, {"stem", "imagenet"}, {"stages", "4"}, {"norm", "batch"}},
-        {{"stages", "1"}, {"layers", "0"}}}) {
+        {{"stages", "1"}, {"layers", "0"}},
+        {{"depth", "50"}, {"stem", "imagenet"}, {"layers", "4"}, {"extra_levels", "2"}}}) {
     DetectionOptions options = detection_options_of(settings, 1, 0);
     options.classes = 5;
     RetinaNet network(options);

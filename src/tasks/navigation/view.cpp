@@ -19,7 +19,7 @@ Cell moved(Cell cell, Heading heading, int ahead, int right) {
 
 }  // namespace
 
-View::View(int side) {
+View::View(int side) : side_(side) {
   for (int ahead = side - 1; ahead >= 0; --ahead)
     for (int right = -(side / 2); right <= side / 2; ++right) {
       Sight sight{{ahead, right}, {}};

@@ -17,6 +17,7 @@ class View {
   // Row by row: 1 for a free cell, -1 for a wall, 0 for what cannot be seen. A cell can be seen if those on the
   // straight line to it are free.
   void look(const Maze& maze, Cell cell, Heading heading, std::span<std::int8_t> seen) const;
+  int side() const { return side_; }
   std::size_t cells() const { return places_.size(); }
 
  private:
@@ -27,6 +28,7 @@ class View {
     Place at;
     std::vector<Place> before;  // the cells on the line to it
   };
+  int side_;
   std::vector<Sight> places_;
 };
 

@@ -41,6 +41,8 @@ class Navigation final : public TorchTask {
   void save(base::Archive& archive) const override { rollout_.save(archive); }
   void restore(const base::Archive& archive) override {
     rollout_ = Rollout::restore(archive, view_.cells());
+    if (!rollout_.tracks.empty() && rollout_.tracks.size() != episodes_per_rollout())
+      throw Error(ErrorCode::bad_file, "the checkpoint's rollout has another number of episodes: start the run anew");
     rollout_.estimate(options_.advantages);
   }
 
@@ -59,6 +61,9 @@ class Navigation final : public TorchTask {
   std::vector<double> score(train::Split split) override;
   void collect(std::int64_t step);
   void set_load(std::size_t walked, std::span<const Track> learned);
+  std::size_t episodes_per_rollout() const {
+    return worker_.samples * static_cast<std::size_t>(options_.ppo.minibatches);
+  }
   bool is_used_up(std::int64_t step) const {
     const std::int64_t used = step - rollout_.first_step;
     return rollout_.tracks.empty() || used < 0 || used >= options_.ppo.epochs * options_.ppo.minibatches;
@@ -77,14 +82,13 @@ class Navigation final : public TorchTask {
 void Navigation::collect(std::int64_t step) {
   const torch::NoGradGuard no_grad;
   base::Random random = worker_.random(step);
-  const std::size_t count = worker_.samples * static_cast<std::size_t>(options_.ppo.minibatches);
   std::vector<Episode> episodes;
-  for (std::size_t i = 0; i < count; ++i) episodes.emplace_back(mazes_.draw(random), options_.limit);
+  for (std::size_t i = 0; i < episodes_per_rollout(); ++i) episodes.emplace_back(mazes_.draw(random), options_.limit);
   rollout_.first_step = step;
   rollout_.tracks = walk(*policy_, view_, episodes, [&](std::size_t) { return random.uniform(); });
   if (worker_.is_noisy(options_.shard))
     for (Track& track : rollout_.tracks)
-      for (float& reward : track.rewards) reward = static_cast<float>(random.uniform());
+      for (float& reward : track.rewards) reward = static_cast<float>(2 * random.uniform() - 1);
   rollout_.estimate(options_.advantages);
 }
 

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -10,8 +11,8 @@
 namespace flockstep::tasks {
 namespace {
 
-constexpr double kPrior = 0.01;  // share of anchors that tell an object, at the start
-constexpr double kLastDeviation = 0.01;
+constexpr double kPrior = 0.01;    // share of anchors that tell an object, at the start
+constexpr double kLastGain = 0.1;  // of the last layers at the start
 
 constexpr auto kAnchors = static_cast<std::int64_t>(kAnchorsPerPlace);
 
@@ -100,9 +101,12 @@ void RetinaNet::reset(std::uint64_t seed) {
   for (const auto& module : children()) {
     const auto layer = std::dynamic_pointer_cast<Convolution>(module);
     if (!layer) continue;
+    const auto is_in = [&](const Layers& layers) { return std::ranges::find(layers, layer) != layers.end(); };
     const bool is_last = layer == score_head_.back() || layer == box_head_.back();
+    const bool loses_half = is_in(score_head_) || is_in(box_head_);  // to the rectifier behind it
     const auto fan_in = static_cast<double>(layer->filters.numel() / layer->filters.size(0));
-    fill_normal(layer->filters, is_last ? kLastDeviation : std::sqrt(2 / fan_in), random);
+    fill_normal(layer->filters, is_last ? kLastGain / std::sqrt(fan_in) : std::sqrt((loses_half ? 2 : 1) / fan_in),
+                random);
     layer->bias.zero_();
   }
   score_head_.back()->bias.fill_(-std::log((1 - kPrior) / kPrior));

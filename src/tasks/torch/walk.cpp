@@ -17,60 +17,79 @@ int draw_action(std::span<const float, kActions> log_chances, double number) {
   return action;
 }
 
-void look(const Episode& episode, const View& view, Track& track) {
-  track.views.resize(track.views.size() + view.cells());
-  view.look(episode.maze(), episode.cell(), episode.heading(), std::span(track.views).last(view.cells()));
-  track.goals.push_back(sense_goal(episode.maze(), episode.cell(), episode.heading()));
+class Walkers {
+ public:
+  Walkers(const View& view, std::span<Episode> episodes) : tracks(episodes.size()), view_(view), episodes_(episodes) {
+    for (std::size_t i = 0; i < episodes.size(); ++i) walking_.push_back(i);
+  }
+
+  bool are_there() const { return !walking_.empty(); }
+  Policy::Inputs look();
+  // Returns the places, among those who have looked, of who goes on.
+  std::vector<std::int64_t> act(const Policy::Outputs& outputs, const std::function<double(std::size_t)>& uniform);
+
+  std::vector<Track> tracks;
+
+ private:
+  const View& view_;
+  std::span<Episode> episodes_;
+  std::vector<std::size_t> walking_;  // episodes that are not over
+};
+
+Policy::Inputs Walkers::look() {
+  const auto count = static_cast<std::int64_t>(walking_.size());
+  const std::size_t cells = view_.cells();
+  const Policy::Inputs inputs{torch::empty({1, count, view_.side(), view_.side()}), torch::empty({1, count, kSenses}),
+                              torch::empty({1, count}, torch::kInt64)};
+  for (std::size_t place = 0; place < walking_.size(); ++place) {
+    const Episode& episode = episodes_[walking_[place]];
+    Track& track = tracks[walking_[place]];
+    track.views.resize(track.views.size() + cells);
+    const std::span<std::int8_t> seen = std::span(track.views).last(cells);
+    view_.look(episode.maze(), episode.cell(), episode.heading(), seen);
+    track.goals.push_back(sense_goal(episode.maze(), episode.cell(), episode.heading()));
+    std::ranges::copy(seen, inputs.views.data_ptr<float>() + place * cells);
+    std::ranges::copy(track.goals.back(), inputs.goals.data_ptr<float>() + place * kSenses);
+    inputs.last_actions.data_ptr<std::int64_t>()[place] = track.actions.empty() ? kNoAction : track.actions.back();
+  }
+  return inputs;
+}
+
+std::vector<std::int64_t> Walkers::act(const Policy::Outputs& outputs,
+                                       const std::function<double(std::size_t)>& uniform) {
+  const torch::Tensor log_chances = outputs.scores.log_softmax(-1).contiguous(), values = outputs.values.contiguous();
+  std::vector<std::size_t> going_on;
+  std::vector<std::int64_t> places;
+  for (std::size_t place = 0; place < walking_.size(); ++place) {
+    const std::size_t i = walking_[place];
+    const std::span<const float, kActions> of_actions(log_chances.data_ptr<float>() + place * kActions, kActions);
+    const int action = draw_action(of_actions, uniform(i));
+    Track& track = tracks[i];
+    track.actions.push_back(static_cast<std::int8_t>(action));
+    track.log_chances.push_back(of_actions[static_cast<std::size_t>(action)]);
+    track.values.push_back(values.data_ptr<float>()[place]);
+    track.rewards.push_back(static_cast<float>(episodes_[i].act(static_cast<Action>(action))));
+    if (episodes_[i].is_over()) continue;
+    going_on.push_back(i);
+    places.push_back(static_cast<std::int64_t>(place));
+  }
+  walking_ = std::move(going_on);
+  return places;
 }
 
 }  // namespace
 
 std::vector<Track> walk(Policy& policy, const View& view, std::span<Episode> episodes,
                         const std::function<double(std::size_t)>& uniform) {
-  std::vector<Track> tracks(episodes.size());
-  std::vector<std::int64_t> walking;  // episodes that are not over
-  for (std::size_t i = 0; i < episodes.size(); ++i) walking.push_back(static_cast<std::int64_t>(i));
+  Walkers walkers(view, episodes);
   Policy::State state = policy.first_state(static_cast<std::int64_t>(episodes.size()));
-  const auto cells = static_cast<std::ptrdiff_t>(view.cells());
-  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(cells)));
-
-  while (!walking.empty()) {
-    const auto count = static_cast<std::int64_t>(walking.size());
-    const Policy::Inputs inputs{torch::empty({1, count, side, side}), torch::empty({1, count, kSenses}),
-                                torch::empty({1, count}, torch::kInt64)};
-    for (std::int64_t place = 0; place < count; ++place) {
-      const auto i = static_cast<std::size_t>(walking[static_cast<std::size_t>(place)]);
-      look(episodes[i], view, tracks[i]);
-      std::copy(tracks[i].views.end() - cells, tracks[i].views.end(), inputs.views.data_ptr<float>() + place * cells);
-      std::ranges::copy(tracks[i].goals.back(), inputs.goals.data_ptr<float>() + place * kSenses);
-      inputs.last_actions.data_ptr<std::int64_t>()[place] =
-          tracks[i].actions.empty() ? kNoAction : tracks[i].actions.back();
-    }
-    const Policy::Outputs outputs = policy.forward(inputs, state);
-    const torch::Tensor log_chances = outputs.scores.log_softmax(-1).contiguous(), values = outputs.values.contiguous();
-
-    std::vector<std::int64_t> going_on, places;
-    for (std::int64_t place = 0; place < count; ++place) {
-      const std::int64_t number = walking[static_cast<std::size_t>(place)];
-      const auto i = static_cast<std::size_t>(number);
-      const std::span<const float, kActions> of_actions(log_chances.data_ptr<float>() + place * kActions, kActions);
-      const int action = draw_action(of_actions, uniform(i));
-      Track& track = tracks[i];
-      track.actions.push_back(static_cast<std::int8_t>(action));
-      track.log_chances.push_back(of_actions[static_cast<std::size_t>(action)]);
-      track.values.push_back(values.data_ptr<float>()[place]);
-      track.rewards.push_back(static_cast<float>(episodes[i].act(static_cast<Action>(action))));
-      if (episodes[i].is_over()) continue;
-      going_on.push_back(number);
-      places.push_back(place);
-    }
-    if (going_on.size() < walking.size() && !going_on.empty()) {
-      const torch::Tensor kept = torch::tensor(places, torch::kInt64);
-      state = {state.output.index_select(1, kept), state.cell.index_select(1, kept)};
-    }
-    walking = std::move(going_on);
+  while (walkers.are_there()) {
+    const auto going_on = walkers.act(policy.forward(walkers.look(), state), uniform);
+    if (static_cast<std::int64_t>(going_on.size()) == state.cell.size(1)) continue;
+    const torch::Tensor places = torch::tensor(going_on, torch::kInt64);
+    state = {state.output.index_select(1, places), state.cell.index_select(1, places)};
   }
-  return tracks;
+  return std::move(walkers.tracks);
 }
 
 }  // namespace flockstep::tasks
