@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "tasks/torch/torch_task.h"
 #include "tasks/torch/transformer.h"
