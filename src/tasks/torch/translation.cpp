@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "tasks/torch/torch_task.h"
 #include "tasks/torch/transformer.h"
@@ -121,7 +120,7 @@ std::vector<std::string> TranslationTask::translate(std::span<const TestSentence
   for (const TestSentence* sentence : sentences) {
     length = std::max(length, sentence->source.size());
     // A network that has learned nothing finds no end.
-    longest.push_back(std::min(options_.corpus.longest, 2 * sentence->source.size() + 10));
+    longest.push_back(std::min(options_.corpus.longest, 3 * sentence->source.size() / 2 + 10));
   }
   const Rows sources(sentences.size(), length);
   for (std::size_t i = 0; i < sentences.size(); ++i) sources.put(i, 0, sentences[i]->source);

@@ -65,7 +65,7 @@ constexpr std::array<SizeSetting, 14> kSmall{{{"layers", "2"},
                                               {"label_smoothing", "0.1"},
                                               {"dropout", "0"},
                                               {"longest", "100"},
-                                              {"test_sentences", "200"},
+                                              {"test_sentences", "500"},
                                               {"numbers", "4"},
                                               {"spelling", "together"}}};
 // The base model of Vaswani et al. (2017), with a rate of 1 / sqrt(width x warmup).
