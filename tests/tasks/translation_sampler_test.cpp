@@ -13,7 +13,9 @@ constexpr int kWorkers = 4;
 const base::Settings kNoSettings;
 
 std::shared_ptr<const Corpus> numbers() {
-  return load_corpus({.files = {}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 200, .longest = 60});
+  static const auto corpus =
+      load_corpus({.files = {}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 200, .longest = 60});
+  return corpus;
 }
 
 WorkerData worker(int rank) { return WorkerData({kNoSettings, 1, 16 * kWorkers, rank, kWorkers}); }
