@@ -28,6 +28,7 @@ enum class Purpose : std::uint32_t {
   appointment = 7,
   partner = 8,
   torch_generator = 9,
+  fixed_data = 10,  // what is the same in all runs, such as what quality is measured on
 };
 
 class Random {

@@ -92,7 +92,7 @@ def test_scenarios_are_those_of_the_papers():
         assert {"--shard", "skewed"} <= set(words["skewed"])
         assert {"--faulty", "3:scale:-5"} <= set(words["minus-five"])
     assert "1x" in " ".join(STUDIES["detection"].scenarios["late"].flags)
-    assert "2x" in " ".join(STUDIES["recommendation"].scenarios["late"].flags)
+    assert "1x" in " ".join(STUDIES["recommendation"].scenarios["late"].flags)
 
 
 def test_tables_and_differences_are_made_of_what_is_there(out, capsys, monkeypatch, tmp_path):

@@ -106,6 +106,9 @@ TEST(Matching, everyObjectIsToldBySomebody) {
   const std::vector<Box> anchors{{0, 0, 10, 10}, {10, 0, 20, 10}};
   const std::vector<Object> objects{{.box = {12, 2, 14, 4}}, {.box = {0, 0, 10, 10}}};
   EXPECT_EQ(match_anchors(anchors, objects), (std::vector<int>{1, 0}));  // by 0.04 only
+  const std::vector<Object> small_in_large{{.box = {0, 0, 10, 10}}, {.box = {1, 1, 3, 3}}};
+  const std::vector<Box> both{{0, 0, 10, 10}, {0, 0, 20, 20}};
+  EXPECT_EQ(match_anchors(both, small_in_large), (std::vector<int>{0, 1}));  // the next best: the best is the other's
   const std::vector<Object> far{{.box = {30, 30, 34, 34}}};
   EXPECT_EQ(match_anchors(anchors, far), (std::vector<int>{kBackground, kBackground}));
 }

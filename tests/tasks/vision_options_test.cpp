@@ -41,7 +41,8 @@ TEST(VisionOptions, wrongOnesSayWhatIsAllowed) {
   EXPECT_EQ(refusal_of({{"depth", "by size"}}), "--vision.depth takes a whole number from 8 to 10000, not 'by size'");
   EXPECT_EQ(refusal_of({{"stem", "tall"}}), "--vision.stem takes small, half or imagenet, not 'tall'");
   EXPECT_EQ(refusal_of({{"norm", "layer"}}), "--vision.norm takes batch or group, not 'layer'");
-  EXPECT_EQ(refusal_of({{"schedule", "cubic"}}), "--vision.schedule takes linear, cosine, constant or inverse_root, not 'cubic'");
+  EXPECT_EQ(refusal_of({{"schedule", "cubic"}}),
+            "--vision.schedule takes linear, cosine, constant or inverse_root, not 'cubic'");
   EXPECT_EQ(refusal_of({{"label_smoothing", "1"}}),
             "--vision.label_smoothing takes a number from 0 to below 1, not '1'");
   EXPECT_EQ(refusal_of({{"augment", "maybe"}}), "--vision.augment takes yes or no, not 'maybe'");

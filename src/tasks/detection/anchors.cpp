@@ -1,6 +1,8 @@
 #include "tasks/detection/anchors.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace flockstep::tasks {
 namespace {
@@ -29,25 +31,27 @@ std::vector<Box> make_anchors(std::span<const Level> levels, double size) {
 }
 
 std::vector<int> match_anchors(std::span<const Box> anchors, std::span<const Object> objects) {
-  std::vector<int> matches(anchors.size(), kBackground);
-  std::vector<double> most(anchors.size());
+  struct Pair {
+    double share;
+    std::size_t object, anchor;
+  };
+  std::vector<Pair> pairs;
   for (std::size_t o = 0; o < objects.size(); ++o) {
     if (objects[o].is_crowd) continue;
-    for (std::size_t a = 0; a < anchors.size(); ++a) {
-      const double share = overlap(anchors[a], objects[o].box);
-      if (share <= most[a]) continue;
-      most[a] = share;
-      matches[a] = share >= kTells ? static_cast<int>(o) : share >= kIsBackground ? kLeftOut : kBackground;
-    }
-  }
-  for (std::size_t o = 0; o < objects.size(); ++o) {
-    if (objects[o].is_crowd) continue;
-    std::size_t best = 0;
-    double share_of_best = 0;
     for (std::size_t a = 0; a < anchors.size(); ++a)
-      if (const double share = overlap(anchors[a], objects[o].box); share > share_of_best)
-        best = a, share_of_best = share;
-    if (share_of_best > 0) matches[best] = static_cast<int>(o);
+      if (const double share = overlap(anchors[a], objects[o].box); share > 0) pairs.push_back({share, o, a});
+  }
+  std::ranges::stable_sort(pairs, std::greater(), &Pair::share);
+
+  std::vector<int> matches(anchors.size(), kBackground);
+  std::vector<bool> is_matched(anchors.size()), is_spoken_for(anchors.size()), is_told(objects.size());
+  for (const auto& [share, object, anchor] : pairs) {
+    if (!is_matched[anchor] && share >= kIsBackground)
+      matches[anchor] = share >= kTells ? static_cast<int>(object) : kLeftOut;
+    is_matched[anchor] = true;
+    if (is_told[object] || is_spoken_for[anchor]) continue;
+    matches[anchor] = static_cast<int>(object);
+    is_told[object] = is_spoken_for[anchor] = true;
   }
   return matches;
 }

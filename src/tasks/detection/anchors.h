@@ -32,8 +32,8 @@ struct Object {
 constexpr int kBackground = -1;  // there is nothing
 constexpr int kLeftOut = -2;     // it is asked for nothing: too close to an object to be background, too far to tell it
 // For each anchor the object that it tells, or one of the above: the one that it overlaps most, if by half; background
-// is what overlaps none by 0.4. Whatever it overlaps, the anchor that overlaps an object most tells it. Crowds are told
-// by nobody.
+// is what overlaps none by 0.4. However little that is, every object has an anchor of its own that tells it: the one
+// that overlaps it most, or the next where that one is another's, whom it overlaps more. Crowds are told by nobody.
 std::vector<int> match_anchors(std::span<const Box> anchors, std::span<const Object> objects);
 
 }  // namespace flockstep::tasks

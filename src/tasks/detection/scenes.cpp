@@ -88,7 +88,7 @@ class Scenes final : public DetectionData {
   }
   std::size_t count(train::Split /*split*/) const override { return options_.tests; }
   Sample at(train::Split split, std::size_t index) const override {
-    base::Random random(kTestSeed, base::Purpose::data, split == train::Split::test ? 0 : 1,
+    base::Random random(kTestSeed, base::Purpose::fixed_data, split == train::Split::test ? 0 : 1,
                         static_cast<std::uint32_t>(index));
     return draw_scene(options_, all_, random);
   }

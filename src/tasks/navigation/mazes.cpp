@@ -74,7 +74,7 @@ std::size_t Mazes::count(train::Split split) const {
 Maze Mazes::fixed(train::Split split, std::size_t index) const {
   const bool test = split == train::Split::test;
   if (files_) return (test ? files_->test : files_->validation)[index];
-  base::Random random(kFixedSeed, base::Purpose::data, static_cast<std::uint32_t>(index), test ? 1 : 0);
+  base::Random random(kFixedSeed, base::Purpose::fixed_data, static_cast<std::uint32_t>(index), test ? 1 : 0);
   const int side = draw_side(kLeastSide, options_.side, random);
   return generate_maze(side, options_.open, random);
 }

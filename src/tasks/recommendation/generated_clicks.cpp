@@ -23,7 +23,7 @@ struct Hidden {
 
 // All uniform with variance 1.
 Hidden hidden_of(std::size_t table, std::uint32_t id) {
-  base::Random random(kRule, base::Purpose::data, static_cast<std::uint32_t>(table), id);
+  base::Random random(kRule, base::Purpose::fixed_data, static_cast<std::uint32_t>(table), id);
   const auto draw = [&] { return std::sqrt(12.0) * (random.uniform() - 0.5); };
   Hidden hidden;
   for (double& number : hidden.vector) number = draw();
@@ -80,7 +80,7 @@ void draw_click(const ClickShape& shape, FirstIds first_ids, base::Random& rando
 }
 
 Clicks fixed_clicks(const ClickShape& shape, std::size_t count, std::uint32_t number) {
-  base::Random random(kFixedClicks, base::Purpose::data, number);
+  base::Random random(kFixedClicks, base::Purpose::fixed_data, number);
   Clicks clicks;
   for (std::size_t i = 0; i < count; ++i) draw_click(shape, {}, random, clicks);
   return clicks;

@@ -117,7 +117,7 @@ std::vector<double> Navigation::score(train::Split split) {
   std::vector<base::Random> randoms;
   for (std::size_t i = first; i < first + count; ++i) {
     episodes.emplace_back(mazes_.fixed(split, i), options_.limit);
-    randoms.emplace_back(kFixedSeed, base::Purpose::data, static_cast<std::uint32_t>(i),
+    randoms.emplace_back(kFixedSeed, base::Purpose::fixed_data, static_cast<std::uint32_t>(i),
                          static_cast<std::uint32_t>(split));
   }
   walk(*policy_, view_, episodes, [&](std::size_t i) { return randoms[i].uniform(); });
