@@ -29,6 +29,7 @@ def main() -> None:
     of_tasks = parser.add_argument_group("studies of tasks")
     of_tasks.add_argument("--jobs", type=int, default=1, help="runs at the same time; they share the machine's cores")
     of_tasks.add_argument("--scenario", action="append", default=[], help="only this one; may be given several times")
+    of_tasks.add_argument("--algorithms", default="", help="these instead of the study's own, such as mean,flock")
     of_tasks.add_argument("--only-draw", action="store_true", help="make no runs: tables and pictures of what is there")
     chosen = parser.parse_args()
     if chosen.study in STUDIES:
@@ -36,6 +37,8 @@ def main() -> None:
         for name in chosen.scenario:
             if name not in study.scenarios:
                 parser.error(f"{chosen.study} has no scenario '{name}'; there are {', '.join(study.scenarios)}")
+        if chosen.algorithms:
+            study = study.with_algorithms(tuple(chosen.algorithms.split(",")))
         study_task(study, chosen.out, chosen.scenario, chosen.data, chosen.jobs, chosen.only_draw)
     elif chosen.study == "waiting":
         from waiting_study import waiting

@@ -4,7 +4,7 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ class Study:
     pace: tuple[str, ...] = ("--engine", "sim", "--compute-ms", "100")
     search_seeds: int = 1
     points: float = 100  # that a difference of one in the metric makes
+
+    def with_algorithms(self, algorithms: tuple[str, ...]) -> "Study":
+        scenarios = {name: replace(scenario, algorithms=algorithms) for name, scenario in self.scenarios.items()}
+        return replace(self, scenarios=scenarios)
 
     @property
     def timed(self) -> str:
