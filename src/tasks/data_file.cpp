@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "flockstep/error.h"
 
@@ -28,6 +30,20 @@ std::vector<std::byte> read_data_file(const std::filesystem::path& path) {
   std::vector<std::byte> bytes = base::read_bytes(path);
   if (bytes.empty()) refuse_file(path.string(), "is empty");
   return bytes;
+}
+
+std::string_view take_line(std::string_view& text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+std::vector<std::filesystem::path> data_files(const base::Settings& settings,
+                                              std::vector<std::filesystem::path> (*files_of)(const std::string& data)) {
+  const auto given = settings.find("data");
+  if (given == settings.end() || given->second.empty()) return {};
+  return files_of(given->second);
 }
 
 }  // namespace flockstep::tasks

@@ -32,6 +32,9 @@ struct WorkerData {
   // Of so many kinds, those that this worker sees where each sees its own: of P workers, worker i has the kinds k with
   // k = i modulo min(P, count).
   std::vector<std::size_t> own_kinds(std::size_t count) const;
+  // Of so many things in a row, those that this worker sees where each sees a part of its own. Throws Error{bad_file}
+  // for an empty part; `things` is what its sentence calls them.
+  runtime::Range own_part(std::size_t count, std::string_view things) const;
   bool is_noisy(const ShardOptions& options) const { return data_rank >= workers - options.noisy_workers; }
 
   std::uint64_t seed;

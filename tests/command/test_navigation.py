@@ -8,16 +8,30 @@ from conftest import run, run_json
 NAVIGATION = ["train", "--task", "navigation", "--size", "tiny"]
 SHORT = [*NAVIGATION, "--workers", 3, "--steps", 7, "--batch", 20, "--evaluate-every", 7]
 
+# What no agent reaches that sees only the cell where it stands: 0.66 to 0.74 with three seeds.
+BLIND = 0.78
+
 
 def test_tiny_learns_within_a_minute(torch):
-    untrained = run_json(*NAVIGATION, "--workers", 4, "--steps", 1)
-    assert untrained["quality"] < 0.1
     result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
     assert result["metric"] == "SPL"
-    assert result["quality"] > 0.8  # 0.89 to 0.91 with three seeds; 0.68 for agents that see nothing
+    assert result["quality"] > 0.8 > BLIND  # 0.88 to 0.90 with three seeds
     assert result["validation"] > 0.75
     assert result["figures"]["success"] > result["quality"]
     assert result["replicas_equal"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "bound"),
+    [
+        (["--navigation.view", 1], BLIND),
+        (["--noisy-workers", 4, "--steps", 100], 0.1),
+        (["--steps", 1], 0.1),
+    ],
+    ids=["blind", "with_random_rewards", "untrained"],
+)
+def test_what_is_broken_does_not_come_close(torch, broken, bound):
+    assert run_json(*NAVIGATION, "--workers", 4, *broken)["quality"] < bound
 
 
 def test_every_engine_gives_the_same_model(torch, needs):
@@ -64,9 +78,12 @@ def test_simulated_steps_are_as_uneven_as_episodes(torch, needs, tmp_path):
     train = [*NAVIGATION, "--workers", 4, "--steps", 40, "--evaluate-every", 40, "--engine", "sim", "--compute-ms", 100]
     run_json(*train, "--out", tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    times = sorted(line["seconds"] for line in lines if line["kind"] == "step")
+    times = [line["seconds"] for line in lines if line["kind"] == "step"]
     assert len(times) == 40
-    assert times[-1] > 3 * times[20]  # without uneven episodes all take 100 ms
+    collecting = times[::4]
+    learning = [seconds for step, seconds in enumerate(times) if step % 4]
+    for alike in [collecting, learning]:  # were episodes even, so would these be
+        assert max(alike) > 2 * min(alike)
 
 
 def test_options_of_the_task_have_short_flags(torch):
@@ -81,9 +98,10 @@ def test_mazes_are_read_and_bad_files_are_told(torch, tmp_path):
     result = run_json(*SHORT, "--data", tmp_path, "--steps", 20)
     assert result["replicas_equal"]
     (tmp_path / "train.txt").write_text("S.G\n\nS?G\n")
-    done = run(*SHORT, "--data", tmp_path)
+    done = run(*SHORT, "--data", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr == f"flockstep: {tmp_path}/train.txt line 3: cell 2 is none of # . S G and blanks\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_wrong_calls_get_one_sentence(torch):

@@ -14,10 +14,11 @@ WITHOUT_INTERACTIONS = 0.78
 def test_tiny_comes_close_to_the_best_there_is(torch):
     result = run_json(*CLICKS, "--workers", 4, timeout=60)
     assert result["metric"] == "AUC"
-    assert result["quality"] > 0.865 > WITHOUT_INTERACTIONS  # 0.873 to 0.875 with three seeds
-    assert result["quality"] < result["figures"]["Bayes AUC"] < 0.89
-    assert result["validation"] > 0.86
-    assert result["figures"]["log loss"] < 0.46
+    best = result["figures"]["Bayes AUC"]
+    assert best - 0.02 < result["quality"] < best < 0.88  # 0.858 to 0.860 of 0.870 with three seeds
+    assert best - 0.02 > WITHOUT_INTERACTIONS
+    assert result["validation"] > 0.84
+    assert result["figures"]["log loss"] < 0.48
     assert result["replicas_equal"]
 
 
@@ -107,7 +108,7 @@ def test_bad_logs_are_told_in_one_sentence(torch, tmp_path):
         assert done.returncode == 1
         assert done.stderr.startswith(f"flockstep: {log} {sentence}")
         assert done.stderr.count("\n") == 1
-        assert not (tmp_path / "out" / "metrics.jsonl").exists()
+        assert not (tmp_path / "out").exists()
 
 
 def test_options_of_the_task_have_short_flags(torch):

@@ -97,7 +97,8 @@ TEST(Criteo, whatIsNoClickLogIsRefusedWithTheLine) {
     const std::string shown = category == std::string("\x80") ? "?" : category;
     EXPECT_EQ(refusal_of(line_of(numbers + "\t" + category)), start + "1 has '" + shown + digits);
   }
-  EXPECT_EQ(refusal_of(line_of("0") + "\r\n" + line_of("0") + "\r\n"), start + "1 has '?" + digits);
+  EXPECT_EQ(refusal_of(line_of("0") + "\r\r\n"), start + "1 has '?" + digits);
+  EXPECT_EQ(refusal_of(line_of("0") + "\r\n" + line_of("2") + "\r\n"), start + "2 has the label '2': it is 0 or 1");
 }
 
 TEST(Criteo, everyPrefixOfALogIsReadOrRefused) {

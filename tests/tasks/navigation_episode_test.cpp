@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "flockstep/error.h"
+#include "data_files.h"
 #include "tasks/navigation/mazes.h"
 #include "tasks/navigation/rollout.h"
 
@@ -229,6 +229,18 @@ TEST(Rollout, partsThatDoNotFitTogetherAreRefused) {
                                                    {std::int64_t{1} << 62, 1}}) {
     archive.put("rollout lengths", std::span<const std::int64_t>(lengths));
     EXPECT_THROW(Rollout::restore(archive, 4), Error);
+  }
+}
+
+TEST(Rollout, actionsThatThereAreNotAreRefused) {
+  for (const int action : {-1, 0, kActions - 1, kActions, 127}) {
+    Rollout rollout = rollout_of({5, 1, 9}, 4);
+    rollout.tracks[1].actions[0] = static_cast<std::int8_t>(action);
+    base::Archive archive;
+    rollout.save(archive);
+    EXPECT_EQ(
+        refusal([&] { Rollout::restore(archive, 4); }),
+        action >= 0 && action < kActions ? "" : "the checkpoint's rollout does not fit together: start the run anew");
   }
 }
 

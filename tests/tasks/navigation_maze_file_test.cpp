@@ -144,7 +144,7 @@ TEST_F(MazeFolder, missingAndTooShortFilesAreTold) {
   write("test.txt", kGood);
   EXPECT_EQ(refusal([&] { read(); }), "");
   EXPECT_EQ(refusal([&] { read(Shard::skewed, 2, 3); }),
-            train + " holds fewer mazes than there are workers: use --shard iid");
+            "there are fewer mazes in " + train + " than workers: use --shard iid");
 }
 
 }  // namespace

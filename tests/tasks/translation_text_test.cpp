@@ -37,7 +37,8 @@ TEST(ParallelText, linesThatBelongTogetherArePairs) {
   folder.write("valid.de", "ein Baum\r\nohne Ende");
   const ParallelText more = read_parallel_text(folder.files());
   ASSERT_EQ(more.validation.size(), 2u);
-  EXPECT_EQ(more.validation[0].source, "one tree\r");
+  EXPECT_EQ(more.validation[0].source, "one tree");
+  EXPECT_EQ(more.validation[0].target, "ein Baum");
   EXPECT_EQ(more.validation[1].target, "ohne Ende");
   EXPECT_EQ(files_of(folder.files()).size(), 6u);
 }

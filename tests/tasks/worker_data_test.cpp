@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "flockstep/error.h"
+#include "data_files.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -30,6 +30,17 @@ TEST(WorkerData, splitsBatchesAndEvaluationsSoThatNothingIsLeftOutOrDoubled) {
       EXPECT_EQ(next, count);
       EXPECT_EQ(samples, 10u);
     }
+}
+
+TEST(WorkerData, ownPartsGoByTheDataThatAWorkerReads) {
+  TaskInputs copied = inputs_of(0, 3);
+  copied.data_rank = 2;
+  const auto part = WorkerData(copied).own_part(8, "mazes");  // 3, 3 and 2
+  EXPECT_EQ(part.begin, 6u);
+  EXPECT_EQ(part.size, 2u);
+  EXPECT_EQ(WorkerData(inputs_of(1, 3)).own_part(2, "mazes").begin, 1u);
+  EXPECT_EQ(refusal([&] { WorkerData(copied).own_part(2, "mazes"); }),
+            "there are fewer mazes than workers: use --shard iid");
 }
 
 TEST(WorkerData, givesAStepTheSameNumbersWheneverItIsAskedFor) {

@@ -12,8 +12,8 @@ namespace {
 
 const base::Settings kNarrow{{"hidden", "8"}, {"view", "3"}, {"limit", "12"}, {"layers", "2"}};
 
-TaskCase navigation(base::Settings settings = kNarrow, int rank = 2) {
-  return TaskCase(make_navigation, std::move(settings), {.rank = rank});
+TaskCase navigation(base::Settings settings = kNarrow, int rank = 2, int workers = 3) {
+  return TaskCase(make_navigation, std::move(settings), {.rank = rank, .workers = workers});
 }
 
 PolicyOptions policy_of(const base::Settings& settings) { return navigation_options_of(settings, 3, 0).policy; }
@@ -170,6 +170,7 @@ TEST(Navigation, workersStartAlikeWalkElsewhereAndShareTheTestMazes) {
       records.insert(records.end(), own.begin(), own.end());
     }
     EXPECT_EQ(records.size(), 3 * mazes);
+    EXPECT_EQ(records, navigation(kNarrow, 0, 1).task->evaluate(first.model, split));
   }
   const std::vector<double> records{1, 1, 10, 0.5, 1, 30, 0, 0, 50, 0, 0, 2};
   EXPECT_EQ(first.task->quality(records), 0.375);

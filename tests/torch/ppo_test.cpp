@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "task_case.h"
 #include "tasks/torch/walk.h"
 
 namespace flockstep::tasks {
@@ -42,10 +43,7 @@ Policy::Outputs outputs_of(Policy& policy, const Policy::Inputs& inputs) {
 double difference(const torch::Tensor& a, const torch::Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 TEST(Policy, ofThePaperHasItsParameters) {
-  const Policy policy(navigation_options_of({{"size", "paper"}}, 4, 0).policy);
-  std::int64_t count = 0;
-  for (const auto& parameter : policy.parameters()) count += parameter.numel();
-  EXPECT_EQ(count, 8'476'421);
+  EXPECT_EQ(parameters_of(Policy(navigation_options_of({{"size", "paper"}}, 4, 0).policy)), 8'476'421);
 }
 
 TEST(Policy, ofThePaperTakesViews) {

@@ -153,9 +153,7 @@ TEST(Dlrm, hasAsManyParametersAsItsPlanSays) {
        {base::Settings{}, base::Settings{{"size", "small"}}, base::Settings{{"top", ""}, {"bottom", ""}},
         base::Settings{{"size", "paper"}, {"buckets", "7"}}, base::Settings{{"interaction", "concatenate"}}}) {
     const DlrmPlan plan = plan_of(settings);
-    std::int64_t count = 0;
-    for (const auto& parameter : Dlrm(plan).parameters()) count += parameter.numel();
-    EXPECT_EQ(count, plan.parameters());
+    EXPECT_EQ(parameters_of(Dlrm(plan)), plan.parameters());
   }
 }
 

@@ -5,14 +5,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "task_case.h"
+
 namespace flockstep::tasks {
 namespace {
-
-std::int64_t parameters_of(const torch::nn::Module& module) {
-  std::int64_t count = 0;
-  for (const auto& parameter : module.parameters()) count += parameter.numel();
-  return count;
-}
 
 TEST(ResNet, hasTheParametersThatItIsKnownFor) {
   EXPECT_EQ(parameters_of(ResNet({.depth = 18})), 11'689'512);

@@ -7,17 +7,12 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "task_case.h"
 #include "tasks/torch/detection_loss.h"
 #include "tasks/torch/initial_values.h"
 
 namespace flockstep::tasks {
 namespace {
-
-std::int64_t parameters_of(const torch::nn::Module& module) {
-  std::int64_t count = 0;
-  for (const auto& parameter : module.parameters()) count += parameter.numel();
-  return count;
-}
 
 TEST(RetinaNet, hasTheParametersOfTheOneWithResNet50AtPaperSize) {
   const auto parameters_at = [](const std::string& size) {

@@ -47,6 +47,12 @@ struct TaskCase {
   std::vector<float> seen;                                  // the gradient as it was then
 };
 
+inline std::int64_t parameters_of(const torch::nn::Module& network) {
+  std::int64_t count = 0;
+  for (const torch::Tensor& parameter : network.parameters()) count += parameter.numel();
+  return count;
+}
+
 using Tensors = std::map<std::string, torch::Tensor>;
 
 // Cuts a flat span as tasks do, the last registered first, into copies in double.

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "task_case.h"
+
 namespace flockstep::tasks {
 namespace {
 
@@ -28,16 +30,10 @@ torch::Tensor tokens(const std::vector<std::vector<std::int64_t>>& rows) {
 
 double farthest(const torch::Tensor& a, const torch::Tensor& b) { return (a - b).abs().max().item<double>(); }
 
-std::int64_t parameters_of(const TransformerOptions& options) {
-  std::int64_t count = 0;
-  for (const auto& parameter : Transformer(options).parameters()) count += parameter.numel();
-  return count;
-}
-
 TEST(Transformer, hasTheParametersOfThePaper) {
-  EXPECT_EQ(parameters_of(translation_options_of({{"size", "paper"}}, 1, 0).network), 61'362'176);
+  EXPECT_EQ(parameters_of(Transformer(translation_options_of({{"size", "paper"}}, 1, 0).network)), 61'362'176);
   // An attention has four matrices, a hidden layer two with biases, a norm two vectors.
-  EXPECT_EQ(parameters_of(kSmall),
+  EXPECT_EQ(parameters_of(Transformer(kSmall)),
             30 * 16 + 2 * (12 * 16 * 16 + 2 * (2 * 16 * 24 + 16 + 24) + 5 * 2 * 16) + 2 * 2 * 16);
 }
 

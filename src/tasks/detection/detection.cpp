@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "flockstep/error.h"
+#include "tasks/data_file.h"
 #include "tasks/detection/coco.h"
 #include "tasks/sizes.h"
 #include "tasks/torch_tasks.h"
@@ -170,12 +171,7 @@ TaskRow detection_row() {
           },
       .takes_uneven_batches = true,
       .needs_torch = true,
-      .files =
-          [](const base::Settings& settings) {
-            const auto given = settings.find("data");
-            return given == settings.end() || given->second.empty() ? std::vector<std::filesystem::path>{}
-                                                                    : coco_files(given->second);
-          },
+      .files = [](const base::Settings& settings) { return data_files(settings, coco_files); },
       .sizes = kSizes,
   };
 }

@@ -124,12 +124,8 @@ ImageSet load(const std::string& folder) {
   return make_set(std::move(train), read_grey(folder, "t10k"));
 }
 
-}  // namespace
-
-std::vector<path> image_files(const base::Settings& settings) {
-  const auto given = settings.find(kDataOption.name);
-  if (given == settings.end() || given->second.empty()) return {};
-  const path folder = given->second;
+std::vector<path> files_of(const std::string& data) {
+  const path folder = data;
   std::vector<path> files;
   if (is_cifar(folder)) {
     for (int number = 1; number <= kCifarBatches; ++number) files.push_back(folder / cifar_batch(number));
@@ -142,6 +138,10 @@ std::vector<path> image_files(const base::Settings& settings) {
   }
   return files;
 }
+
+}  // namespace
+
+std::vector<path> image_files(const base::Settings& settings) { return data_files(settings, files_of); }
 
 void ImageSet::copy(const LabelledImages& from, std::size_t image, std::span<float> values, Move move) const {
   const auto height = static_cast<int>(shape.height), width = static_cast<int>(shape.width);

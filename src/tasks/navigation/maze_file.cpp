@@ -17,7 +17,8 @@ class MazeReader {
 
   std::vector<Maze> read() {
     while (!rest_.empty()) {
-      const std::string_view line = next_line();
+      const std::string_view line = take_line(rest_);
+      ++line_number_;
       if (line.empty())
         finish_maze();
       else
@@ -31,15 +32,6 @@ class MazeReader {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     refuse_file(name_, fmt::format("line {}: {}", line_number_, why));
-  }
-
-  std::string_view next_line() {
-    const std::size_t end = std::min(rest_.find('\n'), rest_.size());
-    std::string_view line = rest_.substr(0, end);
-    rest_.remove_prefix(std::min(end + 1, rest_.size()));
-    ++line_number_;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    return line;
   }
 
   void add_row(std::string_view line) {

@@ -1,6 +1,5 @@
 #include "tasks/navigation/mazes.h"
 
-#include "base/parts.h"
 #include "tasks/data_file.h"
 #include "tasks/shared_data.h"
 
@@ -47,12 +46,7 @@ Mazes::Mazes(const MazeOptions& options, const ShardOptions& shard, const Worker
   if (options.data.empty()) return;
   files_ = maze_files(options.data);
   own_ = {0, files_->train.size()};
-  if (!skewed) return;
-  const base::Parts parts(own_.size, static_cast<std::size_t>(worker.workers));
-  const auto part = static_cast<std::size_t>(worker.data_rank);
-  own_ = {parts.begin(part), parts.size(part)};
-  if (own_.size == 0)
-    refuse_file(train_mazes(options.data).string(), "holds fewer mazes than there are workers: use --shard iid");
+  if (skewed) own_ = worker.own_part(own_.size, "mazes in " + train_mazes(options.data).string());
 }
 
 Maze Mazes::draw(base::Random& random) const {

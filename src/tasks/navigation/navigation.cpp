@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "flockstep/error.h"
+#include "tasks/data_file.h"
 #include "tasks/sizes.h"
 #include "tasks/torch_tasks.h"
 
@@ -127,11 +128,12 @@ TaskRow navigation_row() {
           },
       .takes_uneven_batches = true,
       .needs_torch = true,
-      .files = [](const base::Settings& settings) -> std::vector<std::filesystem::path> {
-        const auto data = settings.find("data");
-        if (data == settings.end() || data->second.empty()) return {};
-        return {train_mazes(data->second), test_mazes(data->second)};
-      },
+      .files =
+          [](const base::Settings& settings) {
+            return data_files(settings, [](const std::string& data) {
+              return std::vector{train_mazes(data), test_mazes(data)};
+            });
+          },
       .sizes = kSizes,
   };
 }

@@ -1,5 +1,6 @@
 #include "tasks/navigation/rollout.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "flockstep/error.h"
@@ -17,6 +18,10 @@ void put_all(base::Archive& archive, const std::string& name, std::span<const Tr
   archive.put("rollout " + name, std::span<const T>(all));
 }
 
+[[noreturn]] void refuse_rollout() {
+  throw Error(ErrorCode::bad_file, "the checkpoint's rollout does not fit together: start the run anew");
+}
+
 template <typename T>
 void get_all(const base::Archive& archive, const std::string& name, std::span<Track> tracks,
              std::span<const std::int64_t> lengths, std::vector<T> Track::*field, std::size_t per_action = 1) {
@@ -28,8 +33,7 @@ void get_all(const base::Archive& archive, const std::string& name, std::span<Tr
     (tracks[i].*field).assign(all.data() + begin, all.data() + begin + size);
     begin += size;
   }
-  if (begin != all.size() || tracks.empty() || (tracks.back().*field).empty())
-    throw Error(ErrorCode::bad_file, "the checkpoint's rollout does not fit together: start the run anew");
+  if (begin != all.size() || tracks.empty() || (tracks.back().*field).empty()) refuse_rollout();
 }
 
 }  // namespace
@@ -86,6 +90,9 @@ Rollout Rollout::restore(const base::Archive& archive, std::size_t cells_of_view
   get_all(archive, "log chances", tracks, lengths, &Track::log_chances);
   get_all(archive, "rewards", tracks, lengths, &Track::rewards);
   get_all(archive, "values", tracks, lengths, &Track::values);
+  for (const Track& track : tracks)
+    if (std::ranges::any_of(track.actions, [](int action) { return action < 0 || action >= kActions; }))
+      refuse_rollout();
   return rollout;
 }
 

@@ -32,7 +32,7 @@ struct Rollout {
 
   // All but what estimate() finds again.
   void save(base::Archive& archive) const;
-  // Throws Error{bad_file} if the parts do not fit together.
+  // Throws Error{bad_file} if the parts do not fit together or hold no actions that there are.
   static Rollout restore(const base::Archive& archive, std::size_t cells_of_view);
 };
 

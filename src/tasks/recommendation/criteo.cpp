@@ -99,11 +99,7 @@ Clicks read_criteo(std::string_view text, const std::string& name, const ClickSh
   base::check(shape.numbers == kCriteoNumbers && shape.categories() == kCriteoCategories, "the shape of such files");
   Clicks clicks;
   Reader reader(name, shape);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    reader.read_line(text.substr(0, end), clicks);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) reader.read_line(take_line(text), clicks);
   return clicks;
 }
 

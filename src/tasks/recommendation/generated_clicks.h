@@ -4,9 +4,9 @@
 //
 //   log odds of a click = f(x) + sum over tables of e + sum over pairs of tables (0,1), (2,3), ... of u.u'
 //
-// u has mean zero over the ids, so that neither of a pair tells anything without the other: a model that does not let
-// categories interact gets no further than the first two terms. Hidden vectors are computed when they are needed, by
-// counting random numbers, so tables may have any number of rows.
+// u has mean zero over the ids, so that either of a pair tells little without the other: a model that does not let
+// categories interact gets hardly further than the first two terms. Hidden vectors are computed when they are needed,
+// by counting random numbers, so tables may have any number of rows.
 #pragma once
 
 #include "base/random.h"

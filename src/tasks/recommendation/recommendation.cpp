@@ -4,6 +4,7 @@
 
 #include "base/split.h"
 #include "flockstep/error.h"
+#include "tasks/data_file.h"
 #include "tasks/recommendation/click_set.h"
 #include "tasks/recommendation/criteo.h"
 #include "tasks/sizes.h"
@@ -126,11 +127,10 @@ TaskRow recommendation_row() {
           },
       .takes_uneven_batches = true,
       .needs_torch = true,
-      .files = [](const base::Settings& settings) -> std::vector<std::filesystem::path> {
-        const auto given = settings.find("data");
-        if (given == settings.end() || given->second.empty()) return {};
-        return {click_file(given->second)};
-      },
+      .files =
+          [](const base::Settings& settings) {
+            return data_files(settings, [](const std::string& data) { return std::vector{click_file(data)}; });
+          },
       .sizes = kSizes,
   };
 }

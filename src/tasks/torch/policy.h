@@ -34,7 +34,8 @@ class Policy : public torch::nn::Module {
   // `state` goes on to where the inputs end; without memory it stays as it is.
   Outputs forward(const Inputs& inputs, State& state);
 
-  // All layers small and uniform, that of the actions near zero, so that an untrained policy tries them alike.
+  // Dense layers are uniform within 1 / sqrt(inputs), but that of the scores is near zero, so that an untrained policy
+  // tries all actions alike.
   void reset(std::uint64_t seed);
 
  private:

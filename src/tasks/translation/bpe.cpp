@@ -13,7 +13,7 @@ namespace {
 using Symbol = std::uint32_t;
 using Pair = std::pair<Symbol, Symbol>;
 
-constexpr Symbol kLeftOut = ~Symbol{0};
+constexpr Symbol kNoSymbol = ~Symbol{0};
 
 struct Word {
   std::vector<Symbol> symbols;
@@ -75,7 +75,7 @@ class Learner {
 
   Symbol symbol_of(std::string_view text) const {
     const auto found = known_.find(std::string(text));
-    return found == known_.end() ? kLeftOut : found->second;
+    return found == known_.end() ? kNoSymbol : found->second;
   }
 
   // Two merges may make the same text, which is one symbol then.
@@ -89,7 +89,7 @@ class Learner {
     const Word& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.symbols.size(); ++i) {
       const Pair pair{word.symbols[i], word.symbols[i + 1]};
-      if (pair.first == kLeftOut || pair.second == kLeftOut) continue;
+      if (pair.first == kNoSymbol || pair.second == kNoSymbol) continue;
       counts_[pair] += sign * word.count;
       if (sign > 0) holders_[pair].push_back(static_cast<std::uint32_t>(index));
     }
@@ -119,7 +119,7 @@ class Learner {
         if (symbols[i] == joined || symbols[i + 1] == joined) grown.insert({symbols[i], symbols[i + 1]});
     }
     for (const Pair& next : grown)
-      if (next.first != kLeftOut && next.second != kLeftOut) candidates_.push({counts_[next], next});
+      if (next.first != kNoSymbol && next.second != kNoSymbol) candidates_.push({counts_[next], next});
   }
 
   const std::size_t most_;

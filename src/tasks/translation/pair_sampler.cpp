@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/parts.h"
-#include "flockstep/error.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -18,13 +17,7 @@ PairSampler::PairSampler(std::shared_ptr<const Corpus> corpus, const ShardOption
       samples_(worker.samples),
       buckets_(1),
       draws_targets_(worker.is_noisy(options)) {
-  if (options.shard == Shard::skewed) {
-    const base::Parts parts(corpus_->train.size(), static_cast<std::size_t>(worker.workers));
-    const auto rank = static_cast<std::size_t>(worker.data_rank);
-    range_ = {parts.begin(rank), parts.size(rank)};
-    if (range_.size == 0)
-      throw Error(ErrorCode::bad_file, "there are fewer pairs of sentences than workers: use --shard iid");
-  }
+  if (options.shard == Shard::skewed) range_ = worker.own_part(range_.size, "pairs of sentences");
   buckets_ = std::clamp<std::size_t>(range_.size / samples_, 1, kMostBuckets);
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "tasks/data_file.h"
 #include "tasks/translation/utf8.h"
 
@@ -25,15 +23,13 @@ bool has_validation(const TextFiles& files) {
          std::filesystem::exists(file_of(files, "valid", files.target), code);
 }
 
-// A last line need not end.
 std::vector<std::string> read_lines(const path& file) {
   const std::vector<std::byte> bytes = read_data_file(file);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> lines;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::string_view line = take_line(text);
     lines.emplace_back(line);
     if (line.find('\0') != std::string_view::npos)
       refuse_file(file.string(), fmt::format("holds a zero byte in line {}: it is no text", lines.size()));
