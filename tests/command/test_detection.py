@@ -119,6 +119,24 @@ def test_files_that_cannot_be_trusted_are_told_across_the_border_of_the_object(t
     assert done.stderr == f"flockstep: {folder} holds no annotations/instances_val*.json\n"
 
 
+def test_a_picture_that_turns_out_bad_leaves_a_run_that_can_go_on(torch, tmp_path):
+    folder = write_coco(tmp_path / "coco", train=20, test=2)
+    train = [*LITTLE, "--data", folder, "--workers", 2, "--steps", 30, "--batch", 2, "--checkpoint-every", 2]
+    whole = run_json(*train, "--out", tmp_path / "whole")
+    picture = folder / "train2017" / f"{3:012}.png"
+    good = picture.read_bytes()
+    picture.write_bytes(good[:60])
+    done = run(*train, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"flockstep: {picture} is no PNG image that can be read: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out" / "summary.json").exists()
+    for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+    picture.write_bytes(good)
+    assert run_json(*train, "--resume", "--out", tmp_path / "out")["model_hash"] == whole["model_hash"]
+
+
 def test_a_comparison_goes_on_although_training_and_test_pictures_have_the_same_names(torch, tmp_path):
     folder = write_coco(tmp_path / "coco", train=4, test=2, kinds=["png", "png"])
     little = [*LITTLE[1:], "--workers", 2, "--steps", 2, "--batch", 2, "--data", folder]
