@@ -22,7 +22,7 @@ def test_tiny_learns_within_a_minute(torch):
 
 
 @pytest.mark.parametrize(
-    "broken", [["--steps", 1], ["--noisy-workers", 4, "--steps", 80]], ids=["untrained", "with_random_boxes"]
+    "broken", [["--steps", 1], ["--noisy-workers", 4, "--steps", 40]], ids=["untrained", "with_random_boxes"]
 )
 def test_what_is_broken_finds_nothing(torch, broken):
     result = run_json(*DETECTION, "--workers", 4, *broken)
@@ -105,15 +105,16 @@ def test_files_that_cannot_be_trusted_are_told_across_the_border_of_the_object(t
     picture = folder / "val2017" / f"{1:012}.jpg"
     picture.write_bytes(picture.read_bytes()[:300])
     annotations = folder / "annotations" / "instances_val2017.json"
-    for path, make_worse in [
-        (picture, lambda: annotations.write_text('{"images": [')),
-        (annotations, annotations.unlink),
+    for path, leaves, make_worse in [
+        (picture, ["metrics.jsonl"], lambda: annotations.write_text('{"images": [')),  # found when the run has begun
+        (annotations, [], annotations.unlink),
     ]:
-        done = run(*SHORT, "--data", folder, "--out", tmp_path / "out")
+        out = tmp_path / f"from_{path.name}"
+        done = run(*SHORT, "--data", folder, "--out", out)
         assert done.returncode == 1
         assert done.stderr.startswith(f"flockstep: {path} is no")
         assert done.stderr.count("\n") == 1
-        assert not (tmp_path / "out" / "metrics.jsonl").exists()
+        assert [file.name for file in out.glob("*.json*")] == leaves
         make_worse()
     done = run(*SHORT, "--data", folder)
     assert done.stderr == f"flockstep: {folder} holds no annotations/instances_val*.json\n"
