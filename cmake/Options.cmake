@@ -1,4 +1,5 @@
-# The three large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that is missing is an error.
+# The three large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that
+# is missing is an error.
 set(flockstep_summary "")
 
 # Without a word from the user the option follows the machine at every configure, so it is not cached then.

@@ -23,18 +23,21 @@ train::TrainOptions options_of(const tasks::RunRequest& request) {
   return request.launch.workers > 0 ? tasks::complete(request.train, request.launch.workers) : request.train;
 }
 
-// The files that the task reads, each with its size and when it was last changed. One that cannot be
-// read is left out: the run will tell.
+// The files that the task reads, each with its size and when it was last changed; of a folder, when something was last
+// added to it or removed. One that cannot be read is left out: the run will tell.
 runtime::Agreed files_of(const train::TrainOptions& options) {
   const tasks::TaskRow& task = tasks::find_task(options.task);
   runtime::Agreed files;
   for (const path& file : task.files ? task.files(options.task_settings) : std::vector<path>{}) {
     std::error_code no_size, no_time;
-    const auto size = std::filesystem::file_size(file, no_size);
+    const bool is_folder = std::filesystem::is_directory(file, no_size);
+    const auto size = is_folder ? 0 : std::filesystem::file_size(file, no_size);
     const auto changed = std::chrono::file_clock::to_sys(std::filesystem::last_write_time(file, no_time));
     if (no_size || no_time) continue;
-    files.emplace_back(file.filename().string(), fmt::format("of {} bytes from {:%F %T}", size,
-                                                             std::chrono::floor<std::chrono::microseconds>(changed)));
+    // The whole path: a task may read files of the same name from several folders.
+    files.emplace_back(file.string(),
+                       fmt::format("{} from {:%F %T}", is_folder ? "a folder" : fmt::format("of {} bytes", size),
+                                   std::chrono::floor<std::chrono::microseconds>(changed)));
   }
   return files;
 }

@@ -42,7 +42,7 @@ struct TaskRow {
   bool takes_uneven_batches = false;                           // workers may have one sample more or less than others
   std::int64_t least_batch_per_worker = 1;
   bool needs_torch = false;  // so not every build has it
-  // Files that the task reads, whose contents change what it learns; null: none.
+  // Files that the task reads, whose contents change what it learns, or a folder of too many to name; null: none.
   std::vector<std::filesystem::path> (*files)(const base::Settings& settings) = nullptr;
   std::span<const Size> sizes{};
 };

@@ -21,8 +21,11 @@ def test_tiny_learns_within_a_minute(torch):
     assert result["replicas_equal"]
 
 
-def test_a_model_that_has_not_learned_finds_nothing(torch):
-    result = run_json(*DETECTION, "--workers", 4, "--steps", 1)
+@pytest.mark.parametrize(
+    "broken", [["--steps", 1], ["--noisy-workers", 4, "--steps", 40]], ids=["untrained", "with_random_boxes"]
+)
+def test_what_is_broken_finds_nothing(torch, broken):
+    result = run_json(*DETECTION, "--workers", 4, *broken)
     assert result["quality"] < 0.01
 
 
@@ -67,11 +70,11 @@ def test_shards_and_noise_change_what_workers_see(torch):
     assert hashes[2] == hashes[3]
 
 
-def write_coco(folder, train, test):
-    """Pictures with one white square each on black: PNG to train on, JPEG for the test."""
+def write_coco(folder, train, test, kinds=("png", "jpg")):
+    """Pictures with one white square each on black, to train on and for the test."""
     draw = numpy.random.default_rng(1)
     (folder / "annotations").mkdir(parents=True)
-    for part, count, kind in [("train2017", train, "png"), ("val2017", test, "jpg")]:
+    for part, count, kind in [("train2017", train, kinds[0]), ("val2017", test, kinds[1])]:
         (folder / part).mkdir()
         images, annotations = [], []
         for number in range(count):
@@ -102,17 +105,51 @@ def test_files_that_cannot_be_trusted_are_told_across_the_border_of_the_object(t
     picture = folder / "val2017" / f"{1:012}.jpg"
     picture.write_bytes(picture.read_bytes()[:300])
     annotations = folder / "annotations" / "instances_val2017.json"
-    for path, make_worse in [
-        (picture, lambda: annotations.write_text('{"images": [')),
-        (annotations, annotations.unlink),
+    for path, leaves, make_worse in [
+        (picture, ["metrics.jsonl"], lambda: annotations.write_text('{"images": [')),  # found when the run has begun
+        (annotations, [], annotations.unlink),
     ]:
-        done = run(*SHORT, "--data", folder)
+        out = tmp_path / f"from_{path.name}"
+        done = run(*SHORT, "--data", folder, "--out", out)
         assert done.returncode == 1
         assert done.stderr.startswith(f"flockstep: {path} is no")
         assert done.stderr.count("\n") == 1
+        assert [file.name for file in out.glob("*.json*")] == leaves
         make_worse()
     done = run(*SHORT, "--data", folder)
     assert done.stderr == f"flockstep: {folder} holds no annotations/instances_val*.json\n"
+
+
+def test_a_picture_that_turns_out_bad_leaves_a_run_that_can_go_on(torch, tmp_path):
+    folder = write_coco(tmp_path / "coco", train=20, test=2)
+    train = [*LITTLE, "--data", folder, "--workers", 2, "--steps", 30, "--batch", 2, "--checkpoint-every", 2]
+    whole = run_json(*train, "--out", tmp_path / "whole")
+    picture = folder / "train2017" / f"{3:012}.png"
+    good = picture.read_bytes()
+    picture.write_bytes(good[:60])
+    done = run(*train, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"flockstep: {picture} is no PNG image that can be read: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out" / "summary.json").exists()
+    for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+    picture.write_bytes(good)
+    assert run_json(*train, "--resume", "--out", tmp_path / "out")["model_hash"] == whole["model_hash"]
+
+
+def test_a_comparison_goes_on_although_training_and_test_pictures_have_the_same_names(torch, tmp_path):
+    folder = write_coco(tmp_path / "coco", train=4, test=2, kinds=["png", "png"])
+    little = [*LITTLE[1:], "--workers", 2, "--steps", 2, "--batch", 2, "--data", folder]
+    compare = ["compare", *little, "--algorithms", "mean", "--seeds", 1, "--out", tmp_path / "out"]
+    first = run(*compare)
+    assert first.returncode == 0, first.stderr
+    again = run(*compare)
+    assert again.returncode == 0, again.stderr
+    (folder / "val2017" / "another.png").write_bytes(b"")
+    other = run(*compare)
+    assert other.returncode == 2
+    assert f"holds a run with {folder}/val2017 a folder from " in other.stderr
 
 
 def test_wrong_calls_get_one_sentence(torch):

@@ -33,14 +33,25 @@ TEST(CocoAnnotations, belongToTheirPicturesUnderLabelsInOrder) {
   EXPECT_EQ(all.categories, (std::vector<std::int64_t>{3, 7}));
   ASSERT_EQ(all.pictures.size(), 2u);
   EXPECT_EQ(all.pictures[0].file, "a.png");
-  ASSERT_EQ(all.pictures[0].objects.size(), 1u);                 // the other has no area
-  EXPECT_EQ(all.pictures[0].objects[0].box, (Box{3, 0, 4, 1}));  // within the picture
+  ASSERT_EQ(all.pictures[0].objects.size(), 2u);
+  EXPECT_EQ(all.pictures[0].objects[0].box, (Box{3, 0, 12, 1}));
+  EXPECT_EQ(all.pictures[0].objects[1].box, (Box{1, 1, 1, 2}));
   EXPECT_EQ(all.pictures[0].objects[0].label, 0u);
   EXPECT_TRUE(all.pictures[0].objects[0].is_crowd);
   ASSERT_EQ(all.pictures[1].objects.size(), 1u);
   EXPECT_EQ(all.pictures[1].objects[0].box, (Box{0.5, 1, 1.5, 3.5}));
   EXPECT_EQ(all.pictures[1].objects[0].label, 1u);
   EXPECT_FALSE(all.pictures[1].objects[0].is_crowd);
+}
+
+TEST(CocoAnnotations, boxesToLearnEndWithThePictureAndHaveAnArea) {
+  const Annotations all = parse(kGood);
+  const auto objects = learnable_objects(all.pictures[0]);
+  ASSERT_EQ(objects.size(), 1u);
+  EXPECT_EQ(objects[0].box, (Box{3, 0, 4, 1}));
+  EXPECT_TRUE(objects[0].is_crowd);
+  for (const std::string box : {"[5, 0, 1, 1]", "[-3, 0, 3, 1]", "[1, 1, -1, 1]", "[0, 0, 0.0001, 1]"})
+    EXPECT_TRUE(learnable_objects(parse(with("[3, 0, 9, 1]", box)).pictures[0]).empty()) << box;
 }
 
 TEST(CocoAnnotations, whatIsWrongIsToldWithItsEntry) {
@@ -66,8 +77,10 @@ TEST(CocoAnnotations, whatIsWrongIsToldWithItsEntry) {
   EXPECT_EQ(refusal_of(with("\"width\": 2", "\"width\": 0")), intro + "image number 2 has a wrong width");
   EXPECT_EQ(refusal_of(with("\"width\": 2", "\"width\": 99999999999")), intro + "image number 2 has a wrong width");
   EXPECT_EQ(refusal_of(with("\"width\": 2, ", "")), intro + "image number 2 has no width");
-  for (const std::string name : {"\"/etc/passwd\"", "\"../a.png\"", "\"x/../../a.png\"", "\"\"", "7", "\"a\\u0000b\""})
+  for (const std::string name : {"\"/etc/passwd\"", "\"../a.png\"", "\"x/../../a.png\"", "\"\"", "7", "\"a\\u0000b\"",
+                                 "\"a\\nb\"", "\"\\u001b[2J\"", "\"a\\u007f\"", "\"\\u009b2J\"", "\"a\\u0085\""})
     EXPECT_EQ(refusal_of(with("\"b.png\"", name)), intro + "image number 2 has a wrong file_name") << name;
+  EXPECT_EQ(refusal_of(with("\"b.png\"", "\"x/\\u00e4 \\u00a0\\u4e00.png\"")), "");
   EXPECT_EQ(refusal_of(with("\"image_id\": 9", "\"image_id\": 8")),
             intro + "annotation number 1 is of an image that the file does not name");
   EXPECT_EQ(refusal_of(with("\"category_id\": 3", "\"category_id\": 4")),
@@ -85,7 +98,7 @@ TEST(CocoAnnotations, noDamageDoesMoreThanASentence) {
     const std::string sentence = refusal([&] {
       const Annotations all = parse(text);
       for (const AnnotatedPicture& picture : all.pictures)
-        for (const Object& object : picture.objects) {
+        for (const Object& object : learnable_objects(picture)) {
           EXPECT_LT(object.label, all.categories.size());
           EXPECT_GT(object.box.area(), 0);
           EXPECT_LE(object.box.right, static_cast<double>(picture.width));
@@ -163,7 +176,27 @@ TEST(CocoFolders, trainingTestAndValidationAreApart) {
   };
   EXPECT_EQ(drawn({0, 1, 2}), (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11}));
   EXPECT_EQ(drawn({1}), (std::set<int>{1, 4, 7, 10}));
-  EXPECT_EQ(coco_files(files.folder()).size(), 2u + 12 + 1);
+}
+
+TEST(CocoFolders, theirFilesAreToldWithoutNamingEveryPicture) {
+  const CocoFiles files("files");
+  const std::filesystem::path folder = files.folder();
+  EXPECT_EQ(coco_files(files.folder()),
+            (std::vector{folder / "annotations/instances_train2017.json", folder / "annotations/instances_val.json",
+                         folder / "train2017", folder / "val"}));
+}
+
+TEST(CocoFolders, boxesAreCutForTrainingButNotForEvaluations) {
+  const CocoFiles files("cut");
+  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
+  const std::string train = "annotations/instances_train2017.json";
+  std::string text = base::read_text(files.folder() + "/" + train);
+  for (std::size_t at = 0; (at = text.find("[0, 0, 1, 1]", at)) != std::string::npos; ++at) text[at + 7] = '3';
+  files.write(train, text);
+  const auto data = load_coco(files.folder(), 2, false);
+  base::Random random(1, base::Purpose::test);
+  EXPECT_EQ(data->draw(random, std::vector<std::size_t>{0, 1, 2}).objects[0].box, (Box{0, 0, 2, 1}));
+  EXPECT_EQ(data->at(train::Split::validation, 0).objects[0].box, (Box{0, 0, 3, 1}));
 }
 
 TEST(CocoFolders, trainingPicturesAreMirroredEveryOtherTime) {
@@ -237,6 +270,19 @@ TEST(CocoFolders, aWorkerWhoseCategoriesNoPictureShowsSaysSo) {
   const auto data = load_coco(files.folder(), 12, false);
   EXPECT_EQ(refusal([&] { data->draw(random, std::vector<std::size_t>{2}); }),
             files.folder() + " has no training image with an object of one worker's categories: use --shard iid");
+}
+
+TEST(CocoFolders, picturesOfCrowdsAreNotDrawnForACategory) {
+  const CocoFiles files("crowds");
+  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
+  const std::string train = "annotations/instances_train2017.json", part = "\"image_id\": 4, ";
+  std::string text = base::read_text(files.folder() + "/" + train);
+  files.write(train, text.replace(text.find(part), part.size(), part + "\"iscrowd\": 1, "));
+  base::Random random(1, base::Purpose::test);
+  const auto data = load_coco(files.folder(), 2, false);
+  std::set<int> pictures;
+  for (int i = 0; i < 200; ++i) pictures.insert(data->draw(random, std::vector<std::size_t>{1}).pixels[0]);
+  EXPECT_EQ(pictures, (std::set<int>{1, 7, 10}));
 }
 
 }  // namespace

@@ -125,6 +125,30 @@ TEST(Jpeg, whatIsCutShortIsRefusedAlthoughLibjpegWouldMakeUpTheRest) {
   }
 }
 
+TEST(Jpeg, strayBytesAndWrongHeadersDoNotSpoilPixelsThatAreAllThere) {
+  if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
+  for (const std::string& good : {jpeg_bytes(), progressive_jpeg_bytes(), grey_jpeg_bytes()}) {
+    const auto pixels = decode(good).pixels;
+    std::string stray = good, revision = good;
+    EXPECT_EQ(decode(stray.insert(good.size() - 2, "stray")).pixels, pixels);
+    revision[good.find("JFIF") + 5] = 9;
+    EXPECT_EQ(decode(revision).pixels, pixels);
+  }
+}
+
+TEST(Jpeg, damagedPixelsAreRefusedAlthoughTheFileHasItsEnd) {
+  const std::string good = jpeg_bytes();
+  if (!build_reads(good)) GTEST_SKIP() << "built without libjpeg";
+  const std::size_t begin = good.find("\xff\xda") + 2 + 12, size = good.size() - 2 - begin;  // behind the scan's header
+  std::string bad_code = good, too_few = good;
+  std::string ones;  // no code is all ones
+  while (ones.size() < size) ones += std::string("\xff\0", 2);
+  EXPECT_EQ(refusal_of(bad_code.replace(begin, size, ones)),
+            "the file is no JPEG image that can be read: Corrupt JPEG data: bad Huffman code");
+  EXPECT_EQ(refusal_of(too_few.erase(begin + 2, size - 2)),
+            "the file is no JPEG image that can be read: Corrupt JPEG data: premature end of data segment");
+}
+
 TEST(Jpeg, hugePicturesAreRefusedBeforeAnythingIsReserved) {
   if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "built without libjpeg";
   std::string file = jpeg_bytes();

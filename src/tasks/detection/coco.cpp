@@ -14,6 +14,7 @@ namespace {
 using std::filesystem::path;
 
 constexpr std::size_t kKeepAsideEvery = 10;
+constexpr double kLeastSide = 1e-3;  // of a box to learn, in pixels: its logarithm must stay a number
 constexpr std::string_view kPrefix = "instances_", kSuffix = ".json";
 
 // Pictures that belong together, and where they are.
@@ -25,7 +26,7 @@ struct Part {
 struct CocoSet {
   std::size_t labels = 0;
   Part train, validation, test;
-  std::vector<std::vector<std::uint32_t>> of_label;  // training pictures that show such an object
+  std::vector<std::vector<std::uint32_t>> of_label;  // training pictures that show such an object, crowds aside
 
   const Part& part(train::Split split) const { return split == train::Split::test ? test : validation; }
 };
@@ -59,12 +60,15 @@ CocoSet load(const std::string& folder) {
   set.train.folder = set.validation.folder = pictures_of(folder, train_file);
   set.test = {pictures_of(folder, test_file), std::move(test.pictures)};
   for (std::size_t i = 0; i < train.pictures.size(); ++i) {
-    Part& to = i % kKeepAsideEvery + 1 == kKeepAsideEvery ? set.validation : set.train;
-    to.pictures.push_back(std::move(train.pictures[i]));
+    const bool is_kept_aside = i % kKeepAsideEvery + 1 == kKeepAsideEvery;
+    AnnotatedPicture& picture = train.pictures[i];
+    if (!is_kept_aside) picture.objects = learnable_objects(picture);
+    (is_kept_aside ? set.validation : set.train).pictures.push_back(std::move(picture));
   }
   set.of_label.resize(set.labels);
   for (std::size_t i = 0; i < set.train.pictures.size(); ++i)
     for (const Object& object : set.train.pictures[i].objects) {
+      if (object.is_crowd) continue;
       auto& pictures = set.of_label[object.label];
       if (pictures.empty() || pictures.back() != i) pictures.push_back(static_cast<std::uint32_t>(i));
     }
@@ -121,6 +125,18 @@ class Coco final : public DetectionData {
 
 }  // namespace
 
+std::vector<Object> learnable_objects(const AnnotatedPicture& picture) {
+  const auto within = [](double place, std::size_t most) { return std::clamp(place, 0.0, static_cast<double>(most)); };
+  std::vector<Object> objects;
+  for (Object object : picture.objects) {
+    Box& box = object.box;
+    box = {within(box.left, picture.width), within(box.top, picture.height), within(box.right, picture.width),
+           within(box.bottom, picture.height)};
+    if (std::min(box.width(), box.height()) >= kLeastSide) objects.push_back(object);
+  }
+  return objects;
+}
+
 Sample fit(const Picture& picture, std::span<const Object> objects, std::size_t side, bool mirrored) {
   const std::size_t longer = std::max(picture.width, picture.height);
   // Of so many pixels of `from`, those under pixel `i` of what is left when `longer` is `side`; empty: outside.
@@ -165,10 +181,9 @@ std::vector<path> annotation_files(const std::string& folder) {
 }
 
 std::vector<path> coco_files(const std::string& folder) {
-  std::vector<path> files = annotation_files(folder);
-  const auto set = shared(folder);
-  for (const Part* part : {&set->train, &set->validation, &set->test})
-    for (const AnnotatedPicture& picture : part->pictures) files.push_back(part->folder / picture.file);
+  const std::vector<path> annotations = annotation_files(folder);
+  std::vector<path> files = annotations;
+  for (const path& file : annotations) files.push_back(pictures_of(folder, file));
   return files;
 }
 

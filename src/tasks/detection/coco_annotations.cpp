@@ -39,7 +39,6 @@ struct Entry {
   }
 };
 
-constexpr double kLeastSide = 1e-3;  // of a box, in pixels: its logarithm must stay a number
 constexpr std::int64_t kMostId = std::int64_t{1} << 62;
 
 // A list under its name, as entries.
@@ -65,25 +64,34 @@ json parse(std::span<const std::byte> file, const std::string& name) {
   }
 }
 
+// Control characters, also those behind ASCII as UTF-8 writes them: a terminal that is shown the name would obey them.
+bool has_control(const std::string& text) {
+  unsigned char before = 0;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f || (before == 0xc2 && byte < 0xa0)) return true;
+    before = byte;
+  }
+  return false;
+}
+
 std::string file_name_of(const Entry& entry) {
   const json& value = entry.field("file_name");
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   const std::filesystem::path path(text);
   const bool leaves = path.is_absolute() || std::ranges::find(path, "..") != path.end();
-  if (text.empty() || leaves || text.find('\0') != std::string::npos) entry.refuse("has a wrong file_name");
+  if (text.empty() || leaves || has_control(text)) entry.refuse("has a wrong file_name");
   return text;
 }
 
-Box box_of(const Entry& entry, const AnnotatedPicture& picture) {
+Box box_of(const Entry& entry) {
   const json& value = entry.field("bbox");
   const bool is_box = value.is_array() && value.size() == 4 && std::ranges::all_of(value, [](const json& number) {
                         return number.is_number() && std::abs(number.get<double>()) < 1e9;
                       });
   if (!is_box) entry.refuse("has a wrong bbox: it takes left, top, width and height");
   const double left = value[0].get<double>(), top = value[1].get<double>();
-  const auto within = [](double place, std::size_t most) { return std::clamp(place, 0.0, static_cast<double>(most)); };
-  return {within(left, picture.width), within(top, picture.height),
-          within(left + value[2].get<double>(), picture.width), within(top + value[3].get<double>(), picture.height)};
+  return {left, top, left + value[2].get<double>(), top + value[3].get<double>()};
 }
 
 }  // namespace
@@ -117,11 +125,10 @@ Annotations parse_annotations(std::span<const std::byte> file, const std::string
     const auto category = std::ranges::lower_bound(all.categories, id);
     if (category == all.categories.end() || *category != id)
       entry.refuse("is of a category that the file does not name");
-    AnnotatedPicture& picture = all.pictures[place->second];
-    const Object object{.box = box_of(entry, picture),
-                        .label = static_cast<std::size_t>(category - all.categories.begin()),
-                        .is_crowd = entry.value.contains("iscrowd") && entry.integer("iscrowd", 0, 1) == 1};
-    if (std::min(object.box.width(), object.box.height()) >= kLeastSide) picture.objects.push_back(object);
+    all.pictures[place->second].objects.push_back(
+        {.box = box_of(entry),
+         .label = static_cast<std::size_t>(category - all.categories.begin()),
+         .is_crowd = entry.value.contains("iscrowd") && entry.integer("iscrowd", 0, 1) == 1});
   }
   return all;
 }

@@ -41,7 +41,11 @@ double overlap_with(const Object& object, const Detection& detection) {
 // often, and only by what finds nothing else.
 void judge(const Labelled& image, std::vector<Judged>& all) {
   const std::size_t first = all.size();
-  for (const Detection& detection : image.detections) all.push_back({detection.score, {}});
+  std::vector<double> overlaps;  // of all objects with the first detection, with the second, ...
+  for (const Detection& detection : image.detections) {
+    all.push_back({detection.score, {}});
+    for (const Object& object : image.objects) overlaps.push_back(overlap_with(object, detection));
+  }
   for (std::size_t i = 0; i < kOverlaps; ++i) {
     std::vector<bool> taken(image.objects.size());
     for (std::size_t d = 0; d < image.detections.size(); ++d) {
@@ -51,7 +55,7 @@ void judge(const Labelled& image, std::vector<Judged>& all) {
         const Object& object = image.objects[o];
         if (taken[o] && !object.is_crowd) continue;
         if (match && !match->is_crowd && object.is_crowd) break;
-        const double share = overlap_with(object, image.detections[d]);
+        const double share = overlaps[d * image.objects.size() + o];
         if (share < best) continue;
         best = share;
         match = &object;

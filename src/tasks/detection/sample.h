@@ -22,7 +22,7 @@ class DetectionData {
  public:
   virtual ~DetectionData() = default;
   virtual std::size_t labels() const = 0;
-  // For training; at least one object has one of these labels.
+  // For training. With all labels any picture, which may show nothing; else one with an object of one of these labels.
   virtual Sample draw(base::Random& random, std::span<const std::size_t> labels) const = 0;
   virtual std::size_t count(train::Split split) const = 0;
   virtual Sample at(train::Split split, std::size_t index) const = 0;

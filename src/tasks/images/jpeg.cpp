@@ -4,6 +4,7 @@
 #include <cstdio>
 // jpeglib.h wants FILE to be known.
 #include <fmt/core.h>
+#include <jerror.h>
 #include <jpeglib.h>
 
 #include "tasks/data_file.h"
@@ -33,19 +34,29 @@ struct Reader {
 
 Reader& reader_of(j_common_ptr info) { return *static_cast<Reader*>(info->client_data); }
 
-// What libjpeg would only warn of, such as a file that is cut short, is refused as well: it makes up the missing
-// pixels.
 [[noreturn]] void leave_with(j_common_ptr info) {
   Reader& reader = reader_of(info);
   (*info->err->format_message)(info, reader.message);
   std::longjmp(reader.leave, 1);
 }
 
+// Warnings that come before made-up pixels, as in a file that is cut short, are refused like errors. Others are not:
+// files of cameras and editors hold stray bytes and wrong headers whose pixels are all there.
+bool makes_up_pixels(int warning) {
+  switch (warning) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL: return false;
+    default: return true;
+  }
+}
+
 Reader::Reader() {
   info.err = ::jpeg_std_error(&errors);
   errors.error_exit = [](j_common_ptr common) { leave_with(common); };
   errors.emit_message = [](j_common_ptr common, int level) {
-    if (level < 0) leave_with(common);
+    if (level < 0 && makes_up_pixels(common->err->msg_code)) leave_with(common);
   };
   progress.progress_monitor = [](j_common_ptr common) {
     Reader& reader = reader_of(common);
