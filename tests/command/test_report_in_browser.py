@@ -95,6 +95,7 @@ def test_a_browser_shows_every_picture_and_table_of_a_comparison(browser, compar
         r"Lines, one per algorithm: Accuracy for each value tried of learning_rate",
         r"Bars, one per algorithm \(mean .*: Throughput;",
         r"Bars, one per algorithm \(mean .*: Waiting;",
+        r"Histogram: How long steps of mean computed, waiting left out, 2 seeds\.",
         r"Bars, one per algorithm \(wagma .*: Fresh",
         r"Bars, a panel for each of wagma: how many iterations old",
         r"Lines, one per worker: adacons: how much each worker's gradient counts\.",
