@@ -7,6 +7,8 @@ import pytest
 from conftest import run, run_json
 from PIL import Image
 
+from engines import expect_one_model_on_every_engine
+
 DETECTION = ["train", "--task", "detection", "--size", "tiny"]
 LITTLE = [*DETECTION, "--detection.side", 24, "--detection.width", 8, "--detection.channels", 8]
 SHORT = [*LITTLE, "--workers", 3, "--steps", 6, "--batch", 7, "--evaluate-every", 3]
@@ -31,17 +33,7 @@ def test_what_is_broken_finds_nothing(torch, broken):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    train = [*LITTLE, "--steps", 6, "--batch", 7, "--bucket-kib", 8]
-    here = ["--workers", 3, "--engine"]
-    results = [
-        run_json(*train, *here, "threads"),
-        run_json(*train, *here, "threads", "--straggler", "1x5ms"),
-        run_json(*train, *here, "sim"),
-        run_json(*train, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
-    assert all(result["replicas_equal"] for result in results)
+    expect_one_model_on_every_engine(*LITTLE, "--steps", 6, "--batch", 7, "--bucket-kib", 8)
 
 
 @pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "adpsgd"])

@@ -5,6 +5,8 @@ import json
 import pytest
 from conftest import run, run_json
 
+from engines import expect_one_model_on_every_engine
+
 NAVIGATION = ["train", "--task", "navigation", "--size", "tiny"]
 SHORT = [*NAVIGATION, "--workers", 3, "--steps", 7, "--batch", 20, "--evaluate-every", 7]
 
@@ -36,17 +38,7 @@ def test_what_is_broken_does_not_come_close(torch, broken, bound):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    train = [*NAVIGATION, "--steps", 6, "--batch", 20, "--bucket-kib", 8]
-    here = ["--workers", 3, "--engine"]
-    results = [
-        run_json(*train, *here, "threads"),
-        run_json(*train, *here, "threads", "--deterministic"),
-        run_json(*train, *here, "sim"),
-        run_json(*train, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
-    assert all(result["replicas_equal"] for result in results)
+    expect_one_model_on_every_engine(*NAVIGATION, "--steps", 6, "--batch", 20, "--bucket-kib", 8)
 
 
 @pytest.mark.parametrize("algorithm", ["adacons", "wagma", "flock", "adpsgd"])

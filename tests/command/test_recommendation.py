@@ -5,6 +5,8 @@ import random
 import pytest
 from conftest import run, run_json
 
+from engines import expect_one_model_on_every_engine
+
 CLICKS = ["train", "--task", "recommendation"]
 SHORT = [*CLICKS, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
 # No score that is made without products of categories reaches more: see tests/tasks/generated_clicks_test.cpp.
@@ -38,17 +40,7 @@ def test_what_is_broken_does_not_come_close(torch, broken):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    train = [*CLICKS, "--steps", 6, "--batch", 20, "--bucket-kib", 4]
-    here = ["--workers", 3, "--engine"]
-    results = [
-        run_json(*train, *here, "threads"),
-        run_json(*train, *here, "threads", "--straggler", "1x5ms"),
-        run_json(*train, *here, "sim"),
-        run_json(*train, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
-    assert all(result["replicas_equal"] for result in results)
+    expect_one_model_on_every_engine(*CLICKS, "--steps", 6, "--batch", 20, "--bucket-kib", 4)
 
 
 @pytest.mark.parametrize("algorithm", ["adacons", "eager_solo", "post_local_sgd", "wagma", "flock", "swarm"])

@@ -3,6 +3,8 @@
 import pytest
 from conftest import run, run_json
 
+from engines import expect_one_model_on_every_engine
+
 TRANSLATION = ["train", "--task", "translation", "--size", "tiny"]
 STEPS = ["--steps", 6, "--batch", 20, "--evaluate-every", 3]
 STEPS += ["--translation.test_sentences", 12, "--translation.width", 16]
@@ -33,15 +35,7 @@ def test_what_is_broken_does_not_come_close(torch, broken):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    options = ["--translation.dropout", 0.1, "--translation.beam", 2]
-    results = [
-        run_json(*SHORT, *options, "--engine", "threads"),
-        run_json(*SHORT, *options, "--engine", "threads", "--compute-ms", 2, "--straggler", "1x5ms"),
-        run_json(*SHORT, *options, "--engine", "sim"),
-        run_json(*TRANSLATION, *STEPS, *options, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
+    expect_one_model_on_every_engine(*TRANSLATION, *STEPS, "--translation.dropout", 0.1, "--translation.beam", 2)
 
 
 @pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma"])

@@ -8,6 +8,8 @@ import pytest
 from conftest import COMMAND, run, run_json
 from paths import ROOT
 
+from engines import expect_one_model_on_every_engine
+
 SHIPPED = ROOT / "data" / "fashion-mnist"
 VISION = ["train", "--task", "vision", "--size", "tiny"]
 SHORT = [*VISION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
@@ -23,18 +25,7 @@ def test_tiny_learns_within_a_minute(torch):
 
 def test_every_engine_gives_the_same_model(torch, needs):
     needs("mpi", "sim")
-    train = [*VISION, "--steps", 6, "--batch", 20, "--bucket-kib", 8, "--vision.augment", "yes"]
-    here = ["--workers", 3, "--engine"]
-    results = [
-        run_json(*train, *here, "threads"),
-        run_json(*train, *here, "threads", "--straggler", "1x5ms"),
-        run_json(*train, *here, "threads", "--deterministic"),
-        run_json(*train, *here, "sim"),
-        run_json(*train, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
-    assert all(result["replicas_equal"] for result in results)
+    expect_one_model_on_every_engine(*VISION, "--steps", 6, "--batch", 20, "--bucket-kib", 8, "--vision.augment", "yes")
 
 
 @pytest.mark.parametrize("algorithm", ["adacons", "local_sgd", "wagma", "flock", "adpsgd", "sgp"])
