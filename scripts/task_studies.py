@@ -136,13 +136,18 @@ def quality_at(rows: Rows, algorithm: str, time_s: float) -> float:
     return float(np.interp(time_s, curve["time_s"], quality))
 
 
+def readable(value: float, beside: float = 0) -> str:
+    """As many digits as seeds agree on: three behind the point for shares, one for what goes to 100."""
+    return f"{value:.{1 if max(abs(value), abs(beside)) > 2 else 3}f}"
+
+
 def cell(rows: Rows, algorithm: str) -> str:
     if algorithm not in rows:
         return ""
     row = rows[algorithm]
     if row["diverged"]:
         return f"{row['diverged']} of {row['runs']} diverged"
-    return f"{figure(row, 'quality'):.3f} ± {row['quality']['deviation']:.1g}"
+    return f"{readable(figure(row, 'quality'))} ± {readable(row['quality']['deviation'], figure(row, 'quality'))}"
 
 
 def quality_table(study: Study, results: dict[str, Rows]) -> None:
@@ -163,7 +168,7 @@ def speed_table(metric: str, rows: Rows) -> None:
                 f"{figure(row, 'wait_share'):.2f}",
                 fresh(row),
                 cell(rows, name),
-                f"{quality_at(rows, 'mean', figure(row, 'time_s')):.3f}",
+                readable(quality_at(rows, "mean", figure(row, "time_s"))),
                 row["searched"]["value"] + (" (edge)" if row["searched"]["edge"] else ""),
             ]
         )

@@ -100,11 +100,11 @@ def test_tables_and_differences_are_made_of_what_is_there(out, capsys, monkeypat
     task_studies.study_task(STUDIES["navigation"], out, [], "", 1, only_draw=True)
     text = capsys.readouterr().out
     assert "| algorithm | all alike, uneven steps | each worker its own mazes | 1 worker sends -5 g |" in text
-    assert "| `mean` | 0.800 ± 0.01 | 0.600 ± 0.01 | 0.200 ± 0.01 |" in text
-    assert "| `adacons` |  | 0.500 ± 0.01 | 2 of 3 diverged |" in text
+    assert "| `mean` | 0.800 ± 0.010 | 0.600 ± 0.010 | 0.200 ± 0.010 |" in text
+    assert "| `adacons` |  | 0.500 ± 0.010 | 2 of 3 diverged |" in text
     # After 50 s the curve of mean stands half way between 0 and 0.8.
-    assert "| `flock` | 2.00 | 0.25 | 0.50 | 0.750 ± 0.01 | 0.400 | 0.2 (edge) |" in text
-    assert "| `mean` | 1.00 | 0.25 | - | 0.800 ± 0.01 | 0.800 | 0.2 |" in text
+    assert "| `flock` | 2.00 | 0.25 | 0.50 | 0.750 ± 0.010 | 0.400 | 0.2 (edge) |" in text
+    assert "| `mean` | 1.00 | 0.25 | - | 0.800 ± 0.010 | 0.800 | 0.2 |" in text
     assert "flock against mean: +35.0 points at equal time, -5.0 at equal steps." in text
     assert "flock against wagma at equal steps: +5.0 points, 1.25 times as fast." in text
     assert "direction_consensus against mean, 1 worker sends -5 g: +50.0 points." in text
