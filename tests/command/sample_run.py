@@ -90,6 +90,7 @@ def write_sample_run(
         **{"guards": guards, "model_hash": "0123456789abcdef", "replicas_equal": True, "findings": [finding]},
         **meetings_at(steps if meet else 0),
         "step_times": STEP_TIMES,
+        "figures": {"success": 0.8125, "actions": None},
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     return summary

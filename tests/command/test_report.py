@@ -118,6 +118,13 @@ def test_how_models_met_is_told_and_drawn_where_they_did(tmp_path):
     assert any("How many iterations old contributions were, mean 0.62" in picture for picture in page.pictures)
 
 
+def test_what_else_an_evaluation_told_is_told(tmp_path):
+    write_sample_run(tmp_path / "run")
+    words = run("report", tmp_path / "run", "--text").stdout
+    assert re.search(r"success +0\.8125\n", words)
+    assert re.search(r"actions +diverged\n", words)
+
+
 def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     write_sample_run(tmp_path / "run")
     page = report(tmp_path / "run")

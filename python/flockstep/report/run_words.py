@@ -96,6 +96,8 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
 
     if "metric" in summary:
         rows.append((str(summary["metric"]), readable(number(summary.get("quality")))))
+    for name, value in summary.get("figures", {}).items():
+        rows.append((name, readable(number(value))))
     add("training loss", "train_loss", lambda value: readable(number(value)))
     add("steps", "steps", lambda value: f"{value} of {summary.get('requested_steps', value)}")
     add("batch", "batch", lambda value: f"{value} samples over all workers")

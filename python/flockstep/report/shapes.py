@@ -151,6 +151,7 @@ SUMMARY = object_of(
         **dict.fromkeys(MEETING_FIGURES, figure),
         "staleness": STALENESS,
         "step_times": step_times,
+        "figures": map_of(figure),
         "model_hash": text,
         "guards": map_of(count),
         "pace": PACE,
