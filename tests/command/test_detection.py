@@ -17,8 +17,8 @@ SHORT = [*LITTLE, "--workers", 3, "--steps", 6, "--batch", 7, "--evaluate-every"
 def test_tiny_learns_within_a_minute(torch):
     result = run_json(*DETECTION, "--workers", 4, timeout=60)
     assert result["metric"] == "mAP"
-    assert result["quality"] > 0.18  # 0.27 to 0.31 with three seeds
-    assert result["figures"]["mAP@0.5"] > 0.4  # 0.54 to 0.58
+    assert result["quality"] > 0.18  # 0.25 to 0.31 with three seeds
+    assert result["figures"]["mAP@0.5"] > 0.4  # 0.50 to 0.58
     assert result["validation"] > 0.18
     assert result["replicas_equal"]
 
