@@ -24,11 +24,11 @@ def test_tiny_learns_within_a_minute(torch):
 
 
 @pytest.mark.parametrize(
-    "broken", [["--steps", 1], ["--noisy-workers", 4, "--steps", 40]], ids=["untrained", "with_random_boxes"]
+    "broken", [["--steps", 1], ["--noisy-workers", 4, "--steps", 150]], ids=["untrained", "with_random_boxes"]
 )
 def test_what_is_broken_finds_nothing(torch, broken):
     result = run_json(*DETECTION, "--workers", 4, *broken)
-    assert result["quality"] < 0.01
+    assert result["quality"] < 0.02  # after 150 steps 0.095 where boxes are right, 0.005 where they are random
 
 
 def test_every_engine_gives_the_same_model(torch, needs):
