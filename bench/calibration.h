@@ -16,12 +16,12 @@ struct CalibrationOptions {
 // Rates are in bytes per second.
 struct Calibration {
   int workers = 0;
-  double latency_s = 0;   // of a short message
-  double one_way = 0;     // from one worker into another while nobody else does anything
-  double both_ways = 0;   // the same, each way, when both send
-  double all_at_once = 0; // into each worker when all exchange with all
-  double sums = 0;        // touched by each worker when all add up what they have received
-  double sum_alone = 0;   // by one worker when the others do nothing
+  double latency_s = 0;    // of a short message
+  double one_way = 0;      // from one worker into another while nobody else does anything
+  double both_ways = 0;    // the same, each way, when both send
+  double all_at_once = 0;  // into each worker when all exchange with all
+  double sums = 0;         // touched by each worker when all add up what they have received
+  double sum_alone = 0;    // by one worker when the others do nothing
 };
 
 // Collective; the same result on every worker, who must be at least two.
