@@ -128,6 +128,7 @@ Simulator::Simulator(int hosts, const SimOptions& options)
     link->set_latency(options.latency_us * 1e-6);
     zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{link, s4u::LinkInRoute::Direction::UP}}, true);
     hosts_.push_back(host);
+    nodes_.push_back(i);
   }
   zone->seal();
   // SimGrid reports the end of a flow that no actor waits for only where its own context started it, as start() does.

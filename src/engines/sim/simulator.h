@@ -41,7 +41,10 @@ class Simulator {
   ~Simulator();
 
   static std::string version();
-  static double now();  // seconds
+  // Hosts of one node have a network of their own between them; on a star every host is a node.
+  int node_of(int host) const { return nodes_[static_cast<std::size_t>(host)]; }
+  double memory_gbytes_s() const { return memory_gbytes_s_; }  // what the platform says about sums
+  static double now();                                         // seconds
   // Starts all flows at once; `arrived` is called at the end of each. Callbacks run in SimGrid's own context: they may
   // start flows and ring bells, but neither block nor throw. May switch.
   void start(std::span<const Flow> flows, const std::function<void()>& arrived);
@@ -57,6 +60,8 @@ class Simulator {
   struct Flights;
   const simgrid::s4u::Engine* engine_;
   std::vector<simgrid::s4u::Host*> hosts_;
+  std::vector<int> nodes_;  // by host
+  double memory_gbytes_s_ = 10;
   std::shared_ptr<Flights> flights_;  // shared with SimGrid's list of callbacks, from which nothing is ever removed
 };
 

@@ -21,7 +21,9 @@ std::string reason_of(const std::exception_ptr& exception) {
 }  // namespace
 
 World::World(int workers, const SimOptions& options)
-    : options_(options), simulator_(workers, options), bells_(static_cast<std::size_t>(workers)) {}
+    : options_(options), simulator_(workers, options), bells_(static_cast<std::size_t>(workers)) {
+  if (options_.memory_gbytes_s == 0) options_.memory_gbytes_s = simulator_.memory_gbytes_s();
+}
 
 double World::simulated_bytes(double bytes, double count) const {
   return bytes * options_.bytes_scale + count * kHeaderBytes;
