@@ -42,7 +42,8 @@ runtime::Agreed files_of(const train::TrainOptions& options) {
   return files;
 }
 
-// All that can change a figure of the run.
+}  // namespace
+
 runtime::Agreed identity_of(const tasks::RunRequest& request) {
   const train::TrainOptions options = options_of(request);
   runtime::Agreed identity{
@@ -67,6 +68,8 @@ runtime::Agreed identity_of(const tasks::RunRequest& request) {
   }
   return identity;
 }
+
+namespace {
 
 [[noreturn]] void refuse(const path& folder, const std::string& what) {
   throw Error(ErrorCode::bad_input,
