@@ -13,6 +13,7 @@ void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
 void add_study(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_calibrate(CLI::App& app, Action& chosen);
 void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
 
 }  // namespace flockstep::cli

@@ -8,6 +8,7 @@
 #include <cxxabi.h>
 #include <fmt/core.h>
 #include <simgrid/version.h>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <simgrid/simix.hpp>
 
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -158,6 +160,18 @@ void Simulator::start(std::span<const Flow> flows, const std::function<void()>& 
       flights_->under_way.emplace(key, Flights::Flight{std::move(comm), arrived});
     }
   });
+}
+
+double Simulator::time_alone(const Flow& flow) const {
+  std::vector<s4u::Link*> links;
+  double latency = 0, bandwidth = std::numeric_limits<double>::infinity();
+  hosts_[static_cast<std::size_t>(flow.from)]->route_to(hosts_[static_cast<std::size_t>(flow.to)], links, &latency);
+  for (const auto* link : links) bandwidth = std::min(bandwidth, link->get_bandwidth());
+  return latency + flow.bytes / bandwidth;
+}
+
+void Simulator::after(double seconds, std::function<void()> action) {
+  at_once([&] { simgrid::kernel::timer::Timer::set(now() + seconds, std::move(action)); });
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
