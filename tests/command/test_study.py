@@ -68,7 +68,7 @@ def test_without_python_a_study_says_so_in_one_sentence(made, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments, sentence, code",
+    ("arguments", "sentence", "code"),
     [
         (["study", "wagma"], "unknown study wagma", 2),
         (["study", "wagma-scale", "--steps", 0], "--steps", 2),

@@ -73,7 +73,7 @@ TEST_F(KeptCellsTest, keepWhatEndedBeforeAnInterruption) {
 }
 
 TEST_F(KeptCellsTest, startNoRunOnceAStopIsRequested) {
-  KeptCells cells({.stop_requested = [&] { return runs_.started_.size() == 2; }}, runs_);
+  KeptCells cells({.folder = {}, .stop_requested = [&] { return runs_.started_.size() == 2; }}, runs_);
   EXPECT_THROW(times(cells, {cell("a", 1), cell("b", 2), cell("c", 3)}), Interrupted);
   EXPECT_EQ(runs_.started_.size(), 2u);
 }
