@@ -12,6 +12,6 @@ void add_train(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
-void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
+void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines, platforms
 
 }  // namespace flockstep::cli
