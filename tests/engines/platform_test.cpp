@@ -71,8 +71,9 @@ void expect_times_of_single_messages(const std::string& name) {
                                                 {tree.workers_per_pod, tree.workers_per_pod - 1, 4},
                                                 {4095, 0, 4}}) {
       const double latency = 1e-6 * (2 * tree.latency_us + links_between_switches * tree.core_latency_us);
-      expect_near(latency + seconds_for(kBytes, tree.bandwidth_gbps), network.time({from, to, kBytes}),
-                  fmt::format("{} to {}", from, to));
+      const double expected = latency + seconds_for(kBytes, tree.bandwidth_gbps);
+      expect_near(expected, network.time({from, to, kBytes}), fmt::format("{} to {}", from, to));
+      expect_near(expected, network.simulator().time_alone({from, to, kBytes}), fmt::format("{} to {}", from, to));
     }
   });
 }
@@ -186,6 +187,7 @@ TEST(Platform, workersRunOnTheHostsOfAFileInTheNaturalOrderOfTheirNames) {
   network.run([&] {
     expect_near(10e-6 + kBytes / 1e9, network.time({0, 1, kBytes}), "host-9 to host-10");
     expect_near(10e-3 + 10e-6 + kBytes / 1e8, network.time({1, 2, kBytes}), "host-10 to host-11");
+    expect_near(10e-3 + 10e-6 + kBytes / 1e8, network.simulator().time_alone({1, 2, kBytes}), "the same told");
   });
 }
 

@@ -75,7 +75,10 @@ Platform make_tree(const Tree& tree, int workers) {
         return zone->latency(from->get_netpoint(), to->get_netpoint());
       });
   platform.memory_gbytes_s = tree.memory_gbytes_s;
-  platform.latency_s = [tree](int from, int to) { return latency_s(tree, from, to); };
+  platform.path = [tree](int from, int to) -> Path {
+    const double gbps = in_one_node(tree, from, to) ? tree.node_bandwidth_gbps : tree.bandwidth_gbps;
+    return {latency_s(tree, from, to), gbps * 1e9 / 8};
+  };
   return platform;
 }
 

@@ -21,11 +21,15 @@
 
 namespace flockstep::engines::sim {
 
+struct Path {
+  double latency_s, bytes_per_s;  // of a message that meets no other
+};
+
 struct Platform {
   std::vector<simgrid::s4u::Host*> hosts;  // worker i runs on hosts[i]
   std::vector<int> nodes;                  // of each host; who has the same number shares more than the network
   double memory_gbytes_s = 0;              // speed of sums
-  std::function<double(int from, int to)> latency_s;
+  std::function<Path(int from, int to)> path;
 };
 
 // Throws Error{bad_input} for an unknown name. For a file, see platform_file.h.

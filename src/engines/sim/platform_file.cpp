@@ -14,12 +14,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <regex>
-#include <set>
 #include <string_view>
 
 #include "base/files.h"
@@ -157,11 +156,12 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
   }
   platform.nodes = nodes_of(platform.hosts);
   platform.memory_gbytes_s = memory_gbytes_s(path, engine, *platform.hosts[0]);
-  platform.latency_s = [hosts = platform.hosts](int from, int to) {
+  platform.path = [hosts = platform.hosts](int from, int to) {
     std::vector<s4u::Link*> links;
-    double latency = 0;
-    hosts[static_cast<std::size_t>(from)]->route_to(hosts[static_cast<std::size_t>(to)], links, &latency);
-    return latency;
+    Path path{0, std::numeric_limits<double>::infinity()};
+    hosts[static_cast<std::size_t>(from)]->route_to(hosts[static_cast<std::size_t>(to)], links, &path.latency_s);
+    for (const auto* link : links) path.bytes_per_s = std::min(path.bytes_per_s, link->get_bandwidth());
+    return path;
   };
   return platform;
 }

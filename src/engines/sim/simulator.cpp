@@ -8,6 +8,7 @@
 #include <cxxabi.h>
 #include <fmt/core.h>
 #include <simgrid/version.h>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <simgrid/simix.hpp>
 
@@ -156,6 +157,15 @@ void Simulator::start(std::span<const Flow> flows, const std::function<void()>& 
       flights_->under_way.emplace(key, Flights::Flight{std::move(comm), arrived});
     }
   });
+}
+
+double Simulator::time_alone(const Flow& flow) const {
+  const Path path = platform_.path(flow.from, flow.to);
+  return path.latency_s + flow.bytes / path.bytes_per_s;
+}
+
+void Simulator::after(double seconds, std::function<void()> action) {
+  at_once([&] { simgrid::kernel::timer::Timer::set(now() + seconds, std::move(action)); });
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {

@@ -20,15 +20,10 @@
 #include <vector>
 
 #include "engines/backend.h"
+#include "engines/sim/bundle.h"
 #include "engines/sim/platform.h"
 
 namespace flockstep::engines::sim {
-
-struct Flow {
-  int from;
-  int to;        // another host: what stays at home needs no network
-  double bytes;  // as the network believes
-};
 
 // SimGrid takes two events closer than this for simultaneous.
 inline constexpr double kTick_s = 1e-9;
@@ -42,13 +37,17 @@ class Simulator {
   ~Simulator();
 
   static std::string version();
-  // Hosts of one node have a network of their own between them; on a star every host is a node.
+  // Hosts of one node have the same number. Messages inside a node do not meet those of its hosts to others.
   int node_of(int host) const { return platform_.nodes[static_cast<std::size_t>(host)]; }
   double memory_gbytes_s() const { return platform_.memory_gbytes_s; }  // what the platform says about sums
   static double now();                                                  // seconds
   // Starts all flows at once; `arrived` is called at the end of each. Callbacks run in SimGrid's own context: they may
   // start flows and ring bells, but neither block nor throw. May switch.
   void start(std::span<const Flow> flows, const std::function<void()>& arrived);
+  // How long so many bytes take where nothing else is on their way.
+  double time_alone(const Flow& flow) const;
+  // Calls `action` once this time has passed, like a flow's callback. May switch.
+  static void after(double seconds, std::function<void()> action);
   // An actor that starts at the present time; `body` must not throw. May switch.
   void spawn(int host, const std::string& name, std::function<void()> body);
   void run();  // until every actor has returned and every flow has arrived
