@@ -89,6 +89,7 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
 
 engines::SimOptions sim_of(const RunFlags& flags) {
   engines::SimOptions sim = flags.sim;
+  if (sim.platform == "star") sim.platform.clear();
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
                 fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",

@@ -25,6 +25,7 @@ struct TrainOptions {
   std::int64_t evaluate_every = 0;  // 0: twenty times per run
   std::int64_t bucket_kib = 4096;
   base::Duration patience{60};  // deadline of every single wait for a peer
+  std::string platform{};       // whose network is simulated, for the record; empty: a real one
   PaceOptions pace{};
   FaultOptions faults{};
 
