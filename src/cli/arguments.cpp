@@ -87,6 +87,17 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
   return std::ranges::find(task.options, name, &base::OptionSpec::name) != task.options.end();
 }
 
+engines::SimOptions sim_of(const RunFlags& flags) {
+  engines::SimOptions sim = flags.sim;
+  if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",
+                            flags.latency_us ? "--latency-us" : "--bandwidth-gbps"));
+  sim.latency_us = flags.latency_us.value_or(sim.latency_us);
+  sim.bandwidth_gbps = flags.bandwidth_gbps.value_or(sim.bandwidth_gbps);
+  return sim;
+}
+
 // The task's own flag, --TASK.OPTION, wins.
 void set_task_options(const RunFlags& flags, base::Settings& settings) {
   for (const auto& [name, value] : flags.task_options) {
@@ -144,12 +155,21 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->capture_default_str();
   command.add_flag("--deterministic", flags.deterministic,
                    "threads only: one worker at a time in an order drawn from the seed");
-  command.add_option("--latency-us", flags.sim.latency_us, "sim: latency of a link")
-      ->check(between(0, 1e7))
-      ->capture_default_str();
-  command.add_option("--bandwidth-gbps", flags.sim.bandwidth_gbps, "sim: bandwidth of a link, Gbit/s")
-      ->check(between(1e-6, 1e6))
-      ->capture_default_str();
+  command.add_option(
+      "--platform", flags.sim.platform,
+      "sim: the network, a preset (see `flockstep platforms`) or a SimGrid platform file [a star of equal "
+      "links]");
+  const engines::SimOptions star;
+  command.add_option("--latency-us", flags.latency_us, fmt::format("sim: latency of a link [{}]", star.latency_us))
+      ->check(between(0, 1e7));
+  command
+      .add_option("--bandwidth-gbps", flags.bandwidth_gbps,
+                  fmt::format("sim: bandwidth of a link, Gbit/s [{}]", star.bandwidth_gbps))
+      ->check(between(1e-6, 1e6));
+  command
+      .add_option("--memory-gbytes-s", flags.sim.memory_gbytes_s,
+                  "sim: speed of sums, GB/s read and written by a worker [the platform's, mostly 10]")
+      ->check(between(1e-6, 1e6));
   command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
       ->check(between(1e-6, 1e9))
       ->capture_default_str();
@@ -188,7 +208,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   request.launch.workers = !flags.workers.empty() ? flags.workers[0] : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
   request.launch.seed = flags.seed;
   request.launch.deterministic = flags.deterministic;
-  request.launch.sim = flags.sim;
+  request.launch.sim = sim_of(flags);
 
   train::TrainOptions& train = request.train;
   train.task = flags.task;
@@ -241,9 +261,14 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   }
   if (train.pace.jitter_sigma > 0) add("jitter", fmt::format("lognormal:{}", train.pace.jitter_sigma));
   if (!train.faults.faulty.empty()) add("faulty", train::text_of(train.faults));
-  add("latency-us", request.launch.sim.latency_us);
-  add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+  if (request.launch.sim.platform.empty()) {
+    add("latency-us", request.launch.sim.latency_us);
+    add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+  } else {
+    add("platform", request.launch.sim.platform);
+  }
   add("bytes-scale", request.launch.sim.bytes_scale);
+  if (request.launch.sim.memory_gbytes_s > 0) add("memory-gbytes-s", request.launch.sim.memory_gbytes_s);
   add("log", std::ranges::find(kLogNames, train.log_level, &LogName::level)->name);
   for (const auto& [name, value] : train.task_settings) add(fmt::format("{}.{}", train.task, name), value);
   for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);

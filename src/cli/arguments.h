@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct RunFlags {
   std::string straggler, straggler_fixed, jitter, faulty, out, log = "quiet";
   bool deterministic = false, resume = false, json = false;
   engines::SimOptions sim;
+  std::optional<double> latency_us, bandwidth_gbps;  // of `sim`, where given
   std::string config;
   // Options of whatever task there is, such as "data", and those of algorithms and tasks by name:
   // "local_sgd.period" -> "4".

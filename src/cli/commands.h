@@ -12,6 +12,7 @@ void add_train(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_calibrate(CLI::App& app, Action& chosen);
 void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
 
 }  // namespace flockstep::cli

@@ -56,9 +56,14 @@ runtime::Agreed identity_of(const tasks::RunRequest& request) {
   for (const auto& [name, value] : pace.items()) add(name, value);
   if (request.engine == "threads") add("deterministic", request.launch.deterministic);
   if (request.engine == "sim") {
-    add("latency-us", request.launch.sim.latency_us);
-    add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+    if (request.launch.sim.platform.empty()) {
+      add("latency-us", request.launch.sim.latency_us);
+      add("bandwidth-gbps", request.launch.sim.bandwidth_gbps);
+    } else {
+      add("platform", request.launch.sim.platform);
+    }
     add("bytes-scale", request.launch.sim.bytes_scale);
+    if (request.launch.sim.memory_gbytes_s > 0) add("memory-gbytes-s", request.launch.sim.memory_gbytes_s);
   }
   return identity;
 }

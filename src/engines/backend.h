@@ -17,10 +17,12 @@ struct Availability {
 };
 
 struct SimOptions {
+  // A preset or the path of a SimGrid platform file; empty: a star of links with the next two.
+  std::string platform;
   double latency_us = 10;      // of one link; a message crosses two
   double bandwidth_gbps = 10;  // of one worker's link, each way
   double bytes_scale = 1;  // how many times larger the network believes data to be; control messages stay as they are
-  double memory_gbytes_s = 10;  // speed at which charged bytes pass
+  double memory_gbytes_s = 0;  // speed at which charged bytes pass; 0: the platform's
 };
 
 struct LaunchOptions {

@@ -26,7 +26,7 @@ void check(const LaunchOptions& options) {
                 fmt::format("latency_us is {}; it has to be zero or more", options.sim.latency_us), "sim");
   check_positive(options.sim.bandwidth_gbps, "bandwidth_gbps");
   check_positive(options.sim.bytes_scale, "bytes_scale");
-  check_positive(options.sim.memory_gbytes_s, "memory_gbytes_s");
+  if (options.sim.memory_gbytes_s != 0) check_positive(options.sim.memory_gbytes_s, "memory_gbytes_s");
 }
 
 }  // namespace
@@ -43,6 +43,7 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
     world.simulator().spawn(engine->rank(), fmt::format("worker{}", engine->rank()), [&] {
       try {
         worker_main(*engine);
+        engine->send_off();
       } catch (...) {
         world.worker_threw(engine->rank());
       }

@@ -8,6 +8,7 @@
 #include <cxxabi.h>
 #include <fmt/core.h>
 #include <simgrid/version.h>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <simgrid/simix.hpp>
 
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -128,6 +130,7 @@ Simulator::Simulator(int hosts, const SimOptions& options)
     link->set_latency(options.latency_us * 1e-6);
     zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{link, s4u::LinkInRoute::Direction::UP}}, true);
     hosts_.push_back(host);
+    nodes_.push_back(i);
   }
   zone->seal();
   // SimGrid reports the end of a flow that no actor waits for only where its own context started it, as start() does.
@@ -157,6 +160,18 @@ void Simulator::start(std::span<const Flow> flows, const std::function<void()>& 
       flights_->under_way.emplace(key, Flights::Flight{std::move(comm), arrived});
     }
   });
+}
+
+double Simulator::time_alone(const Flow& flow) const {
+  std::vector<s4u::Link*> links;
+  double latency = 0, bandwidth = std::numeric_limits<double>::infinity();
+  hosts_[static_cast<std::size_t>(flow.from)]->route_to(hosts_[static_cast<std::size_t>(flow.to)], links, &latency);
+  for (const auto* link : links) bandwidth = std::min(bandwidth, link->get_bandwidth());
+  return latency + flow.bytes / bandwidth;
+}
+
+void Simulator::after(double seconds, std::function<void()> action) {
+  at_once([&] { simgrid::kernel::timer::Timer::set(now() + seconds, std::move(action)); });
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {

@@ -20,14 +20,9 @@
 #include <vector>
 
 #include "engines/backend.h"
+#include "engines/sim/bundle.h"
 
 namespace flockstep::engines::sim {
-
-struct Flow {
-  int from;
-  int to;        // another host: what stays at home needs no network
-  double bytes;  // as the network believes
-};
 
 // SimGrid takes two events closer than this for simultaneous.
 inline constexpr double kTick_s = 1e-9;
@@ -41,10 +36,17 @@ class Simulator {
   ~Simulator();
 
   static std::string version();
-  static double now();  // seconds
+  // Hosts of one node have the same number. Messages inside a node do not meet those of its hosts to others.
+  int node_of(int host) const { return nodes_[static_cast<std::size_t>(host)]; }
+  double memory_gbytes_s() const { return memory_gbytes_s_; }  // what the platform says about sums
+  static double now();                                         // seconds
   // Starts all flows at once; `arrived` is called at the end of each. Callbacks run in SimGrid's own context: they may
   // start flows and ring bells, but neither block nor throw. May switch.
   void start(std::span<const Flow> flows, const std::function<void()>& arrived);
+  // How long so many bytes take where nothing else is on their way.
+  double time_alone(const Flow& flow) const;
+  // Calls `action` once this time has passed, like a flow's callback. May switch.
+  static void after(double seconds, std::function<void()> action);
   // An actor that starts at the present time; `body` must not throw. May switch.
   void spawn(int host, const std::string& name, std::function<void()> body);
   void run();  // until every actor has returned and every flow has arrived
@@ -57,6 +59,8 @@ class Simulator {
   struct Flights;
   const simgrid::s4u::Engine* engine_;
   std::vector<simgrid::s4u::Host*> hosts_;
+  std::vector<int> nodes_;  // of each host
+  double memory_gbytes_s_ = 10;
   std::shared_ptr<Flights> flights_;  // shared with SimGrid's list of callbacks, from which nothing is ever removed
 };
 

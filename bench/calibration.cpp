@@ -1,0 +1,178 @@
+#include "bench/calibration.h"
+
+#include <array>
+#include <deque>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/parts.h"
+#include "bench/workers.h"
+#include "kernels/kernels.h"
+#include "runtime/gather.h"
+#include "runtime/layout.h"
+
+namespace flockstep::bench {
+namespace {
+
+// As the training does it: buckets of 4 MiB, two under way at a time (runtime/one_pass.cpp).
+constexpr std::size_t kBucketFloats = std::size_t{1} << 20, kWindow = 2;
+constexpr int kShortMessages = 200;
+constexpr engines::Tag kTag = 1;
+
+class Probe {
+ public:
+  Probe(engines::Engine& engine, const CalibrationOptions& options)
+      : engine_(engine),
+        options_(options),
+        context_(engine, kPatience),
+        layout_(options.floats, kBucketFloats),
+        shards_(runtime::Shards::by_bucket(layout_, workers())),
+        whole_(engine.memory().allocate<float>(options.floats, "calibration")),
+        places_(engine.memory().allocate<float>(kWindow * workers() * shards_.of(0, 0).size, "calibration")) {}
+
+  Calibration measure() {
+    const double bytes = static_cast<double>(layout_.size() * sizeof(float));
+    const auto share = 1 - 1 / static_cast<double>(workers());
+    Calibration result{.workers = engine_.size()};
+    result.latency_s = median_of_slowest([this] { return short_messages(); });
+    result.one_way = 2 * bytes / median_of_slowest([this] { return messages(true, false); });
+    result.both_ways = 2 * bytes / median_of_slowest([this] { return messages(true, true); });
+    result.all_at_once = 2 * share * bytes / median_of_slowest([this] { return collectives(); });
+    const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
+    result.sums = touched / median_of_slowest([this] { return sums(true); });
+    result.sum_alone = touched / median_of_slowest([this] { return sums(rank() == 0); });
+    return result;
+  }
+
+ private:
+  std::size_t workers() const { return static_cast<std::size_t>(engine_.size()); }
+  int rank() const { return engine_.rank(); }
+  double now() const { return engine_.now().time_since_epoch().count(); }
+
+  // `run` returns this worker's time; the first round is not counted.
+  double median_of_slowest(const std::function<double()>& run) {
+    std::vector<double> times;
+    for (int round = 0; round <= options_.rounds; ++round) {
+      meet(context_);
+      const double mine = run();
+      const auto all = runtime::gather_doubles(context_, {&mine, 1});
+      if (round > 0) times.push_back(*std::ranges::max_element(all));
+    }
+    return spread_of(times).median;
+  }
+
+  // Back and forth between the first two workers; one way, the mean.
+  double short_messages() {
+    if (rank() > 1) return 0;
+    const int peer = 1 - rank();
+    std::array<std::byte, 8> sent{}, received{};
+    const double begin = now();
+    for (int i = 0; i < 2 * kShortMessages; ++i) {
+      if (i % 2 == rank())
+        context_.wait(engine_.send(peer, kTag, sent), "short message");
+      else
+        context_.wait(engine_.receive(peer, kTag, received), "short message");
+    }
+    return (now() - begin) / (2 * kShortMessages);
+  }
+
+  // Half buckets from worker 0 to worker 1, or both ways: all of them twice, into places that are used again and again,
+  // as shards are received, and then each to where it belongs, as results are.
+  double messages(bool forth, bool back) {
+    if (rank() > 1) return 0;
+    const bool sends = rank() == 0 ? forth : back, receives = rank() == 0 ? back : forth;
+    const int peer = 1 - rank();
+    const runtime::Layout blocks(layout_.size(), kBucketFloats / 2);
+    const double begin = now();
+    std::deque<engines::Pending> under_way;
+    for (const bool in_place : {false, true})
+      for (std::size_t i = 0; i < blocks.buckets().size(); ++i) {
+        const auto block = blocks.buckets()[i].of(whole_.span());
+        make_room(under_way, kWindow * (sends && receives ? 2 : 1));
+        const auto place = places_.span().subspan(i % kWindow * (places_.size() / kWindow), block.size());
+        if (receives) under_way.push_back(engine_.receive(peer, kTag, engines::bytes_of(in_place ? block : place)));
+        if (sends) under_way.push_back(engine_.send(peer, kTag, engines::const_bytes_of(block)));
+      }
+    make_room(under_way, 1);
+    return now() - begin;
+  }
+
+  double collectives() {
+    const double begin = now();
+    std::deque<engines::Pending> under_way;
+    for (const bool in_place : {false, true})
+      for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
+        make_room(under_way, kWindow);
+        under_way.push_back(in_place ? gather(bucket) : exchange(bucket));
+      }
+    make_room(under_way, 1);
+    return now() - begin;
+  }
+
+  // Of what has just been received. Only the sums are counted; nothing is under way meanwhile.
+  double sums(bool takes_part) {
+    double seconds = 0;
+    const std::vector<float> factors(workers(), 1 / static_cast<float>(workers()));
+    for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
+      context_.wait(exchange(bucket), "exchange");
+      if (!takes_part) continue;
+      const auto own = shards_.of(bucket, static_cast<std::size_t>(rank())).of(whole_.span());
+      std::vector<const float*> rows;
+      for (std::size_t peer = 0; peer < workers(); ++peer)
+        rows.push_back(static_cast<int>(peer) == rank() ? own.data() : place_of(bucket, peer).data());
+      const double begin = now();
+      kernels::weighted_sum(rows, factors, own);
+      engine_.charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
+      seconds += now() - begin;
+    }
+    return seconds;
+  }
+
+  std::span<float> place_of(std::size_t bucket, std::size_t peer) const {
+    const std::size_t slot = places_.size() / kWindow, row = slot / workers();
+    return places_.span().subspan(bucket % kWindow * slot + peer * row,
+                                  shards_.of(bucket, static_cast<std::size_t>(rank())).size);
+  }
+
+  engines::Pending exchange(std::size_t bucket) {
+    std::vector<engines::ConstBytes> send;
+    std::vector<engines::Bytes> receive;
+    for (std::size_t peer = 0; peer < workers(); ++peer) {
+      send.push_back(engines::const_bytes_of(shards_.of(bucket, peer).of(whole_.span())));
+      receive.push_back(static_cast<int>(peer) == rank() ? engines::Bytes{}
+                                                         : engines::bytes_of(place_of(bucket, peer)));
+    }
+    return engine_.all_to_all(send, receive);
+  }
+
+  engines::Pending gather(std::size_t bucket) {
+    std::vector<engines::Bytes> receive;
+    for (std::size_t peer = 0; peer < workers(); ++peer)
+      receive.push_back(engines::bytes_of(shards_.of(bucket, peer).of(whole_.span())));
+    return engine_.all_gather(receive[static_cast<std::size_t>(rank())], receive);
+  }
+
+  // Waits, the oldest first, until fewer than `most` are under way.
+  void make_room(std::deque<engines::Pending>& under_way, std::size_t most) {
+    for (; under_way.size() >= most; under_way.pop_front()) context_.wait(under_way.front(), "transfer");
+  }
+
+  engines::Engine& engine_;
+  const CalibrationOptions& options_;
+  runtime::Context context_;
+  runtime::Layout layout_;
+  runtime::Shards shards_;
+  base::Buffer<float> whole_, places_;
+};
+
+}  // namespace
+
+Calibration calibrate(engines::Engine& engine, const CalibrationOptions& options) {
+  if (engine.size() < 2)
+    throw Error(ErrorCode::bad_input,
+                "a calibration needs at least two workers: start it with mpirun -n 2, or with --workers 2");
+  base::check(options.rounds > 0, "at least one round");
+  return Probe(engine, options).measure();
+}
+
+}  // namespace flockstep::bench

@@ -1,0 +1,109 @@
+#include "bench/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "base/files.h"
+#include "bench/steps.h"
+#include "bench/workers.h"
+#include "engines/registry.h"
+#include "runtime/gather.h"
+#include "support/on_threads.h"
+
+namespace flockstep::bench {
+namespace {
+
+constexpr CalibrationOptions kSmall{.floats = 3'000'000, .rounds = 3};
+
+Calibration made_up(double one_way, double both_ways, double all_at_once) {
+  return {.workers = 3,
+          .latency_s = 2e-6,
+          .one_way = one_way,
+          .both_ways = both_ways,
+          .all_at_once = all_at_once,
+          .sums = 5e9,
+          .sum_alone = 6e9};
+}
+
+TEST(PlatformPlan, sendersCopyWhereSendingSlowsReceiving) {
+  EXPECT_FALSE(plan_of(made_up(8e9, 8e9, 8e9)).senders_copy);
+  EXPECT_FALSE(plan_of(made_up(8e9, 7e9, 7e9)).senders_copy);
+  EXPECT_TRUE(plan_of(made_up(8e9, 4e9, 4e9)).senders_copy);
+}
+
+TEST(PlatformPlan, memoryIsALinkWhereAllAtOnceGetLessThanTheirProcessorsCould) {
+  EXPECT_EQ(plan_of(made_up(8e9, 8e9, 8e9)).memory, 0);
+  EXPECT_DOUBLE_EQ(plan_of(made_up(8e9, 8e9, 5e9)).memory, 15e9);
+  EXPECT_EQ(plan_of(made_up(8e9, 4e9, 4e9)).memory, 0);
+  EXPECT_DOUBLE_EQ(plan_of(made_up(8e9, 4e9, 3e9)).memory, 9e9);
+}
+
+TEST(PlatformFile, hasARouteForEveryPairAndOneToItselfForSums) {
+  const std::string text = platform_file(made_up(8e9, 4e9, 3e9), "a machine");
+  const auto count = [&](const std::string& pattern) {
+    const std::regex regex(pattern);
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator());
+  };
+  EXPECT_EQ(count("<host "), 3);
+  EXPECT_EQ(count("<route "), 9);
+  EXPECT_EQ(count("<link_ctn id=\"memory\"/>"), 6);
+  EXPECT_EQ(count("dst=\"worker1\" symmetrical=\"NO\"><link_ctn id=\"processor1\"/></route>"), 1);
+  EXPECT_NE(text.find("a machine"), std::string::npos);
+}
+
+TEST(Calibration, measuresTheSameOnEveryWorker) {
+  test::on_threads(3, [](runtime::Context& context) {
+    const Calibration measured = calibrate(context.engine(), kSmall);
+    EXPECT_EQ(measured.workers, 3);
+    for (const double figure : {measured.latency_s, measured.one_way, measured.both_ways, measured.all_at_once,
+                                measured.sums, measured.sum_alone}) {
+      EXPECT_GT(figure, 0);
+      for (const double theirs : runtime::gather_doubles(context, {&figure, 1})) EXPECT_EQ(theirs, figure);
+    }
+  });
+}
+
+TEST(Calibration, needsTwoWorkers) {
+  EXPECT_THROW(test::on_threads(1, [](runtime::Context& context) { calibrate(context.engine(), kSmall); }), Error);
+}
+
+// What was written is what a simulation of it shows, measured in the same way.
+TEST(PlatformFile, aSimulationOfItGivesItsFiguresBack) {
+  const engines::Backend& sim = engines::find_backend("sim");
+  if (!sim.availability().available) GTEST_SKIP() << "sim is not built";
+  const Calibration expected = made_up(8e9, 4e9, 3e9);
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "calibration_test.xml";
+  base::write_atomically(path, platform_file(expected, "a machine"));
+  engines::LaunchOptions launch;
+  launch.workers = 3;
+  launch.sim.platform = path;
+  const auto measured =
+      run_on_workers<Calibration>(sim, launch, [](engines::Engine& engine) { return calibrate(engine, kSmall); });
+  EXPECT_NEAR(measured.latency_s, expected.latency_s, 0.05e-6);
+  EXPECT_NEAR(measured.one_way / expected.one_way, 1, 0.02);
+  EXPECT_NEAR(measured.both_ways / expected.both_ways, 1, 0.02);
+  EXPECT_NEAR(measured.all_at_once / expected.all_at_once, 1, 0.02);
+  EXPECT_NEAR(measured.sums / expected.sums, 1, 0.02);
+  std::filesystem::remove(path);
+}
+
+TEST(StepTimes, holdTheComputeAndSurviveAFile) {
+  test::on_threads(2, [](runtime::Context& context) {
+    for (const std::string algorithm : {"mean", "adacons", "wagma"}) {
+      const StepTime measured = measure_steps(context.engine(), {algorithm, 1000, 3}, {.steps = 4, .rounds = 2});
+      EXPECT_GE(measured.seconds.median, 3e-3);
+      const StepTimes back = step_times_from_json(to_json(StepTimes{"threads", 2, 4, {measured}}));
+      EXPECT_EQ(back.workers, 2);
+      EXPECT_EQ(back.steps, 4);
+      EXPECT_EQ(back.times.at(0).of.algorithm, algorithm);
+      EXPECT_EQ(back.times.at(0).of.floats, 1000u);
+      EXPECT_EQ(back.times.at(0).seconds.median, measured.seconds.median);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace flockstep::bench
