@@ -14,6 +14,6 @@ void add_report(CLI::App& app, Action& chosen);
 void add_study(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_calibrate(CLI::App& app, Action& chosen);
-void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
+void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines, platforms
 
 }  // namespace flockstep::cli

@@ -1,4 +1,5 @@
-// The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, `algorithms`, `tasks`, `engines`.
+// The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, and the lists `algorithms`,
+// `tasks`, `engines`, `platforms`.
 // Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
 #include <fmt/core.h>
 

@@ -125,7 +125,7 @@ Pending SimEngine::broadcast(Bytes data, int root) {
 Pending SimEngine::barrier() { return join({}); }
 
 void SimEngine::send_off() {
-  if (outbox_.empty() && control_outbox_.empty()) return;
+  if (!has_something_to_send()) return;
   Simulator::at_once([this] {
     const auto messages = std::exchange(outbox_, {}), controls = std::exchange(control_outbox_, {});
     if (world_.broken()) return;
@@ -298,7 +298,10 @@ bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
     if (ready()) return true;
     const double left_s = (deadline - now()).count();
     if (left_s <= 0) return false;
-    send_off();
+    if (has_something_to_send()) {
+      send_off();  // others may have run meanwhile, and rung for nobody
+      continue;
+    }
     if (bell().wait(left_s)) continue;
     if (left_s < kForever_s) {
       // The sum of the clock's steps may be a rounding error short of the deadline, which nobody should see.

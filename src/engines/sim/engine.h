@@ -56,6 +56,7 @@ class SimEngine final : public Engine {
 
   // What was sent sets out. For an actor of this worker that blocks, lets time pass or ends. May switch.
   void send_off();
+  bool has_something_to_send() const { return !outbox_.empty() || !control_outbox_.empty(); }
 
  private:
   struct Message {  // on its way, or not yet taken
