@@ -25,7 +25,7 @@ namespace {
 struct CalibrateFlags {
   std::string engine = "auto", platform, out, steps, against;
   int workers = 0, rounds = 0;
-  std::size_t megabytes = 64;
+  std::size_t megabytes = 100;
   std::string algorithms = "mean,adacons,wagma", floats = "25600000,2500000", compute_ms = "20,100";
   bool json = false;
 };
