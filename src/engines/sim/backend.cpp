@@ -43,6 +43,7 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
     world.simulator().spawn(engine->rank(), fmt::format("worker{}", engine->rank()), [&] {
       try {
         worker_main(*engine);
+        engine->send_off();
       } catch (...) {
         world.worker_threw(engine->rank());
       }

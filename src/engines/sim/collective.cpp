@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "engines/sim/world.h"
 
@@ -82,24 +83,39 @@ void Collective::copy() {
   }
 }
 
-void Collective::start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks) {
-  const int size = world_.size(), others = size - 1;
-  std::vector<Flow> flows;
-  if (others <= kExactPeers) {
-    for (int distance = 1; distance <= others; ++distance) {
-      const int to = (rank + distance) % size;
-      const bool known = blocks && blocks->count() > 0;
-      const double share = known ? static_cast<double>((*blocks)[static_cast<std::size_t>(to)].size()) : bytes / others;
-      flows.push_back({rank, to, world_.simulated_bytes(share)});
-    }
-  } else {
-    const double share = world_.simulated_bytes(bytes / kFlows, static_cast<double>(others) / kFlows);
-    const auto turn = static_cast<int>(sequence_ % static_cast<std::uint64_t>(others));
-    for (int flow = 0; flow < kFlows; ++flow) {
-      const int distance = 1 + (turn + flow * others / kFlows) % others;
-      flows.push_back({rank, (rank + distance) % size, share});
-    }
+std::vector<Flow> Collective::flows_of(int rank, double bytes, const Blocks<const std::byte>* blocks) const {
+  const auto peers = world_.peers(rank);
+  const auto nodes = world_.nodes();
+  const auto bytes_for = [&](int to) {
+    const bool known = blocks && blocks->count() > 0;
+    return known ? static_cast<double>((*blocks)[static_cast<std::size_t>(to)].size())
+                 : bytes / static_cast<double>(peers.size());
+  };
+  std::vector<int> inside;
+  double bytes_inside = 0;
+  for (const int peer : nodes.empty() ? std::span<const int>() : peers) {
+    if (!in_one_node(nodes, rank, peer)) continue;
+    inside.push_back(peer);
+    bytes_inside += bytes_for(peer);
   }
+  std::vector<Flow> flows;
+  const auto add = [&](std::span<const int> ring, bool is_inside, std::size_t count, double total) {
+    if (count == 0) return;
+    if (count > kExactPeers) {
+      const double simulated = world_.simulated_bytes(total, static_cast<double>(count));
+      std::ranges::copy(bundle(rank, ring, simulated, sequence_, nodes), std::back_inserter(flows));
+      return;
+    }
+    for (const int to : ring)
+      if (in_one_node(nodes, rank, to) == is_inside) flows.push_back({rank, to, world_.simulated_bytes(bytes_for(to))});
+  };
+  add(inside, true, inside.size(), bytes_inside);
+  add(peers, false, peers.size() - inside.size(), bytes - bytes_inside);
+  return flows;
+}
+
+void Collective::start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks) {
+  const auto flows = flows_of(rank, bytes, blocks);
   flows_under_way_ += static_cast<int>(flows.size());
   world_.simulator().start(flows, [self = shared_from_this()] {
     --self->flows_under_way_;

@@ -4,15 +4,7 @@
 // The data are copied when the last worker has joined, which is allowed since all spans belong to the engine until the
 // operation is done. It is done, for everybody at once, when all have joined and all flows have arrived.
 //
-// Flows: each worker starts its own when it joins. Up to kExactPeers peers, one flow to each. With more, kFlows flows
-// carry together what the worker sends to all others, to peers at evenly spread distances that are the same for all
-// workers (so every link has as many flows in as out) and rotate with the sequence number. On a star with blocks of
-// equal size this takes the same time as a flow per pair: there the flows of a worker share its link fairly and end
-// together, at the end of their total, and no receiving link is ever asked for more than it has. The cost is O(P)
-// instead of O(P^2); few flows also keep workers that started at different times apart in the solver, which makes two
-// eight times as fast as four with 1,024 workers. What is lost: beside other traffic on its link a collective has the
-// weight of kFlows messages, not of P-1; and where blocks differ much in size, the load of the receiving links is
-// evened out, so that the time is a lower bound.
+// Each worker starts its own flows when it joins, as bundle.h says.
 //
 // A broadcast is a scatter by the root followed by an all-gather, each of 1/P of the data per message; a barrier is an
 // exchange of empty messages.
@@ -51,12 +43,11 @@ class Collective : public std::enable_shared_from_this<Collective> {
   bool done() const { return done_; }
 
  private:
-  static constexpr int kExactPeers = 4, kFlows = 2;
-
   void check_kind(int rank, const Part& part);
   void copy();
   // `bytes` from `rank` to the others, in equal shares where `blocks` does not say otherwise.
   void start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks);
+  std::vector<Flow> flows_of(int rank, double bytes, const Blocks<const std::byte>* blocks) const;
   void start_half_of_broadcast(int rank);
   void advance();  // after a join or an arrival
   [[noreturn]] void mismatch(const std::string& sentence);

@@ -56,14 +56,15 @@ class SimEngine::FlagSignal final : public Signal {
 
 class SimEngine::ActorAgent final : public Agent {
  public:
-  ActorAgent(Bell& bell, std::shared_ptr<bool> returned) : bell_(bell), returned_(std::move(returned)) {}
+  ActorAgent(SimEngine& engine, std::shared_ptr<bool> returned) : engine_(engine), returned_(std::move(returned)) {}
   ~ActorAgent() override {
-    while (!*returned_) bell_.wait(kForever_s);
+    engine_.send_off();
+    while (!*returned_) engine_.bell().wait(kForever_s);
   }
   bool done() override { return *returned_; }
 
  private:
-  Bell& bell_;
+  SimEngine& engine_;
   std::shared_ptr<bool> returned_;
 };
 
@@ -123,16 +124,47 @@ Pending SimEngine::broadcast(Bytes data, int root) {
 
 Pending SimEngine::barrier() { return join({}); }
 
-template <typename Arrived>
-void SimEngine::carry(int peer, const std::shared_ptr<Message>& message, double simulated_bytes, Arrived arrived) {
-  auto end = [this, &receiver = *peers_[static_cast<std::size_t>(peer)], message, arrived] {
+void SimEngine::send_off() {
+  if (!has_something_to_send()) return;
+  Simulator::at_once([this] {
+    const auto messages = std::exchange(outbox_, {}), controls = std::exchange(control_outbox_, {});
+    if (world_.broken()) return;
+    for (const auto& control : controls) carry_control(control);
+    if (!messages.empty()) carry(messages);
+  });
+}
+
+void SimEngine::carry_control(const Outgoing& control) {
+  const double seconds = world_.simulator().time_alone({rank_, control.peer, control.simulated_bytes});
+  Simulator::after(seconds, [this, message = control.message, &receiver = engine_of(control.peer)] {
     if (world_.broken()) return;
     message->arrived = true;
-    arrived(receiver);
-  };
-  if (peer == rank_) return Simulator::at_once(end);
-  const Flow flow{rank_, peer, simulated_bytes};
-  world_.simulator().start({&flow, 1}, end);
+    receiver.deliver_controls_of(rank_);
+  });
+}
+
+// All workers of one exchange use the same tags, so the first one gives them the same turn.
+void SimEngine::carry(const std::vector<Outgoing>& messages) {
+  std::vector<Parcel> parcels;
+  for (const auto& message : messages) parcels.push_back({message.peer, message.simulated_bytes});
+  const auto turn = static_cast<std::uint64_t>(messages.front().tag);
+  for (const auto& [flows, which] : shipments_of(rank_, size(), parcels, turn, world_.nodes())) {
+    const auto carried = std::make_shared<Carried>();
+    carried->flows_under_way = flows.size();
+    for (const auto index : which) carried->messages.push_back(messages[index]);
+    world_.simulator().start(flows, [this, carried] {
+      if (--carried->flows_under_way == 0) arrive(carried->messages);
+    });
+  }
+}
+
+void SimEngine::arrive(std::span<const Outgoing> messages) {
+  if (world_.broken()) return;
+  for (const auto& [peer, tag, bytes, message] : messages) {
+    message->arrived = true;
+    engine_of(peer).match(rank_, tag);
+  }
+  bell().ring();  // the sends are done too
 }
 
 void SimEngine::check_address(int peer, Tag tag) const {
@@ -145,11 +177,12 @@ Pending SimEngine::send(int peer, Tag tag, ConstBytes data) {
   check_address(peer, tag);
   auto message = std::make_shared<Message>(Message{{data.begin(), data.end()}});
   if (peer != rank_) bytes_sent_in_messages_ += data.size();
-  peers_[static_cast<std::size_t>(peer)]->channels_[{rank_, tag}].messages.push_back(message);
-  carry(peer, message, world_.simulated_bytes(static_cast<double>(data.size())), [this, tag](SimEngine& receiver) {
-    receiver.match(rank_, tag);
-    bell().ring();  // the send is done too
-  });
+  engine_of(peer).channels_[{rank_, tag}].messages.push_back(message);
+  const Outgoing outgoing{peer, tag, world_.simulated_bytes(static_cast<double>(data.size())), message};
+  if (peer == rank_)
+    arrive({&outgoing, 1});
+  else
+    outbox_.push_back(outgoing);
   return std::make_unique<SendOperation>(std::move(message));
 }
 
@@ -193,9 +226,12 @@ void SimEngine::send_control(int peer, ConstBytes payload) {
   check_address(peer, 0);
   base::check(payload.size() <= kControlBytes, "a control message of at most kControlBytes");
   auto message = std::make_shared<Message>(Message{{payload.begin(), payload.end()}});
-  peers_[static_cast<std::size_t>(peer)]->controls_on_their_way_[rank_].push_back(message);
-  carry(peer, message, world_.simulated_control_bytes(payload.size()),
-        [this](SimEngine& receiver) { receiver.deliver_controls_of(rank_); });
+  engine_of(peer).controls_on_their_way_[rank_].push_back(message);
+  if (peer == rank_) {
+    message->arrived = true;
+    return deliver_controls_of(rank_);
+  }
+  control_outbox_.push_back({peer, 0, world_.simulated_control_bytes(payload.size()), std::move(message)});
 }
 
 void SimEngine::deliver_controls_of(int peer) {
@@ -219,6 +255,7 @@ std::optional<Control> SimEngine::take_control() {
 void SimEngine::sleep(base::Duration duration) {
   world_.throw_if_broken();
   if (duration.count() <= 0) return;
+  send_off();
   Simulator::sleep(duration.count());
   world_.throw_if_broken();
 }
@@ -239,6 +276,7 @@ std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<v
   world_.simulator().spawn(rank_, name, [this, returned, body = std::move(body)] {
     try {
       body();
+      send_off();
     } catch (const Error& error) {
       world_.fail(error, -1);
     } catch (const std::exception& error) {
@@ -251,7 +289,7 @@ std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<v
     *returned = true;
     bell().ring();
   });
-  return std::make_unique<ActorAgent>(bell(), std::move(returned));
+  return std::make_unique<ActorAgent>(*this, std::move(returned));
 }
 
 bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
@@ -260,6 +298,10 @@ bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
     if (ready()) return true;
     const double left_s = (deadline - now()).count();
     if (left_s <= 0) return false;
+    if (has_something_to_send()) {
+      send_off();  // others may have run meanwhile, and rung for nobody
+      continue;
+    }
     if (bell().wait(left_s)) continue;
     if (left_s < kForever_s) {
       // The sum of the clock's steps may be a rounding error short of the deadline, which nobody should see.

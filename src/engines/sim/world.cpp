@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <set>
+
 namespace flockstep::engines::sim {
 namespace {
 
@@ -23,6 +25,13 @@ std::string reason_of(const std::exception_ptr& exception) {
 World::World(int workers, const SimOptions& options)
     : options_(options), simulator_(workers, options), bells_(static_cast<std::size_t>(workers)) {
   if (options_.memory_gbytes_s == 0) options_.memory_gbytes_s = simulator_.memory_gbytes_s();
+  for (int i = 0; i < 2 * workers; ++i) ring_.push_back(i % workers);
+  for (int rank = 0; rank < workers; ++rank) nodes_.push_back(simulator_.node_of(rank));
+  if (std::set(nodes_.begin(), nodes_.end()).size() == nodes_.size()) nodes_.clear();
+}
+
+std::span<const int> World::peers(int rank) const {
+  return std::span(ring_).subspan(static_cast<std::size_t>(rank) + 1, static_cast<std::size_t>(size()) - 1);
 }
 
 double World::simulated_bytes(double bytes, double count) const {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engines/sim/collective.h"
@@ -19,6 +20,9 @@ class World {
   int size() const { return static_cast<int>(bells_.size()); }
   const SimOptions& options() const { return options_; }
   Simulator& simulator() { return simulator_; }
+  // All others, in the order of the ring from the successor of `rank` on.
+  std::span<const int> peers(int rank) const;
+  Nodes nodes() const { return nodes_; }
   Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
   // How large the network believes a message of this many real bytes to be, or `count` messages with as many together.
   double simulated_bytes(double bytes, double count = 1) const;
@@ -47,6 +51,8 @@ class World {
   SimOptions options_;
   Simulator simulator_;
   std::vector<Bell> bells_;
+  std::vector<int> ring_;                                // the ranks, twice around
+  std::vector<int> nodes_;                               // of each rank; empty where all differ
   std::deque<std::shared_ptr<Collective>> collectives_;  // number first_collective_ and on
   std::uint64_t first_collective_ = 0;
   std::optional<Error> error_;

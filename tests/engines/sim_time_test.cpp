@@ -1,0 +1,103 @@
+// How long things take on the star of `sim`, against closed forms. Each test has a process of its own: the clock cannot
+// start again.
+#include <cmath>
+
+#include "conformance.h"
+#include "engines/sim/backend.h"
+#include "engines/sim/simulator.h"
+
+namespace flockstep::engines::conformance {
+namespace {
+
+constexpr double kLatency_s = 10e-6, kBandwidth = 1.25e9, kHeader = 64;
+constexpr std::size_t kBytes = 50'000;
+
+void on_the_star(int workers, const WorkerMain& body) {
+  LaunchOptions options;
+  options.workers = workers;
+  options.sim.latency_us = kLatency_s * 1e6;
+  options.sim.bandwidth_gbps = kBandwidth * 8 / 1e9;
+  sim::run(options, body);
+}
+
+// The time from a common start until every worker has received what the others send it at once.
+double exchange_among(int workers, int group, std::size_t bytes) {
+  double longest = 0;
+  on_the_star(workers, [&](Engine& engine) {
+    finish(engine, engine.barrier());
+    const auto begin = engine.now();
+    const std::vector<std::byte> sent(bytes);
+    std::vector<std::vector<std::byte>> received(static_cast<std::size_t>(group), sent);
+    std::vector<Pending> pending;
+    const int first = engine.rank() / group * group;
+    for (int i = 0; i < group; ++i) {
+      if (first + i == engine.rank()) continue;
+      pending.push_back(engine.send(first + i, 3, sent));
+      pending.push_back(engine.receive(first + i, 3, received[static_cast<std::size_t>(i)]));
+    }
+    finish_all(engine, pending);
+    longest = std::max(longest, (engine.now() - begin).count());
+  });
+  return longest;
+}
+
+double closed_form(int group, std::size_t bytes) {
+  return 2 * kLatency_s + (group - 1) * (static_cast<double>(bytes) + kHeader) / kBandwidth;
+}
+
+TEST(SimTime, anExchangeOfAFewMessagesTakesTheTimeOfItsBytes) {
+  EXPECT_NEAR(exchange_among(8, 4, kBytes) / closed_form(4, kBytes), 1, 1e-6);
+}
+
+TEST(SimTime, anExchangeInABundleTakesTheTimeThatAFlowForEachMessageTakes) {
+  EXPECT_NEAR(exchange_among(64, 32, kBytes) / closed_form(32, kBytes), 1, 1e-6);
+}
+
+TEST(SimTime, aControlMessageTakesItsTimeAloneAlsoBesideData) {
+  on_the_star(2, [](Engine& engine) {
+    finish(engine, engine.barrier());
+    const auto begin = engine.now();
+    const std::vector<std::byte> data(kBytes), control(100);
+    std::vector<std::byte> place(kBytes);
+    if (engine.rank() == 0) {
+      const auto sent = engine.send(1, 0, data);
+      engine.send_control(1, control);
+      finish(engine, sent);
+    } else {
+      const auto received = engine.receive(0, 0, place);
+      ASSERT_TRUE(wait_for_control(engine, in_good_time(engine)).has_value());
+      EXPECT_NEAR((engine.now() - begin).count(), 2 * kLatency_s + (100 + kHeader) / kBandwidth, 1e-9);
+      finish(engine, received);
+      EXPECT_NEAR((engine.now() - begin).count() / closed_form(2, kBytes), 1, 1e-6);
+    }
+  });
+}
+
+TEST(SimTime, whatIsSentBeforeComputingTravelsMeanwhile) {
+  on_the_star(2, [](Engine& engine) {
+    finish(engine, engine.barrier());
+    const auto begin = engine.now();
+    const std::vector<std::byte> data(kBytes);
+    std::vector<std::byte> place(kBytes);
+    const auto transfer = engine.rank() == 0 ? engine.send(1, 0, data) : engine.receive(0, 0, place);
+    engine.sleep(base::Duration(0.5));
+    finish(engine, transfer);
+    EXPECT_NEAR((engine.now() - begin).count(), 0.5, 1e-6);
+  });
+}
+
+TEST(SimTime, whatAWorkerSendsLastArrivesAfterItHasEnded) {
+  on_the_star(2, [](Engine& engine) {
+    const std::vector<std::byte> data(8, std::byte{7});
+    if (engine.rank() == 0) {
+      engine.send_control(1, data);
+      return;
+    }
+    const auto control = wait_for_control(engine, in_good_time(engine));
+    ASSERT_TRUE(control.has_value());
+    EXPECT_EQ(control->payload, data);
+  });
+}
+
+}  // namespace
+}  // namespace flockstep::engines::conformance
