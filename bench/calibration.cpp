@@ -1,5 +1,6 @@
 #include "bench/calibration.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <numeric>
@@ -43,6 +44,7 @@ class Probe {
     const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
     result.sums = touched / median_of_slowest([this] { return sums(true); });
     result.sum_alone = touched / median_of_slowest([this] { return sums(rank() == 0); });
+    result.copies = 2 * bytes / median_of_slowest([this] { return copies(); });
     return result;
   }
 
@@ -121,6 +123,16 @@ class Probe {
         rows.push_back(static_cast<int>(peer) == rank() ? own.data() : place_of(bucket, peer).data());
       kernels::weighted_sum(rows, factors, own);
       engine_.charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
+    }
+    return now() - begin;
+  }
+
+  double copies() {
+    const double begin = now();
+    for (const runtime::Range bucket : layout_.buckets()) {
+      const auto from = bucket.of(whole_.span());
+      std::ranges::copy(from, bucket.of(received_.span()).begin());
+      engine_.charge(2 * static_cast<double>(from.size_bytes()));
     }
     return now() - begin;
   }

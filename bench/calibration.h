@@ -22,6 +22,7 @@ struct Calibration {
   double all_at_once = 0;  // into each worker when all exchange with all
   double sums = 0;         // touched by each worker when all add up what they have received, out of memory
   double sum_alone = 0;    // by one worker when the others do nothing
+  double copies = 0;       // touched by each worker when all copy
 };
 
 // Collective; the same result on every worker, who must be at least two.
