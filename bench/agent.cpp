@@ -35,7 +35,7 @@ std::vector<AlgorithmMemory> measure_memory(engines::Engine& engine, std::size_t
     algorithm->begin(0, model.span());
     AlgorithmMemory& memory = all.emplace_back();
     memory.algorithm = name;
-    memory.staging_bytes = engine.memory().held()[runtime::RoundAgent::kStaging];
+    memory.staging_bytes = engine.memory().held()[runtime::RoundParts::kStaging];
     memory.models = static_cast<double>(engine.memory().held_bytes() - before - memory.staging_bytes) /
                     static_cast<double>(model.span().size_bytes());
   }

@@ -28,7 +28,9 @@ class Probe {
         layout_(options.floats, kBucketFloats),
         shards_(runtime::Shards::by_bucket(layout_, workers())),
         whole_(engine.memory().allocate<float>(options.floats, "calibration")),
-        places_(engine.memory().allocate<float>(kWindow * workers() * shards_.of(0, 0).size, "calibration")) {}
+        places_(engine.memory().allocate<float>(kWindow * workers() * shards_.of(0, 0).size, "calibration")) {
+    fill_input(rank(), whole_.span());  // memory that nobody has written to may be none
+  }
 
   Calibration measure() {
     const double bytes = static_cast<double>(layout_.size() * sizeof(float));

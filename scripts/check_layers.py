@@ -22,6 +22,7 @@ LAYERS = [
     "torch",
     "tasks",
     "compare",
+    "study",
     "cli",
 ]
 ABOVE_THE_ENGINES = {"runtime", "algorithms", "train"}

@@ -89,6 +89,7 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
 
 engines::SimOptions sim_of(const RunFlags& flags) {
   engines::SimOptions sim = flags.sim;
+  if (sim.platform == "star") sim.platform.clear();
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
                 fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",
@@ -110,6 +111,20 @@ void set_task_options(const RunFlags& flags, base::Settings& settings) {
     }
     settings.try_emplace(name, value);
   }
+}
+
+// How long steps compute, and how unevenly.
+void set_compute(const RunFlags& flags, std::string_view engine, train::PaceOptions& pace) {
+  if (!flags.compute.empty() && flags.compute_ms >= 0)
+    throw Error(ErrorCode::bad_input, "--compute and --compute-ms are two words for one thing: give one");
+  const double compute_ms = flags.compute_ms >= 0 ? flags.compute_ms : engine == "sim" ? kSimComputeMs : 0;
+  pace.compute = base::Duration(compute_ms / 1000);
+  if (!flags.compute.empty()) train::parse_compute(flags.compute, pace);
+  if (flags.jitter.empty()) return;
+  if (pace.measured || pace.jitter_sigma > 0)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--compute {} says already how uneven steps are: leave --jitter out", flags.compute));
+  train::parse_jitter(flags.jitter, pace);
 }
 
 }  // namespace
@@ -135,6 +150,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_option("--compute-ms", flags.compute_ms, "pretend that a step computes for so long [0; on sim 100]")
       ->check(between(0, 1e7));
+  command.add_option("--compute", flags.compute,
+                     "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or "
+                     "file:PATH (one duration in seconds per line, from which every step draws)");
   command.add_option("--straggler", flags.straggler, "so many random workers late each step, such as 2x320ms");
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
@@ -173,6 +191,14 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
       ->check(between(1e-6, 1e9))
       ->capture_default_str();
+  command
+      .add_option(
+          "--pretend-parameters", flags.pretend_parameters,
+          "sim: the same as a number of parameters, such as 25559081; or, on any engine, those of a run without "
+          "gradients [the task's]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_flag("--no-gradients", flags.no_gradients,
+                   "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
   command.add_option("--out", flags.out, "folder for metrics, trace and results");
   command.add_option("--log", flags.log, "quiet, warning, info or debug, to standard error")->capture_default_str();
   command.add_flag("--json", flags.json, "print the result as JSON");
@@ -224,11 +250,11 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   train.out = flags.out;
   train.resume = flags.resume;
   train.log_level = base::find_by_name(std::span<const LogName>(kLogNames), flags.log, "log level").level;
-  const double compute_ms = flags.compute_ms >= 0 ? flags.compute_ms : request.engine == "sim" ? kSimComputeMs : 0;
-  train.pace.compute = base::Duration(compute_ms / 1000);
+  train.gradients = !flags.no_gradients;
+  train.pretend_parameters = flags.pretend_parameters;
+  set_compute(flags, request.engine, train.pace);
   if (!flags.straggler.empty()) train::parse_straggler(flags.straggler, train.pace);
   if (!flags.straggler_fixed.empty()) train::parse_fixed_stragglers(flags.straggler_fixed, train.pace);
-  if (!flags.jitter.empty()) train::parse_jitter(flags.jitter, train.pace);
   if (!flags.faulty.empty()) train.faults = train::parse_faults(flags.faulty);
   return request;
 }
@@ -250,7 +276,10 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   if (train.checkpoint_every > 0) add("checkpoint-every", train.checkpoint_every);
   add("bucket-kib", train.bucket_kib);
   add("deadline", train.patience.count());
-  add("compute-ms", train.pace.compute.count() * 1000);
+  if (train.pace.measured)
+    add("compute", fmt::format("file:{}", train.pace.measured->file.string()));
+  else
+    add("compute-ms", train.pace.compute.count() * 1000);
   if (train.pace.random_stragglers > 0)
     add("straggler", fmt::format("{}x{}s", train.pace.random_stragglers, train.pace.random_delay.count()));
   if (!train.pace.fixed.empty()) {
@@ -272,6 +301,8 @@ std::vector<std::string> arguments_of(const tasks::RunRequest& request) {
   add("log", std::ranges::find(kLogNames, train.log_level, &LogName::level)->name);
   for (const auto& [name, value] : train.task_settings) add(fmt::format("{}.{}", train.task, name), value);
   for (const auto& [name, value] : train.algorithm_settings) add(fmt::format("{}.{}", train.algorithm, name), value);
+  if (train.pretend_parameters > 0) add("pretend-parameters", train.pretend_parameters);
+  if (!train.gradients) arguments.push_back("--no-gradients");
   if (!train.out.empty()) add("out", train.out.string());
   if (train.resume) arguments.push_back("--resume");
   if (request.launch.deterministic) arguments.push_back("--deterministic");

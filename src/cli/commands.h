@@ -11,8 +11,9 @@ using Action = std::function<int()>;  // returns the exit code
 void add_train(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
+void add_study(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_calibrate(CLI::App& app, Action& chosen);
-void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines
+void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines, platforms
 
 }  // namespace flockstep::cli

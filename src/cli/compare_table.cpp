@@ -127,8 +127,10 @@ std::string text_of(const compare::Comparison& comparison, const compare::CaseRe
   auto [columns, optional] = columns_of(comparison, result);
   while (columns.size() > optional && table_of(columns, result).width() > kWidest) columns.pop_back();
   const std::string verdict = compare::verdict(comparison, result);
-  return fmt::format("{}, {} workers on {}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
-                     result.workers, comparison.how.at("engine").get<std::string>(), result.batch,
+  const std::string platform = comparison.how.value("platform", "");
+  return fmt::format("{}, {} workers on {}{}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
+                     result.workers, comparison.how.at("engine").get<std::string>(),
+                     platform.empty() ? "" : fmt::format(" ({})", platform), result.batch,
                      about_quality(comparison, result), table_of(columns, result).text(), verdict.empty() ? "" : "\n",
                      verdict.empty() ? "" : verdict + "\n");
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
@@ -7,6 +9,7 @@
 #include "cli/table.h"
 #include "engines/mpi/backend.h"
 #include "engines/registry.h"
+#include "engines/sim/presets.h"
 #include "flockstep/version.h"
 #include "kernels/kernels.h"
 #include "tasks/registry.h"
@@ -99,6 +102,43 @@ int list_engines(bool as_json) {
   return 0;
 }
 
+int list_platforms(bool as_json) {
+  using engines::sim::Preset;
+  const engines::SimOptions given;
+  std::vector<Preset> rows{{"star",
+                            "every worker's link to one switch, as --latency-us and --bandwidth-gbps say; the default",
+                            {.latency_us = given.latency_us, .bandwidth_gbps = given.bandwidth_gbps}}};
+  std::ranges::copy(engines::sim::presets(), std::back_inserter(rows));
+  nlohmann::json json = nlohmann::json::array();
+  Table table({"name", "Gbit/s per worker", "latency, us", "sums, GB/s", "what it is"});
+  table.left();
+  for (const auto& [name, description, tree] : rows) {
+    // To a worker below the same switch, in the same pod, and anywhere.
+    const double near = 1e6 * engines::sim::latency_s(tree, 0, tree.workers_per_node);
+    const double pod = 1e6 * engines::sim::latency_s(tree, 0, std::max(tree.workers_per_switch, 1));
+    const double far = 1e6 * engines::sim::latency_s(tree, 0, std::max(tree.workers_per_pod, 1));
+    table.add({std::string(name), fmt::format("{}", tree.bandwidth_gbps),
+               far > near ? fmt::format("{:.3g} to {:.3g}", near, far) : fmt::format("{:.3g}", near),
+               fmt::format("{}", tree.memory_gbytes_s), std::string(description)});
+    json.push_back({{"name", name},
+                    {"description", description},
+                    {"bandwidth_gbps", tree.bandwidth_gbps},
+                    {"latency_us", {{"switch", near}, {"pod", pod}, {"far", far}}},
+                    {"workers_per_switch", tree.workers_per_switch},
+                    {"workers_per_pod", tree.workers_per_pod},
+                    {"workers_per_node", tree.workers_per_node},
+                    {"node_bandwidth_gbps", tree.node_bandwidth_gbps},
+                    {"node_latency_us", 2 * tree.node_latency_us},
+                    {"memory_gbytes_s", tree.memory_gbytes_s}});
+  }
+  if (as_json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}\nNetworks for --engine sim: --platform takes one of these names, or a SimGrid platform file.\n",
+               table.text());
+  return 0;
+}
+
 void add(CLI::App& app, Action& chosen, const std::string& name, const std::string& help, int (*list)(bool)) {
   CLI::App& command = *app.add_subcommand(name, help);
   const auto as_json = std::make_shared<bool>(false);
@@ -112,6 +152,7 @@ void add_listings(CLI::App& app, Action& chosen) {
   add(app, chosen, "algorithms", "list the algorithms", list_algorithms);
   add(app, chosen, "tasks", "list the tasks", list_tasks);
   add(app, chosen, "engines", "list the engines, and which of them work here", list_engines);
+  add(app, chosen, "platforms", "list the networks that sim knows by name", list_platforms);
 }
 
 }  // namespace flockstep::cli

@@ -1,4 +1,5 @@
-// The command: `flockstep train`, `compare`, `report`, `bench`, `calibrate`, `algorithms`, `tasks`, `engines`.
+// The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, and the lists `algorithms`,
+// `tasks`, `engines`, `platforms`.
 // Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
 #include <fmt/core.h>
 
@@ -66,6 +67,7 @@ int run(std::vector<std::string> arguments) {
   add_train(app, chosen);
   add_compare(app, chosen);
   add_report(app, chosen);
+  add_study(app, chosen);
   add_bench(app, chosen);
   add_calibrate(app, chosen);
   add_listings(app, chosen);

@@ -70,7 +70,7 @@ std::string draw_report(const path& folder) { return make_report(folder, false);
 
 void add_report(CLI::App& app, Action& chosen) {
   CLI::App& command = *app.add_subcommand(
-      "report", "draw the folder of a run or a comparison as one page, DIR/report.html, or print its tables");
+      "report", "draw the folder of a run, a comparison or a study as one page, DIR/report.html, or print its tables");
   const auto folder = std::make_shared<std::string>();
   const auto as_text = std::make_shared<bool>(false);
   command.add_option("DIR", *folder, "what --out named, or one run's folder")->required();

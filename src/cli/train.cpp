@@ -19,8 +19,10 @@ std::string readable_time(double seconds) {
 
 void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& outcome) {
   const train::Summary& summary = outcome.summary;
-  fmt::print("{} on {}, {} workers on {}, seed {}\n", outcome.options.algorithm, outcome.options.task, outcome.workers,
-             request.engine, outcome.options.seed);
+  const std::string& platform = outcome.options.platform;
+  fmt::print("{} on {}, {} workers on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
+             outcome.workers, request.engine, platform.empty() ? "" : fmt::format(" ({})", platform),
+             outcome.options.seed);
   Table table({"measure", "value"});
   table.left();
   table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});

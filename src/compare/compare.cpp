@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "compare/earlier.h"
 #include "compare/rows.h"
+#include "engines/sim/presets.h"
 
 namespace flockstep::compare {
 namespace {
@@ -31,6 +32,7 @@ nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
                      {"first_seed", request.base.train.seed},
                      {"seeds", request.seeds},
                      {"pace", train::pace_of(request.base.train)}};
+  if (request.base.engine == "sim") how["platform"] = engines::sim::text_of(request.base.launch.sim);
   how["target"] = request.target ? nlohmann::json(*request.target) : nlohmann::json();
   if (plan.search)
     how["search"] = {{"name", plan.search->name()}, {"values", plan.search->values}, {"seeds", plan.search->seeds}};

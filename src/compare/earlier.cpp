@@ -23,12 +23,14 @@ train::TrainOptions options_of(const tasks::RunRequest& request) {
   return request.launch.workers > 0 ? tasks::complete(request.train, request.launch.workers) : request.train;
 }
 
-// The files that the task reads, each with its size and when it was last changed; of a folder, when something was last
+// The files that the run reads, each with its size and when it was last changed; of a folder, when something was last
 // added to it or removed. One that cannot be read is left out: the run will tell.
-runtime::Agreed files_of(const train::TrainOptions& options) {
+runtime::Agreed files_of(const tasks::RunRequest& request, const train::TrainOptions& options) {
   const tasks::TaskRow& task = tasks::find_task(options.task);
+  std::vector<path> read = task.files ? task.files(options.task_settings) : std::vector<path>{};
+  if (request.engine == "sim" && !request.launch.sim.platform.empty()) read.emplace_back(request.launch.sim.platform);
   runtime::Agreed files;
-  for (const path& file : task.files ? task.files(options.task_settings) : std::vector<path>{}) {
+  for (const path& file : read) {
     std::error_code no_size, no_time;
     const bool is_folder = std::filesystem::is_directory(file, no_size);
     const auto size = is_folder ? 0 : std::filesystem::file_size(file, no_size);
@@ -42,13 +44,14 @@ runtime::Agreed files_of(const train::TrainOptions& options) {
   return files;
 }
 
-// All that can change a figure of the run.
+}  // namespace
+
 runtime::Agreed identity_of(const tasks::RunRequest& request) {
   const train::TrainOptions options = options_of(request);
   runtime::Agreed identity{
       {"version", kVersion}, {"engine", request.engine}, {"workers", std::to_string(request.launch.workers)}};
   for (auto& each : train::agreed_of(options)) identity.push_back(std::move(each));
-  for (auto& each : files_of(options)) identity.push_back(std::move(each));
+  for (auto& each : files_of(request, options)) identity.push_back(std::move(each));
   const auto add = [&](const std::string& name, const nlohmann::json& value) {
     identity.emplace_back(name, value.dump());
   };
@@ -67,6 +70,8 @@ runtime::Agreed identity_of(const tasks::RunRequest& request) {
   }
   return identity;
 }
+
+namespace {
 
 [[noreturn]] void refuse(const path& folder, const std::string& what) {
   throw Error(ErrorCode::bad_input,

@@ -25,6 +25,9 @@ struct Earlier {
 // looks, and the others learn what it found, since what they would see of shared files depends on when they look.
 Earlier find_earlier(const CompareRequest& request, Plan& plan);
 
+// All that can change a figure of the run, by name: what request.json holds.
+runtime::Agreed identity_of(const tasks::RunRequest& request);
+
 // Writes request.json.
 void mark_begun(const PlannedRun& run);
 

@@ -58,10 +58,14 @@ struct ExpectPart {
   int peer;
   Part part;
 };
-struct Sum {  // everybody's contribution to one's own part of the chunk is there: average it
+struct AddRow {  // in a grid: the whole row's contributions to one's own column of the chunk are there: add them up
   int chunk;
 };
-struct Place {  // the owner's averaged part of the chunk is there, and the contribution to it has been sent
+struct Sum {  // all that makes one's own piece of the chunk is there: average it
+  int chunk;
+};
+struct Place {  // an average of the chunk is there, the piece of one in the column or the column of one in the row; and
+                // one's own part of it has been sent
   int peer;
   int chunk;
 };
@@ -100,7 +104,7 @@ struct Rejoin {  // what the worker has now is the model of iteration `iteration
                  // follows
   Iteration iteration;
 };
-using Action =
-    std::variant<Send, Freeze, SendPart, ExpectPart, Sum, Place, Complete, Merge, Proceed, WakeAt, Adopt, Give, Rejoin>;
+using Action = std::variant<Send, Freeze, SendPart, ExpectPart, AddRow, Sum, Place, Complete, Merge, Proceed, WakeAt,
+                            Adopt, Give, Rejoin>;
 
 }  // namespace flockstep::protocol

@@ -73,7 +73,7 @@ void Member::begin_flight(Iteration round) {
   const Ranks absent = united(absent_in(round), common(group, united(lost_, attendance_.away_at(round))));
   absent_[round][rank_] = absent;
   fresh_ = arrived_ == round;
-  flight_.emplace(round, without(group, absent), absent, rank_, options_.chunks, options_.window);
+  flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});

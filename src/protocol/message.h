@@ -41,9 +41,9 @@ struct Message {
 std::vector<std::byte> to_bytes(const Message& message);
 Message message_from_bytes(std::span<const std::byte> bytes);  // throws Error{mismatch} for what to_bytes did not make
 
-// A piece of a model on its way inside a group. The model is cut into chunks, and each chunk into one part per member,
-// its owner. `reduce`: the sender's contribution to the receiver's own part of the chunk. `gather`: the sender's own
-// part, averaged.
+// A part of a model on its way inside a group. The model is cut into chunks, and these as Grid says. `reduce`: in a row
+// the sender's contribution to the receiver's column, in a column the sum of the sender's row for the receiver's piece.
+// `gather`: averages, in a column the sender's piece, in a row its whole column.
 enum class Phase : std::uint8_t { reduce, gather };
 struct Part {
   Iteration round = 0;

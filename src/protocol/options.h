@@ -35,6 +35,7 @@ struct Options {
   Iteration first = 0;         // iteration that the run begins with
   int chunks = 1;              // >= 1, that a model travels in
   int window = 2;              // >= 1, chunks under way at once
+  int direct = 64;             // >= 1, members that exchange parts each with each other; more stand in a Grid
 };
 
 }  // namespace flockstep::protocol

@@ -9,7 +9,7 @@
 
 #include "protocol/member.h"
 #include "runtime/model_transfer.h"
-#include "runtime/round_data.h"
+#include "runtime/round_parts.h"
 
 namespace flockstep::runtime {
 
@@ -24,15 +24,12 @@ struct RoundRecord {
 
 class RoundAgent final : private AgentHost::Service {
  public:
-  // What its own buffer is for, as Memory counts it: as many chunks as are under way, however long the model.
-  static constexpr const char* kStaging = "parts of models under way";
-
   // How many chunks models of this size travel in.
   static int chunks_of(std::size_t size);
 
   // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
   // and `window` are set here. `data` must outlive it.
-  RoundAgent(Context& context, protocol::Options options, std::size_t grouped, std::size_t size, RoundData& data);
+  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size, RoundData& data);
 
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
@@ -61,15 +58,6 @@ class RoundAgent final : private AgentHost::Service {
   void at_rest(const std::function<void()>& action);
 
  private:
-  struct Flight {
-    RoundRecord record;
-    protocol::Ranks members{};
-    std::size_t own = 0;  // one's place among them
-    std::size_t size = 0;
-    int begun = 0;  // chunks
-    bool is_under_way = false;
-  };
-
   void require_same_iterations(const std::vector<Standing>& all) const;
   void answer_if_at_rest();
   void give(int peer);
@@ -81,8 +69,9 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Freeze& action);
   void perform(const protocol::SendPart& action);
   void perform(const protocol::ExpectPart& action);
-  void perform(const protocol::Sum& action);
-  void perform(const protocol::Place& action);
+  void perform(const protocol::AddRow& action) { parts_.add_row(action.chunk); }
+  void perform(const protocol::Sum& action) { parts_.average(action.chunk); }
+  void perform(const protocol::Place& action) { parts_.place(action.peer, action.chunk); }
   void perform(const protocol::Complete& action);
   void perform(const protocol::Merge& action);
   void perform(const protocol::Proceed& action);
@@ -91,19 +80,13 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Give& action);
   void perform(const protocol::Rejoin& action);
 
-  std::size_t member_index(int rank) const;
-  Range chunk_of(int chunk) const;
-  Range part_of(int chunk, std::size_t member) const;
-  std::span<const float> contribution(int chunk, std::size_t member);
-  std::span<float> spare(int chunk, std::size_t member, std::size_t size) const;
-
   Context& context_;
   const std::size_t grouped_, size_;
   RoundData& data_;
-  protocol::Options options_;
   protocol::Member member_;
-  base::Buffer<float> spare_;  // for `window` chunks: contributions on arrival, then averages
-  Flight flight_;
+  RoundParts parts_;
+  RoundRecord round_;  // under way, or the newest
+  bool is_under_way_ = false;
   std::span<float> values_;  // the worker's, while it waits
   protocol::Outcome outcome_{};
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over

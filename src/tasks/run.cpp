@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engines/registry.h"
+#include "engines/sim/presets.h"
 #include "tasks/registry.h"
 #include "train/checkpoint.h"
 
@@ -45,6 +46,7 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
       refused = error;
       return;
     }
+    if (request.engine == "sim") options.platform = engines::sim::text_of(request.launch.sim);
     runtime::Context context(engine, options.patience);
     request.on_start(context);
     const auto make_task = [&](int rank, int workers) {

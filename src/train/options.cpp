@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+
 namespace flockstep::train {
 
 nlohmann::json identity_of(const TrainOptions& options, int workers) {
@@ -15,6 +17,8 @@ nlohmann::json identity_of(const TrainOptions& options, int workers) {
       {"bucket_kib", options.bucket_kib},
       {"workers", workers},
       {"faulty", text_of(options.faults)},
+      {"gradients", options.gradients},
+      {"pretend_parameters", options.pretend_parameters},
   };
 }
 
@@ -28,7 +32,9 @@ runtime::Agreed agreed_of(const TrainOptions& options) {
                                {"evaluate-every", std::to_string(options.evaluate_every)},
                                {"checkpoint-every", std::to_string(options.checkpoint_every)},
                                {"bucket-kib", std::to_string(options.bucket_kib)},
-                               {"faulty", text_of(options.faults)}});
+                               {"faulty", text_of(options.faults)},
+                               {"gradients", options.gradients ? "yes" : "no"},
+                               {"pretend-parameters", std::to_string(options.pretend_parameters)}});
   return agreed;
 }
 
@@ -36,13 +42,20 @@ nlohmann::json pace_of(const TrainOptions& options) {
   nlohmann::json fixed = nlohmann::json::array();
   for (const FixedStraggler& straggler : options.pace.fixed)
     fixed.push_back({{"worker", straggler.worker}, {"delay_s", straggler.delay.count()}});
-  return {
+  nlohmann::json pace{
       {"compute_s", options.pace.compute.count()},
       {"jitter_sigma", options.pace.jitter_sigma},
       {"random_stragglers", options.pace.random_stragglers},
       {"random_delay_s", options.pace.random_delay.count()},
       {"fixed_stragglers", fixed},
   };
+  if (const auto& measured = options.pace.measured)
+    pace["compute_file"] = {
+        {"path", measured->file.string()},
+        {"durations", measured->durations.size()},
+        {"hash", base::hash_of(std::span(measured->durations))},
+    };
+  return pace;
 }
 
 }  // namespace flockstep::train

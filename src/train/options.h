@@ -25,8 +25,13 @@ struct TrainOptions {
   std::int64_t evaluate_every = 0;  // 0: twenty times per run
   std::int64_t bucket_kib = 4096;
   base::Duration patience{60};  // deadline of every single wait for a peer
+  std::string platform{};       // whose network is simulated, for the record; empty: a real one
   PaceOptions pace{};
   FaultOptions faults{};
+  // False: time alone is of interest. A stand-in takes the task's place, without data, network or quality.
+  bool gradients = true;
+  // The model takes as long to travel as one with so many parameters (sim), or the stand-in has so many; 0: the task's.
+  std::int64_t pretend_parameters = 0;
 
   std::filesystem::path out{};        // empty: nothing is written
   std::int64_t checkpoint_every = 0;  // 0: never

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/random.h"
 #include "base/settings.h"
 #include "flockstep/error.h"
 
@@ -23,7 +22,26 @@ std::pair<std::string_view, std::string_view> split(std::string_view flag, std::
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+double parse_sigma(std::string_view flag, std::string_view text) {
+  return base::parse_real(fmt::format("the sigma in {}", flag), text, 0, 5);
+}
+
 }  // namespace
+
+void parse_compute(std::string_view text, PaceOptions& options) {
+  constexpr std::string_view kFile = "file:", kLognormal = "lognormal:";
+  if (text.starts_with(kFile)) {
+    options.measured = std::make_shared<const MeasuredSteps>(read_measured_steps(text.substr(kFile.size())));
+    options.compute = options.measured->mean();
+  } else if (text.starts_with(kLognormal)) {
+    const auto [mean, sigma] =
+        split("--compute", text.substr(kLognormal.size()), ':', "200ms, lognormal:200ms:0.53 or file:PATH");
+    options.compute = base::parse_duration("the mean in --compute", mean);
+    options.jitter_sigma = parse_sigma("--compute", sigma);
+  } else {
+    options.compute = base::parse_duration("--compute", text);
+  }
+}
 
 void parse_straggler(std::string_view text, PaceOptions& options) {
   const auto [count, delay] = split("--straggler", text, 'x', "2x320ms");
@@ -46,7 +64,7 @@ void parse_jitter(std::string_view text, PaceOptions& options) {
   const auto [distribution, sigma] = split("--jitter", text, ':', "lognormal:0.3");
   if (distribution != "lognormal")
     throw Error(ErrorCode::bad_input, fmt::format("--jitter knows the distribution lognormal, not '{}'", distribution));
-  options.jitter_sigma = base::parse_real("the sigma in --jitter", sigma, 0, 5);
+  options.jitter_sigma = parse_sigma("--jitter", sigma);
 }
 
 Pace::Pace(PaceOptions options, std::uint64_t seed, int rank, int workers)
@@ -60,13 +78,19 @@ Pace::Pace(PaceOptions options, std::uint64_t seed, int rank, int workers)
                                                     straggler.worker, workers - 1));
 }
 
-double Pace::jitter(std::int64_t step) const {
-  if (options_.jitter_sigma == 0) return 1;
-  return base::Random(seed_, base::Purpose::jitter, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(step))
-      .lognormal_mean_one(options_.jitter_sigma);
+base::Random Pace::draws_of(std::int64_t step) const {
+  return {seed_, base::Purpose::jitter, static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(step)};
 }
 
-base::Duration Pace::compute(std::int64_t step) const { return options_.compute * jitter(step); }
+double Pace::jitter(std::int64_t step) const {
+  return options_.jitter_sigma == 0 ? 1 : draws_of(step).lognormal_mean_one(options_.jitter_sigma);
+}
+
+base::Duration Pace::compute(std::int64_t step) const {
+  if (!options_.measured) return options_.compute * jitter(step);
+  const auto& durations = options_.measured->durations;
+  return durations[draws_of(step).below(static_cast<std::uint32_t>(durations.size()))];
+}
 
 base::Duration Pace::jitter_of_measured(std::int64_t step, base::Duration measured) const {
   if (options_.compute.count() > 0) return base::Duration(0);

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "base/time.h"
+#include "train/measured_steps.h"
 
 namespace flockstep::train {
 
@@ -18,13 +21,17 @@ struct FixedStraggler {
 };
 
 struct PaceOptions {
-  base::Duration compute{0};  // of one step; 0: only what the gradient really takes
-  double jitter_sigma = 0;    // step times get a lognormal factor of mean one
-  int random_stragglers = 0;  // so many workers, drawn anew each step ...
+  base::Duration compute{0};                      // of one step, or their mean; 0: what the gradient really takes
+  double jitter_sigma = 0;                        // step times get a lognormal factor of mean one
+  std::shared_ptr<const MeasuredSteps> measured;  // each step takes one of these, drawn at random; null: `compute`
+  int random_stragglers = 0;                      // so many workers, drawn anew each step ...
   base::Duration random_delay{0};
   std::vector<FixedStraggler> fixed;
 };
 
+// "200ms", "lognormal:200ms:0.53" (compute and jitter in one) and "file:PATH"; throws Error{bad_input}, or
+// Error{bad_file} for what the file holds.
+void parse_compute(std::string_view text, PaceOptions& options);
 // "2x320ms", "3:50ms" (several: "3:50ms,5:20ms") and "lognormal:0.3"; throw Error{bad_input}.
 void parse_straggler(std::string_view text, PaceOptions& options);
 void parse_fixed_stragglers(std::string_view text, PaceOptions& options);
@@ -43,6 +50,7 @@ class Pace {
   base::Duration jitter_of_measured(std::int64_t step, base::Duration measured) const;
 
  private:
+  base::Random draws_of(std::int64_t step) const;
   double jitter(std::int64_t step) const;
   bool is_random_straggler(std::int64_t step) const;
 

@@ -5,7 +5,7 @@ from conftest import run, run_json
 
 
 def test_every_listing_is_a_table_and_json():
-    for command, first in [("algorithms", "mean"), ("tasks", "linear"), ("engines", "self")]:
+    for command, first in [("algorithms", "mean"), ("tasks", "linear"), ("engines", "self"), ("platforms", "star")]:
         table = run(command)
         assert table.returncode == 0
         assert first in table.stdout
@@ -41,7 +41,9 @@ def test_engines_say_what_is_here_or_how_to_get_it():
         assert by_name["mpi"]["thread_level"] == "MPI_THREAD_MULTIPLE"
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["compare"], ["bench"], ["algorithms"], ["tasks"], ["engines"]])
+@pytest.mark.parametrize(
+    "command", [[], ["train"], ["compare"], ["bench"], ["algorithms"], ["tasks"], ["engines"], ["platforms"]]
+)
 def test_help_is_everywhere(command):
     done = run(*command, "--help")
     assert done.returncode == 0

@@ -73,10 +73,11 @@ std::string to_text(const Summary& summary) {
   return fmt::format(
       "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
       "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n"
-      "  {} rounds run, {} control messages, {} parts, {} events; {:.1f}% of {} merges fresh or synchronised\n",
+      "  {} rounds run, {} of them in a grid, {} control messages, {} parts, {} events; {:.1f}% of {} merges fresh or "
+      "synchronised\n",
       summary.runs, summary.crashes, summary.stops, summary.absences, counts.returns, kind("barrier"), kind("rolling"),
       kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"), kind("appointed"),
-      kind("published"), kind("additive"), counts.rounds, counts.messages, counts.parts, counts.events,
+      kind("published"), kind("additive"), counts.rounds, counts.grids, counts.messages, counts.parts, counts.events,
       counts.merges ? 100.0 * static_cast<double>(counts.fresh) / static_cast<double>(counts.merges) : 0.0,
       counts.merges);
 }

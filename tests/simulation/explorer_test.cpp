@@ -42,6 +42,7 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   EXPECT_GE(summary.stops, 30);
   EXPECT_GE(summary.absences, 80);
   EXPECT_GE(summary.counts.returns, 80);
+  EXPECT_GE(summary.counts.grids, summary.counts.rounds / 10);
   EXPECT_GT(summary.counts.fresh, summary.counts.merges / 10);
   EXPECT_LT(summary.counts.fresh, summary.counts.merges);
 }

@@ -58,8 +58,9 @@ std::string words(const Action& action) {
             },
             [](const SendPart& a) { return fmt::format("sends to {}: {}", a.peer, words(a.part)); },
             [](const ExpectPart& a) { return fmt::format("expects from {}: {}", a.peer, words(a.part)); },
-            [](const Sum& a) { return fmt::format("sums its part of chunk {}", a.chunk); },
-            [](const Place& a) { return fmt::format("places {}'s part of chunk {}", a.peer, a.chunk); },
+            [](const AddRow& a) { return fmt::format("adds up its row for chunk {}", a.chunk); },
+            [](const Sum& a) { return fmt::format("averages its piece of chunk {}", a.chunk); },
+            [](const Place& a) { return fmt::format("places the average by {} of chunk {}", a.peer, a.chunk); },
             [](const Complete& a) { return fmt::format("completes round {} of {} members", a.round, a.members); },
             [](const Merge& a) {
               return fmt::format("merges iteration {} with round {}: {}", a.iteration, a.round, to_string(a.outcome));

@@ -123,7 +123,7 @@ void Network::tell_sender(int number, double time) {
 void Network::read(int number) {
   Post& post = posts_[static_cast<std::size_t>(number)];
   if (post.read || post.lost) return;
-  post.piece = truth_.worker(post.from).read(post.to, post.part);
+  post.pieces = truth_.worker(post.from).read(post.to, post.part);
   post.read = true;
 }
 

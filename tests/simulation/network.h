@@ -17,7 +17,7 @@ class Network {
   struct Post {  // a part on its way
     int from = 0, to = 0;
     protocol::Part part;
-    Piece piece;
+    Pieces pieces;
     bool rendezvous = false, read_late = false;
     bool read = false, arrived = false, expected = false, handed = false, told_sender = false, lost = false;
   };
@@ -37,7 +37,7 @@ class Network {
   void arrives(int post);
   // An event about this part has come up: its bytes are read now at the latest.
   void read(int post);
-  const Piece& piece(int post) const { return posts_[static_cast<std::size_t>(post)].piece; }
+  const Pieces& pieces(int post) const { return posts_[static_cast<std::size_t>(post)].pieces; }
 
   // Some of what it sent last is lost, and all that was sent to it.
   void crash(int rank);

@@ -11,6 +11,14 @@ namespace {
 
 using namespace protocol;
 
+Grid grid_of(const Truth& truth, const Ranks& members) {
+  return {static_cast<int>(members.size()), truth.options().direct};
+}
+
+int member_number(int rank, const Ranks& members) {
+  return static_cast<int>(std::ranges::find(members, rank) - members.begin());
+}
+
 class WholeSum final : public Checker {
  public:
   explicit WholeSum(const Truth& truth)
@@ -23,10 +31,12 @@ class WholeSum final : public Checker {
   void after(int rank, const Action& action) override {
     if (const auto* freeze = std::get_if<Freeze>(&action)) {
       began(rank, *freeze);
+    } else if (const auto* row = std::get_if<AddRow>(&action)) {
+      expect_row(rank, row->chunk);
     } else if (const auto* sum = std::get_if<Sum>(&action)) {
       expect_whole(rank, sum->chunk, rank);
     } else if (const auto* place = std::get_if<Place>(&action)) {
-      expect_whole(rank, place->chunk, place->peer);
+      for (const int owner : truth_.worker(rank).averaged_by(place->peer)) expect_whole(rank, place->chunk, owner);
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
       completed(rank, *complete);
     }
@@ -69,6 +79,20 @@ class WholeSum final : public Checker {
     current_[static_cast<std::size_t>(rank)] = {freeze.round, freeze.members, {}};
   }
 
+  // The sums hold all of the row, and nobody else.
+  void expect_row(int rank, int chunk) {
+    const Current& current = current_[static_cast<std::size_t>(rank)];
+    const Grid grid = grid_of(truth_, current.members);
+    const int row = grid.row_of(member_number(rank, current.members));
+    const auto begin = current.members.begin() + grid.row_begin(row);
+    const RankSet members = set_of({begin, begin + grid.row_size(row)});
+    for (const int owner : truth_.worker(rank).column_of(rank))
+      if (const Piece& sum = truth_.worker(rank).row_sum(chunk, owner); sum.once != members || sum.more != 0)
+        fail(rank, current.round,
+             fmt::format("the row's sum of worker {}'s piece of chunk {} holds {}, of {}", owner, chunk, list(sum.once),
+                         list(members)));
+  }
+
   // The part of this owner is the sum, now and not before.
   void expect_whole(int rank, int chunk, int owner) {
     Current& current = current_[static_cast<std::size_t>(rank)];
@@ -91,8 +115,13 @@ class WholeSum final : public Checker {
     const RankSet members = set_of(current.members);
     if (complete.members != size_of(members))
       fail(rank, complete.round, fmt::format("{} members are said to be {}", size_of(members), complete.members));
+    RankSet owners = 0;
+    const Grid grid = grid_of(truth_, current.members);
+    for (int row = 0; row < grid.rows(); ++row)
+      for (int column = 0; column < grid.columns(); ++column)
+        owners |= bit(current.members[static_cast<std::size_t>(grid.holder(row, column))]);
     for (int chunk = 0; chunk < truth_.options().chunks; ++chunk)
-      if (const RankSet missing = members & ~current.whole[static_cast<std::size_t>(chunk)])
+      if (const RankSet missing = owners & ~current.whole[static_cast<std::size_t>(chunk)])
         fail(rank, complete.round, fmt::format("the parts of {} of chunk {} are missing", list(missing), chunk));
   }
 
@@ -108,7 +137,7 @@ class WholeSum final : public Checker {
 };
 
 // Nothing under way is overwritten, and the places of a chunk are used again only `window` chunks later: first for what
-// is received to be summed, then for averages.
+// is received to be summed, then for averages of the row.
 class Untouched final : public Checker {
  public:
   explicit Untouched(const Truth& truth) : Checker(truth, property::kUntouched), rounds_(truth.workers.size()) {}
@@ -132,29 +161,39 @@ class Untouched final : public Checker {
       expect_room(rank, round, expected->part);
     } else if (const auto* freeze = std::get_if<Freeze>(&action)) {
       if (!round.under_way.empty()) fail(rank, freeze->round, describe(round.under_way.front(), "the round begins"));
-      round.summed = 0;
-      round.placed.fill(1);
-      round.members = static_cast<int>(freeze->members.size());
+      begin(rank, round, freeze->members);
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
       if (!round.under_way.empty()) fail(rank, complete->round, describe(round.under_way.front(), "the round ends"));
     } else if (const auto* place = std::get_if<Place>(&action)) {
       if (const auto* part = under_way(round, Phase::reduce, place->chunk, place->peer))
         fail(rank, part->part.round, describe(*part, "it is overwritten"));
-      ++round.placed[static_cast<std::size_t>(place->chunk)];
+      round.placed[static_cast<std::size_t>(place->chunk)] +=
+          static_cast<int>(truth_.worker(rank).averaged_by(place->peer).size());
+    } else if (const auto* row = std::get_if<AddRow>(&action)) {
+      round.added |= bit(row->chunk);
     } else if (const auto* sum = std::get_if<Sum>(&action)) {
       if (const auto* part = under_way(round, Phase::gather, sum->chunk))
         fail(rank, part->part.round, describe(*part, "it is summed again"));
-      round.summed |= bit(sum->chunk);
+      round.added |= bit(sum->chunk);
     }
   }
 
  private:
   struct Round {
     std::vector<SendPart> under_way;
-    RankSet summed = 0;                    // chunks
-    std::array<int, kMaxChunks> placed{};  // parts of each chunk, one's own included
-    int members = 0;
+    RankSet added = 0;                     // chunks whose contributions are not needed any more
+    std::array<int, kMaxChunks> placed{};  // pieces of each chunk, one's own included
+    int pieces = 0;                        // that a chunk has
   };
+
+  // Who holds no column is sent no contributions.
+  void begin(int rank, Round& round, const Ranks& members) const {
+    const Grid grid = grid_of(truth_, members);
+    const bool holds = grid.holds_column(member_number(rank, members));
+    round.added = holds ? 0 : ~RankSet{0};
+    round.placed.fill(holds ? 1 : 0);
+    round.pieces = grid.rows() * grid.columns();
+  }
 
   static const SendPart* under_way(const Round& round, Phase phase, int chunk, int peer = -1) {
     for (const SendPart& its : round.under_way)
@@ -163,7 +202,7 @@ class Untouched final : public Checker {
   }
 
   void expect_room(int rank, const Round& round, const Part& part) const {
-    if (part.phase == Phase::gather && !contains(round.summed, part.chunk))
+    if (part.phase == Phase::gather && !contains(round.added, part.chunk))
       fail(rank, part.round,
            fmt::format("averages of chunk {} are received where contributions to it lie", part.chunk));
     const int before = part.chunk - truth_.options().window;
@@ -171,7 +210,7 @@ class Untouched final : public Checker {
     const auto* unsent = under_way(round, Phase::gather, before);
     if (!unsent) unsent = under_way(round, Phase::reduce, before);
     if (unsent) fail(rank, part.round, describe(*unsent, fmt::format("chunk {} takes its place", part.chunk)));
-    if (round.placed[static_cast<std::size_t>(before)] < round.members)
+    if (round.placed[static_cast<std::size_t>(before)] < round.pieces)
       fail(rank, part.round,
            fmt::format("chunk {} takes the place of chunk {}, which is not whole", part.chunk, before));
   }

@@ -143,6 +143,56 @@ class Stubborn final : public Participant {
   Member member_;
 };
 
+// Takes its column to be whole as soon as the other pieces of it are expected.
+class Presumptuous final : public Participant {
+ public:
+  Presumptuous(const Options& options, int rank) : direct_(options.direct), rank_(rank), member_(options, rank) {}
+
+  Actions step(base::Time now, const Event& event) override {
+    const auto* received = std::get_if<PartReceived>(&event);
+    if (received && is_piece(received->peer, received->part)) return {};
+    Actions all;
+    std::vector<Event> events{event};
+    for (std::size_t i = 0; i < events.size(); ++i)
+      for (const Action& action : member_.step(now, Event(events[i]))) {
+        all.push_back(action);
+        if (const auto* freeze = std::get_if<Freeze>(&action)) members_ = freeze->members;
+        const auto* expected = std::get_if<ExpectPart>(&action);
+        if (expected && is_piece(expected->peer, expected->part))
+          events.emplace_back(PartReceived{expected->peer, expected->part});
+      }
+    return all;
+  }
+
+ private:
+  bool is_piece(int peer, const Part& part) const {
+    const Grid grid(static_cast<int>(members_.size()), direct_);
+    const auto row = [&](int rank) {
+      return grid.row_of(static_cast<int>(std::ranges::lower_bound(members_, rank) - members_.begin()));
+    };
+    return part.phase == Phase::gather && row(peer) != row(rank_);
+  }
+
+  int direct_, rank_;
+  Ranks members_;
+  Member member_;
+};
+
+// Begins to receive averages where contributions may still lie.
+Actions with_early_gathers(const Actions& actions) {
+  Actions result;
+  for (const Action& action : actions) {
+    const auto* expected = std::get_if<ExpectPart>(&action);
+    if (expected && expected->part.phase == Phase::gather) continue;
+    result.push_back(action);
+    if (!expected) continue;
+    ExpectPart gather = *expected;
+    gather.part.phase = Phase::gather;
+    result.emplace_back(gather);
+  }
+  return result;
+}
+
 template <typename T>
 MakeParticipant make() {
   return [](const Options& options, int rank) { return std::make_unique<T>(options, rank); };
@@ -176,6 +226,10 @@ std::vector<Sabotage> all_sabotages() {
        })},
       {"a part is summed twice", property::kWholeSum, twice<Sum>()},
       {"a member is not summed", property::kWholeSum, make_honest, Flaw::last_member_not_summed},
+      {"a row is not summed", property::kWholeSum, make_honest, Flaw::last_row_not_summed},
+      {"a row is not added up", property::kWholeSum,
+       without<AddRow>([](int, const Options&, const AddRow&) { return true; }), Flaw::none, true},
+      {"a column is taken to be whole", property::kWholeSum, make<Presumptuous>()},
       {"a living member is left out", property::kWholeSum, edited([](int rank, const Options&, Actions& actions) {
          for (Action& action : actions)
            if (auto* freeze = std::get_if<Freeze>(&action); freeze && freeze->members.back() != rank)
@@ -193,6 +247,8 @@ std::vector<Sabotage> all_sabotages() {
              complete->members = options.workers;
        })},
       {"parts are taken to be off at once", property::kUntouched, make<Hasty>()},
+      {"averages are received before contributions are summed", property::kUntouched,
+       edited([](int, const Options&, Actions& actions) { actions = with_early_gathers(actions); })},
       {"a stale merge is called fresh", property::kHonestOutcome, each<Merge>([](Merge& merge) {
          if (merge.outcome == Outcome::stale_in_flight) merge.outcome = Outcome::fresh;
        })},
@@ -229,7 +285,8 @@ std::vector<Sabotage> all_sabotages() {
       // away and back
       {"the newest round is said to be an older one", property::kWholeSum, each<Send>([](Send& send) {
          if (is(send, Kind::newest)) --send.message.number;
-       })},
+       }),
+       Flaw::none, true},
       {"some are told of a return a round later", property::kWholeSum, each<Send>([](Send& send) {
          if (is(send, Kind::back) && send.peer % 2 == 1) ++send.message.number;
        })},

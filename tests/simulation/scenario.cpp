@@ -57,6 +57,7 @@ Options draw_options(Draws& draws) {
   if (draws.in_percent(3)) options.first += std::int64_t{1} << 40;
   options.chunks = draws.in_percent(60) ? 1 : draws.between(2, kMaxChunks);
   options.window = draws.between(1, 3);
+  if (draws.in_percent(60)) options.direct = draws.between(1, 6);
   return options;
 }
 
@@ -65,7 +66,11 @@ double parts_of_a_period(const Options& options) {
   const double whole = options.sync == Sync::none ? 0 : 1;
   const double groups = std::max(1, math::GroupSchedule(options.workers, options.group_size).groups());
   const auto period = static_cast<double>(options.period);
-  return 2.0 * options.chunks * (whole * (options.workers - 1) + (period - whole) * (options.workers / groups - 1));
+  const auto neighbours = [&](double members) {
+    return members <= options.direct ? members - 1 : 2 * (std::sqrt(members) - 1);
+  };
+  return 2.0 * options.chunks *
+         (whole * neighbours(options.workers) + (period - whole) * neighbours(options.workers / groups));
 }
 
 void draw_pace(Draws& draws, Scenario& scenario) {
@@ -185,8 +190,9 @@ std::string describe(const Scenario& scenario) {
   if (options.activation == Activation::deadline)
     text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";
   text += fmt::format(
-      ", {} merge, iterations {} to {}, {} chunks, window {}; parts {}, {:.0f}% by rendezvous, {:.0f}% read late",
-      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window,
+      ", {} merge, iterations {} to {}, {} chunks, window {}, grids above {} members; parts {}, {:.0f}% by rendezvous, "
+      "{:.0f}% read late",
+      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window, options.direct,
       scenario.parts_wait ? "wait to be expected" : "come at any time", 100 * scenario.rendezvous,
       100 * scenario.read_late);
   text +=

@@ -64,7 +64,7 @@ class PolicyKept final : public Checker {
 };
 
 // A bound from the longest delays: a round that the policy starts at time a has run everywhere by
-//   max(end of the round before, a + time for the word to spread) + 2 phases for each chunk.
+//   max(end of the round before, a + time for the word to spread) + 2 phases for each chunk, or 4 in a grid.
 // An agreement on who takes part keeps rounds from beginning for three messages. It holds while nobody stops or
 // crashes. Not for `appointed` and learned deadlines, whose decisions are drawn or measured where nobody sees it.
 class NoWait final : public Checker {
@@ -97,13 +97,14 @@ class NoWait final : public Checker {
   double end_of(Iteration round) {
     const Scenario& scenario = truth_.scenario;
     const double phase = 2 * scenario.parts.longest + scenario.sent.longest;
+    const bool is_in_one_row = truth_.options().workers <= truth_.options().direct;
     if (truth_.last_change > changed_) ends_.clear();
     changed_ = truth_.last_change;
     while (static_cast<Iteration>(ends_.size()) <= round - truth_.options().first) {
       const double before = ends_.empty() ? 0 : ends_.back();
       const Iteration next = truth_.options().first + static_cast<Iteration>(ends_.size());
       ends_.push_back(std::max({before, begin_of(next), truth_.ever_left != 0 ? agreed() : 0}) +
-                      2 * phase * truth_.options().chunks);
+                      (is_in_one_row ? 2 : 4) * phase * truth_.options().chunks);
     }
     return ends_[place_of(round)];
   }

@@ -26,7 +26,9 @@ Worker::Worker(const Scenario& scenario, int rank, const Model& initial, Flaw fl
       merged_(version_),
       begun_(scenario.options.first),
       executed_(version_),
-      pieces_(static_cast<std::size_t>(workers_ * chunks_)) {}
+      direct_(scenario.options.direct),
+      pieces_(static_cast<std::size_t>(workers_ * chunks_)),
+      row_sums_(pieces_.size()) {}
 
 void Worker::arrive(Iteration iteration, const Model& update) {
   update_ = update;
@@ -67,7 +69,8 @@ void Worker::rejoin(const protocol::Rejoin& rejoin) {
 }
 
 Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
-  Flight flight{freeze.round, freeze.members, {}, contribution};
+  Flight flight{
+      freeze.round, freeze.members, {}, contribution, protocol::Grid(static_cast<int>(freeze.members.size()), direct_)};
   std::ranges::set_difference(group, freeze.members, std::back_inserter(flight.absent));
   flight.left_out = flight.absent;
   frozen_ = shared_;
@@ -83,39 +86,96 @@ void Worker::leave_out(Iteration round, const protocol::Ranks& ranks) {
   if (flight_ && flight_->round == round) flight_->left_out = ranks;
 }
 
-Piece Worker::read(int peer, const protocol::Part& part) const {
-  return piece(part.chunk, part.phase == Phase::reduce ? peer : rank_);
+int Worker::place_of(int member) const {
+  return static_cast<int>(std::ranges::lower_bound(flight_->members, member) - flight_->members.begin());
 }
 
-void Worker::receive(int peer, const protocol::Part& part, const Piece& piece) {
-  if (part.round > executed_) staged_.push_back({peer, part, piece});
+bool Worker::is_in_row(int member) const {
+  return flight_->grid.row_of(place_of(member)) == flight_->grid.row_of(place_of(rank_));
 }
 
-const Piece* Worker::find_staged(int peer, Phase phase, int chunk) const {
+protocol::Ranks Worker::column_of(int member) const {
+  const protocol::Grid& grid = flight_->grid;
+  protocol::Ranks owners;
+  for (int row = 0; row < grid.rows(); ++row)
+    owners.push_back(flight_->members[static_cast<std::size_t>(grid.holder(row, grid.place_in_row(place_of(member))))]);
+  return owners;
+}
+
+protocol::Ranks Worker::averaged_by(int member) const {
+  return is_in_row(member) ? column_of(member) : protocol::Ranks{member};
+}
+
+// Without a round that it belongs to, a part carries nothing that anybody can use.
+Pieces Worker::read(int peer, const protocol::Part& part) const {
+  if (!flight_ || !std::ranges::binary_search(flight_->members, peer)) return {};
+  if (part.phase == Phase::reduce && !is_in_row(peer)) return {row_sum(part.chunk, peer)};
+  Pieces pieces;
+  const bool is_own_column = part.phase == Phase::gather && is_in_row(peer);
+  const protocol::Ranks owners = part.phase == Phase::reduce ? column_of(peer)
+                                 : is_own_column             ? column_of(rank_)
+                                                             : protocol::Ranks{rank_};
+  for (const int owner : owners) pieces.push_back(piece(part.chunk, owner));
+  return pieces;
+}
+
+void Worker::receive(int peer, const protocol::Part& part, const Pieces& pieces) {
+  if (part.round > executed_) staged_.push_back({peer, part, pieces});
+}
+
+const Pieces* Worker::find_staged(int peer, Phase phase, int chunk) const {
   for (const Staged& staged : staged_)
     if (staged.peer == peer && staged.part.chunk == chunk && staged.part.phase == phase &&
         staged.part.round == flight_->round && staged.part.absent == flight_->absent)
-      return &staged.piece;
+      return &staged.pieces;
   return nullptr;
 }
 
-// In the order of ranks, so that all parts of a chunk get the same bits.
+// What another member has sent to be summed, if anything: the piece of that number.
+Piece Worker::contribution_of(int member, int chunk, std::size_t number) const {
+  const Pieces* staged = find_staged(member, Phase::reduce, chunk);
+  return staged && number < staged->size() ? (*staged)[number] : Piece{};
+}
+
+// In the order of ranks, so that all pieces of a chunk get the same bits.
+void Worker::add_row(int chunk) {
+  if (!flight_) return;
+  const int row = flight_->grid.row_of(place_of(rank_)), begin = flight_->grid.row_begin(row),
+            end = begin + flight_->grid.row_size(row);
+  const protocol::Ranks owners = column_of(rank_);
+  for (std::size_t number = 0; number < owners.size(); ++number) {
+    Piece total;
+    for (int place = begin; place < end; ++place) {
+      const int member = flight_->members[static_cast<std::size_t>(place)];
+      if (flaw_ == Flaw::last_member_not_summed && member != rank_ && place == end - 1) continue;
+      total.add(member == rank_ ? piece(chunk, owners[number]) : contribution_of(member, chunk, number));
+    }
+    row_sums_[index_of(chunk, owners[number])] = total;
+  }
+}
+
 void Worker::sum(int chunk) {
   if (!flight_) return;
+  if (flight_->grid.rows() == 1) {
+    add_row(chunk);
+    pieces_[index_of(chunk, rank_)] = row_sum(chunk, rank_);
+    return;
+  }
   Piece total;
-  for (const int member : flight_->members) {
-    if (flaw_ == Flaw::last_member_not_summed && member != rank_ && member == flight_->members.back()) continue;
-    if (member == rank_)
-      total.add(piece(chunk, rank_));
-    else if (const Piece* staged = find_staged(member, Phase::reduce, chunk))
-      total.add(*staged);
+  for (const int holder : column_of(rank_)) {
+    if (flaw_ == Flaw::last_row_not_summed && holder != rank_ && holder == column_of(rank_).back()) continue;
+    total.add(holder == rank_ ? row_sum(chunk, rank_) : contribution_of(holder, chunk, 0));
   }
   pieces_[index_of(chunk, rank_)] = total;
 }
 
 void Worker::place(int peer, int chunk) {
   if (!flight_) return;
-  if (const Piece* staged = find_staged(peer, Phase::gather, chunk)) pieces_[index_of(chunk, peer)] = *staged;
+  const Pieces* staged = find_staged(peer, Phase::gather, chunk);
+  if (!staged) return;
+  const protocol::Ranks owners = averaged_by(peer);
+  for (std::size_t number = 0; number < std::min(owners.size(), staged->size()); ++number)
+    pieces_[index_of(chunk, owners[number])] = (*staged)[number];
 }
 
 void Worker::complete(const protocol::Complete& complete) {

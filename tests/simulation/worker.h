@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/events.h"
+#include "protocol/grid.h"
 #include "simulation/scenario.h"
 
 namespace flockstep::simulation {
@@ -26,7 +27,7 @@ inline RankSet set_of(const protocol::Ranks& ranks) {
 inline bool contains(RankSet set, int rank) { return (set & bit(rank)) != 0; }
 inline int size_of(RankSet set) { return std::popcount(set); }
 
-// One owner's part of a chunk: a number, and what it is the sum of.
+// The piece of a chunk that one member averages: a number, and what it is the sum of.
 struct Piece {
   double value = 0;
   RankSet once = 0, more = 0;  // who is in it, and who is in it more than once
@@ -34,6 +35,8 @@ struct Piece {
 
   void add(const Piece& other);
 };
+
+using Pieces = std::vector<Piece>;  // what a part carries: those of a column from the first row on, or one
 
 // What one Freeze took.
 struct Contribution {
@@ -46,7 +49,7 @@ struct Contribution {
 inline std::uint64_t mark_of(std::size_t contribution) { return (contribution + 1) * 0x9e3779b97f4a7c15u; }
 
 // Ways in which the numbers, and not the protocol, can go wrong: for showing that the checkers see it.
-enum class Flaw { none, correction_twice, synchronised_not_published, last_member_not_summed };
+enum class Flaw { none, correction_twice, synchronised_not_published, last_member_not_summed, last_row_not_summed };
 
 class Worker {
  public:
@@ -56,6 +59,7 @@ class Worker {
     Iteration round = 0;
     protocol::Ranks members, absent;
     std::size_t contribution = 0;
+    protocol::Grid grid;
     protocol::Ranks left_out{};  // at the next attempt, as the member has told others; absent while this one goes on
   };
 
@@ -69,8 +73,9 @@ class Worker {
   // ---- its agent ----
   Contribution freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution);
   void leave_out(Iteration round, const protocol::Ranks& ranks);
-  Piece read(int peer, const protocol::Part& part) const;  // what its part to the peer holds at this moment
-  void receive(int peer, const protocol::Part& part, const Piece& piece);
+  Pieces read(int peer, const protocol::Part& part) const;  // what its part to the peer holds at this moment
+  void receive(int peer, const protocol::Part& part, const Pieces& pieces);
+  void add_row(int chunk);
   void sum(int chunk);
   void place(int peer, int chunk);
   void complete(const protocol::Complete& complete);
@@ -85,17 +90,24 @@ class Worker {
   Iteration executed() const { return executed_; }
   const std::optional<Flight>& flight() const { return flight_; }
   const Piece& piece(int chunk, int owner) const { return pieces_[index_of(chunk, owner)]; }
+  const Piece& row_sum(int chunk, int owner) const { return row_sums_[index_of(chunk, owner)]; }
+  // In the round under way, by the owners of the pieces: a member's column, and what it averages for this worker.
+  protocol::Ranks column_of(int member) const;
+  protocol::Ranks averaged_by(int member) const;
   int staged() const { return static_cast<int>(staged_.size()); }  // parts received for rounds that have not ended
 
  private:
   struct Staged {
     int peer;
     protocol::Part part;
-    Piece piece;
+    Pieces pieces;
   };
 
   std::size_t index_of(int chunk, int owner) const { return static_cast<std::size_t>(chunk * workers_ + owner); }
-  const Piece* find_staged(int peer, protocol::Phase phase, int chunk) const;
+  int place_of(int member) const;  // among the members
+  bool is_in_row(int member) const;
+  Piece contribution_of(int member, int chunk, std::size_t number) const;
+  const Pieces* find_staged(int peer, protocol::Phase phase, int chunk) const;
 
   int workers_, rank_, chunks_;
   Merging merging_;
@@ -105,7 +117,9 @@ class Worker {
   Model frozen_{};
   Iteration version_, merged_, begun_, executed_;
   std::optional<Flight> flight_;
-  std::vector<Piece> pieces_;
+  int direct_;
+  std::vector<Piece> pieces_;    // contributions, and averages that took their place; by owner
+  std::vector<Piece> row_sums_;  // of one's own column
   std::vector<Staged> staged_;
 };
 

@@ -29,7 +29,8 @@ bool is_about_parts(const Event& event) {
 
 bool is_about_parts(const Action& action) {
   return std::holds_alternative<SendPart>(action) || std::holds_alternative<ExpectPart>(action) ||
-         std::holds_alternative<Sum>(action) || std::holds_alternative<Place>(action);
+         std::holds_alternative<AddRow>(action) || std::holds_alternative<Sum>(action) ||
+         std::holds_alternative<Place>(action);
 }
 
 }  // namespace
@@ -43,6 +44,7 @@ Counts& Counts::operator+=(const Counts& other) {
   messages += other.messages;
   parts += other.parts;
   rounds += other.rounds;
+  grids += other.grids;
   merges += other.merges;
   fresh += other.fresh;
   returns += other.returns;
@@ -118,7 +120,7 @@ void World::hand(int rank, const Happening& happening) {
   Worker& worker = truth_.worker(rank);
   if (const auto* arrived = std::get_if<Arrived>(&event)) worker.arrive(arrived->iteration, draw_update());
   if (const auto* part = std::get_if<PartReceived>(&event))
-    worker.receive(part->peer, part->part, network_.piece(happening.post));
+    worker.receive(part->peer, part->part, network_.pieces(happening.post));
   if (const auto* adopted = std::get_if<Adopted>(&event)) worker.adopt(network_.gift(adopted->peer, rank));
   if (std::holds_alternative<Leaves>(event)) {
     truth_.away |= bit(rank);
@@ -155,6 +157,8 @@ void World::carry_out(int rank, const Action& action) {
     truth_.contributions.push_back(
         worker.freeze(*freeze, truth_.group_of(rank, freeze->round), truth_.contributions.size()));
     network_.void_attempts(rank);
+  } else if (const auto* row = std::get_if<AddRow>(&action)) {
+    worker.add_row(row->chunk);
   } else if (const auto* sum = std::get_if<Sum>(&action)) {
     worker.sum(sum->chunk);
   } else if (const auto* place = std::get_if<Place>(&action)) {
@@ -163,6 +167,7 @@ void World::carry_out(int rank, const Action& action) {
     worker.complete(*complete);
     network_.void_attempts(rank);
     ++counts_.rounds;
+    counts_.grids += Grid(complete->members, truth_.options().direct).rows() > 1;
   } else if (const auto* merge = std::get_if<Merge>(&action)) {
     worker.merge(*merge);
     ++counts_.merges;

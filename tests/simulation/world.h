@@ -19,7 +19,7 @@ using MakeParticipant = std::function<std::unique_ptr<Participant>(const protoco
 std::unique_ptr<Participant> make_honest(const protocol::Options& options, int rank);
 
 struct Counts {
-  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, merges = 0, fresh = 0, returns = 0;
+  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, grids = 0, merges = 0, fresh = 0, returns = 0;
 
   Counts& operator+=(const Counts& other);
 };

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     as_text = "--text" in arguments
     folders = [argument for argument in arguments if argument != "--text"]
     if len(folders) != 1:
-        print("flockstep: report takes one folder, that of a run or a comparison", file=sys.stderr)
+        print("flockstep: report takes one folder, that of a run, a comparison or a study", file=sys.stderr)
         return 2
     # Standard error is for one sentence. Whatever libraries have to say of strange numbers, fonts or a home without a
     # place for their cache concerns nobody who waits for a page.

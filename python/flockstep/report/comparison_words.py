@@ -23,6 +23,7 @@ def headline_of(comparison: Comparison) -> tuple[str, str]:
     seeds, first = how.get("seeds", 1), how.get("first_seed", 1)
     parts = [
         f"On the {how.get('engine')} engine, "
+        + (f"whose network is {how['platform']}, " if "platform" in how else "")
         + (f"seed {first}" if seeds == 1 else f"seeds {first} to {first + seeds - 1}")
     ]
     if settings := settings_text(how.get("task_settings", {})):

@@ -28,12 +28,14 @@ def _told(folder: Path) -> Iterator[None]:
 def write_report(folder: Path) -> str:
     """Draws what `folder` holds and returns the page's path; raises ReportError."""
     with _told(folder), Progress() as progress:
-        from flockstep.report import comparison_page, reading, run_page, values
+        from flockstep.report import comparison_page, reading, run_page, study_page, study_reading, values
 
         progress.say("what is there")
         found = reading.read(folder)
         if isinstance(found, values.Comparison):
             text = comparison_page.page_of(found, progress)
+        elif isinstance(found, study_reading.Study):
+            text = study_page.page_of(found, progress)
         else:
             text = run_page.page_of(found, progress)
     page = folder / "report.html"
@@ -50,9 +52,11 @@ def write_report(folder: Path) -> str:
 def text_of(folder: Path) -> str:
     """Needs numpy, but nothing to draw with; raises ReportError."""
     with _told(folder):
-        from flockstep.report import reading, text, values
+        from flockstep.report import reading, study_reading, text, values
 
         found = reading.read(folder)
+        if isinstance(found, study_reading.Study):
+            return text.of_study(found)
         return text.of_comparison(found) if isinstance(found, values.Comparison) else text.of_run(found)
 
 

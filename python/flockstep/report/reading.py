@@ -11,6 +11,7 @@ from flockstep.report import shapes
 from flockstep.report.errors import MissingFileError, ReportError
 from flockstep.report.files import read_lines, read_object, understood
 from flockstep.report.parts import take_means
+from flockstep.report.study_reading import Study, read_study
 from flockstep.report.values import (
     PER_WORKER,
     Array,
@@ -28,16 +29,18 @@ from flockstep.report.values import (
 )
 
 
-def read(folder: Path) -> Run | Comparison:
+def read(folder: Path) -> Run | Comparison | Study:
     # os.path, since a Path raises at names that are too long or in folders that may not be looked into.
     if not os.path.isdir(folder):
-        raise ReportError(f"{folder} is not a folder: name that of a run or a comparison", exit_code=2)
+        raise ReportError(f"{folder} is not a folder: name that of a run, a comparison or a study", exit_code=2)
     if os.path.exists(folder / "compare.json"):
         return read_comparison(folder)
+    if os.path.exists(folder / "study.json"):
+        return read_study(folder)
     if os.path.exists(folder / "metrics.jsonl"):
         return read_run(folder)
     raise ReportError(
-        f"{folder} holds neither a comparison (compare.json) nor a run (metrics.jsonl): name what --out named",
+        f"{folder} holds neither a comparison (compare.json) nor a study (study.json) nor a run (metrics.jsonl): name what --out named",
         exit_code=2,
     )
 

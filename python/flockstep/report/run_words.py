@@ -112,6 +112,7 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
     add("sent", "bytes_sent_per_step", lambda value: f"{value / 1000:.4g} kB per worker and step")
     add("options of the task", "task_settings", settings_text)
     add("options of the algorithm", "algorithm_settings", settings_text)
+    add("network", "platform", str)
     if pace := pace_text(summary.get("pace", {})):
         rows.append(("pace", pace))
     for name, count in guards_of(run).items():

@@ -209,3 +209,30 @@ HOW = object_of(
 COMPARISON = object_of(
     {"metric": text, "lower_is_better": truth, "interrupted": truth, "how": HOW, "cases": list_of(CASE)}
 )
+
+STUDY = object_of(
+    {
+        **dict.fromkeys(("study", "description"), text),
+        "words": list_of(text),
+        "tables": list_of(
+            object_of(
+                {
+                    **dict.fromkeys(("name", "title"), text),
+                    "columns": list_of(text, 1),
+                    "rows": list_of(list_of(text, 1)),
+                    "picture": object_of(
+                        {
+                            **dict.fromkeys(("title", "x_title", "y_title"), text),
+                            **dict.fromkeys(("log_x", "log_y"), truth),
+                            "series": list_of(
+                                object_of(
+                                    {"name": text, "mark": text, "x": list_of(figure), "y": list_of(figure)},
+                                )
+                            ),
+                        }
+                    ),
+                }
+            )
+        ),
+    }
+)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from flockstep.report import comparison_words, run_words
+from flockstep.report.study_reading import Study
 from flockstep.report.tables import about_quality, case_table, tried_table
 from flockstep.report.values import Comparison, Run
 from flockstep.report.wording import capitalised
@@ -52,3 +53,9 @@ def of_run(run: Run) -> str:
     if figures := run_words.figures_of(run):
         parts.append(pairs(figures))
     return "\n\n".join(part for part in parts if part)
+
+
+def of_study(study: Study) -> str:
+    parts = [f"{study.name}\n{capitalised(study.description)}."]
+    parts += [f"{each.title}.\n{table(each.columns, each.rows)}" for each in study.tables]
+    return "\n\n".join([*parts, "\n".join(study.words)])

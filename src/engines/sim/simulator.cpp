@@ -18,9 +18,10 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <unordered_map>
 #include <utility>
+
+#include "engines/sim/platform_file.h"
 
 namespace flockstep::engines::sim {
 namespace {
@@ -76,7 +77,7 @@ constexpr bool needs_threads() {
 #endif
 }
 
-const s4u::Engine* make_engine() {
+s4u::Engine* make_engine() {
   if (s4u::Engine::has_instance())
     throw Error(
         ErrorCode::unavailable,
@@ -93,7 +94,6 @@ const s4u::Engine* make_engine() {
       "--cfg=network/TCP-gamma:0",
       "--cfg=network/weight-S:0",
       "--cfg=network/bandwidth-factor:1",
-      "--cfg=network/latency-factor:1",
       "--cfg=network/crosstraffic:no",
   };
   std::vector<char*> pointers;
@@ -101,6 +101,12 @@ const s4u::Engine* make_engine() {
   pointers.push_back(nullptr);
   int count = static_cast<int>(arguments.size());
   return s4u::Engine::get_instance(&count, pointers.data());  // lives as long as the process, and says so to the next
+}
+
+s4u::Engine* engine_for(int hosts, const SimOptions& options) {
+  if (!options.platform.empty() && !find_preset(options.platform))
+    try_platform_file(options.platform, [&] { make_platform(*make_engine(), options, hosts); });
+  return make_engine();
 }
 
 }  // namespace
@@ -122,18 +128,9 @@ struct Simulator::Flights {
 };
 
 Simulator::Simulator(int hosts, const SimOptions& options)
-    : engine_(make_engine()), flights_(std::make_shared<Flights>()) {
-  auto* zone = s4u::create_star_zone("network");
-  for (int i = 0; i < hosts; ++i) {
-    const auto name = std::to_string(i);
-    auto* host = zone->create_host(name, 1.0);  // computing is charged as time, so the speed is never used
-    auto* link = zone->create_split_duplex_link("link" + name, options.bandwidth_gbps * 1e9 / 8);
-    link->set_latency(options.latency_us * 1e-6);
-    zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {{link, s4u::LinkInRoute::Direction::UP}}, true);
-    hosts_.push_back(host);
-    nodes_.push_back(i);
-  }
-  zone->seal();
+    : engine_(engine_for(hosts, options)),
+      platform_(make_platform(*engine_, options, hosts)),
+      flights_(std::make_shared<Flights>()) {
   // SimGrid reports the end of a flow that no actor waits for only where its own context started it, as start() does.
   s4u::Activity::on_completion_cb([weak = std::weak_ptr(flights_)](const s4u::Activity& activity) {
     if (const auto flights = weak.lock()) flights->end(activity);
@@ -155,8 +152,8 @@ void Simulator::start(std::span<const Flow> flows, const std::function<void()>& 
   at_once([&] {
     for (const auto& flow : flows) {
       const auto bytes = static_cast<std::uint64_t>(std::llround(std::max(flow.bytes, 1.0)));
-      auto comm = s4u::Comm::sendto_async(hosts_[static_cast<std::size_t>(flow.from)],
-                                          hosts_[static_cast<std::size_t>(flow.to)], bytes);
+      auto comm = s4u::Comm::sendto_async(platform_.hosts[static_cast<std::size_t>(flow.from)],
+                                          platform_.hosts[static_cast<std::size_t>(flow.to)], bytes);
       const auto* key = comm.get();
       flights_->under_way.emplace(key, Flights::Flight{std::move(comm), arrived});
     }
@@ -164,11 +161,8 @@ void Simulator::start(std::span<const Flow> flows, const std::function<void()>& 
 }
 
 double Simulator::time_alone(const Flow& flow) const {
-  std::vector<s4u::Link*> links;
-  double latency = 0, bandwidth = std::numeric_limits<double>::infinity();
-  hosts_[static_cast<std::size_t>(flow.from)]->route_to(hosts_[static_cast<std::size_t>(flow.to)], links, &latency);
-  for (const auto* link : links) bandwidth = std::min(bandwidth, link->get_bandwidth());
-  return latency + flow.bytes / bandwidth;
+  const Path path = platform_.path(flow.from, flow.to);
+  return path.latency_s + flow.bytes / path.bytes_per_s;
 }
 
 void Simulator::after(double seconds, std::function<void()> action) {
@@ -177,7 +171,7 @@ void Simulator::after(double seconds, std::function<void()> action) {
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
   const ExceptionsKept exceptions;
-  s4u::Actor::create(name, hosts_[static_cast<std::size_t>(host)], std::move(body));
+  s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
 }
 
 void Simulator::run() { engine_->run(); }

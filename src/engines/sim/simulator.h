@@ -1,10 +1,10 @@
-// The machine that the simulated workers share: hosts around one switch, a clock, actors, and a way to block. The only
-// place that knows SimGrid.
+// The machine that the simulated workers share: hosts of a platform, a clock, actors, and a way to block. Only this and
+// the platform know SimGrid.
 //
-// The network is a star: each host has a full-duplex link of its own to a switch that is never the bottleneck, so a
-// message of n bytes alone on the network takes twice the latency plus n over the bandwidth, and messages that meet on
-// a link share it fairly (max-min). SimGrid's models of TCP (window, slow start, 3% of headers, acknowledgements that
-// disturb the way back) are all switched off: what a run costs can then be computed by hand.
+// A message of n bytes alone on the network takes the latency of its way plus n over the bandwidth, and messages that
+// meet on a link share it fairly (max-min). Without --platform the network is a star: each host has a full-duplex link
+// of its own to a switch that is never the bottleneck. SimGrid's models of TCP (window, slow start, 3% of headers,
+// acknowledgements that disturb the way back) are all switched off: what a run costs can then be computed by hand.
 //
 // Not here: payloads, matching, errors. A flow is a number of bytes that calls back when the last of them is there.
 //
@@ -21,6 +21,7 @@
 
 #include "engines/backend.h"
 #include "engines/sim/bundle.h"
+#include "engines/sim/platform.h"
 
 namespace flockstep::engines::sim {
 
@@ -37,9 +38,9 @@ class Simulator {
 
   static std::string version();
   // Hosts of one node have the same number. Messages inside a node do not meet those of its hosts to others.
-  int node_of(int host) const { return nodes_[static_cast<std::size_t>(host)]; }
-  double memory_gbytes_s() const { return memory_gbytes_s_; }  // what the platform says about sums
-  static double now();                                         // seconds
+  int node_of(int host) const { return platform_.nodes[static_cast<std::size_t>(host)]; }
+  double memory_gbytes_s() const { return platform_.memory_gbytes_s; }  // what the platform says about sums
+  static double now();                                                  // seconds
   // Starts all flows at once; `arrived` is called at the end of each. Callbacks run in SimGrid's own context: they may
   // start flows and ring bells, but neither block nor throw. May switch.
   void start(std::span<const Flow> flows, const std::function<void()>& arrived);
@@ -57,10 +58,8 @@ class Simulator {
 
  private:
   struct Flights;
-  const simgrid::s4u::Engine* engine_;
-  std::vector<simgrid::s4u::Host*> hosts_;
-  std::vector<int> nodes_;  // of each host
-  double memory_gbytes_s_ = 10;
+  simgrid::s4u::Engine* engine_;
+  Platform platform_;
   std::shared_ptr<Flights> flights_;  // shared with SimGrid's list of callbacks, from which nothing is ever removed
 };
 

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "base/files.h"
+#include "cli/child_runs.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "cli/table.h"
+#include "flockstep/version.h"
+#include "study/kept_cells.h"
+#include "study/registry.h"
+
+namespace flockstep::cli {
+namespace {
+
+struct StudyFlags {
+  std::string name, out;
+  std::int64_t steps = 0;
+  bool quick = false, json = false;
+  std::size_t jobs = std::max(1u, std::thread::hardware_concurrency());
+};
+
+int list_studies(bool as_json) {
+  nlohmann::json json = nlohmann::json::array();
+  Table table({"name", "what it is about"});
+  table.left();
+  for (const study::StudyRow& row : study::studies()) {
+    table.add({std::string(row.name), std::string(row.description)});
+    json.push_back({{"name", row.name}, {"description", row.description}});
+  }
+  fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());
+  return 0;
+}
+
+// Where the study's files go: --out, which no other call has meanwhile, or a folder that is gone with this object.
+class Folder {
+ public:
+  explicit Folder(const std::string& out) : path_(out) {
+    if (!out.empty()) {
+      lock_ = std::make_unique<base::FolderLock>(path_);
+      return;
+    }
+    std::string name = (std::filesystem::temp_directory_path() / "flockstep-study-XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      throw Error(ErrorCode::bad_file, fmt::format("cannot make a folder {} for the study: name one with --out", name));
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!lock_) std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<base::FolderLock> lock_;
+};
+
+void print(const study::StudyResult& result) {
+  for (const study::StudyTable& each : result.tables) {
+    Table table(each.columns);
+    for (const auto& row : each.rows) table.add(row);
+    fmt::print("{}.\n{}\n", each.title, table.text());
+  }
+  for (const std::string& sentence : result.words) fmt::print("{}\n", sentence);
+  std::fflush(stdout);
+}
+
+// A study without its pictures is still one: what stands in their way is told, and that is all.
+void draw(const StudyFlags& flags) {
+  try {
+    const std::string page = draw_report(flags.out);
+    if (!flags.json) fmt::print("Tables and pictures are in {}.\n", page);
+  } catch (const Error& error) {
+    if (*error.what()) fmt::print(stderr, "flockstep: no pictures: {}\n", error.what());
+  }
+}
+
+int run_study(const StudyFlags& flags) {
+  if (flags.name.empty()) return list_studies(flags.json);
+  const study::StudyRow& row = study::find_study(flags.name);
+  const Folder folder(flags.out);
+  advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
+                                      : "; the same call again goes on from there");
+  Progress progress;
+  ChildRuns runner(flags.jobs, progress);
+  study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = interrupted};
+  kept.on_progress = [&](const std::string& title, std::size_t made, std::size_t to_make) {
+    if (made == 0) progress.begin(title, "runs");
+    progress.show_at_once(static_cast<std::int64_t>(made), static_cast<std::int64_t>(to_make));
+  };
+  study::KeptCells cells(std::move(kept), runner);
+  study::StudyResult result;
+  try {
+    result = row.make({flags.steps, flags.quick, folder.path()}, cells);
+  } catch (const study::Interrupted&) {
+    progress.clear();
+    fmt::print(stderr, "flockstep: interrupted after {} runs{}\n", cells.made() + cells.kept(),
+               flags.out.empty() ? "" : "; the same call again goes on from there");
+    return 1;
+  }
+  progress.clear();
+  if (cells.kept() > 0) fmt::print(stderr, "flockstep: {} runs were already done\n", cells.kept());
+  nlohmann::json json = to_json(result);
+  json["study"] = row.name;
+  json["description"] = row.description;
+  json["version"] = kVersion;
+  if (!flags.out.empty()) base::write_atomically(folder.path() / "study.json", json.dump(2) + "\n");
+  if (flags.json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    print(result);
+  if (!flags.out.empty()) draw(flags);
+  return 0;
+}
+
+}  // namespace
+
+void add_study(CLI::App& app, Action& chosen) {
+  CLI::App& command = *app.add_subcommand("study", "answer a question with many simulated runs; without a name: list");
+  const auto flags = std::make_shared<StudyFlags>();
+  command.add_option("NAME", flags->name, "the study (`flockstep study` lists them)");
+  command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run");
+  command
+      .add_option("--jobs", flags->jobs, "runs at the same time, each in a process of its own [the number of cores]")
+      ->check(CLI::Range(std::size_t{1}, kMostChildren));
+  command.add_option("--steps", flags->steps, "of every run [the study's choice]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command.add_flag("--quick", flags->quick, "fewer workers and steps: a first impression");
+  command.add_flag("--json", flags->json, "print the result, or the list, as JSON");
+  command.footer("With --out, the same call again does not make a run twice.");
+  command.callback([flags, &chosen] { chosen = [flags] { return run_study(*flags); }; });
+}
+
+}  // namespace flockstep::cli

@@ -1,0 +1,231 @@
+#include "engines/sim/platform_file.h"
+
+// As in simulator.cpp.
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <simgrid/s4u.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <regex>
+#include <string_view>
+
+#include "base/files.h"
+#include "base/settings.h"
+#include "base/split.h"
+
+namespace flockstep::engines::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::bad_file, fmt::format("cannot use {} as a platform: {}", path, why), "sim");
+}
+
+// What SimGrid says about these is long, or depends on how the file is called.
+void check_kind(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
+    refuse(path, "it is not a file");
+  const std::string text = base::read_text(path);
+  const auto start = text.find("<platform");
+  if (text.find_first_not_of(" \t\r\n\xEF\xBB\xBF") != text.find('<') || start == std::string::npos)
+    refuse(path, "it is not a SimGrid platform file, which is XML with an element <platform>");
+  const std::string head = text.substr(start, text.find('>', start) - start);
+  std::smatch version;
+  if (!std::regex_search(head, version, std::regex("version\\s*=\\s*[\"']([^\"']*)[\"']")))
+    refuse(path, "its <platform> tells no version");
+  if (version[1] != "4" && version[1] != "4.0" && version[1] != "4.1")
+    refuse(path, fmt::format("it has version {} of the format, and only 4 and 4.1 are read", version[1].str()));
+}
+
+// Numbers in names by their value, everything else by its letters.
+bool natural_less(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto digits = [&](std::string_view& text) {
+    const auto length = static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+    std::string_view number = text.substr(0, length);
+    text.remove_prefix(length);
+    number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+    return number;
+  };
+  const std::string_view whole_a = a, whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a[0]) && is_digit(b[0])) {
+      const auto left = digits(a), right = digits(b);
+      if (left.size() != right.size()) return left.size() < right.size();
+      if (left != right) return left < right;
+    } else {
+      if (a[0] != b[0]) return a[0] < b[0];
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  return a.empty() != b.empty() ? a.empty() : whole_a < whole_b;
+}
+
+std::vector<int> nodes_of(const std::vector<s4u::Host*>& hosts) {
+  std::map<const s4u::NetZone*, int> zones;
+  std::vector<int> nodes;
+  for (const auto* host : hosts)
+    nodes.push_back(zones.emplace(host->get_englobing_zone(), static_cast<int>(zones.size())).first->second);
+  if (zones.size() == 1)
+    for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<int>(i);
+  return nodes;
+}
+
+const char* property_of(const s4u::Engine& engine, const s4u::Host& host, const char* name) {
+  const auto* zone = host.get_englobing_zone();
+  const char* value = host.get_property(name);
+  if (!value) value = zone->get_property(name);
+  while (!value && zone != engine.get_netzone_root()) {  // whose parent SimGrid does not tell as null
+    zone = zone->get_parent();
+    value = zone->get_property(name);
+  }
+  return value;
+}
+
+double memory_gbytes_s(const std::string& path, const s4u::Engine& engine, const s4u::Host& host) {
+  const char* value = property_of(engine, host, kMemoryProperty);
+  if (!value) return Tree{}.memory_gbytes_s;
+  try {
+    return base::parse_real(kMemoryProperty, value, 1e-6, 1e6);
+  } catch (const Error& error) {
+    refuse(path, error.what());
+  }
+}
+
+void check_links(const std::string& path, const s4u::Engine& engine) {
+  for (const auto* link : engine.get_all_links())
+    if (!(link->get_bandwidth() > 0 && link->get_latency() >= 0))
+      refuse(path, fmt::format("link {} has a bandwidth of {} B/s and a latency of {} s", link->get_name(),
+                               link->get_bandwidth(), link->get_latency()));
+}
+
+// All pairs, or of many hosts those whose distance is a power of two: SimGrid would end the process over a message that
+// finds no way.
+void check_routes(const std::string& path, const std::vector<s4u::Host*>& hosts) {
+  constexpr std::size_t kAllPairs = 128;
+  for (std::size_t distance = 1; distance<hosts.size(); distance += hosts.size()> kAllPairs ? distance : 1) {
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const auto *from = hosts[i], *to = hosts[(i + distance) % hosts.size()];
+      std::vector<s4u::Link*> links;
+      double latency = 0;
+      from->route_to(to, links, &latency);
+      if (links.empty()) refuse(path, fmt::format("no link leads from {} to {}", from->get_name(), to->get_name()));
+    }
+  }
+}
+
+}  // namespace
+
+Platform load_platform_file(s4u::Engine& engine, const std::string& path, int workers) {
+  check_kind(path);
+  Platform platform;
+  try {
+    s4u::Engine::set_config("network/latency-factor:1");  // whatever the file says
+    engine.load_platform(path);
+    engine.seal_platform();
+    platform.hosts = engine.get_all_hosts();
+    if (platform.hosts.empty()) refuse(path, "it has no hosts");
+    if (platform.hosts.size() < static_cast<std::size_t>(workers))
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} has hosts for {} workers, not for {}: use fewer --workers or another --platform",
+                              path, platform.hosts.size(), workers),
+                  "sim");
+    std::ranges::sort(platform.hosts, natural_less, &s4u::Host::get_name);
+    platform.hosts.resize(static_cast<std::size_t>(workers));
+    check_links(path, engine);
+    check_routes(path, platform.hosts);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse(path, base::split(error.what(), '\n')[0]);
+  }
+  platform.nodes = nodes_of(platform.hosts);
+  platform.memory_gbytes_s = memory_gbytes_s(path, engine, *platform.hosts[0]);
+  platform.path = [hosts = platform.hosts](int from, int to) {
+    std::vector<s4u::Link*> links;
+    Path path{0, std::numeric_limits<double>::infinity()};
+    hosts[static_cast<std::size_t>(from)]->route_to(hosts[static_cast<std::size_t>(to)], links, &path.latency_s);
+    for (const auto* link : links) path.bytes_per_s = std::min(path.bytes_per_s, link->get_bandwidth());
+    return path;
+  };
+  return platform;
+}
+
+namespace {
+
+constexpr int kDone = 0, kThrew = 64;  // exit codes of the child; the second and up: an Error of this code
+constexpr char kSentence = '\1';       // what follows in its output is the Error's
+
+[[noreturn]] void load_and_exit(int output, const std::function<void()>& load) {
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  int code = kDone;
+  try {
+    load();
+  } catch (const Error& error) {
+    const std::string sentence = kSentence + std::string(error.what());
+    code = kThrew + static_cast<int>(error.code());
+    if (::write(output, sentence.data(), sentence.size()) < 0) code = EXIT_FAILURE;
+  } catch (...) {
+    code = EXIT_FAILURE;
+  }
+  ::_exit(code);
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ::ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+// The first line of what SimGrid has printed, without where in its source that was.
+std::string last_words(const std::string& output) {
+  const std::string line = base::split(output, '\n')[0];
+  const auto end = line.find("/CRITICAL] ");
+  if (end != std::string::npos) return line.substr(end + std::strlen("/CRITICAL] "));
+  return line.empty() ? "SimGrid breaks off without a word" : line;
+}
+
+}  // namespace
+
+void try_platform_file(const std::string& path, const std::function<void()>& load) {
+  std::array<int, 2> pipe;
+  if (::pipe(pipe.data()) != 0) refuse(path, std::strerror(errno));
+  const ::pid_t child = ::fork();
+  if (child == 0) load_and_exit(pipe[1], load);
+  ::close(pipe[1]);
+  const std::string output = child < 0 ? "" : read_all(pipe[0]);
+  ::close(pipe[0]);
+  if (child < 0) refuse(path, std::strerror(errno));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) return;
+  const auto sentence = output.rfind(kSentence);
+  if (WIFEXITED(status) && WEXITSTATUS(status) >= kThrew && sentence != std::string::npos)
+    throw Error(static_cast<ErrorCode>(WEXITSTATUS(status) - kThrew), output.substr(sentence + 1), "sim");
+  refuse(path, last_words(output));
+}
+
+}  // namespace flockstep::engines::sim

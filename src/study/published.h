@@ -1,0 +1,37 @@
+// What was published about scale: the throughput tables of "Breaking (Global) Barriers in Parallel Stochastic
+// Optimization with Wait-Avoiding Group Averaging" (Li et al., 2021), measured on Piz Daint with one P100 per rank.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flockstep::study {
+
+struct PublishedColumn {
+  std::string_view name;       // as the paper has it
+  bool fitted;                 // a simulation may be fitted to it, and is not judged by it
+  std::vector<double> values;  // by rank count
+};
+
+struct Workload {
+  std::string_view name, title, unit;
+  std::int64_t parameters;
+  int period;               // tau
+  double samples_per_step;  // of each rank
+  double samples_per_unit;  // tokens are counted in thousands
+  int random_stragglers;    // ranks delayed in each step, drawn anew,
+  double delay_ms;          // by so much
+  std::vector<int> ranks;
+  std::vector<PublishedColumn> columns;
+
+  const PublishedColumn& column(std::string_view column) const;
+  // How long a step of a rank computes, of `ranks[place]`: what the ideal column says.
+  double compute_s(std::size_t place) const;
+};
+
+std::span<const Workload> published_workloads();
+
+}  // namespace flockstep::study

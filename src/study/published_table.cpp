@@ -1,0 +1,82 @@
+#include "study/published_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/readable.h"
+
+namespace flockstep::study {
+namespace {
+
+std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
+
+std::string in_brackets_if(bool fitted, const std::string& text) { return fitted ? "[" + text + "]" : text; }
+
+Picture picture_of(const Workload& workload, std::span<const ComparedCell> cells) {
+  Picture picture{std::string(workload.title), "ranks", std::string(workload.unit), true, true, {}};
+  for (const PublishedColumn& column : workload.columns) {
+    Series published{std::string(column.name), Mark::points, {}, {}},
+        simulated{std::string(column.name), Mark::line, {}, {}};
+    for (const ComparedCell& cell : cells) {
+      if (cell.column != column.name) continue;
+      published.x.push_back(cell.ranks);
+      published.y.push_back(cell.published);
+      simulated.x.push_back(cell.ranks);
+      simulated.y.push_back(cell.simulated);
+    }
+    if (published.x.empty()) continue;
+    picture.series.push_back(std::move(simulated));
+    picture.series.push_back(std::move(published));
+  }
+  return picture;
+}
+
+}  // namespace
+
+std::optional<double> median_error(std::span<const ComparedCell> cells) {
+  std::vector<double> errors;
+  for (const ComparedCell& cell : cells)
+    if (!cell.fitted) errors.push_back(std::abs(cell.error()));
+  if (errors.empty()) return std::nullopt;
+  std::ranges::sort(errors);
+  const std::size_t middle = errors.size() / 2;
+  return errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2;
+}
+
+StudyTable table_of(const Workload& workload, std::span<const ComparedCell> cells) {
+  StudyTable table;
+  table.name = workload.name;
+  table.title = fmt::format("{}: {}, [fitted, not scored]", workload.title, workload.unit);
+  table.columns = {"algorithm"};
+  std::vector<int> ranks;
+  for (const ComparedCell& cell : cells)
+    if (std::ranges::find(ranks, cell.ranks) == ranks.end()) ranks.push_back(cell.ranks);
+  for (const int each : ranks)
+    for (const char* what : {"published", "simulated", "error"})
+      table.columns.push_back(*what == 'p' ? fmt::format("{} ranks: {}", each, what) : what);
+  for (const PublishedColumn& column : workload.columns) {
+    std::vector<std::string> row{std::string(column.name)};
+    for (const int each : ranks)
+      for (const ComparedCell& cell : cells)
+        if (cell.column == column.name && cell.ranks == each) {
+          row.push_back(compare::readable(cell.published));
+          row.push_back(compare::readable(cell.simulated));
+          row.push_back(in_brackets_if(cell.fitted, percent(cell.error())));
+        }
+    if (row.size() > 1) table.rows.push_back(std::move(row));
+  }
+  table.figures = nlohmann::json::array();
+  for (const ComparedCell& cell : cells)
+    table.figures.push_back({{"column", cell.column},
+                             {"ranks", cell.ranks},
+                             {"published", cell.published},
+                             {"simulated", cell.simulated},
+                             {"error", cell.error()},
+                             {"fitted", cell.fitted}});
+  table.picture = picture_of(workload, cells);
+  return table;
+}
+
+}  // namespace flockstep::study

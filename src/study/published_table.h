@@ -1,0 +1,26 @@
+// Published figures beside simulated ones, and how far they lie apart.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "study/published.h"
+#include "study/study.h"
+
+namespace flockstep::study {
+
+struct ComparedCell {
+  std::string column;
+  int ranks;
+  bool fitted;
+  double published, simulated;
+  double error() const { return simulated / published - 1; }
+};
+
+// Of the absolute errors of the cells that are not fitted; nothing without one.
+std::optional<double> median_error(std::span<const ComparedCell> cells);
+
+// A row for every column of the paper, three columns for every rank count; fitted figures stand in brackets.
+StudyTable table_of(const Workload& workload, std::span<const ComparedCell> cells);
+
+}  // namespace flockstep::study

@@ -1,0 +1,19 @@
+// The studies there are: one row each, one file each.
+#pragma once
+
+#include <span>
+
+#include "study/study.h"
+
+namespace flockstep::study {
+
+struct StudyRow {
+  std::string_view name;
+  std::string_view description;
+  StudyResult (*make)(const StudyOptions& options, Cells& cells);
+};
+
+std::span<const StudyRow> studies();
+const StudyRow& find_study(std::string_view name);
+
+}  // namespace flockstep::study

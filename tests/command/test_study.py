@@ -1,0 +1,95 @@
+"""`flockstep study`: the listing, a quick study that is called again, its page and pictures, and wrong calls."""
+
+import json
+
+import pytest
+from conftest import run, run_json
+
+QUICK = ["study", "wagma-scale", "--quick", "--steps", 4]
+
+
+@pytest.fixture(scope="module")
+def made(engines, tmp_path_factory):
+    if "sim" not in engines:
+        pytest.skip("sim is not built")
+    out = tmp_path_factory.mktemp("study")
+    done = run(*QUICK, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
+def test_without_a_name_the_studies_are_listed():
+    assert "wagma-scale" in run("study").stdout
+    assert "wagma-scale" in [study["name"] for study in run_json("study")]
+
+
+def test_a_study_prints_a_table_for_each_that_was_published_and_their_median_error(made):
+    out, done = made
+    for title in ("ResNet-50", "Transformer", "Reinforcement learning"):
+        assert title in done.stdout
+    assert "Median error of the 22 cells that nothing was fitted to" in done.stdout
+    assert done.stderr == ""
+    study = json.loads((out / "study.json").read_text())
+    errors = sorted(
+        abs(cell["simulated"] / cell["published"] - 1)
+        for table in study["tables"]
+        for cell in table["figures"]
+        if not cell["fitted"]
+    )
+    assert len(errors) == 22
+    assert study["words"][0].endswith(f"{50 * (errors[10] + errors[11]):.1f}%.")
+
+
+def test_the_same_call_again_makes_no_run_twice(made):
+    out, first = made
+    stamps = {path: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
+    again = run(*QUICK, "--out", out)
+    assert again.stdout == first.stdout
+    assert "runs were already done" in again.stderr
+    assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*.json")} == stamps
+
+
+def test_a_table_has_a_picture_in_the_page_and_as_a_file(made):
+    out, _ = made
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 3
+    for name in ("resnet", "transformer", "rl"):
+        assert "<svg" in (out / f"{name}.svg").read_text()
+    assert "ResNet-50" in run("report", out, "--text").stdout
+
+
+def test_without_python_a_study_says_so_in_one_sentence(made, monkeypatch):
+    out, first = made
+    monkeypatch.setenv("FLOCKSTEP_PYTHON", "/nowhere/python")
+    done = run(*QUICK, "--out", out)
+    assert done.returncode == 0
+    assert "flockstep: no pictures: the report needs Python with matplotlib" in done.stderr
+    assert done.stdout.splitlines() == first.stdout.splitlines()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        (["study", "wagma"], "unknown study wagma", 2),
+        (["study", "wagma-scale", "--steps", 0], "--steps", 2),
+        (["study", "wagma-scale", "--jobs", 0], "--jobs", 2),
+        (["study", "wagma-scale", "--out", "/dev/null/folder"], "/dev/null/folder", 1),
+        (["study", "wagma-scale", "--sizes", 4], "study does not take --sizes", 2),
+    ],
+)
+def test_a_wrong_call_gets_one_sentence(arguments, sentence, code):
+    done = run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_damaged_study_is_told_in_one_sentence(made, tmp_path):
+    text = (made[0] / "study.json").read_text()
+    for broken, what in ((text[:-5], "study.json is damaged"), (text.replace('"words"', '"works"'), "lacks 'words'")):
+        (tmp_path / "study.json").write_text(broken)
+        done = run("report", tmp_path)
+        assert done.returncode == 1
+        assert what in done.stderr
+        assert done.stderr.count("\n") == 1

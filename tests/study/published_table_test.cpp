@@ -1,0 +1,68 @@
+#include "study/published_table.h"
+
+#include <gtest/gtest.h>
+
+namespace flockstep::study {
+namespace {
+
+Workload two_columns() {
+  Workload workload;
+  workload.name = "made-up";
+  workload.title = "Made up";
+  workload.unit = "samples/s";
+  workload.samples_per_step = 10;
+  workload.samples_per_unit = 1;
+  workload.ranks = {2, 4};
+  workload.columns = {{"local", false, {100, 200}}, {"WAGMA", false, {150, 300}}, {"ideal", true, {200, 400}}};
+  return workload;
+}
+
+TEST(PublishedTable, errorIsTheShareBySoMuchTheSimulatedFigureIsAbove) {
+  EXPECT_DOUBLE_EQ((ComparedCell{"local", 2, false, 100, 110}.error()), 0.1);
+  EXPECT_DOUBLE_EQ((ComparedCell{"local", 2, false, 100, 75}.error()), -0.25);
+}
+
+TEST(PublishedTable, medianErrorCountsSizesOfErrorsAndLeavesFittedCellsOut) {
+  std::vector<ComparedCell> cells{{"local", 2, false, 100, 110},
+                                  {"WAGMA", 2, false, 100, 70},
+                                  {"WAGMA", 4, false, 100, 98},
+                                  {"ideal", 2, true, 100, 900}};
+  EXPECT_NEAR(*median_error(cells), 0.1, 1e-12);
+  cells.push_back({"local", 4, false, 100, 120});
+  EXPECT_NEAR(*median_error(cells), 0.15, 1e-12);  // between 10% and 20%
+  EXPECT_FALSE(median_error(std::span(cells).subspan(3, 1)));
+}
+
+TEST(PublishedTable, hasARowPerColumnAndMarksWhatWasFitted) {
+  const std::vector<ComparedCell> cells{{"local", 2, false, 100, 110},
+                                        {"ideal", 2, true, 200, 200},
+                                        {"local", 4, false, 200, 150},
+                                        {"ideal", 4, true, 400, 400}};
+  const StudyTable table = table_of(two_columns(), cells);
+  using Lines = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(table.rows, (Lines{{"local", "100", "110", "+10.0%", "200", "150", "-25.0%"},
+                               {"ideal", "200", "200", "[+0.0%]", "400", "400", "[+0.0%]"}}));
+  EXPECT_EQ(table.columns.size(), table.rows[0].size());
+  EXPECT_EQ(table.figures.size(), 4u);
+  ASSERT_EQ(table.picture.series.size(), 4u);  // a line and points for each
+  EXPECT_EQ(table.picture.series[0].y, (std::vector<double>{110, 150}));
+  EXPECT_EQ(table.picture.series[1].y, (std::vector<double>{100, 200}));
+}
+
+TEST(Published, idealColumnTellsHowLongAStepComputes) {
+  EXPECT_DOUBLE_EQ(two_columns().compute_s(0), 0.1);
+  EXPECT_DOUBLE_EQ(two_columns().compute_s(1), 0.1);
+}
+
+TEST(Published, everyColumnHasAValueForEveryRankCountAndNoneIsBeyondTheIdeal) {
+  ASSERT_EQ(published_workloads().size(), 3u);
+  for (const Workload& workload : published_workloads())
+    for (const PublishedColumn& column : workload.columns) {
+      ASSERT_EQ(column.values.size(), workload.ranks.size()) << column.name;
+      for (std::size_t i = 0; i < workload.ranks.size(); ++i)
+        EXPECT_LE(column.values[i], workload.column("ideal").values[i]) << column.name;
+    }
+}
+
+}  // namespace
+}  // namespace flockstep::study
