@@ -18,8 +18,8 @@ Workload two_columns() {
 }
 
 TEST(PublishedTable, errorIsTheShareBySoMuchTheSimulatedFigureIsAbove) {
-  EXPECT_DOUBLE_EQ((ComparedCell{"local", 2, false, 100, 110}.error()), 0.1);
-  EXPECT_DOUBLE_EQ((ComparedCell{"local", 2, false, 100, 75}.error()), -0.25);
+  EXPECT_NEAR((ComparedCell{"local", 2, false, 100, 110}.error()), 0.1, 1e-12);
+  EXPECT_NEAR((ComparedCell{"local", 2, false, 100, 75}.error()), -0.25, 1e-12);
 }
 
 TEST(PublishedTable, medianErrorCountsSizesOfErrorsAndLeavesFittedCellsOut) {
