@@ -13,8 +13,10 @@
 namespace flockstep::study {
 namespace {
 
-// Piz Daint's network (Cray Aries) as one rank sees it.
-constexpr double kBandwidthGbps = 80, kLatencyUs = 1.3;
+// Piz Daint's network, and the same as a star where its bandwidth is fitted: of the preset's tree only the ranks' own
+// links can be too narrow.
+constexpr const char* kPlatform = "aries";
+constexpr double kBandwidthGbps = 80, kLatencyUs = 0.7, kMemoryGbytesS = 20;
 constexpr int kQuickRanks = 16;
 constexpr std::int64_t kLeastSteps = 96, kQuickSteps = 24;
 
@@ -123,13 +125,22 @@ class WagmaScale {
     request.engine = "sim";
     request.launch.workers = setting.ranks();
     request.launch.seed = request.train.seed = static_cast<std::uint64_t>(seed);
-    request.launch.sim.latency_us = kLatencyUs / 2;
-    request.launch.sim.bandwidth_gbps = setting.bandwidth_gbps;
+    if (setting.bandwidth_gbps == kBandwidthGbps)
+      request.launch.sim.platform = kPlatform;
+    else
+      request.launch.sim = {.platform = "",
+                            .latency_us = kLatencyUs,
+                            .bandwidth_gbps = setting.bandwidth_gbps,
+                            .memory_gbytes_s = kMemoryGbytesS};
+    request.train.gradients = false;
+    request.train.pretend_parameters = workload.parameters;
     request.train.algorithm = algorithm.name;
     request.train.algorithm_settings = settings_of(algorithm.name, workload);
     request.train.steps = request.train.evaluate_every = steps_of(workload);
     request.train.batch = static_cast<std::int64_t>(workload.samples_per_step) * setting.ranks();
     request.train.pace.compute = base::Duration(workload.compute_s(setting.place));
+    if (!setting.step_times.empty())
+      train::parse_compute(fmt::format("file:{}", setting.step_times.string()), request.train.pace);
     request.train.pace.jitter_sigma = setting.jitter_sigma;
     request.train.pace.random_stragglers = workload.random_stragglers;
     request.train.pace.random_delay = base::Duration(workload.delay_ms / 1000);
@@ -208,7 +219,6 @@ class WagmaScale {
       how.push_back({{"ranks", setting.ranks()},
                      {"compute_s", setting.workload.compute_s(setting.place)},
                      {"bandwidth_gbps", setting.bandwidth_gbps},
-                     {"latency_us", kLatencyUs},
                      {"jitter_sigma", setting.jitter_sigma},
                      {"steps", steps_of(setting.workload)},
                      {"seeds", seeds_of(setting)}});
