@@ -133,7 +133,9 @@ class WagmaScale {
                             .bandwidth_gbps = setting.bandwidth_gbps,
                             .memory_gbytes_s = kMemoryGbytesS};
     request.train.gradients = false;
-    request.train.pretend_parameters = workload.parameters;
+    request.train.pretend_parameters =
+        algorithm.column == "allreduce" ? workload.allreduce_parameters(setting.place) : workload.parameters;
+    request.train.bucket_kib = request.train.pretend_parameters * 4 / 1024 + 1;  // nothing passes before backward ends
     request.train.algorithm = algorithm.name;
     request.train.algorithm_settings = settings_of(algorithm.name, workload);
     request.train.steps = request.train.evaluate_every = steps_of(workload);
@@ -150,12 +152,11 @@ class WagmaScale {
   // A network slower than the machine's own where the published allreduce is. Times grow linearly with the time per
   // byte as soon as backward no longer hides them, so a secant or two find it.
   void fit_network(Setting& setting) {
-    if (!is_network_fitted(setting.workload)) return;
+    if (!has(setting.workload, "allreduce")) return;
     const double wanted = setting.published_s("allreduce");
     double per_bit = 1 / kBandwidthGbps, step_s = allreduce_s(setting, 0);
     if (step_s >= wanted) return;
-    // Twice the model, all of it in the open.
-    double slope = 2 * 32e-9 * static_cast<double>(setting.workload.parameters);
+    double slope = 2 * 32e-9 * static_cast<double>(setting.workload.allreduce_parameters(setting.place));
     for (int trial = 1; trial <= 4 && std::abs(step_s / wanted - 1) > 0.005; ++trial) {
       const double before = per_bit, before_s = step_s;
       per_bit += (wanted - step_s) / slope;
@@ -164,10 +165,6 @@ class WagmaScale {
       if (step_s > before_s) slope = (step_s - before_s) / (per_bit - before);
     }
   }
-
-  // The Transformer's allreduce takes twice as long as averaging its models does, with as many bytes: it says nothing
-  // about the network (docs/scale.md).
-  static bool is_network_fitted(const Workload& workload) { return workload.name == "resnet"; }
 
   double allreduce_s(const Setting& setting, int trial) {
     Cell cell = cell_of(setting, kAlgorithms[1], 1);
