@@ -261,8 +261,13 @@ void SimEngine::sleep(base::Duration duration) {
 }
 
 void SimEngine::charge(double bytes_touched) {
+  world_.throw_if_broken();
   const auto& options = world_.options();
-  sleep(base::Duration(bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9)));
+  const double seconds = bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9);
+  if (seconds <= 0) return;
+  send_off();
+  world_.simulator().add_up(rank_, seconds);
+  world_.throw_if_broken();
 }
 
 std::unique_ptr<Signal> SimEngine::make_signal() {

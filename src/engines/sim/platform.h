@@ -29,6 +29,7 @@ struct Platform {
   std::vector<simgrid::s4u::Host*> hosts;  // worker i runs on hosts[i]
   std::vector<int> nodes;                  // of each host; who has the same number shares more than the network
   double memory_gbytes_s = 0;              // speed of sums
+  bool sums_share_links = false;           // they take the links of the host's route to itself, as messages do theirs
   std::function<Path(int from, int to)> path;
 };
 

@@ -107,6 +107,18 @@ double memory_gbytes_s(const std::string& path, const s4u::Engine& engine, const
   }
 }
 
+bool sums_share_links(const std::string& path, const s4u::Engine& engine, const std::vector<s4u::Host*>& hosts) {
+  const char* value = property_of(engine, *hosts[0], kSumsProperty);
+  if (!value || value == std::string_view("no")) return false;
+  if (value != std::string_view("yes")) refuse(path, fmt::format("{} is yes or no, not '{}'", kSumsProperty, value));
+  for (const auto* host : hosts) {
+    std::vector<s4u::Link*> links;
+    host->route_to(host, links, nullptr);
+    if (links.empty()) refuse(path, fmt::format("sums share links, and {} has no route to itself", host->get_name()));
+  }
+  return true;
+}
+
 void check_links(const std::string& path, const s4u::Engine& engine) {
   for (const auto* link : engine.get_all_links())
     if (!(link->get_bandwidth() > 0 && link->get_latency() >= 0))
@@ -156,6 +168,7 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
   }
   platform.nodes = nodes_of(platform.hosts);
   platform.memory_gbytes_s = memory_gbytes_s(path, engine, *platform.hosts[0]);
+  platform.sums_share_links = sums_share_links(path, engine, platform.hosts);
   platform.path = [hosts = platform.hosts](int from, int to) {
     std::vector<s4u::Link*> links;
     Path path{0, std::numeric_limits<double>::infinity()};

@@ -175,6 +175,14 @@ void Simulator::spawn(int host, const std::string& name, std::function<void()> b
 
 void Simulator::run() { engine_->run(); }
 
+void Simulator::add_up(int host, double seconds) const {
+  if (!platform_.sums_share_links) return sleep(seconds);
+  const ExceptionsKept exceptions;
+  auto* const at = platform_.hosts[static_cast<std::size_t>(host)];
+  const double bytes = std::max(seconds * platform_.path(host, host).bytes_per_s, 1.0);
+  s4u::Comm::sendto(at, at, static_cast<std::uint64_t>(std::llround(bytes)));
+}
+
 void Simulator::sleep(double seconds) {
   const ExceptionsKept exceptions;
   s4u::this_actor::sleep_for(std::max(seconds, kTick_s));
