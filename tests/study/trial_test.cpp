@@ -15,7 +15,7 @@ void fill(const tasks::RunRequest& request, train::Summary& summary) {
   summary.quality = 0.1 * static_cast<double>(request.train.seed);
   summary.bytes_sent_per_step = 2e6;
   if (request.train.algorithm == "flock")
-    summary.meetings = train::MeetingFigures{.fresh_fraction = 0.5, .mean_staleness = 1.25};
+    summary.meetings = train::MeetingFigures{.fresh_fraction = 0.5, .mean_staleness = 1.25, .staleness = {}};
 }
 
 std::vector<Trial> two_trials() {
