@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parts.h"
+#include "engines/figures.h"
 #include "engines/wait.h"
 
 namespace flockstep::engines {

@@ -9,18 +9,6 @@
 
 namespace flockstep::engines {
 
-// While it lives, this worker's collectives carry figures, not data.
-class CarriesFigures {
- public:
-  explicit CarriesFigures(Engine& engine) : engine_(engine) { engine_.carry_figures(true); }
-  ~CarriesFigures() { engine_.carry_figures(false); }
-  CarriesFigures(const CarriesFigures&) = delete;
-  CarriesFigures& operator=(const CarriesFigures&) = delete;
-
- private:
-  Engine& engine_;
-};
-
 void all_reduce(Engine& engine, std::span<double> values, base::Time deadline);
 
 }  // namespace flockstep::engines

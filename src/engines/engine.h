@@ -59,8 +59,6 @@ struct Engine {
   virtual Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) = 0;
   virtual Pending broadcast(Bytes data, int root) = 0;
   virtual Pending barrier() = 0;
-  // Whether collectives now carry figures, which do not grow with the model: for engines that pretend sizes.
-  virtual void carry_figures(bool /*figures*/) {}
 
   virtual Pending send(int peer, Tag tag, ConstBytes data) = 0;
   virtual Pending receive(int peer, Tag tag, Bytes data) = 0;

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "engines/all_reduce.h"
+#include "engines/figures.h"
 
 namespace flockstep::runtime {
 namespace {

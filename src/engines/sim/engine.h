@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "engines/engine.h"
+#include "engines/figures.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
 
-class SimEngine final : public Engine {
+class SimEngine final : public Engine, public PretendsSizes {
  public:
   // `peers` are the engines of all workers by rank; it is read only once all have been added.
   SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank);
