@@ -5,6 +5,7 @@
 // The active only ask and the passive only answer, one after the other: nobody who is waited for ever waits.
 #include "algorithms/adpsgd.h"
 
+#include "algorithms/alone.h"
 #include "algorithms/pair_averaging.h"
 #include "base/random.h"
 
@@ -38,6 +39,7 @@ AlgorithmRow adpsgd_row() {
             const int active = (workers + 1) / 2;
             return workers == 1 ? 0 : 8 * parameters * active / workers;
           },
+      .models_held = models_held_among_others<3>,
       .options = {},
       .make =
           [](const AlgorithmInputs& inputs) {

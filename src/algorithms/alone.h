@@ -31,4 +31,10 @@ std::unique_ptr<Algorithm> make_averager(const AlgorithmInputs& inputs, Checkpoi
   return std::make_unique<Averager>(inputs, std::forward<More>(more)...);
 }
 
+// How many models an averager holds: so many, unless one worker takes its own steps.
+template <int models>
+double models_held_among_others(int workers, const base::Settings& /*settings*/) {
+  return workers > 1 ? models : 0;
+}
+
 }  // namespace flockstep::algorithms

@@ -63,6 +63,7 @@ AlgorithmRow dpsgd_row() {
           [](int workers, double parameters, const base::Settings&) {
             return 4 * parameters * static_cast<double>(ring_neighbours(0, workers).size());
           },
+      .models_held = models_held_among_others<0>,
       .options = {},
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Dpsgd>(inputs, Checkpoint::apart); },
       .check = [](const base::Settings& settings, int) { base::SettingsReader("dpsgd", {}, settings); },

@@ -217,6 +217,7 @@ AlgorithmRow row(std::string_view description) {
       .bytes_text = "8 D (P-1)/P",
       .bytes_per_step = [](int workers, double parameters,
                            const base::Settings&) { return 8 * parameters * (workers - 1) / workers; },
+      .models_held = models_held_among_others<5>,
       .options = kOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, Checkpoint::apart, activation); },
       .check = [](const base::Settings& settings, int) { base::SettingsReader(kName<activation>, kOptions, settings); },

@@ -265,4 +265,9 @@ double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions&
   return 2 * share * (bytes_per_number * parameters + 8 * numbers) + weights;
 }
 
+double gradient_rule_models(int workers, const RuleAndOptions& choice) {
+  const double received = static_cast<double>(workers - 1) / workers;
+  return choice.common.wire == runtime::Wire::bfloat16 ? 0.5 * received + 0.5 : received;  // and what is sent
+}
+
 }  // namespace flockstep::algorithms

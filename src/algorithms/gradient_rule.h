@@ -122,6 +122,8 @@ std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, con
 
 // Bytes sent per worker and step, without sections beyond the first.
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice);
+// Models that a worker holds beside its gradient.
+double gradient_rule_models(int workers, const RuleAndOptions& choice);
 inline constexpr std::string_view kGradientRuleBytes = "8 D (P-1)/P",
                                   kWatchedRuleBytes = "8 D (P-1)/P + 8 P^2 per section";
 

@@ -1,6 +1,7 @@
 // Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`.
 #pragma once
 
+#include "algorithms/alone.h"
 #include "algorithms/registry.h"
 #include "protocol/options.h"
 
@@ -54,6 +55,7 @@ AlgorithmRow group_averaging_row(std::string_view description) {
           [](int workers, double parameters, const base::Settings& settings) {
             return group_averaging_bytes(workers, parameters, options_of(settings, workers));
           },
+      .models_held = models_held_among_others<3>,
       .options = Corner::kOptions,
       .make =
           [](const AlgorithmInputs& inputs) {

@@ -66,6 +66,7 @@ AlgorithmRow local_sgd_row() {
           [](int workers, double parameters, const base::Settings& settings) {
             return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
           },
+      .models_held = models_held_among_others<0>,
       .options = kOptions,
       .make =
           [](const AlgorithmInputs& inputs) {

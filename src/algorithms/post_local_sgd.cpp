@@ -105,6 +105,10 @@ AlgorithmRow post_local_sgd_row() {
             return 8 * parameters * (workers - 1) / workers /
                    static_cast<double>(post_local_sgd_options(settings).period);
           },
+      .models_held =
+          [](int workers, const base::Settings&) {  // while gradients are averaged
+            return mean_row().models_held(workers, {});
+          },
       .options = kOptions,
       .make =
           [](const AlgorithmInputs& inputs) {

@@ -20,6 +20,8 @@ struct AlgorithmRow {
   std::string_view description;
   std::string_view bytes_text;  // sent per worker and step, with D parameters and P workers
   double (*bytes_per_step)(int workers, double parameters, const base::Settings& settings);
+  // Copies of a whole model that it holds on each worker, beside the few parts that are under way.
+  double (*models_held)(int workers, const base::Settings& settings);
   std::span<const base::OptionSpec> options;
   std::unique_ptr<Algorithm> (*make)(const AlgorithmInputs& inputs);
   // Throws Error{bad_input}, without an engine at hand; `workers` is the largest int where it is not known yet.

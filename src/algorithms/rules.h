@@ -26,6 +26,8 @@ AlgorithmRow gradient_row(std::string_view name, std::string_view description, s
           [](int workers, double parameters, const base::Settings& settings) {
             return gradient_rule_bytes(workers, parameters, Choose(settings));
           },
+      .models_held = [](int workers,
+                        const base::Settings& settings) { return gradient_rule_models(workers, Choose(settings)); },
       .options = options,
       .make = [](const AlgorithmInputs& inputs) { return make_gradient_rule(inputs, Choose(inputs.settings)); },
       .check = [](const base::Settings& settings, int) { Choose(settings); },

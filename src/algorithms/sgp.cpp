@@ -121,6 +121,7 @@ AlgorithmRow sgp_row() {
           [](int workers, double parameters, const base::Settings& settings) {
             return 4 * (parameters + 1) * math::push_sum_neighbours(workers, sgp_options(settings).neighbours);
           },
+      .models_held = models_held_among_others<1>,
       .options = kOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs, Checkpoint::apart); },
       .check = [](const base::Settings& settings, int) { sgp_options(settings); },

@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 
+#include "algorithms/alone.h"
 #include "algorithms/pair_averaging.h"
 #include "base/random.h"
 
@@ -55,6 +56,7 @@ AlgorithmRow swarm_row() {
           [](int workers, double parameters, const base::Settings& settings) {
             return workers == 1 ? 0 : 8 * parameters / static_cast<double>(swarm_options(settings).period);
           },
+      .models_held = models_held_among_others<3>,
       .options = kOptions,
       .make =
           [](const AlgorithmInputs& inputs) {

@@ -104,10 +104,7 @@ compare::Comparison compare_here_or_in_children(compare::CompareRequest& request
     return compare::compare(request, runs);
   }
   return compare::compare(request, [&](const compare::PlannedRun& run) {
-    progress.begin(run.title);
-    const train::Observer observer{[&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); },
-                                   interrupted};
-    tasks::RunOutcome outcome = tasks::run(run.request, observer);
+    tasks::RunOutcome outcome = tasks::run(run.request, observer_of(progress, run.title));
     progress.clear();
     return outcome;
   });

@@ -3,6 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <utility>
+
+#include "cli/signals.h"
+
 namespace flockstep::cli {
 
 Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
@@ -36,6 +40,17 @@ void Progress::show_at_once(std::int64_t done, std::int64_t total) {
 void Progress::clear() {
   if (drawn_) fmt::print(stderr, "\r\033[K");
   drawn_ = false;
+}
+
+train::Observer observer_of(Progress& progress, const std::string& title) {
+  progress.begin(title + ", setting up", "workers");
+  return {.progress =
+              [&progress, title, steps_begun = false](std::int64_t step, std::int64_t steps) mutable {
+                if (!std::exchange(steps_begun, true)) progress.begin(title);
+                progress.show(step, steps);
+              },
+          .stop_requested = interrupted,
+          .set_up = [&progress](std::int64_t ready, std::int64_t workers) { progress.show(ready, workers); }};
 }
 
 }  // namespace flockstep::cli

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "train/loop.h"
+
 namespace flockstep::cli {
 
 class Progress {
@@ -25,5 +27,8 @@ class Progress {
   std::string label_, unit_;
   Clock::time_point begin_, last_;
 };
+
+// Watches a run: its set-up first, then its steps.
+train::Observer observer_of(Progress& progress, const std::string& title);
 
 }  // namespace flockstep::cli

@@ -74,10 +74,7 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
                                                : "; with --checkpoint-every and --out, --resume could continue it");
 
   Progress progress;
-  progress.begin(algorithm);
-  const train::Observer observer{[&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); },
-                                 interrupted};
-  const tasks::RunOutcome outcome = tasks::run(request, observer);
+  const tasks::RunOutcome outcome = tasks::run(request, observer_of(progress, algorithm));
   progress.clear();
   if (outcome.rank != 0) return 0;
   if (flags.json)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parts.h"
+#include "engines/figures.h"
 #include "engines/wait.h"
 
 namespace flockstep::engines {
@@ -11,6 +12,7 @@ namespace flockstep::engines {
 void all_reduce(Engine& engine, std::span<double> values, base::Time deadline) {
   const auto size = static_cast<std::size_t>(engine.size()), rank = static_cast<std::size_t>(engine.rank());
   if (size == 1 || values.empty()) return;
+  const CarriesFigures figures(engine);
   const base::Parts parts(values.size(), size);
   const std::size_t mine = parts.size(rank);
 

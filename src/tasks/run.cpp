@@ -1,11 +1,13 @@
 #include "tasks/run.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/available_memory.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
 #include "tasks/registry.h"
@@ -28,6 +30,17 @@ void protect_what_is_there(const train::TrainOptions& options) {
                             options.out.string()));
 }
 
+void require_memory_for(const Workload& workload, const std::string& engine, int workers) {
+  const auto size = workload.model_size();
+  if (!size) return;
+  const train::TrainOptions& options = workload.options();
+  std::vector<std::string_view> ways;
+  if (options.gradients && !find_task(options.task).sizes.empty()) ways.push_back("a smaller --size");
+  if (options.gradients && engine == "sim") ways.push_back("--no-gradients");
+  require_memory(memory_need(options, *size, workers), workers, base::available_memory(),
+                 fmt::format("{}", fmt::join(ways, " or ")));
+}
+
 }  // namespace
 
 RunOutcome run(const RunRequest& request, const train::Observer& observer) {
@@ -42,11 +55,13 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     if (request.engine == "sim") options.platform = engines::sim::text_of(launch.sim);
     of_all.emplace(std::move(options), request.engine, launch.workers);
     launch.sim.bytes_scale *= of_all->bytes_scale();
+    require_memory_for(*of_all, request.engine, launch.workers);
   }
 
   // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
   std::mutex mutex;
   std::optional<RunOutcome> outcome;
+  std::int64_t ready = 0;  // workers that have their task
   std::optional<Error> refused;
   backend.run(launch, [&](engines::Engine& engine) {
     std::optional<Workload> own;
@@ -61,7 +76,12 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     const train::TrainOptions& options = workload.options();
     runtime::Context context(engine, options.patience);
     request.on_start(context);
-    const auto make_task = [&](int rank, int /*workers*/) { return workload.make(rank); };
+    const auto make_task = [&](int rank, int workers) {
+      auto task = workload.make(rank);
+      const std::lock_guard lock(mutex);
+      if (of_all) observer.set_up(++ready, workers);
+      return task;
+    };
     RunOutcome mine{train::train(engine, options, make_task, observer), options, engine.size(), engine.rank()};
     const std::lock_guard lock(mutex);
     if (!outcome || mine.rank < outcome->rank) outcome = std::move(mine);

@@ -23,12 +23,11 @@ void check(const train::TrainOptions& options, std::string_view engine) {
 Workload::Workload(train::TrainOptions options, std::string_view engine, int workers)
     : options_(std::move(options)), workers_(workers) {
   check(options_, engine);
-  const bool is_sim = engine == "sim";
-  const bool counts = options_.gradients ? is_sim && options_.pretend_parameters > 0 : options_.pretend_parameters == 0;
+  const bool counts = options_.gradients ? engine != "mpi" : options_.pretend_parameters == 0;
   if (counts) known_ = make_task(0);
   if (!options_.gradients)
     stand_in(engine);
-  else if (known_)
+  else if (options_.pretend_parameters > 0)
     bytes_scale_ = static_cast<double>(options_.pretend_parameters) / static_cast<double>(known_->parameters());
 }
 
@@ -40,6 +39,14 @@ void Workload::stand_in(std::string_view engine) {
   stand_in_numbers_ = size.numbers;
   options_.buckets = size.buckets;
   bytes_scale_ = static_cast<double>(options_.pretend_parameters) / static_cast<double>(size.numbers);
+}
+
+std::optional<ModelSize> Workload::model_size() const {
+  if (!options_.gradients) return ModelSize{stand_in_numbers_, 0};
+  if (!known_) return std::nullopt;
+  base::Archive optimizer;  // what it saves is what it holds
+  known_->make_optimizer()->save(optimizer);
+  return ModelSize{known_->parameters() + known_->buffers(), optimizer.to_bytes().size()};
 }
 
 std::unique_ptr<train::Task> Workload::make_task(int rank) const {

@@ -1,6 +1,7 @@
 // What the workers of a run train: its task, or what stands in for it where there are no gradients.
 #pragma once
 
+#include "tasks/memory_need.h"
 #include "train/options.h"
 #include "train/task.h"
 
@@ -16,6 +17,8 @@ class Workload {
   const train::TrainOptions& options() const { return options_; }
   // How many times larger than it is the model seems; above or below one on `sim` alone.
   double bytes_scale() const { return bytes_scale_; }
+  // Of one worker; nothing on mpi, where a process has but one.
+  std::optional<ModelSize> model_size() const;
   // On the worker's own thread.
   std::unique_ptr<train::Task> make(int rank) const;
 

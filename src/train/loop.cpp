@@ -253,9 +253,6 @@ bool Loop::flush() {
   measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
   summary_.guards = algorithm_->guards();
   const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), algorithm_->meetings(), summary_);
-  if (options_.pretend_parameters > 0)
-    summary_.bytes_sent_per_step *=
-        static_cast<double>(options_.pretend_parameters) / static_cast<double>(task_->parameters());
   if (writes()) write_step_lines();
   measurements_.forget();
   telemetry_.forget();

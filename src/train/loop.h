@@ -18,6 +18,8 @@ namespace flockstep::train {
 struct Observer {
   std::function<void(std::int64_t step, std::int64_t steps)> progress = [](auto, auto) {};  // rank 0, after every step
   std::function<bool()> stop_requested = [] { return false; };  // asked on every worker when it evaluates
+  // Before the first step, where all workers share a process: how many of them have their task. One at a time.
+  std::function<void(std::int64_t ready, std::int64_t workers)> set_up = [](auto, auto) {};
 };
 
 using MakeTask = std::function<std::unique_ptr<Task>(int rank, int workers)>;

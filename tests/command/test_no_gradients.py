@@ -34,6 +34,22 @@ def test_a_stand_in_takes_as_long_as_the_task(needs, algorithm):
     assert without["samples_per_s"] == pytest.approx(with_gradients["samples_per_s"], rel=0.02)
 
 
+def test_figures_about_gradients_do_not_grow_with_the_pretended_model(needs):
+    """adacons sends two numbers per worker beside the gradients; that of all others is the same as of mean."""
+    needs("sim")
+    results = [
+        run_json(
+            *["train", "--engine", "sim", "--workers", 100, "--steps", 4, "--no-gradients", "--algorithm", algorithm],
+            *["--pretend-parameters", RESNET, "--bucket-kib", 200000, "--memory-gbytes-s", 1e6],
+        )
+        for algorithm in ("mean", "adacons")
+    ]
+    mean, adacons = results
+    assert adacons["bytes_sent_per_step"] == pytest.approx(mean["bytes_sent_per_step"], rel=1e-4)
+    assert adacons["bytes_sent_per_step"] > mean["bytes_sent_per_step"]
+    assert adacons["time_s"] == pytest.approx(mean["time_s"], rel=0.01)
+
+
 def test_pretended_parameters_are_a_scale_of_bytes(needs):
     needs("sim")
     plain = ["train", "--engine", "sim", "--workers", 4, "--steps", 10, "--compute-ms", 50]

@@ -71,6 +71,7 @@ const algorithms::AlgorithmRow kLoner{
     .description = "for tests",
     .bytes_text = "",
     .bytes_per_step = [](int, double, const base::Settings&) { return 0.0; },
+    .models_held = [](int, const base::Settings&) { return 0.0; },
     .options = kOptions,
     .make = [](const algorithms::AlgorithmInputs& inputs) -> std::unique_ptr<algorithms::Algorithm> {
       return std::make_unique<Loner>(inputs);

@@ -204,8 +204,10 @@ def _row(folder: Path, figures: dict[str, Any]) -> Row:
 
 
 def _comparison(folder: Path, saved: dict[str, Any]) -> Comparison:
+    if has_metric := "metric" in saved:
+        shapes.METRIC(saved, "")
     shapes.COMPARISON(saved, "")
-    if "metric" in saved:
+    if has_metric:
         shapes.QUALITY(saved, "")
     cases = [
         Case(

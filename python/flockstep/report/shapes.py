@@ -208,13 +208,9 @@ HOW = object_of(
     {"engine": text, "task": text},
     {"seeds": count, "first_seed": count, "task_settings": map_of(scalar), "pace": PACE},
 )
-# What a comparison whose runs have gradients tells as well.
-QUALITY = object_of(
-    {
-        **{"metric": text, "lower_is_better": truth},
-        "cases": list_of(object_of({"rows": list_of(object_of({"quality": SPREAD, "diverged": count}))})),
-    }
-)
+# What a comparison whose runs have gradients tells as well: first of itself, then of its rows.
+METRIC = object_of({"metric": text, "lower_is_better": truth})
+QUALITY = object_of({"cases": list_of(object_of({"rows": list_of(object_of({"quality": SPREAD, "diverged": count}))}))})
 COMPARISON = object_of(
     {"interrupted": truth, "how": HOW, "cases": list_of(CASE)}, {"metric": text, "lower_is_better": truth}
 )

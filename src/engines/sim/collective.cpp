@@ -53,6 +53,7 @@ void Collective::leave(int rank) {
 void Collective::check_kind(int rank, const Part& part) {
   if (joined_.empty()) {
     kind_ = part.kind;
+    grows_ = part.grows;
     root_ = part.root;
     length_ = part.bytes_for_all;
   } else if (part.kind != kind_) {
@@ -102,12 +103,13 @@ std::vector<Flow> Collective::flows_of(int rank, double bytes, const Blocks<cons
   const auto add = [&](std::span<const int> ring, bool is_inside, std::size_t count, double total) {
     if (count == 0) return;
     if (count > kExactPeers) {
-      const double simulated = world_.simulated_bytes(total, static_cast<double>(count));
+      const double simulated = world_.simulated_bytes(world_.pretended(total, grows_), static_cast<double>(count));
       std::ranges::copy(bundle(rank, ring, simulated, sequence_, nodes), std::back_inserter(flows));
       return;
     }
     for (const int to : ring)
-      if (in_one_node(nodes, rank, to) == is_inside) flows.push_back({rank, to, world_.simulated_bytes(bytes_for(to))});
+      if (in_one_node(nodes, rank, to) == is_inside)
+        flows.push_back({rank, to, world_.simulated_bytes(world_.pretended(bytes_for(to), grows_))});
   };
   add(inside, true, inside.size(), bytes_inside);
   add(peers, false, peers.size() - inside.size(), bytes - bytes_inside);

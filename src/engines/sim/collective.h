@@ -28,6 +28,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
   struct Part {  // what one worker brings: a block for, and from, every worker; its own are never used
     Kind kind = Kind::barrier;
     int root = 0;                   // of a broadcast
+    bool grows = true;              // with the model
     std::size_t bytes_for_all = 0;  // what its blocks for others come to; of a broadcast the length
     Blocks<const std::byte> send;
     Blocks<std::byte> receive;
@@ -45,7 +46,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
  private:
   void check_kind(int rank, const Part& part);
   void copy();
-  // `bytes` from `rank` to the others, in equal shares where `blocks` does not say otherwise.
+  // `bytes`, which are yet to grow, from `rank` to the others, in equal shares where `blocks` does not say otherwise.
   void start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks);
   std::vector<Flow> flows_of(int rank, double bytes, const Blocks<const std::byte>* blocks) const;
   void start_half_of_broadcast(int rank);
@@ -54,7 +55,8 @@ class Collective : public std::enable_shared_from_this<Collective> {
 
   World& world_;
   std::uint64_t sequence_;
-  Kind kind_ = Kind::barrier;  // this and the next two: of the first to join
+  Kind kind_ = Kind::barrier;  // this and the next three: of the first to join
+  bool grows_ = true;
   int root_ = 0;
   std::size_t length_ = 0;
   std::vector<int> joined_;  // ranks, in order of joining

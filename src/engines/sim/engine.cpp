@@ -69,6 +69,7 @@ SimEngine::~SimEngine() = default;
 
 Pending SimEngine::join(Collective::Part part) {
   world_.throw_if_broken();
+  part.grows = !carries_figures_;
   auto collective = world_.collective(next_collective_++);
   collective->join(rank_, std::move(part));
   return std::make_unique<CollectiveOperation>(std::move(collective), rank_);
@@ -84,7 +85,7 @@ Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const 
   part.receive = Blocks(receive);
   for (std::size_t peer = 0; peer < count; ++peer)
     if (peer != self) part.bytes_for_all += send[peer].size();
-  bytes_sent_in_collectives_ += part.bytes_for_all;
+  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(part.bytes_for_all), !carries_figures_);
   return join(std::move(part));
 }
 
@@ -97,7 +98,7 @@ Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
   part.send.add(mine, count);
   part.receive = Blocks(receive);
   part.bytes_for_all = (count - 1) * mine.size();
-  bytes_sent_in_collectives_ += part.bytes_for_all;
+  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(part.bytes_for_all), !carries_figures_);
   return join(std::move(part));
 }
 
@@ -112,7 +113,8 @@ Pending SimEngine::broadcast(Bytes data, int root) {
   part.receive.add(Bytes(), static_cast<std::size_t>(root));
   part.receive.add(rank_ == root ? Bytes() : data);
   part.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
-  if (rank_ == root) bytes_sent_in_collectives_ += (count - 1) * data.size();
+  if (rank_ == root)
+    bytes_sent_in_collectives_ += world_.pretended(static_cast<double>((count - 1) * data.size()), !carries_figures_);
   return join(std::move(part));
 }
 
@@ -167,11 +169,12 @@ Pending SimEngine::send(int peer, Tag tag, ConstBytes data) {
   check_address(peer, tag);
   const auto message = std::make_shared<Message>(data);
   inbox_of(peer).announce(rank_, tag, message);
-  const Outgoing outgoing{peer, tag, world_.simulated_bytes(static_cast<double>(data.size())), message};
+  const double bytes = world_.pretended(static_cast<double>(data.size()));
+  const Outgoing outgoing{peer, tag, world_.simulated_bytes(bytes), message};
   if (peer == rank_) {
     arrive({&outgoing, 1});
   } else {
-    bytes_sent_in_messages_ += data.size();
+    bytes_sent_in_messages_ += bytes;
     outbox_.push_back(outgoing);
   }
   return std::make_unique<SendOperation>(world_, message);

@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "engines/engine.h"
+#include "engines/figures.h"
 #include "engines/sim/inbox.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
 
-class SimEngine final : public Engine {
+class SimEngine final : public Engine, public PretendsSizes {
  public:
   // `peers` are the engines of all workers by rank; it is read only once all have been added.
   SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank);
@@ -29,13 +30,15 @@ class SimEngine final : public Engine {
   // Any call may let other workers run, in the middle of this one's backward pass.
   bool may_be_called_from_a_hook() const override { return false; }
   base::Memory& memory() override { return memory_; }
-  std::uint64_t bytes_sent() const override { return bytes_sent_in_collectives_ + bytes_sent_in_messages_; }
-  std::uint64_t bytes_sent_in_collectives() const override { return bytes_sent_in_collectives_; }
+  // As large as they pretend to be.
+  std::uint64_t bytes_sent() const override { return bytes_sent_in_collectives() + whole(bytes_sent_in_messages_); }
+  std::uint64_t bytes_sent_in_collectives() const override { return whole(bytes_sent_in_collectives_); }
 
   Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) override;
   Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) override;
   Pending broadcast(Bytes data, int root) override;
   Pending barrier() override;
+  void carry_figures(bool figures) override { carries_figures_ = figures; }
 
   Pending send(int peer, Tag tag, ConstBytes data) override;
   Pending receive(int peer, Tag tag, Bytes data) override;
@@ -70,6 +73,7 @@ class SimEngine final : public Engine {
   class FlagSignal;
   class ActorAgent;
 
+  static std::uint64_t whole(double bytes) { return static_cast<std::uint64_t>(bytes + 0.5); }
   Pending join(Collective::Part part);
   void carry(const std::vector<Outgoing>& messages);
   void carry_control(const Outgoing& control);
@@ -82,7 +86,8 @@ class SimEngine final : public Engine {
   const std::vector<std::unique_ptr<SimEngine>>& peers_;
   const int rank_;
   base::Memory memory_;
-  std::uint64_t bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
+  bool carries_figures_ = false;
+  double bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
   std::vector<Outgoing> outbox_, control_outbox_;
   Inbox inbox_;

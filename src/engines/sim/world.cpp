@@ -34,9 +34,7 @@ std::span<const int> World::peers(int rank) const {
   return std::span(ring_).subspan(static_cast<std::size_t>(rank) + 1, static_cast<std::size_t>(size()) - 1);
 }
 
-double World::simulated_bytes(double bytes, double count) const {
-  return bytes * options_.bytes_scale + count * kHeaderBytes;
-}
+double World::simulated_bytes(double bytes, double count) const { return bytes + count * kHeaderBytes; }
 
 double World::simulated_control_bytes(std::size_t bytes) const { return static_cast<double>(bytes) + kHeaderBytes; }
 

@@ -24,9 +24,11 @@ class World {
   std::span<const int> peers(int rank) const;
   Nodes nodes() const { return nodes_; }
   Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
-  // How large the network believes a message of this many real bytes to be, or `count` messages with as many together.
+  // As many bytes as these pretend to be, where they grow with the model.
+  double pretended(double bytes, bool grows = true) const { return bytes * (grows ? options_.bytes_scale : 1); }
+  // What a message of so many pretended bytes is to the network, or `count` messages with as many together.
   double simulated_bytes(double bytes, double count = 1) const;
-  // Control messages are not scaled: they do not grow with the model.
+  // Control messages do not grow with the model.
   double simulated_control_bytes(std::size_t bytes) const;
 
   // The collective that every worker issues as its number `sequence`; made by whoever comes first.

@@ -1,0 +1,73 @@
+"""Training with many workers in virtual time: real gradients, the same bits each time, within the memory there is."""
+
+import os
+import pty
+import subprocess
+
+import pytest
+from conftest import COMMAND, run, run_json
+
+MANY = ["train", "--engine", "sim", "--workers", 64, "--compute", "lognormal:100ms:0.5", "--platform", "ethernet-10g"]
+
+
+@pytest.mark.parametrize("algorithm", ["adacons", "flock"])
+def test_64_workers_learn_and_two_runs_give_the_same_bits_and_times(needs, algorithm):
+    needs("sim")
+    train = [*MANY, "--task", "images", "--batch", 512, "--steps", 60, "--algorithm", algorithm]
+    first, second = (run_json(*train, "--evaluate-every", 20) for _ in range(2))
+    assert first["model_hash"] == second["model_hash"]
+    assert first["time_s"] == second["time_s"]
+    assert first["replicas_equal"]
+    accuracy = [evaluation["quality"] for evaluation in first["evaluations"]]
+    assert accuracy[0] < 0.2
+    assert accuracy[-1] > 0.6
+    assert 0 < first["share_of_ideal"] < 1
+    assert run_json(*train, "--evaluate-every", 20, "--seed", 2)["model_hash"] != first["model_hash"]
+
+
+def test_64_workers_train_a_residual_network(needs, torch):
+    needs("sim")
+    train = [*MANY, "--task", "vision", "--batch", 64, "--steps", 3, "--algorithm", "wagma", "--evaluate-every", 3]
+    first, second = (run_json(*train) for _ in range(2))
+    assert first["model_hash"] == second["model_hash"]
+    assert first["time_s"] == second["time_s"]
+
+
+def test_what_cannot_fit_in_memory_is_refused_before_it_starts(needs):
+    needs("sim")
+    large = ["--workers", 4096, "--linear.dimension", 40000000]
+    for engine, way in (("sim", ", or --no-gradients"), ("threads", "")):
+        done = run("train", "--engine", engine, *large)
+        assert done.returncode == 2
+        assert done.stderr.startswith("flockstep: 4096 workers need 1.96 TB of memory for their models, and ")
+        assert " are free: use up to " in done.stderr or " are free: use a smaller model" in done.stderr
+        assert done.stderr.endswith(f"{way}\n")
+        assert done.stderr.count("\n") == 1
+        assert not done.stdout
+
+
+def on_a_terminal(*arguments):
+    """What the command writes to standard error where that is a terminal."""
+    ours, its = pty.openpty()
+    child = subprocess.Popen([COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=its)
+    os.close(its)
+    seen = b""
+    try:
+        while piece := os.read(ours, 4096):
+            seen += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert child.wait(timeout=60) == 0
+    return seen.decode()
+
+
+def test_a_terminal_sees_how_far_set_up_and_steps_are_and_a_pipe_nothing(needs):
+    needs("sim")
+    train = ["train", "--engine", "sim", "--workers", 16, "--steps", 5, "--algorithm", "sgp"]
+    seen = on_a_terminal(*train)
+    assert "sgp, setting up [##############################] 16/16 workers" in seen
+    assert "sgp [##############################] 5/5 steps" in seen
+    compared = on_a_terminal("compare", *train[1:7], "--algorithms", "mean,sgp")
+    assert "mean [##############################] 5/5 steps" in compared
+    assert run(*train).stderr == ""
