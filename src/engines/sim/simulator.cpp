@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engines/sim/platform_file.h"
+#include "engines/sim/platform_trial.h"
 
 namespace flockstep::engines::sim {
 namespace {
