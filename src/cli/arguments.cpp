@@ -168,7 +168,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
         fmt::format("option of the task: {}", option.help));
   }
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 23))
       ->capture_default_str();
   command.add_option("--deadline", flags.deadline_s, "seconds that a single wait for a peer may last")
       ->check(between(0.001, 1e6))
