@@ -103,6 +103,7 @@ class SimEngine final : public Engine {
   base::Memory memory_;
   std::uint64_t bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
+  int agents_ = 0;  // alive
   std::vector<Outgoing> outbox_, control_outbox_;
   // Both hold only what is in use: with thousands of workers there are millions of pairs.
   std::map<std::pair<int, Tag>, Channel> channels_;                            // by peer and tag
