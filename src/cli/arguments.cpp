@@ -10,6 +10,7 @@
 #include "base/split.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
+#include "engines/sim/presets.h"
 #include "tasks/registry.h"
 
 namespace flockstep::cli {
@@ -90,6 +91,7 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
 engines::SimOptions sim_of(const RunFlags& flags) {
   engines::SimOptions sim = flags.sim;
   if (sim.platform == "star") sim.platform.clear();
+  if (!sim.platform.empty()) engines::sim::find_preset(sim.platform);  // refuses what is neither a name nor a file
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
                 fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",
@@ -166,7 +168,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
         fmt::format("option of the task: {}", option.help));
   }
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 21))
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 23))
       ->capture_default_str();
   command.add_option("--deadline", flags.deadline_s, "seconds that a single wait for a peer may last")
       ->check(between(0.001, 1e6))

@@ -12,6 +12,8 @@ Workload resnet() {
           "ResNet-50, two random ranks 320 ms late in each step",
           "images/s",
           25'559'081,
+          0,
+          0,
           10,
           128,
           1,
@@ -28,14 +30,19 @@ Workload resnet() {
            {"ideal", kFitted, {879, 3335, 13253, 53253}}}};
 }
 
-// Each rank has a batch of 8,192 tokens.
+// Each rank has a batch of 8,192 tokens. Input, output and the last layer share an embedding of 33,708 words;
+// TensorFlow takes the sum of their gradients for sparse, so that it is gathered from all ranks, as rows for every word
+// read and a whole embedding from the last layer ("Densifying Assumed-Sparse Tensors", ISC 2019).
+constexpr std::int64_t kTokens = 8192, kWidth = 512, kEmbedding = 33'708 * kWidth;
 Workload transformer() {
   return {"transformer",
           "Transformer, sentences of uneven length",
           "k tokens/s",
           61'362'176,
+          kEmbedding,
+          kEmbedding + 2 * kTokens * kWidth,
           8,
-          8192,
+          kTokens,
           1000,
           0,
           0,
@@ -55,6 +62,8 @@ Workload reinforcement() {
           "Reinforcement learning (PPO), episodes of uneven length",
           "steps/s",
           8'476'421,
+          0,
+          0,
           8,
           256,
           1,
@@ -73,6 +82,11 @@ Workload reinforcement() {
 
 const PublishedColumn& Workload::column(std::string_view column) const {
   return base::find_by_name(std::span<const PublishedColumn>(columns), column, "published column");
+}
+
+// Summing n numbers moves 2 n (P-1)/P to and from each rank; gathering n of each, n (P-1).
+std::int64_t Workload::allreduce_parameters(std::size_t place) const {
+  return parameters - gathered_parameters + ranks[place] * gathered_numbers / 2;
 }
 
 double Workload::compute_s(std::size_t place) const {

@@ -19,6 +19,9 @@ struct PublishedColumn {
 struct Workload {
   std::string_view name, title, unit;
   std::int64_t parameters;
+  // Of them, those of an embedding whose gradient allreduce gathers from all ranks instead of summing it, and how many
+  // numbers each rank then brings.
+  std::int64_t gathered_parameters, gathered_numbers;
   int period;               // tau
   double samples_per_step;  // of each rank
   double samples_per_unit;  // tokens are counted in thousands
@@ -28,6 +31,8 @@ struct Workload {
   std::vector<PublishedColumn> columns;
 
   const PublishedColumn& column(std::string_view column) const;
+  // A model whose allreduce moves as many bytes as the published one of `ranks[place]`.
+  std::int64_t allreduce_parameters(std::size_t place) const;
   // How long a step of a rank computes, of `ranks[place]`: what the ideal column says.
   double compute_s(std::size_t place) const;
 };

@@ -13,8 +13,10 @@
 namespace flockstep::study {
 namespace {
 
-// Piz Daint's network (Cray Aries) as one rank sees it.
-constexpr double kBandwidthGbps = 80, kLatencyUs = 1.3;
+// Piz Daint's network, and the same as a star where its bandwidth is fitted: of the preset's tree only the ranks' own
+// links can be too narrow.
+constexpr const char* kPlatform = "aries";
+constexpr double kBandwidthGbps = 80, kLatencyUs = 0.7, kMemoryGbytesS = 20;
 constexpr int kQuickRanks = 16;
 constexpr std::int64_t kLeastSteps = 96, kQuickSteps = 24;
 
@@ -123,13 +125,24 @@ class WagmaScale {
     request.engine = "sim";
     request.launch.workers = setting.ranks();
     request.launch.seed = request.train.seed = static_cast<std::uint64_t>(seed);
-    request.launch.sim.latency_us = kLatencyUs / 2;
-    request.launch.sim.bandwidth_gbps = setting.bandwidth_gbps;
+    if (setting.bandwidth_gbps == kBandwidthGbps)
+      request.launch.sim.platform = kPlatform;
+    else
+      request.launch.sim = {.platform = "",
+                            .latency_us = kLatencyUs,
+                            .bandwidth_gbps = setting.bandwidth_gbps,
+                            .memory_gbytes_s = kMemoryGbytesS};
+    request.train.gradients = false;
+    request.train.pretend_parameters =
+        algorithm.column == "allreduce" ? workload.allreduce_parameters(setting.place) : workload.parameters;
+    request.train.bucket_kib = request.train.pretend_parameters * 4 / 1024 + 1;  // nothing passes before backward ends
     request.train.algorithm = algorithm.name;
     request.train.algorithm_settings = settings_of(algorithm.name, workload);
     request.train.steps = request.train.evaluate_every = steps_of(workload);
     request.train.batch = static_cast<std::int64_t>(workload.samples_per_step) * setting.ranks();
     request.train.pace.compute = base::Duration(workload.compute_s(setting.place));
+    if (!setting.step_times.empty())
+      train::parse_compute(fmt::format("file:{}", setting.step_times.string()), request.train.pace);
     request.train.pace.jitter_sigma = setting.jitter_sigma;
     request.train.pace.random_stragglers = workload.random_stragglers;
     request.train.pace.random_delay = base::Duration(workload.delay_ms / 1000);
@@ -139,12 +152,11 @@ class WagmaScale {
   // A network slower than the machine's own where the published allreduce is. Times grow linearly with the time per
   // byte as soon as backward no longer hides them, so a secant or two find it.
   void fit_network(Setting& setting) {
-    if (!is_network_fitted(setting.workload)) return;
+    if (!has(setting.workload, "allreduce")) return;
     const double wanted = setting.published_s("allreduce");
     double per_bit = 1 / kBandwidthGbps, step_s = allreduce_s(setting, 0);
     if (step_s >= wanted) return;
-    // Twice the model, all of it in the open.
-    double slope = 2 * 32e-9 * static_cast<double>(setting.workload.parameters);
+    double slope = 2 * 32e-9 * static_cast<double>(setting.workload.allreduce_parameters(setting.place));
     for (int trial = 1; trial <= 4 && std::abs(step_s / wanted - 1) > 0.005; ++trial) {
       const double before = per_bit, before_s = step_s;
       per_bit += (wanted - step_s) / slope;
@@ -153,10 +165,6 @@ class WagmaScale {
       if (step_s > before_s) slope = (step_s - before_s) / (per_bit - before);
     }
   }
-
-  // The Transformer's allreduce takes twice as long as averaging its models does, with as many bytes: it says nothing
-  // about the network (docs/scale.md).
-  static bool is_network_fitted(const Workload& workload) { return workload.name == "resnet"; }
 
   double allreduce_s(const Setting& setting, int trial) {
     Cell cell = cell_of(setting, kAlgorithms[1], 1);
@@ -208,7 +216,6 @@ class WagmaScale {
       how.push_back({{"ranks", setting.ranks()},
                      {"compute_s", setting.workload.compute_s(setting.place)},
                      {"bandwidth_gbps", setting.bandwidth_gbps},
-                     {"latency_us", kLatencyUs},
                      {"jitter_sigma", setting.jitter_sigma},
                      {"steps", steps_of(setting.workload)},
                      {"seeds", seeds_of(setting)}});

@@ -10,6 +10,7 @@ Workload two_columns() {
   workload.name = "made-up";
   workload.title = "Made up";
   workload.unit = "samples/s";
+  workload.parameters = workload.gathered_parameters = workload.gathered_numbers = 0;
   workload.samples_per_step = 10;
   workload.samples_per_unit = 1;
   workload.ranks = {2, 4};
@@ -52,6 +53,16 @@ TEST(PublishedTable, hasARowPerColumnAndMarksWhatWasFitted) {
 TEST(Published, idealColumnTellsHowLongAStepComputes) {
   EXPECT_DOUBLE_EQ(two_columns().compute_s(0), 0.1);
   EXPECT_DOUBLE_EQ(two_columns().compute_s(1), 0.1);
+}
+
+TEST(Published, allreduceOfAGatheredEmbeddingMovesAsMuchAsThatOfAModelThatGrowsWithTheRanks) {
+  Workload workload = two_columns();
+  workload.parameters = 100;
+  EXPECT_EQ(workload.allreduce_parameters(1), 100);
+  workload.gathered_parameters = 40;
+  workload.gathered_numbers = 50;
+  // Each of 4 ranks receives 3 x 50 numbers, and 2 x 60 x 3/4 of what is summed.
+  EXPECT_EQ(2 * workload.allreduce_parameters(1) * 3 / 4, 3 * 50 + 2 * 60 * 3 / 4);
 }
 
 TEST(Published, everyColumnHasAValueForEveryRankCountAndNoneIsBeyondTheIdeal) {

@@ -27,8 +27,10 @@ class WagmaScaleTest : public testing::Test {
 
 // Everybody waits for the delayed, and twice the model passes in the open.
 double lockstep_s(const tasks::RunRequest& request) {
+  const engines::SimOptions& sim = request.launch.sim;
+  const double gbps = sim.platform == "aries" ? 80 : sim.bandwidth_gbps;
   return request.train.pace.compute.count() + request.train.pace.random_delay.count() +
-         8e-9 * 8 * 25'559'081 / request.launch.sim.bandwidth_gbps;
+         64e-9 * static_cast<double>(request.train.pretend_parameters) / gbps;
 }
 
 TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedTo) {

@@ -1,7 +1,6 @@
 // SimGrid platform files: hosts in the natural order of their names (node-2 before node-10), worker i on host i.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "engines/sim/platform.h"
@@ -19,7 +18,7 @@ inline constexpr const char* kAsleepProperty = "flockstep.asleep_share";
 // hosts and Error{bad_file} for a file that cannot be used, unless SimGrid ends the process over it.
 Platform load_platform_file(simgrid::s4u::Engine& engine, const std::string& path, int workers);
 
-// Runs `load` in a process of its own, and throws what it throws there, or Error{bad_file} if it does not come back.
-void try_platform_file(const std::string& path, const std::function<void()>& load);
+// "cannot use machine.xml as a platform: ..."
+Error unusable(const std::string& path, const std::string& why);
 
 }  // namespace flockstep::engines::sim
