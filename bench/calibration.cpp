@@ -1,5 +1,6 @@
 #include "bench/calibration.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <numeric>
@@ -14,7 +15,7 @@
 namespace flockstep::bench {
 namespace {
 
-// As the training does it: buckets of 4 MiB, two under way at a time (runtime/one_pass.cpp).
+// As training does it: buckets of 4 MiB, two under way at a time.
 constexpr std::size_t kBucketFloats = std::size_t{1} << 20, kWindow = 2;
 constexpr int kShortMessages = 200;
 constexpr engines::Tag kTag = 1;
@@ -28,7 +29,7 @@ class Probe {
         layout_(options.floats, kBucketFloats),
         shards_(runtime::Shards::by_bucket(layout_, workers())),
         whole_(engine.memory().allocate<float>(options.floats, "calibration")),
-        places_(engine.memory().allocate<float>(kWindow * workers() * shards_.of(0, 0).size, "calibration")) {
+        received_(engine.memory().allocate<float>(options.floats + shards_.buckets() * workers(), "calibration")) {
     fill_input(rank(), whole_.span());  // memory that nobody has written to may be none
   }
 
@@ -43,6 +44,7 @@ class Probe {
     const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
     result.sums = touched / median_of_slowest([this] { return sums(true); });
     result.sum_alone = touched / median_of_slowest([this] { return sums(rank() == 0); });
+    result.copies = 2 * bytes / median_of_slowest([this] { return copies(); });
     return result;
   }
 
@@ -78,8 +80,7 @@ class Probe {
     return (now() - begin) / (2 * kShortMessages);
   }
 
-  // Half buckets from worker 0 to worker 1, or both ways: all of them twice, into places that are used again and again,
-  // as shards are received, and then each to where it belongs, as results are.
+  // Half buckets from worker 0 to worker 1, or both ways; all of them twice, as shards are received and as results are.
   double messages(bool forth, bool back) {
     if (rank() > 1) return 0;
     const bool sends = rank() == 0 ? forth : back, receives = rank() == 0 ? back : forth;
@@ -88,12 +89,11 @@ class Probe {
     const double begin = now();
     std::deque<engines::Pending> under_way;
     for (const bool in_place : {false, true})
-      for (std::size_t i = 0; i < blocks.buckets().size(); ++i) {
-        const auto block = blocks.buckets()[i].of(whole_.span());
+      for (const runtime::Range block : blocks.buckets()) {
         make_room(under_way, kWindow * (sends && receives ? 2 : 1));
-        const auto place = places_.span().subspan(i % kWindow * (places_.size() / kWindow), block.size());
-        if (receives) under_way.push_back(engine_.receive(peer, kTag, engines::bytes_of(in_place ? block : place)));
-        if (sends) under_way.push_back(engine_.send(peer, kTag, engines::const_bytes_of(block)));
+        const auto place = block.of(in_place ? whole_.span() : received_.span());
+        if (receives) under_way.push_back(engine_.receive(peer, kTag, engines::bytes_of(place)));
+        if (sends) under_way.push_back(engine_.send(peer, kTag, engines::const_bytes_of(block.of(whole_.span()))));
       }
     make_room(under_way, 1);
     return now() - begin;
@@ -111,29 +111,36 @@ class Probe {
     return now() - begin;
   }
 
-  // Of what has just been received. Only the sums are counted; nothing is under way meanwhile.
+  // Of all that was received last: it has left the caches since.
   double sums(bool takes_part) {
-    double seconds = 0;
+    if (!takes_part) return 0;
     const std::vector<float> factors(workers(), 1 / static_cast<float>(workers()));
+    const double begin = now();
     for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
-      context_.wait(exchange(bucket), "exchange");
-      if (!takes_part) continue;
       const auto own = shards_.of(bucket, static_cast<std::size_t>(rank())).of(whole_.span());
       std::vector<const float*> rows;
       for (std::size_t peer = 0; peer < workers(); ++peer)
         rows.push_back(static_cast<int>(peer) == rank() ? own.data() : place_of(bucket, peer).data());
-      const double begin = now();
       kernels::weighted_sum(rows, factors, own);
       engine_.charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
-      seconds += now() - begin;
     }
-    return seconds;
+    return now() - begin;
+  }
+
+  double copies() {
+    const double begin = now();
+    for (const runtime::Range bucket : layout_.buckets()) {
+      const auto from = bucket.of(whole_.span());
+      std::ranges::copy(from, bucket.of(received_.span()).begin());
+      engine_.charge(2 * static_cast<double>(from.size_bytes()));
+    }
+    return now() - begin;
   }
 
   std::span<float> place_of(std::size_t bucket, std::size_t peer) const {
-    const std::size_t slot = places_.size() / kWindow, row = slot / workers();
-    return places_.span().subspan(bucket % kWindow * slot + peer * row,
-                                  shards_.of(bucket, static_cast<std::size_t>(rank())).size);
+    const std::size_t room = received_.size() / shards_.buckets() / workers();
+    return received_.span().subspan((bucket * workers() + peer) * room,
+                                    shards_.of(bucket, static_cast<std::size_t>(rank())).size);
   }
 
   engines::Pending exchange(std::size_t bucket) {
@@ -164,7 +171,7 @@ class Probe {
   runtime::Context context_;
   runtime::Layout layout_;
   runtime::Shards shards_;
-  base::Buffer<float> whole_, places_;
+  base::Buffer<float> whole_, received_;
 };
 
 }  // namespace

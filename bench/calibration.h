@@ -9,7 +9,7 @@
 namespace flockstep::bench {
 
 struct CalibrationOptions {
-  std::size_t floats = std::size_t{1} << 24;  // per worker: more than its caches hold
+  std::size_t floats = 25'600'000;  // per worker: more than its caches hold
   int rounds = 15;
 };
 
@@ -20,8 +20,9 @@ struct Calibration {
   double one_way = 0;      // from one worker into another while nobody else does anything
   double both_ways = 0;    // the same, each way, when both send
   double all_at_once = 0;  // into each worker when all exchange with all
-  double sums = 0;         // touched by each worker when all add up what they have received
+  double sums = 0;         // touched by each worker when all add up what they have received, out of memory
   double sum_alone = 0;    // by one worker when the others do nothing
+  double copies = 0;       // touched by each worker when all copy
 };
 
 // Collective; the same result on every worker, who must be at least two.

@@ -13,12 +13,13 @@ constexpr double kShared = 0.97;
 }  // namespace
 
 PlatformPlan plan_of(const Calibration& calibration) {
-  PlatformPlan plan{.processor = calibration.one_way,
-                    .senders_copy = calibration.both_ways < kSendersCopyBelow * calibration.one_way,
+  const bool senders_copy = calibration.both_ways < kSendersCopyBelow * calibration.one_way;
+  PlatformPlan plan{.processor = (senders_copy ? 2 : 1) * calibration.both_ways,
+                    .senders_copy = senders_copy,
                     .latency_s = calibration.latency_s,
                     .sums = calibration.sums};
-  const double unshared = plan.senders_copy ? plan.processor / 2 : plan.processor;
-  if (calibration.all_at_once < kShared * unshared) plan.memory = calibration.all_at_once * calibration.workers;
+  if (calibration.all_at_once < kShared * calibration.both_ways)
+    plan.memory = calibration.all_at_once * calibration.workers;
   return plan;
 }
 

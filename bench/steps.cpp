@@ -6,33 +6,26 @@
 #include "algorithms/registry.h"
 #include "bench/workers.h"
 #include "runtime/gather.h"
-#include "train/backward.h"
 
 namespace flockstep::bench {
 namespace {
 
 constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // the default of --bucket-kib
 
-// Gradients that are there at once: what a step takes is its pretended compute and the algorithm.
-class StandIn final : public train::Task {
- public:
-  explicit StandIn(std::size_t parameters) : parameters_(parameters) {}
+constexpr double kForwardShare = 1.0 / 3;  // of compute; the rest is backward, bucket by bucket
 
-  std::size_t parameters() const override { return parameters_; }
-  std::int64_t samples_per_step() const override { return 1; }
-  train::Metric metric() const override { return {"nothing", true}; }
-  void initialise(std::span<float>) override {}
-  double gradient(std::int64_t, std::span<float>, std::span<float>, const RangeReady& ready) override {
-    ready(0, parameters_);
-    return 0;
+// The gradient is computed on a device beside the processor: bucket after bucket is there at its time, whatever the
+// processor does meanwhile.
+void compute(engines::Engine& engine, const runtime::Layout& layout, base::Duration duration, std::span<float> gradient,
+             algorithms::Algorithm& algorithm) {
+  const base::Time begin = engine.now();
+  for (std::size_t bucket = 0; bucket < layout.buckets().size(); ++bucket) {
+    const double share = static_cast<double>(layout.buckets()[bucket].end()) / static_cast<double>(layout.size());
+    const base::Time done = begin + duration * (kForwardShare + (1 - kForwardShare) * share);
+    if (const base::Duration left = done - engine.now(); left.count() > 0) engine.sleep(left);
+    algorithm.bucket_ready(bucket, gradient);
   }
-  std::unique_ptr<train::Optimizer> make_optimizer() override { return nullptr; }
-  std::vector<double> evaluate(std::span<const float>, train::Split) override { return {}; }
-  double quality(std::span<const double>) const override { return 0; }
-
- private:
-  std::size_t parameters_;
-};
+}
 
 bool has_option(const algorithms::AlgorithmRow& row, std::string_view name) {
   return std::ranges::any_of(row.options, [name](const base::OptionSpec& option) { return option.name == name; });
@@ -52,10 +45,6 @@ StepTime measure_steps(engines::Engine& engine, const StepCase& which, const Ste
   fill_input(engine.rank(), values.span());
   const auto algorithm = row.make({context, layout, settings});
   algorithm->begin(0, values.span());
-  train::PaceOptions pace;
-  pace.compute = base::Duration(which.compute_ms * 1e-3);
-  train::Backward backward(engine, layout, pace, {}, 1);
-  StandIn task(which.floats);
 
   std::vector<double> times;
   std::int64_t step = 0;
@@ -63,7 +52,7 @@ StepTime measure_steps(engines::Engine& engine, const StepCase& which, const Ste
     meet(context);
     const base::Time begin = engine.now();
     for (const std::int64_t end = step + options.steps; step < end; ++step) {
-      backward.run(step, task, values.span(), values.span(), *algorithm);
+      compute(engine, layout, base::Duration(which.compute_ms * 1e-3), values.span(), *algorithm);
       algorithm->finish_gradient(values.span(), 1);
       algorithm->after_update(step, values.span());
     }

@@ -1,5 +1,5 @@
-// How long a step of training takes, measured on a real engine or simulated: the loop's own pace and gradient hooks
-// around a model of any size, without a task, an optimizer or an evaluation.
+// How long a step of training takes, measured on a real engine or simulated: an algorithm's hooks around a model of any
+// size, whose gradient a device would compute. Without a task, an optimizer or an evaluation.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

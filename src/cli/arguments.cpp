@@ -10,6 +10,7 @@
 #include "base/split.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
+#include "engines/sim/presets.h"
 #include "tasks/registry.h"
 
 namespace flockstep::cli {
@@ -90,6 +91,7 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
 engines::SimOptions sim_of(const RunFlags& flags) {
   engines::SimOptions sim = flags.sim;
   if (sim.platform == "star") sim.platform.clear();
+  if (!sim.platform.empty()) engines::sim::find_preset(sim.platform);  // refuses what is neither a name nor a file
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
                 fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",

@@ -25,7 +25,7 @@ namespace {
 struct CalibrateFlags {
   std::string engine = "auto", platform, out, steps, against;
   int workers = 0, rounds = 0;
-  std::size_t megabytes = 64;
+  std::size_t megabytes = 100;
   std::string algorithms = "mean,adacons,wagma", floats = "25600000,2500000", compute_ms = "20,100";
   bool json = false;
 };
@@ -72,6 +72,7 @@ Table table_of(const bench::Calibration& measured) {
   table.add({"into each when all exchange", rate(measured.all_at_once)});
   table.add({"sums, one worker", rate(measured.sum_alone)});
   table.add({"sums, each when all add", rate(measured.sums)});
+  table.add({"copies, each when all copy", rate(measured.copies)});
   return table;
 }
 
@@ -89,7 +90,8 @@ nlohmann::json to_json(const bench::Calibration& measured) {
           {"both_ways", measured.both_ways},
           {"all_at_once", measured.all_at_once},
           {"sum_alone", measured.sum_alone},
-          {"sums", measured.sums}};
+          {"sums", measured.sums},
+          {"copies", measured.copies}};
 }
 
 struct Measured {

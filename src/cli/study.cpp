@@ -18,7 +18,7 @@ namespace flockstep::cli {
 namespace {
 
 struct StudyFlags {
-  std::string name, out;
+  std::string name, out, data;
   std::int64_t steps = 0;
   bool quick = false, json = false;
   std::size_t jobs = std::max(1u, std::thread::hardware_concurrency());
@@ -85,6 +85,8 @@ void draw(const StudyFlags& flags) {
 int run_study(const StudyFlags& flags) {
   if (flags.name.empty()) return list_studies(flags.json);
   const study::StudyRow& row = study::find_study(flags.name);
+  if (!flags.data.empty() && !row.takes_data)
+    throw Error(ErrorCode::bad_input, fmt::format("the study {} reads no data: leave out --data", row.name));
   const Folder folder(flags.out);
   advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
                                       : "; the same call again goes on from there");
@@ -98,7 +100,7 @@ int run_study(const StudyFlags& flags) {
   study::KeptCells cells(std::move(kept), runner);
   study::StudyResult result;
   try {
-    result = row.make({flags.steps, flags.quick, folder.path()}, cells);
+    result = row.make({flags.steps, flags.quick, folder.path(), flags.data}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
     fmt::print(stderr, "flockstep: interrupted after {} runs{}\n", cells.made() + cells.kept(),
@@ -133,6 +135,7 @@ void add_study(CLI::App& app, Action& chosen) {
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command.add_flag("--quick", flags->quick, "fewer workers and steps: a first impression");
+  command.add_option("--data", flags->data, "folder with images for studies of quality [what is built in]");
   command.add_flag("--json", flags->json, "print the result, or the list, as JSON");
   command.footer("With --out, the same call again does not make a run twice.");
   command.callback([flags, &chosen] { chosen = [flags] { return run_study(*flags); }; });

@@ -31,9 +31,10 @@ class RoundData {
   // Its parts in this range will be sent or summed next. Every range once; together they make the contribution.
   virtual void ready(Range) {}
   virtual std::span<const float> contribution(Range part) const = 0;
-  // Where the average of a part is put, or received, and, for the part that this worker averages itself, sent from.
-  // `spare` is a place of that size that may serve: what others average lies there until settle(), one's own part until
-  // the chunk is over, as a later chunk then uses it. A place of the data's own has to last until complete().
+  // Where the average of a part is put, or received, and sent on from to others. `spare` is a place of that size that
+  // may serve: what is not sent on lies there until settle(), the rest until the chunk is over, as a later chunk then
+  // uses it. A place of the data's own has to last until complete(). The same for the same part, and for a part of it
+  // the same part of that.
   virtual std::span<float> landing(Range part, std::span<float> spare) = 0;
   // The average is in its landing, and the contribution to this part is not needed any more.
   virtual void settle(Range part, std::span<const float> average) = 0;

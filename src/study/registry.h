@@ -11,6 +11,7 @@ struct StudyRow {
   std::string_view name;
   std::string_view description;
   StudyResult (*make)(const StudyOptions& options, Cells& cells);
+  bool takes_data = false;
 };
 
 std::span<const StudyRow> studies();

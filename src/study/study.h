@@ -14,9 +14,10 @@
 namespace flockstep::study {
 
 struct StudyOptions {
-  std::int64_t steps = 0;        // of every run; 0: as many as the study thinks right
-  bool quick = false;            // fewer workers and steps: a first impression
-  std::filesystem::path folder;  // for files that runs read, such as step times; it exists
+  std::int64_t steps = 0;          // of every run; 0: as many as the study thinks right
+  bool quick = false;              // fewer workers and steps: a first impression
+  std::filesystem::path folder{};  // for files that runs read, such as step times; it exists
+  std::filesystem::path data{};    // of the task `images`; empty: what is shipped
 };
 
 // One run.

@@ -177,6 +177,35 @@ TEST(Conformance, messagesOfOneTagKeepTheirOrder) {
   });
 }
 
+TEST(Conformance, messagesToManyPeersAtOnceReachEachItsOwn) {
+  on_every_worker([](Engine& engine) {
+    const int peers = std::min(engine.size() - 1, 40), rank = engine.rank(), size = engine.size();
+    const auto length = [](int from, int to) { return static_cast<std::size_t>(50 + (from + to) % 3); };
+    std::vector<Words> sent, received;
+    std::vector<Pending> pending;
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 1; i <= peers; ++i) {
+        const int to = (rank + 7 * i) % size, from = (rank + 7 * (size - i)) % size;
+        sent.push_back(words(round, rank, to, length(rank, to)));
+        received.emplace_back(length(from, rank));
+      }
+    }
+    for (int round = 0, at = 0; round < 2; ++round) {
+      for (int i = 1; i <= peers; ++i, ++at) {
+        const auto place = static_cast<std::size_t>(at);
+        pending.push_back(engine.send((rank + 7 * i) % size, i, bytes(std::as_const(sent[place]))));
+        pending.push_back(engine.receive((rank + 7 * (size - i)) % size, i, bytes(received[place])));
+      }
+    }
+    finish_all(engine, pending);
+    for (int round = 0, at = 0; round < 2; ++round)
+      for (int i = 1; i <= peers; ++i, ++at) {
+        const int from = (rank + 7 * (size - i)) % size;
+        EXPECT_EQ(received[static_cast<std::size_t>(at)], words(round, from, rank, length(from, rank)));
+      }
+  });
+}
+
 TEST(Conformance, controlMessagesComeFromAnybodyOnceAndInOrder) {
   on_every_worker([](Engine& engine) {
     constexpr int kMessages = 25;

@@ -20,7 +20,7 @@ SimOptions on(const std::string& platform) {
   return options;
 }
 
-const Tree& tree_of(const std::string& name) { return find_preset(name)->tree; }
+Tree tree_of(const std::string& name) { return find_preset(name)->tree; }
 
 double seconds_for(double bytes, double gbps) { return bytes * 8 / (gbps * 1e9); }
 
@@ -61,7 +61,7 @@ void expect_near(double expected, double seen, const std::string& what) {
 }
 
 void expect_times_of_single_messages(const std::string& name) {
-  const Tree& tree = tree_of(name);
+  const Tree tree = tree_of(name);
   Network network(4096, on(name));
   network.run([&] {
     for (const auto& [from, to, links_between_switches] :
@@ -129,7 +129,7 @@ TEST(Platform, allLinksOfSimGridsFatTreeGiveThePermutationsTheSameTimes) {
 }
 
 TEST(Platform, messagesInsideANodeDoNotMeetThoseThatLeaveIt) {
-  const Tree& tree = tree_of("nvlink-node");
+  const Tree tree = tree_of("nvlink-node");
   Network network(24, on("nvlink-node"));
   EXPECT_EQ(network.simulator().node_of(7), network.simulator().node_of(0));
   EXPECT_NE(network.simulator().node_of(8), network.simulator().node_of(7));

@@ -18,6 +18,7 @@ class MadeUpRuns : public compare::Runner {
   void start(const compare::PlannedRun& run) override {
     under_way_.push_back(&run);
     started_.push_back(run.title);
+    requests_.push_back(run.request);
   }
   Ended wait_for_one() override {
     const compare::PlannedRun* run = under_way_.back();
@@ -27,12 +28,16 @@ class MadeUpRuns : public compare::Runner {
     outcome.workers = run->request.launch.workers;
     outcome.summary.steps = run->request.train.steps;
     outcome.summary.time_s = step_s_(run->request) * static_cast<double>(outcome.summary.steps);
+    fill_(run->request, outcome.summary);
     outcome.summary.interrupted = run->title == interrupted_;
     return {run, outcome};
   }
 
   std::string interrupted_;  // the run that is
   std::vector<std::string> started_;
+  std::vector<tasks::RunRequest> requests_;  // of those
+  // What else came of a run.
+  std::function<void(const tasks::RunRequest&, train::Summary&)> fill_ = [](const auto&, auto&) {};
 
  private:
   StepTime step_s_;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -11,21 +10,15 @@
 namespace flockstep::engines::sim {
 class SimEngine::SendOperation final : public Operation {
  public:
-  explicit SendOperation(std::shared_ptr<Message> message) : message_(std::move(message)) {}
-  bool done() override { return message_->arrived; }
+  SendOperation(const World& world, std::shared_ptr<Message> message) : world_(world), message_(std::move(message)) {}
+  ~SendOperation() override {
+    if (!message_->has_arrived && !world_.broken()) message_->keep();
+  }
+  bool done() override { return message_->has_arrived; }
 
  private:
-  std::shared_ptr<Message> message_;
-};
-
-class SimEngine::ReceiveOperation final : public Operation {
- public:
-  explicit ReceiveOperation(std::shared_ptr<Receiver> receiver) : receiver_(std::move(receiver)) {}
-  ~ReceiveOperation() override { receiver_->withdrawn = true; }
-  bool done() override { return receiver_->done; }
-
- private:
-  std::shared_ptr<Receiver> receiver_;
+  const World& world_;
+  const std::shared_ptr<Message> message_;
 };
 
 class SimEngine::CollectiveOperation final : public Operation {
@@ -59,7 +52,8 @@ class SimEngine::ActorAgent final : public Agent {
   ActorAgent(SimEngine& engine, std::shared_ptr<bool> returned) : engine_(engine), returned_(std::move(returned)) {}
   ~ActorAgent() override {
     engine_.send_off();
-    while (!*returned_) engine_.bell().wait(kForever_s);
+    const std::function<bool()> returned = [this] { return *returned_; };
+    while (!*returned_) engine_.bell().wait(returned, kForever_s);
   }
   bool done() override { return *returned_; }
 
@@ -69,7 +63,7 @@ class SimEngine::ActorAgent final : public Agent {
 };
 
 SimEngine::SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank)
-    : world_(world), peers_(peers), rank_(rank) {}
+    : world_(world), peers_(peers), rank_(rank), inbox_(world, rank) {}
 
 SimEngine::~SimEngine() = default;
 
@@ -124,22 +118,21 @@ Pending SimEngine::broadcast(Bytes data, int root) {
 
 Pending SimEngine::barrier() { return join({}); }
 
-void SimEngine::send_off() {
-  if (!has_something_to_send()) return;
+bool SimEngine::send_off() {
+  if (outbox_.empty() && control_outbox_.empty()) return false;
   Simulator::at_once([this] {
     const auto messages = std::exchange(outbox_, {}), controls = std::exchange(control_outbox_, {});
     if (world_.broken()) return;
     for (const auto& control : controls) carry_control(control);
     if (!messages.empty()) carry(messages);
   });
+  return true;
 }
 
 void SimEngine::carry_control(const Outgoing& control) {
   const double seconds = world_.simulator().time_alone({rank_, control.peer, control.simulated_bytes});
-  Simulator::after(seconds, [this, message = control.message, &receiver = engine_of(control.peer)] {
-    if (world_.broken()) return;
-    message->arrived = true;
-    receiver.deliver_controls_of(rank_);
+  Simulator::after(seconds, [this, message = control.message, &inbox = inbox_of(control.peer)] {
+    if (!world_.broken()) inbox.arrive_control(rank_, *message);
   });
 }
 
@@ -159,11 +152,8 @@ void SimEngine::carry(const std::vector<Outgoing>& messages) {
 }
 
 void SimEngine::arrive(std::span<const Outgoing> messages) {
-  if (world_.broken()) return;
-  for (const auto& [peer, tag, bytes, message] : messages) {
-    message->arrived = true;
-    engine_of(peer).match(rank_, tag);
-  }
+  for (const auto& [peer, tag, bytes, message] : messages)
+    if (!world_.broken()) inbox_of(peer).arrive(rank_, tag, *message);
   bell().ring();  // the sends are done too
 }
 
@@ -175,81 +165,42 @@ void SimEngine::check_address(int peer, Tag tag) const {
 Pending SimEngine::send(int peer, Tag tag, ConstBytes data) {
   world_.throw_if_broken();
   check_address(peer, tag);
-  auto message = std::make_shared<Message>(Message{{data.begin(), data.end()}});
-  if (peer != rank_) bytes_sent_in_messages_ += data.size();
-  engine_of(peer).channels_[{rank_, tag}].messages.push_back(message);
+  const auto message = std::make_shared<Message>(data);
+  inbox_of(peer).announce(rank_, tag, message);
   const Outgoing outgoing{peer, tag, world_.simulated_bytes(static_cast<double>(data.size())), message};
-  if (peer == rank_)
+  if (peer == rank_) {
     arrive({&outgoing, 1});
-  else
+  } else {
+    bytes_sent_in_messages_ += data.size();
     outbox_.push_back(outgoing);
-  return std::make_unique<SendOperation>(std::move(message));
+  }
+  return std::make_unique<SendOperation>(world_, message);
 }
 
 Pending SimEngine::receive(int peer, Tag tag, Bytes data) {
   world_.throw_if_broken();
   check_address(peer, tag);
-  auto receiver = std::make_shared<Receiver>(Receiver{data});
-  channels_[{peer, tag}].receivers.push_back(receiver);
-  match(peer, tag);
+  auto receiver = inbox_.receive(peer, tag, data);
   world_.throw_if_broken();
-  return std::make_unique<ReceiveOperation>(std::move(receiver));
-}
-
-void SimEngine::match(int peer, Tag tag) {
-  auto& [messages, receivers] = channels_[{peer, tag}];
-  bool delivered = false;
-  while (!receivers.empty()) {
-    if (!receivers.front()->withdrawn) {
-      if (messages.empty() || !messages.front()->arrived) break;
-      const auto& message = *messages.front();
-      auto& receiver = *receivers.front();
-      if (message.payload.size() != receiver.target.size())
-        return world_.fail(Error(ErrorCode::mismatch,
-                                 fmt::format("worker {} sent {} bytes with tag {} to worker {}, which expects {}; both "
-                                             "sides have to agree on the size",
-                                             peer, message.payload.size(), tag, rank_, receiver.target.size()),
-                                 "sim"),
-                           -1);
-      if (!message.payload.empty()) std::memcpy(receiver.target.data(), message.payload.data(), message.payload.size());
-      receiver.done = delivered = true;
-      messages.pop_front();
-    }
-    receivers.pop_front();
-  }
-  if (messages.empty() && receivers.empty()) channels_.erase({peer, tag});
-  if (delivered) bell().ring();
+  return receiver;
 }
 
 void SimEngine::send_control(int peer, ConstBytes payload) {
   world_.throw_if_broken();
   check_address(peer, 0);
   base::check(payload.size() <= kControlBytes, "a control message of at most kControlBytes");
-  auto message = std::make_shared<Message>(Message{{payload.begin(), payload.end()}});
-  engine_of(peer).controls_on_their_way_[rank_].push_back(message);
-  if (peer == rank_) {
-    message->arrived = true;
-    return deliver_controls_of(rank_);
-  }
-  control_outbox_.push_back({peer, 0, world_.simulated_control_bytes(payload.size()), std::move(message)});
-}
-
-void SimEngine::deliver_controls_of(int peer) {
-  auto& messages = controls_on_their_way_[peer];
-  while (!messages.empty() && messages.front()->arrived) {
-    controls_.push_back({peer, std::move(messages.front()->payload)});
-    messages.pop_front();
-  }
-  if (messages.empty()) controls_on_their_way_.erase(peer);
-  bell().ring();
+  const auto message = std::make_shared<Message>(payload);
+  message->keep();
+  inbox_of(peer).announce_control(rank_, message);
+  if (peer == rank_)
+    inbox_.arrive_control(rank_, *message);
+  else
+    control_outbox_.push_back({peer, 0, world_.simulated_control_bytes(payload.size()), message});
 }
 
 std::optional<Control> SimEngine::take_control() {
   world_.throw_if_broken();
-  if (controls_.empty()) return std::nullopt;
-  std::optional<Control> taken(std::move(controls_.front()));
-  controls_.pop_front();
-  return taken;
+  return inbox_.take_control();
 }
 
 void SimEngine::sleep(base::Duration duration) {
@@ -261,8 +212,13 @@ void SimEngine::sleep(base::Duration duration) {
 }
 
 void SimEngine::charge(double bytes_touched) {
+  world_.throw_if_broken();
   const auto& options = world_.options();
-  sleep(base::Duration(bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9)));
+  const double seconds = bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9);
+  if (seconds <= 0) return;
+  send_off();
+  world_.simulator().add_up(rank_, seconds);
+  world_.throw_if_broken();
 }
 
 std::unique_ptr<Signal> SimEngine::make_signal() {
@@ -293,26 +249,21 @@ std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<v
 }
 
 bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
-  for (;;) {
-    world_.throw_if_broken();
-    if (ready()) return true;
-    const double left_s = (deadline - now()).count();
-    if (left_s <= 0) return false;
-    if (has_something_to_send()) {
-      send_off();  // others may have run meanwhile, and rung for nobody
-      continue;
-    }
-    if (bell().wait(left_s)) continue;
-    if (left_s < kForever_s) {
-      // The sum of the clock's steps may be a rounding error short of the deadline, which nobody should see.
-      if (now() < deadline) Simulator::sleep(kTick_s);
-      world_.throw_if_broken();
-      return ready();
-    }
-    world_.throw_if_broken();
-    fail(Error(ErrorCode::deadline,
-               fmt::format("worker {} waited for something that never happens in this simulation", rank_), "sim"));
+  const std::function<bool()> met = [&] { return world_.broken() || ready(); };
+  const double left_s = (deadline - now()).count();
+  bool is_met = met();
+  if (!is_met && left_s > 0) {
+    // What others do while this sets out may be what is waited for.
+    is_met = (send_off() && met()) || bell().wait(met, left_s);
+    if (!is_met && left_s >= kForever_s)
+      fail(Error(ErrorCode::deadline,
+                 fmt::format("worker {} waited for something that never happens in this simulation", rank_), "sim"));
+    // The sum of the clock's steps may be a rounding error short of the deadline, which nobody should see.
+    if (!is_met && now() < deadline) Simulator::sleep(kTick_s);
+    is_met = is_met || met();
   }
+  world_.throw_if_broken();
+  return is_met;
 }
 
 void SimEngine::fail(const Error& error) {

@@ -1,22 +1,18 @@
 // One simulated worker: its messages, its control messages, and the contract over the world it lives in.
 //
-// Messages are eager: the payload is copied and sets out whether or not the receiver waits. It does so when an actor of
-// the worker next blocks or lets time pass, so at the instant of the send, but together with all others of that
-// instant: those to many peers, as long as their sizes are alike, become the few flows of bundle.h and arrive when
-// these have. Matching is by peer and tag, in the order of sending: a short message that overtakes a long one of the
-// same peer and tag waits for it, one with another tag or from another peer does not. Control messages keep the order
-// of their pair in the same way, and are never behind data: they are too small to be noticed beside it, so each just
-// takes the time that it would take alone.
+// A message sets out whether or not the receiver waits. It does so when an actor of the worker next blocks or lets time
+// pass, so at the instant of the send, but together with all others of that instant: those to many peers, as long as
+// their sizes are alike, become the few flows of bundle.h and arrive when these have. Control messages are too small to
+// be noticed beside data: each takes the time that it would take alone.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "engines/engine.h"
+#include "engines/sim/inbox.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
@@ -54,15 +50,11 @@ class SimEngine final : public Engine {
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
   [[noreturn]] void fail(const Error& error) override;
 
-  // What was sent sets out. For an actor of this worker that blocks, lets time pass or ends. May switch.
-  void send_off();
-  bool has_something_to_send() const { return !outbox_.empty() || !control_outbox_.empty(); }
+  // What was sent sets out. For an actor of this worker that blocks, lets time pass or ends. May switch; false if there
+  // was nothing.
+  bool send_off();
 
  private:
-  struct Message {  // on its way, or not yet taken
-    std::vector<std::byte> payload;
-    bool arrived = false;
-  };
   struct Outgoing {  // to another worker
     int peer;
     Tag tag;
@@ -73,16 +65,7 @@ class SimEngine final : public Engine {
     std::vector<Outgoing> messages;
     std::size_t flows_under_way = 0;
   };
-  struct Receiver {  // waits for a message
-    Bytes target;
-    bool done = false, withdrawn = false;
-  };
-  struct Channel {  // of one peer and tag, both in the order in which they were made
-    std::deque<std::shared_ptr<Message>> messages;
-    std::deque<std::shared_ptr<Receiver>> receivers;
-  };
   class SendOperation;
-  class ReceiveOperation;
   class CollectiveOperation;
   class FlagSignal;
   class ActorAgent;
@@ -92,9 +75,7 @@ class SimEngine final : public Engine {
   void carry_control(const Outgoing& control);
   void arrive(std::span<const Outgoing> messages);
   void check_address(int peer, Tag tag) const;
-  void match(int peer, Tag tag);
-  void deliver_controls_of(int peer);
-  SimEngine& engine_of(int peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
+  Inbox& inbox_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->inbox_; }
   Bell& bell() { return world_.bell(rank_); }
 
   World& world_;
@@ -104,10 +85,7 @@ class SimEngine final : public Engine {
   std::uint64_t bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
   std::vector<Outgoing> outbox_, control_outbox_;
-  // Both hold only what is in use: with thousands of workers there are millions of pairs.
-  std::map<std::pair<int, Tag>, Channel> channels_;                            // by peer and tag
-  std::map<int, std::deque<std::shared_ptr<Message>>> controls_on_their_way_;  // by peer, in order of sending
-  std::deque<Control> controls_;                                               // in order of arrival
+  Inbox inbox_;
 };
 
 }  // namespace flockstep::engines::sim

@@ -3,9 +3,8 @@
 // Star and presets are trees in which only the workers' own links are simulated. All links above a switch have together
 // the bandwidth of all links below it, and traffic is taken to spread evenly over them, as adaptive routing does; so
 // what passes them has passed workers' links of the same total, they are never the bottleneck, and leaving them out
-// changes no time, as max-min sharing only asks for bottlenecks. What they add is latency. This keeps the flows of
-// different workers apart in the solver, and makes the tree as quick to simulate as a star. Messages that meet on a
-// link share it equally, near and far ones alike.
+// changes no time, as max-min sharing only asks for bottlenecks. What they add is latency. So a tree may have any
+// number of workers, and costs what a star costs. Messages that meet on a link share it equally, near and far alike.
 //
 // A file is simulated as SimGrid does: all of its links, and flows that meet share in inverse proportion to their
 // latencies.
@@ -29,6 +28,7 @@ struct Platform {
   std::vector<simgrid::s4u::Host*> hosts;  // worker i runs on hosts[i]
   std::vector<int> nodes;                  // of each host; who has the same number shares more than the network
   double memory_gbytes_s = 0;              // speed of sums
+  bool sums_share_links = false;           // they take the links of the host's route to itself, as messages do theirs
   std::function<Path(int from, int to)> path;
 };
 

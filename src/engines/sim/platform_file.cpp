@@ -6,15 +6,9 @@
 #endif
 
 #include <fmt/core.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -30,9 +24,7 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::bad_file, fmt::format("cannot use {} as a platform: {}", path, why), "sim");
-}
+[[noreturn]] void refuse(const std::string& path, const std::string& why) { throw unusable(path, why); }
 
 // What SimGrid says about these is long, or depends on how the file is called.
 void check_kind(const std::string& path) {
@@ -40,10 +32,10 @@ void check_kind(const std::string& path) {
   if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code))
     refuse(path, "it is not a file");
   const std::string text = base::read_text(path);
-  const auto start = text.find("<platform");
+  const auto start = text.rfind("<platform");  // the last: comments come before it
   if (text.find_first_not_of(" \t\r\n\xEF\xBB\xBF") != text.find('<') || start == std::string::npos)
     refuse(path, "it is not a SimGrid platform file, which is XML with an element <platform>");
-  const std::string head = text.substr(start, text.find('>', start) - start);
+  const std::string head = text.substr(start, std::min<std::size_t>(text.find('>', start) - start, 1000));
   std::smatch version;
   if (!std::regex_search(head, version, std::regex("version\\s*=\\s*[\"']([^\"']*)[\"']")))
     refuse(path, "its <platform> tells no version");
@@ -107,6 +99,18 @@ double memory_gbytes_s(const std::string& path, const s4u::Engine& engine, const
   }
 }
 
+bool sums_share_links(const std::string& path, const s4u::Engine& engine, const std::vector<s4u::Host*>& hosts) {
+  const char* value = property_of(engine, *hosts[0], kSumsProperty);
+  if (!value || value == std::string_view("no")) return false;
+  if (value != std::string_view("yes")) refuse(path, fmt::format("{} is yes or no, not '{}'", kSumsProperty, value));
+  for (const auto* host : hosts) {
+    std::vector<s4u::Link*> links;
+    host->route_to(host, links, nullptr);
+    if (links.empty()) refuse(path, fmt::format("sums share links, and {} has no route to itself", host->get_name()));
+  }
+  return true;
+}
+
 void check_links(const std::string& path, const s4u::Engine& engine) {
   for (const auto* link : engine.get_all_links())
     if (!(link->get_bandwidth() > 0 && link->get_latency() >= 0))
@@ -130,6 +134,10 @@ void check_routes(const std::string& path, const std::vector<s4u::Host*>& hosts)
 }
 
 }  // namespace
+
+Error unusable(const std::string& path, const std::string& why) {
+  return Error(ErrorCode::bad_file, fmt::format("cannot use {} as a platform: {}", path, why), "sim");
+}
 
 Platform load_platform_file(s4u::Engine& engine, const std::string& path, int workers) {
   check_kind(path);
@@ -156,6 +164,7 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
   }
   platform.nodes = nodes_of(platform.hosts);
   platform.memory_gbytes_s = memory_gbytes_s(path, engine, *platform.hosts[0]);
+  platform.sums_share_links = sums_share_links(path, engine, platform.hosts);
   platform.path = [hosts = platform.hosts](int from, int to) {
     std::vector<s4u::Link*> links;
     Path path{0, std::numeric_limits<double>::infinity()};
@@ -164,68 +173,6 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
     return path;
   };
   return platform;
-}
-
-namespace {
-
-constexpr int kDone = 0, kThrew = 64;  // exit codes of the child; the second and up: an Error of this code
-constexpr char kSentence = '\1';       // what follows in its output is the Error's
-
-[[noreturn]] void load_and_exit(int output, const std::function<void()>& load) {
-  const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(output, STDERR_FILENO);
-  int code = kDone;
-  try {
-    load();
-  } catch (const Error& error) {
-    const std::string sentence = kSentence + std::string(error.what());
-    code = kThrew + static_cast<int>(error.code());
-    if (::write(output, sentence.data(), sentence.size()) < 0) code = EXIT_FAILURE;
-  } catch (...) {
-    code = EXIT_FAILURE;
-  }
-  ::_exit(code);
-}
-
-std::string read_all(int descriptor) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const ::ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-}
-
-// The first line of what SimGrid has printed, without where in its source that was.
-std::string last_words(const std::string& output) {
-  const std::string line = base::split(output, '\n')[0];
-  const auto end = line.find("/CRITICAL] ");
-  if (end != std::string::npos) return line.substr(end + std::strlen("/CRITICAL] "));
-  return line.empty() ? "SimGrid breaks off without a word" : line;
-}
-
-}  // namespace
-
-void try_platform_file(const std::string& path, const std::function<void()>& load) {
-  std::array<int, 2> pipe;
-  if (::pipe(pipe.data()) != 0) refuse(path, std::strerror(errno));
-  const ::pid_t child = ::fork();
-  if (child == 0) load_and_exit(pipe[1], load);
-  ::close(pipe[1]);
-  const std::string output = child < 0 ? "" : read_all(pipe[0]);
-  ::close(pipe[0]);
-  if (child < 0) refuse(path, std::strerror(errno));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kDone) return;
-  const auto sentence = output.rfind(kSentence);
-  if (WIFEXITED(status) && WEXITSTATUS(status) >= kThrew && sentence != std::string::npos)
-    throw Error(static_cast<ErrorCode>(WEXITSTATUS(status) - kThrew), output.substr(sentence + 1), "sim");
-  refuse(path, last_words(output));
 }
 
 }  // namespace flockstep::engines::sim

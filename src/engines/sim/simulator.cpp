@@ -17,10 +17,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <unordered_map>
 #include <utility>
 
-#include "engines/sim/platform_file.h"
+#include "engines/sim/platform_trial.h"
 
 namespace flockstep::engines::sim {
 namespace {
@@ -175,6 +176,14 @@ void Simulator::spawn(int host, const std::string& name, std::function<void()> b
 
 void Simulator::run() { engine_->run(); }
 
+void Simulator::add_up(int host, double seconds) const {
+  if (!platform_.sums_share_links) return sleep(seconds);
+  const ExceptionsKept exceptions;
+  auto* const at = platform_.hosts[static_cast<std::size_t>(host)];
+  const double bytes = std::max(seconds * platform_.path(host, host).bytes_per_s, 1.0);
+  s4u::Comm::sendto(at, at, static_cast<std::uint64_t>(std::llround(bytes)));
+}
+
 void Simulator::sleep(double seconds) {
   const ExceptionsKept exceptions;
   s4u::this_actor::sleep_for(std::max(seconds, kTick_s));
@@ -188,19 +197,42 @@ void Simulator::at_once(const std::function<void()>& work) {
 Bell::Bell() = default;
 Bell::~Bell() = default;
 
-bool Bell::wait(double seconds) {
+struct Bell::Waiting {
+  const std::function<bool()>& ready;
+  s4u::SemaphorePtr semaphore = s4u::Semaphore::create(0);
+  bool is_ready = false;
+  std::exception_ptr thrown = nullptr;
+
+  bool should_wake() {
+    try {
+      is_ready = ready();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    return is_ready || thrown;
+  }
+};
+
+bool Bell::wait(const std::function<bool()>& ready, double seconds) {
   const ExceptionsKept exceptions;
   // A fresh semaphore each time: a ring that meets the timeout cannot be left over for a later wait.
-  const auto semaphore = s4u::Semaphore::create(0);
-  waiting_.push_back(semaphore);
-  const bool timed_out = semaphore->acquire_timeout(std::clamp(seconds, kTick_s, kForever_s));
-  if (timed_out) std::erase(waiting_, semaphore);
-  return !timed_out;
+  Waiting waiting{ready};
+  waiting_.push_back(&waiting);
+  waiting.semaphore->acquire_timeout(std::clamp(seconds, kTick_s, kForever_s));
+  std::erase(waiting_, &waiting);
+  if (waiting.thrown) std::rethrow_exception(waiting.thrown);
+  return waiting.is_ready;
 }
 
 void Bell::ring() {
-  if (waiting_.empty()) return;
-  Simulator::at_once([woken = std::exchange(waiting_, {})] {
+  std::vector<s4u::SemaphorePtr> woken;
+  std::erase_if(waiting_, [&](Waiting* waiting) {
+    if (!waiting->should_wake()) return false;
+    woken.push_back(waiting->semaphore);
+    return true;
+  });
+  if (woken.empty()) return;
+  Simulator::at_once([&] {
     for (const auto& semaphore : woken) semaphore->release();
   });
 }

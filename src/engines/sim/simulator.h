@@ -52,6 +52,8 @@ class Simulator {
   void spawn(int host, const std::string& name, std::function<void()> body);
   void run();  // until every actor has returned and every flow has arrived
 
+  // Lets the time pass that a sum of the calling actor takes, so long by itself. May switch.
+  void add_up(int host, double seconds) const;
   static void sleep(double seconds);  // of the calling actor; at least a tick. May switch.
   // Runs `work` between two steps of all actors, so that what it does costs one switch in all. May switch.
   static void at_once(const std::function<void()>& work);
@@ -69,13 +71,15 @@ class Bell {
   Bell();
   ~Bell();
 
-  // False when `seconds` (at least a tick) have passed without a ring. May switch.
-  bool wait(double seconds);
-  // Wakes all who wait now; rings for nobody otherwise. May switch.
+  // True once ready(), which is asked at each ring by whoever rings: what it throws is thrown here. False when
+  // `seconds` (at least a tick) have passed. It is not asked at first. May switch, but not before it hears the bell.
+  bool wait(const std::function<bool()>& ready, double seconds);
+  // Wakes those who wait now and are ready; rings for nobody otherwise. May switch.
   void ring();
 
  private:
-  std::vector<simgrid::s4u::SemaphorePtr> waiting_;  // one per waiting actor, in order of arrival
+  struct Waiting;
+  std::vector<Waiting*> waiting_;  // one per waiting actor, in order of arrival
 };
 
 }  // namespace flockstep::engines::sim

@@ -1,0 +1,73 @@
+#include "study/adacons_cost.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "study/trial.h"
+
+namespace flockstep::study {
+namespace {
+
+constexpr std::int64_t kResNet50 = 25'559'081;
+constexpr std::int64_t kSteps = 6, kQuickSteps = 2;
+constexpr std::int64_t kBucketKib = 25 * 1024;  // four buckets
+constexpr std::array kRules{"mean", "adacons", "direction_consensus"};
+
+// Nothing but communication: steps compute for a millisecond.
+Cell cell_of(const std::string& rule, const std::string& platform, int workers, std::int64_t steps) {
+  Cell cell = timed_cell({.contender = {rule + " on " + platform, rule}, .workers = workers, .steps = steps}, 1);
+  cell.request.launch.sim.platform = platform;
+  cell.request.train.pretend_parameters = kResNet50;
+  cell.request.train.bucket_kib = kBucketKib;
+  cell.request.train.pace.compute = base::Duration(1e-3);
+  cell.request.train.pace.jitter_sigma = 0;
+  return cell;
+}
+
+StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, std::int64_t steps, Cells& cells) {
+  std::vector<Cell> asked;
+  for (const int workers : sizes)
+    for (const char* rule : kRules) asked.push_back(cell_of(rule, platform, workers, steps));
+  const std::vector<train::Summary> made = cells.make(platform, asked);
+
+  StudyTable table;
+  table.name = platform;
+  table.title = fmt::format("{}: milliseconds of a step without computing, 25.6 million parameters", platform);
+  table.columns = {"workers", "mean", "adacons", "direction_consensus", "adacons / mean", "direction_consensus / mean"};
+  table.figures = nlohmann::json::array();
+  table.picture = {platform, "workers", "step of the rule / step of mean", true, false, {}};
+  for (const char* rule : {"adacons", "direction_consensus"})
+    table.picture.series.push_back({rule, Mark::line, {}, {}});
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto step_s = [&](std::size_t rule) {
+      const train::Summary& run = made[i * kRules.size() + rule];
+      return run.time_s / static_cast<double>(run.steps);
+    };
+    std::vector<std::string> row{fmt::format("{}", sizes[i])};
+    for (std::size_t rule = 0; rule < kRules.size(); ++rule) row.push_back(fmt::format("{:.2f}", 1000 * step_s(rule)));
+    for (std::size_t rule = 1; rule < kRules.size(); ++rule) {
+      const double ratio = step_s(rule) / step_s(0);
+      row.push_back(digits(ratio));
+      table.figures.push_back(
+          {{"rule", kRules[rule]}, {"workers", sizes[i]}, {"step_s", step_s(rule)}, {"over_mean", ratio}});
+      table.picture.series[rule - 1].x.push_back(sizes[i]);
+      table.picture.series[rule - 1].y.push_back(ratio);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+StudyResult study_adacons_cost(const StudyOptions& options, Cells& cells) {
+  const std::vector<int> sizes = options.quick ? std::vector{4, 16} : std::vector{4, 16, 64, 256, 1024, 4096};
+  const std::int64_t steps = options.steps > 0 ? options.steps : options.quick ? kQuickSteps : kSteps;
+  StudyResult result;
+  for (const char* platform : {"aries", "ethernet-10g"})
+    result.tables.push_back(table_of(platform, sizes, steps, cells));
+  return result;
+}
+
+}  // namespace flockstep::study

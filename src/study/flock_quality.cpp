@@ -1,0 +1,98 @@
+#include "study/flock_quality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "study/trial.h"
+
+namespace flockstep::study {
+namespace {
+
+constexpr std::int64_t kSteps = 80, kQuickSteps = 24;  // of mean
+
+// `mean` first: the others are measured by it.
+std::vector<Contender> contenders() {
+  return {{"mean", "mean"},
+          {"wagma", "wagma", {{"period", "8"}}},
+          {"flock, first", "flock", {{"period", "8"}, {"activation", "first"}}},
+          {"flock, majority", "flock", {{"period", "8"}}}};
+}
+
+// Few workers draw few samples and step times.
+int seeds_of(int workers, bool quick) { return quick ? 1 : std::clamp(192 / workers, 1, 3); }
+
+Picture curves_of(std::span<const Trial> trials) {
+  Picture picture{"Accuracy in time", "virtual seconds", "accuracy", false, false, {}};
+  for (const Trial& trial : trials) {
+    Series series{trial.contender.name, Mark::line, {}, {}};
+    for (const train::Evaluation& evaluation : trial.runs.front().evaluations) {
+      series.x.push_back(evaluation.time_s);
+      series.y.push_back(evaluation.quality);
+    }
+    picture.series.push_back(std::move(series));
+  }
+  return picture;
+}
+
+class FlockQuality {
+ public:
+  FlockQuality(const StudyOptions& options, Cells& cells) : options_(options), cells_(cells) {}
+
+  StudyResult make() {
+    StudyResult result;
+    for (const int workers : options_.quick ? std::vector{8} : std::vector{64, 256, 1024}) {
+      const std::int64_t steps = options_.steps > 0 ? options_.steps : options_.quick ? kQuickSteps : kSteps;
+      std::vector<Trial> equal_steps;
+      for (const Contender& contender : contenders())
+        equal_steps.push_back(
+            {.contender = contender, .workers = workers, .steps = steps, .seeds = seeds_of(workers, options_.quick)});
+      train_all(options_, cells_, fmt::format("{} workers, equal steps", workers), equal_steps);
+
+      std::vector<Trial> equal_time(equal_steps.begin() + 1, equal_steps.end());
+      for (Trial& trial : equal_time) trial.steps = steps_within(equal_steps.front().time_s(), trial);
+      train_all(options_, cells_, fmt::format("{} workers, equal time", workers), equal_time);
+      equal_time.insert(equal_time.begin(), equal_steps.front());
+      result.tables.push_back(table_of(workers, equal_steps, equal_time, result.words));
+    }
+    return result;
+  }
+
+ private:
+  // At the pace of the run that is there.
+  static std::int64_t steps_within(double time_s, const Trial& trial) {
+    return std::llround(static_cast<double>(trial.steps) * time_s / trial.time_s());
+  }
+
+  static StudyTable table_of(int workers, std::span<const Trial> equal_steps, std::span<const Trial> equal_time,
+                             std::vector<std::string>& words) {
+    StudyTable table = table_of_qualities(fmt::format("quality-{}", workers),
+                                          fmt::format("{} workers, equal virtual time", workers), equal_time);
+    table.columns.insert(table.columns.end(), {"- mean", "- mean after its steps"});
+    const Trial& mean = equal_time.front();
+    for (std::size_t i = 0; i < equal_time.size(); ++i) {
+      const double at_time = equal_time[i].quality() - mean.quality(),
+                   at_steps = equal_steps[i].quality() - mean.quality();
+      for (const double gap : {at_time, at_steps}) table.rows[i].push_back(fmt::format("{:+.3f}", gap));
+      table.figures[i]["gap_at_equal_time"] = at_time;
+      table.figures[i]["gap_at_equal_steps"] = at_steps;
+      if (i > 0)
+        words.push_back(fmt::format("{} workers, {}: {:+.1f} points against mean in the same time.", workers,
+                                    equal_time[i].contender.name, 100 * at_time));
+    }
+    table.picture = curves_of(equal_time);
+    return table;
+  }
+
+  const StudyOptions& options_;
+  Cells& cells_;
+};
+
+}  // namespace
+
+StudyResult study_flock_quality(const StudyOptions& options, Cells& cells) {
+  return FlockQuality(options, cells).make();
+}
+
+}  // namespace flockstep::study

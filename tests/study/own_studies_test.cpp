@@ -1,0 +1,101 @@
+// Our own studies over made-up runs: what they ask for, and what they make of it.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "algorithms/registry.h"
+#include "made_up_runs.h"
+#include "study/kept_cells.h"
+#include "study/registry.h"
+
+namespace flockstep::study {
+namespace {
+
+// Whoever waits takes four times as long as flock.
+double step_s(const tasks::RunRequest& request) {
+  if (request.train.algorithm == "mean") return 4;
+  return request.train.algorithm == "wagma" ? 2 : 1.25;
+}
+
+StudyResult make(std::string_view name, MadeUpRuns& runs, StudyOptions options = {}) {
+  KeptCells cells({}, runs);
+  return find_study(name).make(options, cells);
+}
+
+class OwnStudy : public testing::TestWithParam<const char*> {};
+
+TEST_P(OwnStudy, asksForNoRunTwiceAndOnlyForWhatAlgorithmsTake) {
+  for (const bool quick : {false, true}) {
+    MadeUpRuns runs(step_s);
+    make(GetParam(), runs, {.quick = quick});
+    EXPECT_EQ(std::set<std::string>(runs.started_.begin(), runs.started_.end()).size(), runs.started_.size());
+    for (const tasks::RunRequest& request : runs.requests_) {
+      EXPECT_EQ(request.engine, "sim");
+      EXPECT_LE(request.launch.workers, quick ? 16 : 4096);
+      algorithms::find_algorithm(request.train.algorithm)
+          .check(request.train.algorithm_settings, request.launch.workers);
+    }
+  }
+}
+
+TEST_P(OwnStudy, takesTheStepsAskedForAndDrawsEveryTable) {
+  MadeUpRuns runs(step_s);
+  const StudyResult result = make(GetParam(), runs, {.steps = 40});
+  EXPECT_EQ(runs.requests_.front().train.steps, 40);
+  for (const StudyTable& table : result.tables) {
+    EXPECT_FALSE(table.picture.series.empty()) << table.name;
+    for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size()) << table.name;
+    EXPECT_FALSE(table.figures.empty()) << table.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OwnStudy,
+                         testing::Values("flock-scale", "flock-quality", "activation", "groups", "adacons-cost"));
+
+TEST(FlockScale, tellsWhichShareFlockReachesAtTheMostWorkers) {
+  MadeUpRuns runs(step_s);
+  const StudyResult result = make("flock-scale", runs);
+  EXPECT_EQ(result.tables[0].rows.size(), 21u);
+  EXPECT_EQ(result.words,
+            (std::vector<std::string>{"flock, first, tau 8: 0.800 of ideal throughput at 1024 workers.",
+                                      "flock, first, tau 16: 0.800 of ideal throughput at 1024 workers."}));
+}
+
+TEST(FlockQuality, givesTheOthersAsManyStepsAsFitInTheTimeOfMean) {
+  MadeUpRuns runs(step_s);
+  runs.fill_ = [](const tasks::RunRequest& request, train::Summary& summary) {
+    summary.quality = 0.001 * static_cast<double>(request.train.steps);
+  };
+  const StudyResult result = make("flock-quality", runs, {.steps = 50});
+  const nlohmann::json& figures = result.tables[0].figures;
+  EXPECT_EQ(figures[0]["steps"], 50);
+  EXPECT_EQ(figures[1]["steps"], 100);  // wagma: half as long a step
+  EXPECT_EQ(figures[3]["steps"], 160);
+  EXPECT_NEAR(figures[3]["gap_at_equal_time"].get<double>(), 0.11, 1e-12);
+  EXPECT_NEAR(figures[3]["gap_at_equal_steps"].get<double>(), 0, 1e-12);
+  EXPECT_EQ(result.words[2], "64 workers, flock, majority: +11.0 points against mean in the same time.");
+}
+
+TEST(Activation, hasQuorumsOfAQuarterAndOfThreeQuarters) {
+  MadeUpRuns runs(step_s);
+  make("activation", runs);
+  std::set<std::pair<int, std::string>> quorums;
+  for (const tasks::RunRequest& request : runs.requests_)
+    if (request.train.algorithm_settings.contains("quorum"))
+      quorums.emplace(request.launch.workers, request.train.algorithm_settings.at("quorum"));
+  EXPECT_EQ(quorums, (std::set<std::pair<int, std::string>>{
+                         {64, "16"}, {64, "48"}, {256, "64"}, {256, "192"}, {1024, "256"}, {1024, "768"}}));
+}
+
+TEST(AdaconsCost, isTheTimeOfAStepOverThatOfMean) {
+  MadeUpRuns runs([](const tasks::RunRequest& request) {
+    return request.train.algorithm == "mean" ? 0.020 : request.train.algorithm == "adacons" ? 0.021 : 0.022;
+  });
+  const StudyResult result = make("adacons-cost", runs);
+  ASSERT_EQ(result.tables.size(), 2u);
+  EXPECT_EQ(result.tables[0].rows.back(),
+            (std::vector<std::string>{"4096", "20.00", "21.00", "22.00", "1.050", "1.100"}));
+}
+
+}  // namespace
+}  // namespace flockstep::study
