@@ -35,6 +35,7 @@ std::string quality_of(const compare::Result& result, Statistic statistic) {
 
 // What the column of quality shows.
 std::string about_quality(const compare::Comparison& comparison, const compare::CaseResult& result) {
+  if (!comparison.has_quality()) return "time alone, without gradients";
   const Statistic statistic = statistic_of(result);
   std::string text = comparison.metric;
   if (statistic != Statistic::single)
@@ -95,9 +96,14 @@ Columns columns_of(const compare::Comparison& comparison, const compare::CaseRes
     add(searched, [](const auto& row) {
       return row.searched ? row.searched->value + (row.searched->edge ? " (edge)" : "") : "-";
     });
-  add(comparison.metric, [=](const auto& row) { return quality_of(row.result, statistic); });
+  if (comparison.has_quality())
+    add(comparison.metric, [=](const auto& row) { return quality_of(row.result, statistic); });
   add("samples/s", [](const auto& row) { return shown(row.result.samples_per_s, row.result.runs, Statistic::mean); });
   add("waiting", [](const auto& row) { return fmt::format("{:.1f}%", 100 * row.result.wait_share.mean); });
+  if (any([](const auto& row) { return row.result.share_of_ideal.has_value(); }))
+    add("of ideal", [](const auto& row) {
+      return row.result.share_of_ideal ? fmt::format("{:.1f}%", 100 * row.result.share_of_ideal->mean) : "-";
+    });
   if (any([](const auto& row) { return row.result.meetings.has_value(); }))
     add("fresh", [](const auto& row) { return fresh_of(row.result); });
   if (result.target) add("time to " + readable(*result.target), time_to_target);

@@ -26,11 +26,16 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   Table table({"measure", "value"});
   table.left();
   table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
-  table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
-  for (const auto& [name, value] : summary.figures) table.add({name, fmt::format("{:.6g}", value)});
-  table.add({"train loss", fmt::format("{:.6g}", summary.train_loss)});
+  if (summary.has_quality()) {
+    table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
+    for (const auto& [name, value] : summary.figures) table.add({name, fmt::format("{:.6g}", value)});
+    table.add({"train loss", fmt::format("{:.6g}", summary.train_loss)});
+  }
   table.add({"time in steps", fmt::format("{:.3g} s", summary.time_s)});
   if (summary.time_s > 0) table.add({"throughput", fmt::format("{:.5g} samples/s", summary.samples_per_s)});
+  if (summary.share_of_ideal)
+    table.add({"of ideal", fmt::format("{:.1f}% of the throughput of workers who never wait and are never late",
+                                       100 * *summary.share_of_ideal)});
   table.add({"waiting", fmt::format("{:.1f}% of the time", 100 * summary.wait_share)});
   if (const train::StepTimeFigures& steps = summary.step_times; !steps.counts.empty())
     table.add({"step times", fmt::format("median {}, 90th percentile {}, 99th {}, longest {}; waiting left out",
@@ -46,8 +51,9 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   }
   if (summary.skipped_steps > 0)
     table.add({"skipped updates", fmt::format("{} (non-finite gradient)", summary.skipped_steps)});
-  table.add({"model", fmt::format("{} ({})", summary.model_hash,
-                                  summary.replicas_equal ? "the same on every worker" : "differs between workers")});
+  if (summary.has_quality())
+    table.add({"model", fmt::format("{} ({})", summary.model_hash,
+                                    summary.replicas_equal ? "the same on every worker" : "differs between workers")});
   const auto& guards = summary.guards;
   if (guards.non_finite + guards.all_zero + guards.unsafe > 0)
     table.add({"guards", fmt::format("{} steps with non-finite gradients, {} with all zero, {} without safe weights",

@@ -31,6 +31,8 @@ nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
                      {"engine", request.base.engine},
                      {"first_seed", request.base.train.seed},
                      {"seeds", request.seeds},
+                     {"gradients", request.base.train.gradients},
+                     {"pretend_parameters", request.base.train.pretend_parameters},
                      {"pace", train::pace_of(request.base.train)}};
   if (request.base.engine == "sim") how["platform"] = engines::sim::text_of(request.base.launch.sim);
   how["target"] = request.target ? nlohmann::json(*request.target) : nlohmann::json();
@@ -166,6 +168,7 @@ class Study {
 
   void add_curves(CaseResult& result) const {
     const bool lower_is_better = comparison_.lower_is_better;
+    if (!comparison_.has_quality()) return;
     result.target = request_.target ? request_.target : target_of(plan_, result.rows, lower_is_better);
     for (Row& row : result.rows) {
       row.curve = curve_of(row.result.evaluations, lower_is_better);

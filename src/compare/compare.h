@@ -8,7 +8,9 @@
 //         target_reached              how many seeds did
 //         validation (a spread)       null for a task that keeps nothing aside
 //         searched.by                 "validation" or "quality": what chose the value
+//         share_of_ideal (a spread)   null where compute is real
 //         curve                       steps [...], time_s [...], quality {mean [...], min [...], max [...]}
+// Without gradients there is no metric, and nothing in cases and rows that is about quality.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -28,7 +30,8 @@ struct Result {
   int runs = 0;
   int diverged = 0;  // of them, those whose quality is no number
   Spread quality, samples_per_s, wait_share, time_s;
-  std::optional<Spread> validation;  // quality on what the task keeps aside, where it does
+  std::optional<Spread> validation;      // quality on what the task keeps aside, where it does
+  std::optional<Spread> share_of_ideal;  // throughput over that of workers who never wait, where compute is pretended
   double bytes_sent_per_step = 0;
   std::optional<Meetings> meetings;
   std::vector<std::string> folders;      // of the runs, below the comparison's; empty when nothing was written
@@ -72,10 +75,12 @@ Statistic statistic_of(const CaseResult& result);
 struct Comparison {
   std::vector<CaseResult> cases;  // those with a row
   bool interrupted = false;       // some runs are missing or short
-  std::string metric;
+  std::string metric;             // empty: the runs have no gradients, and nothing here is about quality
   bool lower_is_better = true;
   int rank = 0;        // 0 where this process should speak for the comparison
   nlohmann::json how;  // task, engine, settings, seeds and pace of the runs
+
+  bool has_quality() const { return !metric.empty(); }
 };
 
 // Makes runs, one or several at a time; how is the caller's choice (here, or in processes of their own).

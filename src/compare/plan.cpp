@@ -220,6 +220,10 @@ void number_runs(Plan& plan) {
 }  // namespace
 
 Plan plan_of(const CompareRequest& request) {
+  if (!request.base.train.gradients && (request.target || !request.search.empty()))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} goes by quality, and with --no-gradients there is none: leave it out",
+                            request.target ? "--target" : "a search"));
   Plan plan;
   plan.variants = variants_of(request);
   plan.search = search_of(request, plan.variants);

@@ -14,6 +14,7 @@ nlohmann::json to_json(const Result& result) {
           {"validation", result.validation ? to_json(*result.validation) : nlohmann::json()},
           {"samples_per_s", to_json(result.samples_per_s)},
           {"wait_share", to_json(result.wait_share)},
+          {"share_of_ideal", result.share_of_ideal ? to_json(*result.share_of_ideal) : nlohmann::json()},
           {"time_s", to_json(result.time_s)},
           {"bytes_sent_per_step", result.bytes_sent_per_step},
           {"fresh_fraction", meetings(&Meetings::fresh_fraction)},
@@ -44,6 +45,12 @@ nlohmann::json to_json(const Row& row) {
   return json;
 }
 
+// Of a case or a row.
+void leave_out_quality(nlohmann::json& json) {
+  for (const char* name : {"quality", "validation", "diverged", "curve", "target", "target_time_s", "target_reached"})
+    json.erase(name);
+}
+
 std::string_view to_string(Statistic statistic) {
   return statistic == Statistic::single ? "single" : statistic == Statistic::mean ? "mean" : "median";
 }
@@ -65,19 +72,22 @@ nlohmann::json to_json(const Comparison& comparison) {
   nlohmann::json cases = nlohmann::json::array();
   for (const CaseResult& result : comparison.cases) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const Row& row : result.rows) rows.push_back(to_json(row));
+    for (const Row& row : result.rows) {
+      rows.push_back(to_json(row));
+      if (!comparison.has_quality()) leave_out_quality(rows.back());
+    }
     cases.push_back({{"workers", result.workers},
                      {"batch", result.batch},
                      {"target", result.target ? nlohmann::json(*result.target) : nlohmann::json()},
                      {"statistic", to_string(statistic_of(result))},
                      {"verdict", verdict(comparison, result)},
                      {"rows", rows}});
+    if (!comparison.has_quality()) leave_out_quality(cases.back());
   }
-  return {{"metric", comparison.metric},
-          {"lower_is_better", comparison.lower_is_better},
-          {"interrupted", comparison.interrupted},
-          {"how", comparison.how},
-          {"cases", cases}};
+  nlohmann::json json{{"interrupted", comparison.interrupted}, {"how", comparison.how}, {"cases", cases}};
+  if (comparison.has_quality())
+    json.update({{"metric", comparison.metric}, {"lower_is_better", comparison.lower_is_better}});
+  return json;
 }
 
 }  // namespace flockstep::compare

@@ -36,10 +36,12 @@ Result result_of(const Collected& collected, bool lower_is_better) {
                 .wait_share = spread_of(collected.wait_share),
                 .time_s = spread_of(collected.time_s),
                 .validation = std::nullopt,
+                .share_of_ideal = std::nullopt,
                 .bytes_sent_per_step = collected.bytes_sent_per_step,
                 .meetings = meetings_of(collected.meetings),
                 .folders = collected.folders,
                 .evaluations = collected.evaluations};
+  if (!collected.share_of_ideal.empty()) result.share_of_ideal = spread_of(collected.share_of_ideal, false);
   if (collected.has_validation) result.validation = spread_of(collected.validation, lower_is_better);
   return result;
 }
@@ -99,6 +101,7 @@ void add_run(Collected& collected, const train::Summary& summary, const std::str
   collected.has_validation = collected.has_validation || summary.validation.has_value();
   collected.samples_per_s.push_back(summary.samples_per_s);
   collected.wait_share.push_back(summary.wait_share);
+  if (summary.share_of_ideal) collected.share_of_ideal.push_back(*summary.share_of_ideal);
   collected.time_s.push_back(summary.time_s);
   collected.bytes_sent_per_step = summary.bytes_sent_per_step;
   if (summary.meetings) collected.meetings.push_back(*summary.meetings);

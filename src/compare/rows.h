@@ -7,7 +7,7 @@ namespace flockstep::compare {
 
 // Figures of the runs with one variant and value, in the order of their seeds.
 struct Collected {
-  std::vector<double> quality, validation, samples_per_s, wait_share, time_s;
+  std::vector<double> quality, validation, samples_per_s, wait_share, share_of_ideal, time_s;
   bool has_validation = false;
   double bytes_sent_per_step = 0;
   std::vector<train::MeetingFigures> meetings;

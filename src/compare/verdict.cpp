@@ -73,12 +73,12 @@ std::string about_speed(const CaseResult& result) {
   const std::string throughput =
       fmt::format("had the highest throughput ({:.0f} samples/s, waiting {:.0f}% of its time){}", most.value,
                   100 * most.row->result.wait_share.mean, most.tie);
-  if (!result.target) return fmt::format(". {} {}", most.row->algorithm, throughput);
+  if (!result.target) return fmt::format("{} {}", most.row->algorithm, throughput);
   const Winner first = winner_of(result, {[](const Row& row) { return row.target->time_s; }, true, true});
   if (!first.row)
-    return fmt::format(". None reached {} with most seeds; {} {}", readable(*result.target), most.row->algorithm,
+    return fmt::format("None reached {} with most seeds; {} {}", readable(*result.target), most.row->algorithm,
                        throughput);
-  return fmt::format(". {} was fastest to {} ({:.3g} s){}{}{}", first.row->algorithm, readable(*result.target),
+  return fmt::format("{} was fastest to {} ({:.3g} s){}{}{}", first.row->algorithm, readable(*result.target),
                      first.value, first.tie, most.row == first.row ? " and " : "; " + most.row->algorithm + " ",
                      throughput);
 }
@@ -87,7 +87,10 @@ std::string about_speed(const CaseResult& result) {
 
 std::string verdict(const Comparison& comparison, const CaseResult& result) {
   if (result.rows.size() < 2) return "";
-  return about_quality(comparison, result) + about_speed(result) + ".";
+  std::vector<std::string> sentences;
+  if (comparison.has_quality()) sentences.push_back(about_quality(comparison, result));
+  if (std::string speed = about_speed(result); !speed.empty()) sentences.push_back(std::move(speed));
+  return sentences.empty() ? "" : fmt::format("{}.", fmt::join(sentences, ". "));
 }
 
 }  // namespace flockstep::compare

@@ -27,7 +27,7 @@ const TaskRow& find_task(std::string_view name) { return base::find_by_name(task
 
 train::TrainOptions complete(train::TrainOptions options, int workers) {
   const TaskRow& task = find_task(options.task);
-  task.check(options.task_settings, workers);
+  if (options.gradients || options.pretend_parameters == 0) task.check(options.task_settings, workers);
   algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, workers);
   train::Pace(options.pace, options.seed, 0, workers);
   train::Faults(options.faults, options.seed, 0, workers);
@@ -35,6 +35,9 @@ train::TrainOptions complete(train::TrainOptions options, int workers) {
   const TaskDefaults defaults = task.defaults(options.task_settings);
   if (options.steps == 0) options.steps = defaults.steps;
   if (options.batch == 0) options.batch = defaults.batch_per_worker * workers;
+  if (!options.gradients && options.evaluate_every != 0 && options.evaluate_every != options.steps)
+    throw Error(ErrorCode::bad_input, "with --no-gradients there is nothing to evaluate: leave --evaluate-every out");
+  if (!options.gradients) options.evaluate_every = options.steps;
   if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
   const std::int64_t least = task.least_batch_per_worker;
   if (options.batch < workers * least && task.takes_uneven_batches)

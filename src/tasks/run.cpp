@@ -9,6 +9,7 @@
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
 #include "tasks/registry.h"
+#include "tasks/workload.h"
 #include "train/checkpoint.h"
 
 namespace flockstep::tasks {
@@ -32,28 +33,35 @@ void protect_what_is_there(const train::TrainOptions& options) {
 RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   const engines::Backend& backend = engines::find_backend(request.engine);
   protect_what_is_there(request.train);
+  engines::LaunchOptions launch = request.launch;
+  if (request.train.pretend_parameters > 0 && launch.sim.bytes_scale != 1)
+    throw Error(ErrorCode::bad_input, "--pretend-parameters and --bytes-scale are two words for one thing: give one");
+  std::optional<Workload> of_all;  // where all workers live in this process
+  if (request.engine != "mpi" && launch.workers > 0) {
+    train::TrainOptions options = complete(request.train, launch.workers);
+    if (request.engine == "sim") options.platform = engines::sim::text_of(launch.sim);
+    of_all.emplace(std::move(options), request.engine, launch.workers);
+    launch.sim.bytes_scale *= of_all->bytes_scale();
+  }
 
   // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
   std::mutex mutex;
   std::optional<RunOutcome> outcome;
   std::optional<Error> refused;
-  backend.run(request.launch, [&](engines::Engine& engine) {
-    train::TrainOptions options;
+  backend.run(launch, [&](engines::Engine& engine) {
+    std::optional<Workload> own;
     try {
-      options = complete(request.train, engine.size());
+      if (!of_all) own.emplace(complete(request.train, engine.size()), request.engine, engine.size());
     } catch (const Error& error) {  // every worker finds the same, so all can simply leave
       const std::lock_guard lock(mutex);
       refused = error;
       return;
     }
-    if (request.engine == "sim") options.platform = engines::sim::text_of(request.launch.sim);
+    const Workload& workload = of_all ? *of_all : *own;
+    const train::TrainOptions& options = workload.options();
     runtime::Context context(engine, options.patience);
     request.on_start(context);
-    const auto make_task = [&](int rank, int workers) {
-      return find_task(options.task)
-          .make({options.task_settings, options.seed, options.batch, rank, workers, options.faults.data_rank(rank),
-                 options.steps});
-    };
+    const auto make_task = [&](int rank, int /*workers*/) { return workload.make(rank); };
     RunOutcome mine{train::train(engine, options, make_task, observer), options, engine.size(), engine.rank()};
     const std::lock_guard lock(mutex);
     if (!outcome || mine.rank < outcome->rank) outcome = std::move(mine);

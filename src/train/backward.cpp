@@ -25,8 +25,8 @@ void Backward::pretend(Duration duration) {
   if (duration.count() > 0) engine_.sleep(duration);
 }
 
-double Backward::run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
-                     algorithms::Algorithm& algorithm) {
+Backward::Done Backward::run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
+                             algorithms::Algorithm& algorithm) {
   pretend(pace_.delay(step));
 
   // What a step pretends to take is known when its first bucket is there: only then does a task know its batch's load.
@@ -55,7 +55,7 @@ double Backward::run(std::int64_t step, Task& task, std::span<float> model, std:
   for (const std::size_t bucket : recorded) deliver(bucket);
   base::check(ready_.all_ready(), "a task that reports its whole gradient");
   pretend(pace_.jitter_of_measured(step, engine_.now() - begin));
-  return loss;
+  return {loss, compute.value_or(Duration(0))};
 }
 
 }  // namespace flockstep::train

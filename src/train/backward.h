@@ -16,9 +16,13 @@ class Backward {
   Backward(engines::Engine& engine, const runtime::Layout& layout, const PaceOptions& pace, const FaultOptions& faults,
            std::uint64_t seed);
 
-  // Fills `gradient`, telling the algorithm of each bucket that is done, and returns the loss.
-  double run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
-             algorithms::Algorithm& algorithm);
+  struct Done {
+    double loss;
+    base::Duration pretended;  // compute alone: neither real nor a straggler's delay
+  };
+  // Fills `gradient`, telling the algorithm of each bucket that is done.
+  Done run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
+           algorithms::Algorithm& algorithm);
 
  private:
   void pretend(base::Duration duration);

@@ -10,9 +10,9 @@
 #include "base/hash.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
-#include "runtime/one_pass.h"
 #include "train/backward.h"
 #include "train/checkpoint.h"
+#include "train/evaluator.h"
 #include "train/measurements.h"
 #include "train/metrics_file.h"
 #include "train/telemetry.h"
@@ -31,6 +31,12 @@ constexpr std::int64_t kFlushEvery = 250;
 std::size_t trace_capacity(const TrainOptions& options, int workers) {
   if (options.out.empty()) return 0;
   return std::max<std::size_t>(500, 200000 / static_cast<std::size_t>(workers));
+}
+
+std::size_t bucket_floats(const TrainOptions& options, std::size_t parameters) {
+  if (options.buckets == 0) return static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float);
+  const auto buckets = static_cast<std::size_t>(options.buckets);
+  return std::max<std::size_t>(1, (parameters + buckets - 1) / buckets);
 }
 
 class Loop {
@@ -56,9 +62,6 @@ class Loop {
   bool pause();  // what is due after a step beside training
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
   bool evaluate();
-  double quality_of(std::span<const float> model, Split split, std::vector<Figure>* figures = nullptr);
-  void remember_evaluation();
-  std::span<float> to_average(std::span<float> model);
   bool checkpoint();
   void write_step_lines();
   std::uint64_t sent_in_messages();
@@ -71,12 +74,12 @@ class Loop {
   std::unique_ptr<Task> task_;
   runtime::Layout layout_;
   Backward backward_;
-  base::Buffer<float> model_, gradient_, averaged_;  // before those whose transfers may be under way in them
+  base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<runtime::OnePass> averaging_;  // for evaluations, where replicas or their buffers differ
-  std::unique_ptr<MetricsFile> metrics_;         // rank 0 only
-  Telemetry telemetry_;                          // rank 0 only
+  std::optional<Evaluator> evaluator_;    // where there are gradients
+  std::unique_ptr<MetricsFile> metrics_;  // rank 0 only
+  Telemetry telemetry_;                   // rank 0 only
 
   std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
@@ -92,7 +95,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       observer_(observer),
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
-      layout_(task_->tensors(), static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float)),
+      layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed) {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
@@ -102,12 +105,8 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
   optimizer_ = task_->make_optimizer();
   model_ = engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model");
   gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
-  if (!algorithm_->replicas_are_equal() || task_->buffers() > 0) {
-    averaged_ = engine.memory().allocate<float>(model_.span().size(), "averaged model for evaluation");
-    averaging_ = std::make_unique<runtime::OnePass>(
-        context_, runtime::Layout(to_average(model_.span()).size(), layout_.bucket_floats()),
-        "received shards for evaluation", runtime::OnePassOptions{.room = runtime::Room::window});
-  }
+  if (!options.gradients) return;
+  evaluator_.emplace(context_, *task_, layout_, algorithm_->replicas_are_equal());
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;
 }
@@ -174,13 +173,13 @@ void Loop::take_step(std::int64_t step) {
   const Duration waited_before = context_.waited(), transferred_before = context_.transferred();
   const std::uint64_t sent_before = engine.bytes_sent_in_collectives();
 
-  const double loss = backward_.run(step, *task_, model_.span(), gradient_.span(), *algorithm_);
+  const auto [loss, pretended] = backward_.run(step, *task_, model_.span(), gradient_.span(), *algorithm_);
   context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
   algorithm_->finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
 
   const Time update_begin = engine.now();
   const bool finite = update(step);
-  if (const auto* report = algorithm_->report()) observe(step, *report, finite);
+  if (const auto* report = algorithm_->report(); report && options_.gradients) observe(step, *report, finite);
   context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
   algorithm_->after_update(step, model_.span());
 
@@ -188,6 +187,7 @@ void Loop::take_step(std::int64_t step) {
   measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
                     task_->samples_per_step());
   measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
+  measurements_.add_pretended(pretended.count());
   met_ = false;
 }
 
@@ -253,6 +253,9 @@ bool Loop::flush() {
   measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
   summary_.guards = algorithm_->guards();
   const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), algorithm_->meetings(), summary_);
+  if (options_.pretend_parameters > 0)
+    summary_.bytes_sent_per_step *=
+        static_cast<double>(options_.pretend_parameters) / static_cast<double>(task_->parameters());
   if (writes()) write_step_lines();
   measurements_.forget();
   telemetry_.forget();
@@ -261,43 +264,15 @@ bool Loop::flush() {
 
 bool Loop::evaluate() {
   const bool stop = flush();
-  std::span<float> model = model_.span();
-  if (averaging_) {
-    std::ranges::copy(model, averaged_.span().begin());
-    model = averaged_.span();
-    averaging_->average(to_average(model));
-  }
-  summary_.quality = quality_of(model, Split::test, &summary_.figures);
-  if (step_ == options_.steps && task_->has_validation()) summary_.validation = quality_of(model, Split::validation);
-  remember_evaluation();
+  if (evaluator_) evaluator_->evaluate(step_, model_.span(), options_, summary_);
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = step_;
   if (writes() && is_new) {
-    metrics_->append(evaluation_line(summary_, step_));
+    if (evaluator_) metrics_->append(evaluation_line(summary_, step_));
     if (const auto cosines = telemetry_.cosines(step_)) metrics_->append(*cosines);
     metrics_->flush();
   }
   return stop;
-}
-
-void Loop::remember_evaluation() {
-  std::vector<Evaluation>& all = summary_.evaluations;
-  const std::int64_t apart =
-      options_.evaluate_every * (1 + options_.steps / options_.evaluate_every / kMostEvaluations);
-  // The last may be of this step, or one that was kept only for being the last.
-  if (!all.empty() && (all.back().step == step_ || all.back().step % apart != 0)) all.pop_back();
-  all.push_back({step_, summary_.time_s, summary_.quality});
-}
-
-double Loop::quality_of(std::span<const float> model, Split split, std::vector<Figure>* figures) {
-  const auto records = runtime::gather_records(context_, task_->evaluate(model, split));
-  if (figures) *figures = task_->figures(records);
-  return task_->quality(records);
-}
-
-// Where the parameters of all workers are the same, only what lies behind them is averaged.
-std::span<float> Loop::to_average(std::span<float> model) {
-  return algorithm_->replicas_are_equal() ? model.subspan(layout_.size()) : model;
 }
 
 bool Loop::checkpoint() {
@@ -337,7 +312,8 @@ Summary Loop::run() {
   }
   const bool interrupted = step_ < options_.steps;
   if (interrupted) drain();
-  if (evaluated_ != step_ || (interrupted && averaging_)) evaluate();  // what was drained changes models that differ
+  if (evaluated_ != step_ || (interrupted && evaluator_ && evaluator_->averages()))
+    evaluate();  // what was drained changes models that differ
   return finish(interrupted);
 }
 
@@ -353,7 +329,7 @@ bool Loop::pause() {
 
 Summary Loop::finish(bool interrupted) {
   algorithm_->consolidate(model_.span());
-  if (averaging_ && algorithm_->replicas_are_equal()) averaging_->average(to_average(model_.span()));
+  if (evaluator_) evaluator_->average_buffers(model_.span());
   flush();  // agents have come to rest: only now is known what the last steps had them send
   const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
   const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};

@@ -25,6 +25,8 @@ class Measurements {
   // up to the whole time.
   void add_meeting(double waited_s);
   void add_sent(std::uint64_t bytes) { totals_.bytes_sent += static_cast<double>(bytes); }
+  // What a step pretended to compute.
+  void add_pretended(double seconds) { totals_.pretended_s += seconds; }
   // An update that was not made, its gradient not being finite.
   void add_skipped() { ++totals_.skipped; }
   // A step whose result was not finite, though its rule had seen nothing.
@@ -45,7 +47,7 @@ class Measurements {
  private:
   // Over the whole run, a resumed one included.
   struct Totals {
-    double seconds = 0, waited_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
+    double seconds = 0, waited_s = 0, pretended_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
   } totals_;
   double longest_s_ = 0;          // step of this worker, or of any as last added up
   StepTimes step_times_;          // of this worker, since it began

@@ -24,6 +24,7 @@ struct TrainOptions {
   std::int64_t batch = 0;           // over all workers; 0: the task's default per worker
   std::int64_t evaluate_every = 0;  // 0: twenty times per run
   std::int64_t bucket_kib = 4096;
+  std::int64_t buckets = 0;     // so many, whatever their size; 0: of bucket_kib
   base::Duration patience{60};  // deadline of every single wait for a peer
   std::string platform{};       // whose network is simulated, for the record; empty: a real one
   PaceOptions pace{};

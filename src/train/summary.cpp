@@ -28,9 +28,33 @@ nlohmann::json evaluations_json(const std::vector<Evaluation>& evaluations) {
   return json;
 }
 
+nlohmann::json json_of(const std::optional<double>& value) { return value ? nlohmann::json(*value) : nlohmann::json(); }
+
+nlohmann::json quality_json(const Summary& summary) {
+  return {{"metric", summary.metric},
+          {"lower_is_better", summary.lower_is_better},
+          {"quality", summary.quality},
+          {"figures", figures_json(summary.figures)},
+          {"validation", json_of(summary.validation)},
+          {"evaluations", evaluations_json(summary.evaluations)},
+          {"train_loss", summary.train_loss}};
+}
+
 // JSON has no NaN: a diverged run's numbers come back as null.
 double number_in(const nlohmann::json& json, const char* name) {
   return json.at(name).is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at(name).get<double>();
+}
+
+void read_quality(const nlohmann::json& json, Summary& summary) {
+  json.at("metric").get_to(summary.metric);
+  json.at("lower_is_better").get_to(summary.lower_is_better);
+  summary.quality = number_in(json, "quality");
+  for (const auto& [name, value] : json.at("figures").items())
+    summary.figures.push_back({name, number_in(json.at("figures"), name.c_str())});
+  if (!json.at("validation").is_null()) summary.validation = json.at("validation").get<double>();
+  for (const nlohmann::json& each : json.at("evaluations"))
+    summary.evaluations.push_back({each.at("step"), number_in(each, "time_s"), number_in(each, "quality")});
+  summary.train_loss = number_in(json, "train_loss");
 }
 
 }  // namespace
@@ -39,16 +63,10 @@ nlohmann::json to_json(const Summary& summary) {
   nlohmann::json json{
       {"steps", summary.steps},
       {"interrupted", summary.interrupted},
-      {"metric", summary.metric},
-      {"lower_is_better", summary.lower_is_better},
-      {"quality", summary.quality},
-      {"figures", figures_json(summary.figures)},
-      {"validation", summary.validation ? nlohmann::json(*summary.validation) : nlohmann::json()},
-      {"evaluations", evaluations_json(summary.evaluations)},
-      {"train_loss", summary.train_loss},
       {"time_s", summary.time_s},
       {"samples_per_s", summary.samples_per_s},
       {"wait_share", summary.wait_share},
+      {"share_of_ideal", json_of(summary.share_of_ideal)},
       {"bytes_sent_per_step", summary.bytes_sent_per_step},
       {"step_times", step_times_json(summary.step_times)},
       {"guards", guards_json(summary)},
@@ -59,6 +77,7 @@ nlohmann::json to_json(const Summary& summary) {
       {"memory_bytes", summary.memory},
   };
   json.update(meetings_json(summary.meetings));
+  if (summary.has_quality()) json.update(quality_json(summary));
   return json;
 }
 
@@ -93,18 +112,11 @@ Summary summary_from_json(const nlohmann::json& json) {
   Summary summary;
   json.at("steps").get_to(summary.steps);
   json.at("interrupted").get_to(summary.interrupted);
-  json.at("metric").get_to(summary.metric);
-  json.at("lower_is_better").get_to(summary.lower_is_better);
-  summary.quality = number("quality");
-  for (const auto& [name, value] : json.at("figures").items())
-    summary.figures.push_back({name, number_in(json.at("figures"), name.c_str())});
-  if (!json.at("validation").is_null()) summary.validation = json.at("validation").get<double>();
-  for (const nlohmann::json& each : json.at("evaluations"))
-    summary.evaluations.push_back({each.at("step"), number_in(each, "time_s"), number_in(each, "quality")});
-  summary.train_loss = number("train_loss");
+  if (json.contains("metric")) read_quality(json, summary);
   summary.time_s = number("time_s");
   summary.samples_per_s = number("samples_per_s");
   summary.wait_share = number("wait_share");
+  if (!json.at("share_of_ideal").is_null()) summary.share_of_ideal = json.at("share_of_ideal").get<double>();
   summary.bytes_sent_per_step = number("bytes_sent_per_step");
   summary.step_times = step_times_from_json(json.at("step_times"));
   summary.meetings = meetings_from_json(json);

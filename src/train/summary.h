@@ -27,7 +27,8 @@ struct Evaluation {
 // Of longer runs a summary keeps every second, third, ... evaluation and the last.
 constexpr std::int64_t kMostEvaluations = 200;
 
-// Filled alike on every worker, but for what only rank 0 can know (marked).
+// Filled alike on every worker, but for what only rank 0 can know (marked). A run without gradients has no metric, and
+// nothing that is about quality.
 struct Summary {
   std::int64_t steps = 0;
   bool interrupted = false;
@@ -41,8 +42,12 @@ struct Summary {
   double time_s = 0;                    // from meeting to meeting of all workers: the same for each, but for the clocks
   double samples_per_s = 0;             // of all workers together, in that time
   double wait_share = 0;                // of that time, blocked in the engine; mean over the workers
-  double bytes_sent_per_step = 0;       // mean over the workers; evaluations and the like left out
-  StepTimeFigures step_times;           // of the steps of all workers, waiting left out
+  // Throughput over that of workers who compute for as long as pretended and never wait, stragglers' delays left out;
+  // nothing where compute is real.
+  std::optional<double> share_of_ideal;
+  double bytes_sent_per_step =
+      0;  // mean over the workers, of a model as large as pretended; evaluations and the like left out
+  StepTimeFigures step_times;                 // of the steps of all workers, waiting left out
   std::optional<MeetingFigures> meetings;     // where models are averaged without waiting for everybody
   std::int64_t skipped_steps = 0;             // guard: a non-finite gradient, summed over the workers
   algorithms::GuardCounts guards;             // steps in which the rule's guards fired
@@ -51,6 +56,8 @@ struct Summary {
   std::string model_hash;                     // of rank 0's final model
   bool replicas_equal = true;                 // all workers ended on the same bits
   std::map<std::string, std::size_t> memory;  // bytes held by rank 0's buffers, by purpose (rank 0)
+
+  bool has_quality() const { return !metric.empty(); }
 };
 
 nlohmann::json to_json(const Summary& summary);

@@ -23,6 +23,32 @@ WRONG = [
     (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms, not 'fast'"),
     (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
+    (["train", "--compute", "200"], "--compute takes a time such as 320ms, 1.5s or 50us, not '200'"),
+    (["train", "--compute", "lognormal:1s"], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH"),
+    (["train", "--compute", "1s", "--compute-ms", "5"], "--compute and --compute-ms are two words for one thing"),
+    (
+        ["train", "--compute", "lognormal:1s:0.5", "--jitter", "lognormal:1"],
+        "--compute lognormal:1s:0.5 says already how uneven steps are: leave --jitter out",
+    ),
+    (["train", "--pretend-parameters", "0"], "--pretend-parameters"),
+    (["train", "--pretend-parameters", "1000"], "use --engine sim, or --no-gradients"),
+    (
+        ["train", "--no-gradients", "--pretend-parameters", "9", "--bytes-scale", "2"],
+        "--pretend-parameters and --bytes-scale are two words for one thing: give one",
+    ),
+    (["train", "--no-gradients", "--evaluate-every", "5"], "nothing to evaluate: leave --evaluate-every out"),
+    (
+        ["train", "--no-gradients", "--faulty", "1:zeros"],
+        "--faulty spoils gradients, and with --no-gradients there are",
+    ),
+    (
+        ["compare", "--no-gradients", "--target", "0.5"],
+        "--target goes by quality, and with --no-gradients there is none",
+    ),
+    (
+        ["compare", "--no-gradients", "--search", "local_sgd.period=2,4", "--algorithms", "local_sgd"],
+        "a search goes by quality, and with --no-gradients there is none",
+    ),
     (["train", "--linear.dimension", "0"], "--linear.dimension takes a whole number from 1 to"),
     (["train", "--algorithm", "local_sgd", "--local_sgd.period", "0"], "--local_sgd.period takes a whole number"),
     (["train", "--algorithm", "adacons", "--adacons.beta", "1"], "--adacons.beta takes a number from 0 to below 1"),

@@ -56,6 +56,65 @@ INSTANTIATE_TEST_SUITE_P(All, StragglerTest,
                                   std::to_string(instance.param.evaluate_every);
                          });
 
+// Ten times as long as the compute that was pretended, since everybody waits for who is always late.
+TEST_F(ClockTest, theShareOfIdealIsPretendedComputeOverTheWholeTime) {
+  options_.evaluate_every = 60;
+  options_.pace.fixed = {{3, base::Duration(0.045)}};
+  const Summary late = run(kWorkers);
+  ASSERT_TRUE(late.share_of_ideal);
+  EXPECT_NEAR(*late.share_of_ideal, 0.1, 1e-4);
+  const Summary read = summary_from_json(nlohmann::json::parse(to_json(late).dump()));
+  EXPECT_EQ(read.share_of_ideal, late.share_of_ideal);
+}
+
+TEST_F(ClockTest, theShareOfIdealIsOneWhereNobodyWaitsAndNothingWhereComputeIsReal) {
+  options_.out.clear();
+  options_.pace.jitter_sigma = 0.5;
+  EXPECT_NEAR(*run(1).share_of_ideal, 1, 1e-9);
+  options_.pace = {};
+  EXPECT_FALSE(run(1).share_of_ideal);
+}
+
+// In lockstep every step is as long as its longest draw.
+TEST_F(ClockTest, unevenStepsLoseWhatTheMeanLacksOfTheLongest) {
+  options_.out.clear();
+  options_.evaluate_every = 60;
+  options_.pace.jitter_sigma = 0.5;
+  double drawn = 0, longest = 0;
+  for (std::int64_t step = 0; step < options_.steps; ++step) {
+    double of_step = 0;
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      const double seconds = Pace(options_.pace, options_.seed, rank, kWorkers).compute(step).count();
+      drawn += seconds / kWorkers;
+      of_step = std::max(of_step, seconds);
+    }
+    longest += of_step;
+  }
+  EXPECT_NEAR(*run(kWorkers).share_of_ideal, drawn / longest, 1e-4);
+}
+
+TEST_F(ClockTest, aRunWithoutGradientsTellsTimesAndNothingOfQuality) {
+  options_.gradients = false;
+  options_.evaluate_every = 60;
+  options_.pace.fixed = {{3, base::Duration(0.045)}};
+  for (const char* algorithm : {"mean", "wagma"}) {
+    std::filesystem::remove_all(folder_);
+    options_.algorithm = algorithm;
+    const Summary summary = run(kWorkers);
+    EXPECT_FALSE(summary.has_quality());
+    EXPECT_NEAR(summary.time_s, 60 * 0.05, 1e-3);
+    EXPECT_TRUE(summary.evaluations.empty());
+    EXPECT_TRUE(summary.findings.empty());
+    EXPECT_TRUE(lines("evaluation").empty());
+    EXPECT_EQ(lines("step").size(), 60u);
+    EXPECT_EQ(summary.memory.count("averaged model for evaluation"), 0u);
+    const auto json = to_json(summary);
+    for (const char* name : {"metric", "quality", "evaluations", "validation", "train_loss"})
+      EXPECT_FALSE(json.contains(name)) << name;
+    EXPECT_EQ(summary_from_json(json).time_s, summary.time_s);
+  }
+}
+
 TEST_F(ClockTest, whereWorkersMeetTheTraceShowsWhoWaited) {
   options_.algorithm = "adpsgd";
   options_.evaluate_every = 60;

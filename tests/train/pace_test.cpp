@@ -1,16 +1,29 @@
 #include "train/pace.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
+#include "base/files.h"
 #include "flockstep/error.h"
 
 namespace flockstep::train {
 namespace {
 
 using base::Duration;
+
+class MeasuredStepsTest : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(file_); }
+  void write(const std::string& text) { base::write_atomically(file_, text); }
+
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("flockstep_steps_" + std::to_string(::getpid()));
+};
 
 TEST(Pace, exactlySoManyRandomWorkersAreLateEachStepAndTheyChange) {
   PaceOptions options;
@@ -63,6 +76,70 @@ TEST(Pace, jitterWithoutSleptComputeStretchesWhatWasMeasured) {
   EXPECT_GT(longest, 1);
 }
 
+TEST(Pace, computeHasThreeForms) {
+  PaceOptions plain, uneven, in_two;
+  parse_compute("200ms", plain);
+  EXPECT_EQ(plain.compute, Duration(0.2));
+  EXPECT_EQ(plain.jitter_sigma, 0);
+  parse_compute("lognormal:200ms:0.53", uneven);
+  in_two.compute = Duration(0.2);
+  parse_jitter("lognormal:0.53", in_two);
+  for (int step = 0; step < 20; ++step)
+    EXPECT_EQ(Pace(uneven, 3, 1, 4).compute(step), Pace(in_two, 3, 1, 4).compute(step));
+}
+
+TEST_F(MeasuredStepsTest, everyWorkerAndStepDrawsOneOfThemAndAllAreDrawnAlike) {
+  write("# seconds\n0.1\n\n  0.2 # twice as long\r\n0.6\n");
+  PaceOptions options;
+  parse_compute("file:" + file_.string(), options);
+  EXPECT_NEAR(options.compute.count(), 0.3, 1e-12) << "their mean";
+  std::map<double, int> drawn;
+  constexpr int kDraws = 9000;
+  for (int rank = 0; rank < 3; ++rank)
+    for (int step = 0; step < kDraws / 3; ++step) ++drawn[Pace(options, 1, rank, 3).compute(step).count()];
+  ASSERT_EQ(drawn.size(), 3u);
+  for (const double seconds : {0.1, 0.2, 0.6})
+    EXPECT_NEAR(drawn[seconds], kDraws / 3, 5 * std::sqrt(kDraws * 2.0 / 9)) << seconds;
+  EXPECT_EQ(Pace(options, 1, 2, 3).compute(7), Pace(options, 1, 2, 3).compute(7));
+  const auto sequence = [&](std::uint64_t seed, int rank) {
+    std::vector<Duration> all;
+    for (int step = 0; step < 30; ++step) all.push_back(Pace(options, seed, rank, 3).compute(step));
+    return all;
+  };
+  EXPECT_NE(sequence(1, 0), sequence(1, 1));
+  EXPECT_NE(sequence(1, 0), sequence(2, 0));
+}
+
+TEST_F(MeasuredStepsTest, aBadFileGetsASentenceWithTheLine) {
+  const std::string name = file_.string();
+  const auto sentence_of = [&](const std::string& text) -> std::string {
+    write(text);
+    try {
+      read_measured_steps(file_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_file);
+      return error.what();
+    }
+    return "";
+  };
+  const auto about_line = [&](int line, const std::string& given) {
+    return "line " + std::to_string(line) + " of " + name +
+           " should be the seconds of one step, above 0 and up to 1000000, not '" + given + "'";
+  };
+  EXPECT_EQ(sentence_of("0.1\n200ms\n"), about_line(2, "200ms"));
+  EXPECT_EQ(sentence_of("# first\n\n-1\n"), about_line(3, "-1"));
+  EXPECT_EQ(sentence_of("0\n"), about_line(1, "0"));
+  EXPECT_EQ(sentence_of("nan\n"), about_line(1, "nan"));
+  EXPECT_EQ(sentence_of("0.1 0.2\n"), about_line(1, "0.1 0.2"));
+  EXPECT_EQ(sentence_of("0.1, 0.2\n"), about_line(1, "0.1, 0.2"));
+  EXPECT_EQ(sentence_of(std::string(1000, 'x')), about_line(1, std::string(40, 'x')));
+  EXPECT_EQ(sentence_of("# nothing\n\n"), name + " has no durations: it should have one in seconds per line");
+  EXPECT_EQ(sentence_of(""), name + " has no durations: it should have one in seconds per line");
+  std::filesystem::remove(file_);
+  EXPECT_THROW(read_measured_steps(file_), Error);
+  EXPECT_THROW(read_measured_steps(file_.parent_path()), Error);
+}
+
 TEST(Pace, badInputSaysWhatIsAllowed) {
   const auto sentence_of = [](const auto& action) -> std::string {
     try {
@@ -74,6 +151,12 @@ TEST(Pace, badInputSaysWhatIsAllowed) {
     }
     return "";
   };
+  EXPECT_EQ(sentence_of([](auto& o) { parse_compute("200", o); }),
+            "--compute takes a time such as 320ms, 1.5s or 50us, not '200'");
+  EXPECT_EQ(sentence_of([](auto& o) { parse_compute("lognormal:0.5", o); }),
+            "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not '0.5'");
+  EXPECT_EQ(sentence_of([](auto& o) { parse_compute("lognormal:1s:wide", o); }),
+            "the sigma in --compute takes a number from 0 to 5, not 'wide'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("320ms", o); }),
             "--straggler takes the form 2x320ms, not '320ms'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("2x320", o); }),

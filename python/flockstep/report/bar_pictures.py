@@ -79,6 +79,13 @@ def waiting(case: Case, colours: Colours) -> Picture | None:
     return _draw(bars, colours, "Waiting", "% of the time in steps", _extreme(bars, True, "waits least"))
 
 
+def share_of_ideal(case: Case, colours: Colours) -> Picture | None:
+    """Where compute is pretended, so that it is known how long steps would take without waiting."""
+    bars = [_bar(row, "share_of_ideal", "mean", 100.0, "%") for row in case.rows if row.figures.get("share_of_ideal")]
+    title = "Throughput, as a share of that of workers who never wait"
+    return _draw(bars, colours, title, "% of ideal", _extreme(bars, False, "comes closest"))
+
+
 def fresh(case: Case, colours: Colours) -> Picture | None:
     """For those whose averages do not wait for everybody: in lockstep nothing is fresh or stale."""
     bars = [_bar(row, "fresh_fraction", "mean", 100.0, "%") for row in case.rows if row.figures.get("fresh_fraction")]

@@ -54,6 +54,7 @@ def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Pr
     ]
     speed = [
         draw("throughput", lambda: bar_pictures.throughput(case, colours)),
+        draw("share of ideal", lambda: bar_pictures.share_of_ideal(case, colours)),
         draw("waiting", lambda: bar_pictures.waiting(case, colours)),
         draw("step times", lambda: step_time_pictures.of_case(case)),
         draw("fresh", lambda: bar_pictures.fresh(case, colours)),

@@ -63,7 +63,7 @@ def _missed(case: Case) -> str:
 
 
 def _diverged(case: Case) -> str:
-    rows = [row for row in case.rows if row.figures["diverged"]]
+    rows = [row for row in case.rows if row.figures.get("diverged")]
     names = [f"{row.label} ({row.figures['diverged']} of {counted(int(row.figures['runs']), 'run')})" for row in rows]
     return f"Diverged: {listed(names)}." if names else ""
 

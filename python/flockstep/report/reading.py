@@ -205,6 +205,8 @@ def _row(folder: Path, figures: dict[str, Any]) -> Row:
 
 def _comparison(folder: Path, saved: dict[str, Any]) -> Comparison:
     shapes.COMPARISON(saved, "")
+    if "metric" in saved:
+        shapes.QUALITY(saved, "")
     cases = [
         Case(
             *(case["workers"], case["batch"], case["statistic"], case["verdict"], drawn_number(case.get("target"))),
@@ -213,7 +215,8 @@ def _comparison(folder: Path, saved: dict[str, Any]) -> Comparison:
         for case in saved["cases"]
     ]
     return Comparison(
-        *(folder, saved["metric"], saved["lower_is_better"], saved["interrupted"], saved["how"]), cases=cases
+        *(folder, saved.get("metric", ""), saved.get("lower_is_better", True), saved["interrupted"], saved["how"]),
+        cases=cases,
     )
 
 

@@ -104,6 +104,7 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
     add("time in steps", "time_s", lambda value: f"{value:.3g} s")
     add("throughput", "samples_per_s", lambda value: f"{value:.5g} samples/s")
     add("waiting", "wait_share", lambda value: f"{100 * value:.1f}% of the time")
+    add("of ideal", "share_of_ideal", lambda value: f"{100 * value:.1f}% of the throughput of workers who never wait")
     add("step times", "step_times", _step_times)
     add("fresh", "fresh_fraction", lambda value: f"{100 * value:.1f}% of the merged steps were in their average")
     add("alone", "alone_share", lambda value: f"{100 * value:.1f}% of the steps found no new average to merge with")

@@ -114,6 +114,7 @@ PACE = object_of(
         "random_delay_s": amount,
         "fixed_stragglers": list_of(object_of({"worker": count, "delay_s": amount})),
         "jitter_sigma": amount,
+        "compute_file": object_of({"path": text}),
     },
 )
 
@@ -145,6 +146,7 @@ SUMMARY = object_of(
         # A training that is not the command's own need not tell these.
         **{"metric": text, "quality": figure, "seed": count},
         **dict.fromkeys(("train_loss", "time_s", "samples_per_s", "wait_share", "bytes_sent_per_step"), figure),
+        "share_of_ideal": or_null(figure),
         **dict.fromkeys(("batch", "requested_steps"), count),
         **dict.fromkeys(("interrupted", "replicas_equal"), truth),
         **dict.fromkeys(("task_settings", "algorithm_settings"), map_of(scalar)),
@@ -183,8 +185,8 @@ CURVE = object_of(
 )
 ROW = object_of(
     {
-        **dict.fromkeys(("quality", "samples_per_s", "wait_share", "time_s"), SPREAD),
-        **dict.fromkeys(("runs", "diverged"), count),
+        **dict.fromkeys(("samples_per_s", "wait_share", "time_s"), SPREAD),
+        "runs": count,
         "algorithm": text,
         "bytes_sent_per_step": figure,
         "folders": list_of(text),
@@ -192,7 +194,7 @@ ROW = object_of(
     },
     {
         **dict.fromkeys(MEETING_FIGURES, or_null(SPREAD)),
-        **dict.fromkeys(("target_time_s", "validation"), or_null(SPREAD)),
+        **dict.fromkeys(("target_time_s", "validation", "share_of_ideal"), or_null(SPREAD)),
         "target_reached": or_null(count),
         "staleness": STALENESS,
         "searched": object_of({"name": text, "value": scalar, "edge": truth}, {"by": text, "seeds": count}),
@@ -206,8 +208,15 @@ HOW = object_of(
     {"engine": text, "task": text},
     {"seeds": count, "first_seed": count, "task_settings": map_of(scalar), "pace": PACE},
 )
+# What a comparison whose runs have gradients tells as well.
+QUALITY = object_of(
+    {
+        **{"metric": text, "lower_is_better": truth},
+        "cases": list_of(object_of({"rows": list_of(object_of({"quality": SPREAD, "diverged": count}))})),
+    }
+)
 COMPARISON = object_of(
-    {"metric": text, "lower_is_better": truth, "interrupted": truth, "how": HOW, "cases": list_of(CASE)}
+    {"interrupted": truth, "how": HOW, "cases": list_of(CASE)}, {"metric": text, "lower_is_better": truth}
 )
 
 STUDY = object_of(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flockstep.report.values import Case, Comparison, number
@@ -30,6 +31,8 @@ def shown(spread: dict[str, Any], runs: int, statistic: str) -> str:
 
 def about_quality(comparison: Comparison, case: Case) -> str:
     """What the column of quality shows."""
+    if not comparison.metric:
+        return "time alone, without gradients"
     what = {"mean": "mean ± deviation", "median": "median (min..max)"}.get(case.statistic)
     of_seeds = f", {what} of {comparison.how.get('seeds', 1)} seeds" if what else ""
     return comparison.metric + of_seeds + ("; lower is better" if comparison.lower_is_better else "")
@@ -41,9 +44,8 @@ def searched_in(comparison: Comparison, case: Case) -> str:
     return str(name).removeprefix(f"{comparison.how['task']}.")
 
 
-def fresh(figures: dict[str, Any]) -> str:
-    """Of the steps that were merged with an average, those whose own model was in it."""
-    share = number((figures.get("fresh_fraction") or {}).get("mean"))
+def _share(name: str, figures: dict[str, Any]) -> str:
+    share = number((figures.get(name) or {}).get("mean"))
     return f"{100 * share:.1f}%" if math.isfinite(share) else "-"
 
 
@@ -72,11 +74,14 @@ def case_table(comparison: Comparison, case: Case) -> tuple[list[str], list[list
     columns: dict[str, Callable[[dict[str, Any]], str]] = {"algorithm": lambda figures: figures["algorithm"]}
     if searched := searched_in(comparison, case):
         columns[searched] = _searched
-    columns[comparison.metric] = lambda figures: _quality(figures, case.statistic)
+    if comparison.metric:
+        columns[comparison.metric] = lambda figures: _quality(figures, case.statistic)
     columns["samples/s"] = lambda figures: shown(figures["samples_per_s"], int(figures["runs"]), "mean")
     columns["waiting"] = lambda figures: f"{100 * number(figures['wait_share']['mean']):.1f}%"
+    if any(figures.get("share_of_ideal") for figures in all_figures):
+        columns["of ideal"] = partial(_share, "share_of_ideal")
     if any(figures.get("fresh_fraction") for figures in all_figures):
-        columns["fresh"] = fresh
+        columns["fresh"] = partial(_share, "fresh_fraction")
     if math.isfinite(case.target):
         columns[f"time to {readable(case.target)}"] = time_to_target
     if len({figures["runs"] for figures in all_figures}) > 1:
@@ -114,7 +119,9 @@ def settings_text(settings: dict[str, Any]) -> str:
 def pace_text(pace: dict[str, Any]) -> str:
     """How long steps pretended to take and who was late; empty when nobody pretended."""
     parts = []
-    if pace.get("compute_s"):
+    if file := pace.get("compute_file"):
+        parts.append(f"steps whose times are drawn from {file['path']}, {1000 * pace['compute_s']:g} ms in the mean")
+    elif pace.get("compute_s"):
         parts.append(f"steps that compute for {1000 * pace['compute_s']:g} ms")
     if pace.get("random_stragglers"):
         parts.append(

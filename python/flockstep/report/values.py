@@ -113,7 +113,7 @@ class Case:
 @dataclass
 class Comparison:
     folder: Path
-    metric: str
+    metric: str  # empty: its runs had no gradients, and nothing is about quality
     lower_is_better: bool
     interrupted: bool
     how: dict[str, Any]

@@ -1,0 +1,14 @@
+// How much memory a process could still get.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace flockstep::base {
+
+// What the machine has left, within what this process's container may use; nothing where the system does not tell.
+// `root` stands for the root of the file system.
+std::optional<std::uint64_t> available_memory(const std::filesystem::path& root = "/");
+
+}  // namespace flockstep::base
