@@ -41,6 +41,10 @@ class Probe {
     result.one_way = 2 * bytes / median_of_slowest([this] { return messages(true, false); });
     result.both_ways = 2 * bytes / median_of_slowest([this] { return messages(true, true); });
     result.all_at_once = 2 * share * bytes / median_of_slowest([this] { return collectives(); });
+    const double awake = median_of_slowest([this] { return exchanges({}); });
+    const base::Duration nap(awake / 2);
+    const double left = median_of_slowest([&] { return exchanges(nap); }) - nap.count();
+    result.asleep = std::clamp((awake - left) / nap.count(), 0.0, 1.0) * share * bytes / awake;
     const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
     result.sums = touched / median_of_slowest([this] { return sums(true); });
     result.sum_alone = touched / median_of_slowest([this] { return sums(rank() == 0); });
@@ -107,6 +111,16 @@ class Probe {
         make_room(under_way, kWindow);
         under_way.push_back(in_place ? gather(bucket) : exchange(bucket));
       }
+    make_room(under_way, 1);
+    return now() - begin;
+  }
+
+  // All buckets at once; after that the worker sleeps, then it waits for what is left.
+  double exchanges(base::Duration nap) {
+    const double begin = now();
+    std::deque<engines::Pending> under_way;
+    for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) under_way.push_back(exchange(bucket));
+    if (nap.count() > 0) engine_.sleep(nap);
     make_room(under_way, 1);
     return now() - begin;
   }

@@ -22,6 +22,7 @@ struct Calibration {
   double all_at_once = 0;  // into each worker when all exchange with all
   double sums = 0;         // touched by each worker when all add up what they have received, out of memory
   double sum_alone = 0;    // by one worker when the others do nothing
+  double asleep = 0;       // into each worker when all exchange, and sleep meanwhile
   double copies = 0;       // touched by each worker when all copy
 };
 
@@ -36,7 +37,8 @@ struct PlatformPlan {
   bool senders_copy = false;  // a message takes the sender's processor, too
   double memory = 0;          // bandwidth of what all share; 0: nothing that could be seen
   double latency_s = 0;
-  double sums = 0;
+  double asleep_share = 1;  // of the processor's bandwidth, while the worker sleeps
+  double sums = 0;          // sums and copies: the slower of the two
 };
 PlatformPlan plan_of(const Calibration& calibration);
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/calibration.h"
 
 namespace flockstep::bench {
@@ -17,7 +19,8 @@ PlatformPlan plan_of(const Calibration& calibration) {
   PlatformPlan plan{.processor = (senders_copy ? 2 : 1) * calibration.both_ways,
                     .senders_copy = senders_copy,
                     .latency_s = calibration.latency_s,
-                    .sums = calibration.sums};
+                    .asleep_share = std::clamp(calibration.asleep / calibration.both_ways, 0.001, 1.0),
+                    .sums = std::min(calibration.sums, calibration.copies)};
   if (calibration.all_at_once < kShared * calibration.both_ways)
     plan.memory = calibration.all_at_once * calibration.workers;
   return plan;
@@ -34,9 +37,10 @@ std::string platform_file(const Calibration& calibration, const std::string& mac
       "<platform version=\"4.1\">\n"
       "  <zone id=\"machine\" routing=\"Full\">\n"
       "    <prop id=\"flockstep.memory_gbytes_s\" value=\"{:.4g}\"/>\n"
-      "    <prop id=\"flockstep.sums_share_links\" value=\"yes\"/>\n",
+      "    <prop id=\"flockstep.sums_share_links\" value=\"yes\"/>\n"
+      "    <prop id=\"flockstep.asleep_share\" value=\"{:.4g}\"/>\n",
       machine, calibration.workers, plan.senders_copy ? " and the sender's" : "",
-      plan.memory > 0 ? "; messages share the memory" : "", plan.sums / 1e9);
+      plan.memory > 0 ? "; messages share the memory" : "", plan.sums / 1e9, plan.asleep_share);
   for (int i = 0; i < calibration.workers; ++i) text += fmt::format("    <host id=\"worker{}\" speed=\"1Gf\"/>\n", i);
   for (int i = 0; i < calibration.workers; ++i)
     text += fmt::format("    <link id=\"processor{}\" bandwidth=\"{:.5g}Bps\" latency=\"{:.4g}s\"/>\n", i,

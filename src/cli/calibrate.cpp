@@ -70,6 +70,7 @@ Table table_of(const bench::Calibration& measured) {
   table.add({"one worker into another", rate(measured.one_way)});
   table.add({"the same when both send", rate(measured.both_ways)});
   table.add({"into each when all exchange", rate(measured.all_at_once)});
+  table.add({"the same when all sleep", rate(measured.asleep)});
   table.add({"sums, one worker", rate(measured.sum_alone)});
   table.add({"sums, each when all add", rate(measured.sums)});
   table.add({"copies, each when all copy", rate(measured.copies)});
@@ -84,14 +85,9 @@ Table table_of(const bench::StepTimes& steps) {
 }
 
 nlohmann::json to_json(const bench::Calibration& measured) {
-  return {{"workers", measured.workers},
-          {"latency_s", measured.latency_s},
-          {"one_way", measured.one_way},
-          {"both_ways", measured.both_ways},
-          {"all_at_once", measured.all_at_once},
-          {"sum_alone", measured.sum_alone},
-          {"sums", measured.sums},
-          {"copies", measured.copies}};
+  return {{"workers", measured.workers},     {"latency_s", measured.latency_s},     {"one_way", measured.one_way},
+          {"both_ways", measured.both_ways}, {"all_at_once", measured.all_at_once}, {"sum_alone", measured.sum_alone},
+          {"sums", measured.sums},           {"copies", measured.copies},           {"asleep", measured.asleep}};
 }
 
 struct Measured {

@@ -9,7 +9,7 @@
 namespace flockstep::study {
 namespace {
 
-constexpr std::int64_t kSteps = 96, kTrainedSteps = 160, kQuickSteps = 16;
+constexpr std::int64_t kSteps = 80, kTrainedSteps = 160, kQuickSteps = 16;
 constexpr int kSeeds = 2;  // of trained runs
 
 std::vector<Contender> contenders(int workers) {
@@ -51,9 +51,7 @@ StudyResult study_activation(const StudyOptions& options, Cells& cells) {
 
   StudyResult result;
   result.tables.push_back(table_of_times("policies", "Who starts a round, tau 8: throughput and freshness", timed));
-  result.tables.back().picture = share_over(
-      "workers", timed, [](const Trial& trial) { return trial.workers; },
-      [](const Trial& trial) { return trial.contender.name; });
+  result.tables.back().picture = share_over_workers(timed);
   result.tables.push_back(
       table_of_qualities("quality", "Who starts a round, tau 8: accuracy after equal steps", trained));
   result.tables.back().picture = quality_over_share(trained);

@@ -7,12 +7,12 @@
 namespace flockstep::study {
 namespace {
 
-constexpr std::int64_t kSteps = 160, kQuickSteps = 16;
+constexpr std::int64_t kSteps = 96, kQuickSteps = 16;
 constexpr int kSeeds = 2;  // of trained runs
 
 // What a sweep changes, and at which values.
 struct Sweep {
-  std::string name, option, title;
+  std::string name, option, axis, title;
   base::Settings fixed;
   std::vector<int> values;
 };
@@ -32,15 +32,18 @@ std::vector<Trial> trials_of(const Sweep& sweep, int workers, std::int64_t steps
 }
 
 std::vector<Sweep> sweeps(const std::vector<int>& sizes, const std::vector<int>& periods, int size) {
-  return {{"S", "group_size", "Group size, tau 8", {{"period", "8"}}, sizes},
-          {"tau", "period", fmt::format("Period, S = {}", size), {{"group_size", std::to_string(size)}}, periods}};
+  return {{"S", "group_size", "workers in a group", "Group size, tau 8", {{"period", "8"}}, sizes},
+          {"tau",
+           "period",
+           "period",
+           fmt::format("Period, S = {}", size),
+           {{"group_size", std::to_string(size)}},
+           periods}};
 }
 
-Picture picture_of(const Sweep& sweep, std::span<const Trial> trials) {
-  return share_over(
-      sweep.name == "S" ? "workers in a group" : "period", trials,
-      [&](const Trial& trial) { return std::stod(trial.contender.settings.at(sweep.option)); },
-      [](const Trial& trial) { return trial.contender.algorithm; });
+Picture picture_of(const Sweep& sweep, std::span<const Trial> trials, const Axis& y) {
+  const auto value = [&](const Trial& trial) { return std::stod(trial.contender.settings.at(sweep.option)); };
+  return lines_of(trials, {sweep.axis, value}, y, [](const Trial& trial) { return trial.contender.algorithm; });
 }
 
 }  // namespace
@@ -54,14 +57,14 @@ StudyResult study_groups(const StudyOptions& options, Cells& cells) {
     std::vector<Trial> timed = trials_of(sweep, quick ? 8 : 256, steps, 1);
     time_all(cells, sweep.title, timed);
     result.tables.push_back(table_of_times(sweep.option, sweep.title + ": throughput and freshness", timed));
-    result.tables.back().picture = picture_of(sweep, timed);
+    result.tables.back().picture = picture_of(sweep, timed, {"share of ideal throughput", &Trial::share_of_ideal});
   }
   for (const Sweep& sweep : quick ? sweeps({2, 8}, {2, 8}, 4) : sweeps({2, 4, 8, 16, 64}, {2, 4, 8, 16, 32}, 8)) {
     std::vector<Trial> trained = trials_of(sweep, quick ? 8 : 64, steps, quick ? 1 : kSeeds);
     train_all(options, cells, sweep.title + ": quality", trained);
     result.tables.push_back(
         table_of_qualities(sweep.option + "-quality", sweep.title + ": accuracy after equal steps", trained));
-    result.tables.back().picture = quality_over_share(trained);
+    result.tables.back().picture = picture_of(sweep, trained, {"accuracy", &Trial::quality});
   }
   return result;
 }

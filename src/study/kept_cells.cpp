@@ -40,11 +40,13 @@ std::vector<train::Summary> KeptCells::make(const std::string& title, const std:
   std::vector<std::size_t> places;  // of the runs among the cells
   for (const Cell& cell : cells) {
     found.push_back(find(cell));
-    if (found.back()) continue;
+    if (found.back()) {
+      if (!made_.contains(cell.name)) kept_.insert(cell.name);
+      continue;
+    }
     places.push_back(found.size() - 1);
     runs.push_back({0, 0, 0, cell.request, cell.name, cell.name});
   }
-  kept_ += cells.size() - runs.size();
 
   std::size_t started = 0, ended = 0;
   bool stopped = false;
@@ -64,7 +66,7 @@ std::vector<train::Summary> KeptCells::make(const std::string& title, const std:
     const std::size_t place = places[static_cast<std::size_t>(run - runs.data())];
     keep(cells[place], outcome);
     found[place] = outcome.summary;
-    ++made_;
+    made_.insert(cells[place].name);
     options_.on_progress(title, ended, runs.size());
   }
   if (stopped) throw Interrupted{};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 
 #include "compare/compare.h"
 #include "study/study.h"
@@ -23,8 +24,8 @@ class KeptCells : public Cells {
   KeptCells(KeptCellsOptions options, compare::Runner& runner) : options_(std::move(options)), runner_(runner) {}
 
   std::vector<train::Summary> make(const std::string& title, const std::vector<Cell>& cells) override;
-  std::size_t made() const { return made_; }  // by this object
-  std::size_t kept() const { return kept_; }  // and found, made by an earlier one
+  std::size_t made() const { return made_.size(); }  // by this object
+  std::size_t kept() const { return kept_.size(); }  // and found, made by an earlier one
 
  private:
   std::optional<train::Summary> find(const Cell& cell) const;
@@ -33,7 +34,7 @@ class KeptCells : public Cells {
 
   KeptCellsOptions options_;
   compare::Runner& runner_;
-  std::size_t made_ = 0, kept_ = 0;
+  std::set<std::string> made_, kept_;  // a study may ask for a cell again
 };
 
 }  // namespace flockstep::study

@@ -14,17 +14,24 @@ std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share);
 
 std::string in_brackets_if(bool fitted, const std::string& text) { return fitted ? "[" + text + "]" : text; }
 
+// Shares of the ideal, since throughput itself grows a hundredfold with the ranks and hides what is between them.
 Picture picture_of(const Workload& workload, std::span<const ComparedCell> cells) {
-  Picture picture{std::string(workload.title), "ranks", std::string(workload.unit), true, true, {}};
+  Picture picture{.title = std::string(workload.title),
+                  .x_title = "ranks (lines simulated, marks published)",
+                  .y_title = "share of ideal throughput",
+                  .log_y = false,
+                  .series = {}};
   for (const PublishedColumn& column : workload.columns) {
     Series published{std::string(column.name), Mark::points, {}, {}},
         simulated{std::string(column.name), Mark::line, {}, {}};
     for (const ComparedCell& cell : cells) {
-      if (cell.column != column.name) continue;
+      if (cell.column != column.name || cell.column == "ideal") continue;
+      const auto place = std::ranges::find(workload.ranks, cell.ranks) - workload.ranks.begin();
+      const double ideal = workload.column("ideal").values[static_cast<std::size_t>(place)];
       published.x.push_back(cell.ranks);
-      published.y.push_back(cell.published);
+      published.y.push_back(cell.published / ideal);
       simulated.x.push_back(cell.ranks);
-      simulated.y.push_back(cell.simulated);
+      simulated.y.push_back(cell.simulated / ideal);
     }
     if (published.x.empty()) continue;
     picture.series.push_back(std::move(simulated));

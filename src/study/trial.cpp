@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kParameters = 8'476'421;
 constexpr double kComputeS = 1, kSigma = 0.53;
 constexpr std::int64_t kBatchOfWorker = 16;
-constexpr std::int64_t kEvaluations = 8;  // everybody waits for the slowest at each
+constexpr std::int64_t kEvaluations = 5;  // everybody waits for the slowest at each
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -112,7 +112,7 @@ double Trial::time_s() const {
 }
 
 double Trial::share_of_ideal() const {
-  return mean_of([](const train::Summary& run) { return static_cast<double>(run.steps) * kComputeS / run.time_s; });
+  return mean_of([](const train::Summary& run) { return run.share_of_ideal.value_or(kNone); });
 }
 
 double Trial::quality() const {
@@ -156,19 +156,24 @@ StudyTable table_of_qualities(std::string name, std::string title, std::span<con
   return table_of(std::move(name), std::move(title), trials, true);
 }
 
-Picture share_over(std::string x_title, std::span<const Trial> trials, const Place& place, const Name& name) {
-  Picture picture{"Share of ideal throughput", std::move(x_title), "share of ideal throughput", true, false, {}};
+Picture lines_of(std::span<const Trial> trials, const Axis& x, const Axis& y, const Name& name) {
+  Picture picture{fmt::format("{} over {}", y.title, x.title), x.title, y.title, true, false, {}};
   for (const Trial& trial : trials) {
     auto series = std::ranges::find(picture.series, name(trial), &Series::name);
     if (series == picture.series.end()) series = picture.series.insert(series, {name(trial), Mark::line, {}, {}});
-    series->x.push_back(place(trial));
-    series->y.push_back(trial.share_of_ideal());
+    series->x.push_back(x.of(trial));
+    series->y.push_back(y.of(trial));
   }
   return picture;
 }
 
+Picture share_over_workers(std::span<const Trial> trials) {
+  return lines_of(trials, {"workers", &Trial::workers}, {"share of ideal throughput", &Trial::share_of_ideal},
+                  [](const Trial& trial) { return trial.contender.name; });
+}
+
 Picture quality_over_share(std::span<const Trial> trials) {
-  Picture picture{"Accuracy and throughput", "share of ideal throughput", "accuracy", false, false, {}};
+  Picture picture{"accuracy and throughput", "share of ideal throughput", "accuracy", false, false, {}};
   for (const Trial& trial : trials)
     picture.series.push_back({trial.contender.name, Mark::points, {trial.share_of_ideal()}, {trial.quality()}});
   return picture;

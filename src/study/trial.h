@@ -45,10 +45,15 @@ void train_all(const StudyOptions& options, Cells& cells, const std::string& tit
 StudyTable table_of_times(std::string name, std::string title, std::span<const Trial> trials);
 StudyTable table_of_qualities(std::string name, std::string title, std::span<const Trial> trials);
 
-// The share of ideal throughput over something that trials differ in, a line for each name.
-using Place = std::function<double(const Trial&)>;
+// A figure over something that trials differ in, a line for each name.
+using Figure = std::function<double(const Trial&)>;
 using Name = std::function<std::string(const Trial&)>;
-Picture share_over(std::string x_title, std::span<const Trial> trials, const Place& place, const Name& name);
+struct Axis {
+  std::string title;
+  Figure of;
+};
+Picture lines_of(std::span<const Trial> trials, const Axis& x, const Axis& y, const Name& name);
+Picture share_over_workers(std::span<const Trial> trials);
 // Quality against share of ideal throughput, a point for each trial and a colour for each contender.
 Picture quality_over_share(std::span<const Trial> trials);
 

@@ -25,7 +25,9 @@ Calibration made_up(double one_way, double both_ways, double all_at_once) {
           .both_ways = both_ways,
           .all_at_once = all_at_once,
           .sums = 5e9,
-          .sum_alone = 6e9};
+          .sum_alone = 6e9,
+          .asleep = 1e9,
+          .copies = 4e9};
 }
 
 TEST(PlatformPlan, sendersCopyWhereSendingSlowsReceiving) {
@@ -39,6 +41,16 @@ TEST(PlatformPlan, memoryIsALinkWhereAllAtOnceGetLessThanTheirProcessorsCould) {
   EXPECT_DOUBLE_EQ(plan_of(made_up(8e9, 8e9, 5e9)).memory, 15e9);
   EXPECT_EQ(plan_of(made_up(8e9, 4e9, 4e9)).memory, 0);
   EXPECT_DOUBLE_EQ(plan_of(made_up(8e9, 4e9, 3e9)).memory, 9e9);
+}
+
+TEST(PlatformPlan, takesTheSlowerOfSumsAndCopiesAndTheShareOfASleeper) {
+  Calibration calibration = made_up(8e9, 4e9, 3e9);
+  EXPECT_DOUBLE_EQ(plan_of(calibration).sums, 4e9);
+  EXPECT_DOUBLE_EQ(plan_of(calibration).asleep_share, 0.25);
+  calibration.copies = 6e9;
+  calibration.asleep = 5e9;
+  EXPECT_DOUBLE_EQ(plan_of(calibration).sums, 5e9);
+  EXPECT_DOUBLE_EQ(plan_of(calibration).asleep_share, 1);
 }
 
 TEST(PlatformFile, hasARouteForEveryPairAndOneToItselfForSums) {
@@ -59,7 +71,7 @@ TEST(Calibration, measuresTheSameOnEveryWorker) {
     const Calibration measured = calibrate(context.engine(), kSmall);
     EXPECT_EQ(measured.workers, 3);
     for (const double figure : {measured.latency_s, measured.one_way, measured.both_ways, measured.all_at_once,
-                                measured.sums, measured.sum_alone}) {
+                                measured.sums, measured.sum_alone, measured.copies}) {
       EXPECT_GT(figure, 0);
       for (const double theirs : runtime::gather_doubles(context, {&figure, 1})) EXPECT_EQ(theirs, figure);
     }
@@ -86,7 +98,9 @@ TEST(PlatformFile, aSimulationOfItGivesItsFiguresBack) {
   EXPECT_NEAR(measured.one_way / expected.one_way, 1, 0.02);
   EXPECT_NEAR(measured.both_ways / expected.both_ways, 1, 0.02);
   EXPECT_NEAR(measured.all_at_once / expected.all_at_once, 1, 0.02);
-  EXPECT_NEAR(measured.sums / expected.sums, 1, 0.02);
+  EXPECT_NEAR(measured.asleep / expected.asleep, 1, 0.02);
+  EXPECT_NEAR(measured.sums / expected.copies, 1, 0.02);
+  EXPECT_NEAR(measured.copies / expected.copies, 1, 0.02);
   std::filesystem::remove(path);
 }
 

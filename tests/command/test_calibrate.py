@@ -13,9 +13,9 @@ def test_a_simulated_star_is_measured_as_what_it_is(needs):
     measured = run_json("calibrate", "--engine", "sim", "--workers", 3, *QUICK)
     assert measured["workers"] == 3
     assert measured["latency_s"] == pytest.approx(20e-6, rel=0.02)  # two links of 10 us
-    for rate in ["one_way", "both_ways", "all_at_once"]:
+    for rate in ["one_way", "both_ways", "all_at_once", "asleep"]:
         assert measured[rate] == pytest.approx(1.25e9, rel=0.05)  # 10 Gbit/s each way
-    for rate in ["sums", "sum_alone"]:
+    for rate in ["sums", "sum_alone", "copies"]:
         assert measured[rate] == pytest.approx(10e9, rel=0.01)
 
 
@@ -28,19 +28,21 @@ def written(tmp_path_factory):
     return run_json("calibrate", "--engine", "threads", "--workers", 3, *QUICK, *cases, *files), folder
 
 
-def test_the_file_gives_back_what_was_measured(needs, written):
+def test_nothing_is_faster_in_a_simulation_than_it_was_measured(needs, written):
+    """Slower it may be: what a busy machine shows need not fit together. tests/bench has figures that do."""
     needs("sim")
     measured, folder = written
     back = run_json("calibrate", "--engine", "sim", "--workers", 3, "--platform", folder / "machine.xml", *QUICK)
-    assert back["latency_s"] == pytest.approx(measured["latency_s"], rel=0.05, abs=1e-7)
-    for rate in ["one_way", "sums"]:
-        assert back[rate] == pytest.approx(measured[rate], rel=0.1)
-    assert back["all_at_once"] < 1.1 * measured["all_at_once"] / 0.97
+    assert back["latency_s"] > 0.95 * measured["latency_s"]
+    for rate in ["both_ways", "sums", "copies"]:
+        assert 0 < back[rate] < 1.02 * measured[rate]
+    assert 0 < back["all_at_once"] < 1.02 * measured["all_at_once"] / 0.97
 
 
 def test_step_times_are_compared_with_those_of_a_simulation(needs, written):
     needs("sim")
-    _, folder = written
+    measured, folder = written
+    most_ms = 1 + 1e3 * 100 * measured["latency_s"]  # beyond the compute
     steps = json.loads((folder / "steps.json").read_text())["step_times"]
     call = ["calibrate", "--against", folder / "steps.json", "--platform", folder / "machine.xml"]
     compared = run_json(*call)
@@ -49,7 +51,7 @@ def test_step_times_are_compared_with_those_of_a_simulation(needs, written):
     for cell, step in zip(compared["step_times"], steps, strict=True):
         assert cell["measured_s"] == step["step_s"]
         assert cell["error"] == pytest.approx(cell["simulated_s"] / cell["measured_s"] - 1)
-        assert cell["compute_ms"] <= 1e3 * cell["simulated_s"] < cell["compute_ms"] + 1
+        assert cell["compute_ms"] <= 1e3 * cell["simulated_s"] < cell["compute_ms"] + most_ms
     assert compared["largest_error"] == max(abs(cell["error"]) for cell in compared["step_times"])
     table = run(*call).stdout.splitlines()
     assert table[0].startswith("3 workers, measured on threads")
@@ -81,3 +83,64 @@ def test_wrong_calls_get_one_sentence(needs, tmp_path):
         assert sentence in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "new.json").exists()
+
+
+# Two workers whose processors copy 1 GB/s into them, or touch 1 GB/s in sums.
+SLOW = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="machine" routing="Full">
+    <prop id="flockstep.memory_gbytes_s" value="1"/>
+    {properties}
+    <host id="a" speed="1Gf"/><host id="b" speed="1Gf"/>
+    <link id="of_a" bandwidth="1e9Bps" latency="1e-7s"/><link id="of_b" bandwidth="1e9Bps" latency="1e-7s"/>
+    <route src="a" dst="a" symmetrical="NO"><link_ctn id="of_a"/></route>
+    <route src="b" dst="a" symmetrical="NO"><link_ctn id="of_a"/></route>
+    <route src="a" dst="b" symmetrical="NO"><link_ctn id="of_b"/></route>
+    <route src="b" dst="b" symmetrical="NO"><link_ctn id="of_b"/></route>
+  </zone>
+</platform>
+"""
+SHARED = '<prop id="flockstep.sums_share_links" value="yes"/>'
+ASLEEP = SHARED + '<prop id="flockstep.asleep_share" value="0.5"/>'
+MIB_MS = 2**20 / 1e6  # what a MiB takes
+
+
+@pytest.mark.parametrize(
+    ("properties", "compute_ms", "expected_ms"),
+    [
+        # Two buckets of 4 MiB: 2 MiB of each come in, 6 are touched, 2 come in. Sums hide the first bucket's result ...
+        ("", 0, (2 + 2 + 6 + 6 + 2) * MIB_MS),
+        # ... unless the processor has to copy it,
+        (SHARED, 0, (2 + 2 + 6 + 6 + 2 + 2) * MIB_MS),
+        # and of the first bucket so much is there when the second is, 1 ms later,
+        (SHARED, 3, 3 + 20 * MIB_MS - 1),
+        # half as much if nobody looks after it.
+        (ASLEEP, 3, 3 + 20 * MIB_MS - 0.5),
+    ],
+)
+def test_sums_and_sleep_slow_messages_down_as_the_file_says(needs, tmp_path, properties, compute_ms, expected_ms):
+    needs("sim")
+    (tmp_path / "slow.xml").write_text(SLOW.format(properties=properties))
+    step = {"algorithm": "mean", "floats": 2**21, "compute_ms": compute_ms, "step_s": 1, "lower_s": 1, "upper_s": 1}
+    steps = {"engine": "mpi", "workers": 2, "steps": 2, "step_times": [step]}
+    (tmp_path / "steps.json").write_text(json.dumps(steps))
+    compared = run_json("calibrate", "--against", tmp_path / "steps.json", "--platform", tmp_path / "slow.xml")
+    assert 1e3 * compared["step_times"][0]["simulated_s"] == pytest.approx(expected_ms, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        (SHARED.replace("yes", "perhaps"), "flockstep.sums_share_links is yes or no, not 'perhaps'"),
+        (ASLEEP.replace("0.5", "2"), "flockstep.asleep_share"),
+        (ASLEEP.replace("0.5", "half"), "flockstep.asleep_share"),
+    ],
+)
+def test_a_file_with_a_wrong_property_is_refused(needs, tmp_path, properties, sentence):
+    needs("sim")
+    (tmp_path / "slow.xml").write_text(SLOW.format(properties=properties))
+    done = run("calibrate", "--engine", "sim", "--workers", 2, "--platform", tmp_path / "slow.xml", *QUICK)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -95,7 +95,7 @@ def test_a_comparison_says_which_network_it_had_and_goes_on_only_with_that(platf
     compare += ["--out", tmp_path / "out", "--platform", path]
     assert f"4 workers on sim ({path})" in run(*compare).stdout
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["how"]["platform"] == str(path)
-    path.write_text(cluster(5))
+    path.write_text(cluster(12))
     again = run(*compare)
     assert again.returncode == 2
     assert f"a run with {path} of " in again.stderr

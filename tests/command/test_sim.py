@@ -23,6 +23,15 @@ def test_256_workers_run(needs):
     assert result["replicas_equal"]
 
 
+def test_1024_workers_that_average_in_groups_give_the_same_model_at_the_same_time_twice(needs):
+    needs("sim")
+    command = ["train", "--engine", "sim", "--workers", 1024, "--steps", 3, "--algorithm", "wagma"]
+    first, second = (run_json(*command, "--compute-ms", 100, "--jitter", "lognormal:0.53") for _ in range(2))
+    assert first["workers"] == 1024
+    for name in ("model_hash", "time_s", "bytes_sent_per_step"):
+        assert first[name] == second[name], name
+
+
 def test_a_step_takes_its_compute_its_straggler_and_its_transfers(needs):
     needs("sim")
     plain = ["train", "--engine", "sim", "--workers", 4, "--steps", 10, "--compute-ms", 50]

@@ -52,6 +52,14 @@ TEST_F(KeptCellsTest, areNotMadeASecondTime) {
   EXPECT_EQ(second.made(), 1u);
 }
 
+TEST_F(KeptCellsTest, countAsMadeWhereTheStudyAsksForThemAgain) {
+  KeptCells cells({.folder = folder_}, runs_);
+  times(cells, {cell("a", 1)});
+  times(cells, {cell("a", 1), cell("b", 2)});
+  EXPECT_EQ(cells.made(), 2u);
+  EXPECT_EQ(cells.kept(), 0u);
+}
+
 TEST_F(KeptCellsTest, areMadeAnewWhereTheyWereAskedForOtherwiseOrAreDamaged) {
   KeptCells first({.folder = folder_}, runs_);
   times(first, {cell("a", 1), cell("b", 2)});

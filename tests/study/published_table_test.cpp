@@ -45,9 +45,9 @@ TEST(PublishedTable, hasARowPerColumnAndMarksWhatWasFitted) {
                                {"ideal", "200", "200", "[+0.0%]", "400", "400", "[+0.0%]"}}));
   EXPECT_EQ(table.columns.size(), table.rows[0].size());
   EXPECT_EQ(table.figures.size(), 4u);
-  ASSERT_EQ(table.picture.series.size(), 4u);  // a line and points for each
-  EXPECT_EQ(table.picture.series[0].y, (std::vector<double>{110, 150}));
-  EXPECT_EQ(table.picture.series[1].y, (std::vector<double>{100, 200}));
+  ASSERT_EQ(table.picture.series.size(), 2u);  // a line and points, as shares of the ideal
+  EXPECT_EQ(table.picture.series[0].y, (std::vector<double>{0.55, 0.375}));
+  EXPECT_EQ(table.picture.series[1].y, (std::vector<double>{0.5, 0.5}));
 }
 
 TEST(Published, idealColumnTellsHowLongAStepComputes) {

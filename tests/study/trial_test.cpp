@@ -42,7 +42,7 @@ TEST_F(TrialTest, figuresAreMeansOverItsSeeds) {
   EXPECT_DOUBLE_EQ(trials[1].staleness(), 1.25);
 }
 
-TEST_F(TrialTest, shareOfIdealIsOneSecondOverTheStepsTime) {
+TEST_F(TrialTest, shareOfIdealIsTheMeanOfThoseOfItsRuns) {
   std::vector<Trial> trials = two_trials();
   time_all(cells_, "", trials);
   EXPECT_DOUBLE_EQ(trials[0].share_of_ideal(), 0.5);
@@ -78,9 +78,7 @@ TEST_F(TrialTest, picturesHaveALineForEachNameAndAPointForEachTrial) {
   trials.push_back(trials[1]);
   trials.back().workers = 16;
   train_all({}, cells_, "", trials);
-  const Picture shares = share_over(
-      "workers", trials, [](const Trial& trial) { return trial.workers; },
-      [](const Trial& trial) { return trial.contender.name; });
+  const Picture shares = share_over_workers(trials);
   ASSERT_EQ(shares.series.size(), 2u);
   EXPECT_EQ(shares.series[1].x, (std::vector<double>{8, 16}));
   EXPECT_EQ(shares.series[1].y, (std::vector<double>{0.375, 0.375}));

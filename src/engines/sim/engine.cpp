@@ -210,7 +210,10 @@ void SimEngine::sleep(base::Duration duration) {
   world_.throw_if_broken();
   if (duration.count() <= 0) return;
   send_off();
-  Simulator::sleep(duration.count());
+  if (agents_ > 0)
+    Simulator::sleep(duration.count());
+  else
+    world_.simulator().doze(rank_, duration.count());
   world_.throw_if_broken();
 }
 
@@ -232,6 +235,7 @@ std::unique_ptr<Signal> SimEngine::make_signal() {
 std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<void()> body) {
   world_.throw_if_broken();
   auto returned = std::make_shared<bool>(false);
+  ++agents_;
   world_.simulator().spawn(rank_, name, [this, returned, body = std::move(body)] {
     try {
       body();
@@ -246,6 +250,7 @@ std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<v
       world_.fail(Error(ErrorCode::peer_lost, fmt::format("an agent of worker {} stopped", rank_), "sim"), -1);
     }
     *returned = true;
+    --agents_;
     bell().ring();
   });
   return std::make_unique<ActorAgent>(*this, std::move(returned));

@@ -89,6 +89,7 @@ class SimEngine final : public Engine, public PretendsSizes {
   bool carries_figures_ = false;
   double bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
+  int agents_ = 0;  // alive
   std::vector<Outgoing> outbox_, control_outbox_;
   Inbox inbox_;
 };

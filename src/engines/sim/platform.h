@@ -29,6 +29,7 @@ struct Platform {
   std::vector<int> nodes;                  // of each host; who has the same number shares more than the network
   double memory_gbytes_s = 0;              // speed of sums
   bool sums_share_links = false;           // they take the links of the host's route to itself, as messages do theirs
+  double asleep_share = 1;                 // of the bandwidth of these links, while a worker without an agent sleeps
   std::function<Path(int from, int to)> path;
 };
 

@@ -89,11 +89,12 @@ const char* property_of(const s4u::Engine& engine, const s4u::Host& host, const 
   return value;
 }
 
-double memory_gbytes_s(const std::string& path, const s4u::Engine& engine, const s4u::Host& host) {
-  const char* value = property_of(engine, host, kMemoryProperty);
-  if (!value) return Tree{}.memory_gbytes_s;
+double real_property(const std::string& path, const s4u::Engine& engine, const s4u::Host& host, const char* name,
+                     double otherwise, double least, double most) {
+  const char* value = property_of(engine, host, name);
+  if (!value) return otherwise;
   try {
-    return base::parse_real(kMemoryProperty, value, 1e-6, 1e6);
+    return base::parse_real(name, value, least, most);
   } catch (const Error& error) {
     refuse(path, error.what());
   }
@@ -163,8 +164,11 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
     refuse(path, base::split(error.what(), '\n')[0]);
   }
   platform.nodes = nodes_of(platform.hosts);
-  platform.memory_gbytes_s = memory_gbytes_s(path, engine, *platform.hosts[0]);
+  const auto& first = *platform.hosts[0];
+  platform.memory_gbytes_s = real_property(path, engine, first, kMemoryProperty, Tree{}.memory_gbytes_s, 1e-6, 1e6);
   platform.sums_share_links = sums_share_links(path, engine, platform.hosts);
+  if (platform.sums_share_links)
+    platform.asleep_share = real_property(path, engine, first, kAsleepProperty, 1, 1e-3, 1);
   platform.path = [hosts = platform.hosts](int from, int to) {
     std::vector<s4u::Link*> links;
     Path path{0, std::numeric_limits<double>::infinity()};

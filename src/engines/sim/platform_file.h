@@ -11,6 +11,8 @@ namespace flockstep::engines::sim {
 inline constexpr const char* kMemoryProperty = "flockstep.memory_gbytes_s";
 // Found in the same way: "yes" where a processor that copies messages does sums meanwhile all the more slowly.
 inline constexpr const char* kSumsProperty = "flockstep.sums_share_links";
+// Beside it: at what share of its speed a worker that sleeps moves messages, where they move only as somebody looks.
+inline constexpr const char* kAsleepProperty = "flockstep.asleep_share";
 
 // Hosts of one zone are a node, where there are several zones with hosts. Throws Error{bad_input} for more workers than
 // hosts and Error{bad_file} for a file that cannot be used, unless SimGrid ends the process over it.

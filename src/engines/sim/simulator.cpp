@@ -184,6 +184,17 @@ void Simulator::add_up(int host, double seconds) const {
   s4u::Comm::sendto(at, at, static_cast<std::uint64_t>(std::llround(bytes)));
 }
 
+void Simulator::doze(int host, double seconds) const {
+  if (platform_.asleep_share == 1) return sleep(seconds);
+  const ExceptionsKept exceptions;
+  const auto* const at = platform_.hosts[static_cast<std::size_t>(host)];
+  std::vector<s4u::Link*> links;
+  at->route_to(at, links, nullptr);
+  for (auto* link : links) link->set_bandwidth(link->get_bandwidth() * platform_.asleep_share);
+  sleep(seconds);
+  for (auto* link : links) link->set_bandwidth(link->get_bandwidth() / platform_.asleep_share);
+}
+
 void Simulator::sleep(double seconds) {
   const ExceptionsKept exceptions;
   s4u::this_actor::sleep_for(std::max(seconds, kTick_s));

@@ -54,6 +54,8 @@ class Simulator {
 
   // Lets the time pass that a sum of the calling actor takes, so long by itself. May switch.
   void add_up(int host, double seconds) const;
+  // Of a worker that sleeps, and nobody looks after its messages meanwhile. May switch.
+  void doze(int host, double seconds) const;
   static void sleep(double seconds);  // of the calling actor; at least a tick. May switch.
   // Runs `work` between two steps of all actors, so that what it does costs one switch in all. May switch.
   static void at_once(const std::function<void()>& work);
