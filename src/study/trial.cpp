@@ -112,7 +112,7 @@ double Trial::time_s() const {
 }
 
 double Trial::share_of_ideal() const {
-  return mean_of([](const train::Summary& run) { return static_cast<double>(run.steps) * kComputeS / run.time_s; });
+  return mean_of([](const train::Summary& run) { return run.share_of_ideal.value_or(kNone); });
 }
 
 double Trial::quality() const {

@@ -28,6 +28,7 @@ class MadeUpRuns : public compare::Runner {
     outcome.workers = run->request.launch.workers;
     outcome.summary.steps = run->request.train.steps;
     outcome.summary.time_s = step_s_(run->request) * static_cast<double>(outcome.summary.steps);
+    outcome.summary.share_of_ideal = run->request.train.pace.compute.count() / step_s_(run->request);
     fill_(run->request, outcome.summary);
     outcome.summary.interrupted = run->title == interrupted_;
     return {run, outcome};

@@ -42,7 +42,7 @@ TEST_F(TrialTest, figuresAreMeansOverItsSeeds) {
   EXPECT_DOUBLE_EQ(trials[1].staleness(), 1.25);
 }
 
-TEST_F(TrialTest, shareOfIdealIsOneSecondOverTheStepsTime) {
+TEST_F(TrialTest, shareOfIdealIsTheMeanOfThoseOfItsRuns) {
   std::vector<Trial> trials = two_trials();
   time_all(cells_, "", trials);
   EXPECT_DOUBLE_EQ(trials[0].share_of_ideal(), 0.5);
