@@ -28,6 +28,8 @@ const double kTransformerSigma = std::sqrt(std::log1p(std::pow(144.0 / 475.0, 2)
 // Step times in reinforcement learning were published to be 1.7 s or more, and under 2 s at the median.
 constexpr double kLeastOverMedian = 1.7 / 2.0;
 
+constexpr base::Duration kPatience{1e5};  // at the end of a run without waiting some are minutes behind
+
 struct Algorithm {
   std::string_view column, name;
 };
@@ -140,6 +142,7 @@ class WagmaScale {
     request.train.algorithm_settings = settings_of(algorithm.name, workload);
     request.train.steps = request.train.evaluate_every = steps_of(workload);
     request.train.batch = static_cast<std::int64_t>(workload.samples_per_step) * setting.ranks();
+    request.train.patience = kPatience;
     request.train.pace.compute = base::Duration(workload.compute_s(setting.place));
     if (!setting.step_times.empty())
       train::parse_compute(fmt::format("file:{}", setting.step_times.string()), request.train.pace);

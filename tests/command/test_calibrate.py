@@ -28,19 +28,21 @@ def written(tmp_path_factory):
     return run_json("calibrate", "--engine", "threads", "--workers", 3, *QUICK, *cases, *files), folder
 
 
-def test_the_file_gives_back_what_was_measured(needs, written):
+def test_nothing_is_faster_in_a_simulation_than_it_was_measured(needs, written):
+    """Slower it may be: what a busy machine shows need not fit together. tests/bench has figures that do."""
     needs("sim")
     measured, folder = written
     back = run_json("calibrate", "--engine", "sim", "--workers", 3, "--platform", folder / "machine.xml", *QUICK)
-    assert back["latency_s"] == pytest.approx(measured["latency_s"], rel=0.05, abs=1e-7)
-    assert back["both_ways"] == pytest.approx(measured["both_ways"], rel=0.1)
-    assert back["all_at_once"] < 1.1 * measured["all_at_once"] / 0.97
-    assert back["sums"] == pytest.approx(min(measured["sums"], measured["copies"]), rel=0.1)
+    assert back["latency_s"] > 0.95 * measured["latency_s"]
+    for rate in ["both_ways", "sums", "copies"]:
+        assert 0 < back[rate] < 1.02 * measured[rate]
+    assert 0 < back["all_at_once"] < 1.02 * measured["all_at_once"] / 0.97
 
 
 def test_step_times_are_compared_with_those_of_a_simulation(needs, written):
     needs("sim")
-    _, folder = written
+    measured, folder = written
+    most_ms = 1 + 1e3 * 100 * measured["latency_s"]  # beyond the compute
     steps = json.loads((folder / "steps.json").read_text())["step_times"]
     call = ["calibrate", "--against", folder / "steps.json", "--platform", folder / "machine.xml"]
     compared = run_json(*call)
@@ -49,7 +51,7 @@ def test_step_times_are_compared_with_those_of_a_simulation(needs, written):
     for cell, step in zip(compared["step_times"], steps, strict=True):
         assert cell["measured_s"] == step["step_s"]
         assert cell["error"] == pytest.approx(cell["simulated_s"] / cell["measured_s"] - 1)
-        assert cell["compute_ms"] <= 1e3 * cell["simulated_s"] < cell["compute_ms"] + 1
+        assert cell["compute_ms"] <= 1e3 * cell["simulated_s"] < cell["compute_ms"] + most_ms
     assert compared["largest_error"] == max(abs(cell["error"]) for cell in compared["step_times"])
     table = run(*call).stdout.splitlines()
     assert table[0].startswith("3 workers, measured on threads")

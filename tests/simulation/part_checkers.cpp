@@ -161,12 +161,14 @@ class Untouched final : public Checker {
       expect_room(rank, round, expected->part);
     } else if (const auto* freeze = std::get_if<Freeze>(&action)) {
       if (!round.under_way.empty()) fail(rank, freeze->round, describe(round.under_way.front(), "the round begins"));
-      begin(rank, round, freeze->members);
+      begin(rank, round, *freeze);
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
       if (!round.under_way.empty()) fail(rank, complete->round, describe(round.under_way.front(), "the round ends"));
     } else if (const auto* place = std::get_if<Place>(&action)) {
       if (const auto* part = under_way(round, Phase::reduce, place->chunk, place->peer))
         fail(rank, part->part.round, describe(*part, "it is overwritten"));
+      if (!contains(round.added, place->chunk))
+        fail(rank, round.number, fmt::format("an average of chunk {} lies where contributions to it do", place->chunk));
       round.placed[static_cast<std::size_t>(place->chunk)] +=
           static_cast<int>(truth_.worker(rank).averaged_by(place->peer).size());
     } else if (const auto* row = std::get_if<AddRow>(&action)) {
@@ -180,6 +182,7 @@ class Untouched final : public Checker {
 
  private:
   struct Round {
+    Iteration number = 0;
     std::vector<SendPart> under_way;
     RankSet added = 0;                     // chunks whose contributions are not needed any more
     std::array<int, kMaxChunks> placed{};  // pieces of each chunk, one's own included
@@ -187,9 +190,10 @@ class Untouched final : public Checker {
   };
 
   // Who holds no column is sent no contributions.
-  void begin(int rank, Round& round, const Ranks& members) const {
-    const Grid grid = grid_of(truth_, members);
-    const bool holds = grid.holds_column(member_number(rank, members));
+  void begin(int rank, Round& round, const Freeze& freeze) const {
+    const Grid grid = grid_of(truth_, freeze.members);
+    const bool holds = grid.holds_column(member_number(rank, freeze.members));
+    round.number = freeze.round;
     round.added = holds ? 0 : ~RankSet{0};
     round.placed.fill(holds ? 1 : 0);
     round.pieces = grid.rows() * grid.columns();
