@@ -87,6 +87,8 @@ int run_study(const StudyFlags& flags) {
   const study::StudyRow& row = study::find_study(flags.name);
   if (!flags.data.empty() && !row.takes_data)
     throw Error(ErrorCode::bad_input, fmt::format("the study {} reads no data: leave out --data", row.name));
+  if (!flags.data.empty() && !std::filesystem::is_directory(flags.data))
+    throw Error(ErrorCode::bad_file, fmt::format("{} is no folder: --data takes one with images", flags.data));
   const Folder folder(flags.out);
   advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
                                       : "; the same call again goes on from there");

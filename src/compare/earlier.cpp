@@ -27,7 +27,8 @@ train::TrainOptions options_of(const tasks::RunRequest& request) {
 // added to it or removed. One that cannot be read is left out: the run will tell.
 runtime::Agreed files_of(const tasks::RunRequest& request, const train::TrainOptions& options) {
   const tasks::TaskRow& task = tasks::find_task(options.task);
-  std::vector<path> read = task.files ? task.files(options.task_settings) : std::vector<path>{};
+  std::vector<path> read;
+  if (task.files) read = task.files(options.task_settings);
   if (request.engine == "sim" && !request.launch.sim.platform.empty()) read.emplace_back(request.launch.sim.platform);
   runtime::Agreed files;
   for (const path& file : read) {

@@ -29,7 +29,8 @@ class RoundAgent final : private AgentHost::Service {
 
   // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
   // and `window` are set here. `data` must outlive it.
-  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size, RoundData& data);
+  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
+             RoundData& data);
 
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);

@@ -13,6 +13,9 @@ constexpr std::int64_t kResNet50 = 25'559'081;
 constexpr std::int64_t kSteps = 6, kQuickSteps = 2;
 constexpr std::int64_t kBucketKib = 25 * 1024;  // four buckets
 constexpr std::array kRules{"mean", "adacons", "direction_consensus"};
+constexpr int kMostPairs = 256;  // workers of direction_consensus: each holds a number for every pair of all workers
+
+bool takes_part(std::size_t rule, int workers) { return rule < 2 || workers <= kMostPairs; }
 
 // Nothing but communication: steps compute for a millisecond.
 Cell cell_of(const std::string& rule, const std::string& platform, int workers, std::int64_t steps) {
@@ -28,8 +31,10 @@ Cell cell_of(const std::string& rule, const std::string& platform, int workers, 
 StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, std::int64_t steps, Cells& cells) {
   std::vector<Cell> asked;
   for (const int workers : sizes)
-    for (const char* rule : kRules) asked.push_back(cell_of(rule, platform, workers, steps));
+    for (std::size_t rule = 0; rule < kRules.size(); ++rule)
+      if (takes_part(rule, workers)) asked.push_back(cell_of(kRules[rule], platform, workers, steps));
   const std::vector<train::Summary> made = cells.make(platform, asked);
+  auto next = made.begin();
 
   StudyTable table;
   table.name = platform;
@@ -39,22 +44,30 @@ StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, 
   table.picture = {platform, "workers", "step of the rule / step of mean", true, false, {}};
   for (const char* rule : {"adacons", "direction_consensus"})
     table.picture.series.push_back({rule, Mark::line, {}, {}});
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const auto step_s = [&](std::size_t rule) {
-      const train::Summary& run = made[i * kRules.size() + rule];
-      return run.time_s / static_cast<double>(run.steps);
-    };
-    std::vector<std::string> row{fmt::format("{}", sizes[i])};
-    for (std::size_t rule = 0; rule < kRules.size(); ++rule) row.push_back(fmt::format("{:.2f}", 1000 * step_s(rule)));
-    for (std::size_t rule = 1; rule < kRules.size(); ++rule) {
-      const double ratio = step_s(rule) / step_s(0);
-      row.push_back(digits(ratio));
-      table.figures.push_back(
-          {{"rule", kRules[rule]}, {"workers", sizes[i]}, {"step_s", step_s(rule)}, {"over_mean", ratio}});
-      table.picture.series[rule - 1].x.push_back(sizes[i]);
+  for (const int workers : sizes) {
+    std::vector<std::string> steps_ms{fmt::format("{}", workers)}, ratios;
+    double of_mean_s = 0;
+    for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
+      if (!takes_part(rule, workers)) {
+        steps_ms.push_back("-");
+        ratios.push_back("-");
+        continue;
+      }
+      const double step_s = next->time_s / static_cast<double>(next->steps);
+      ++next;
+      steps_ms.push_back(fmt::format("{:.2f}", 1000 * step_s));
+      if (rule == 0) {
+        of_mean_s = step_s;
+        continue;
+      }
+      const double ratio = step_s / of_mean_s;
+      ratios.push_back(digits(ratio));
+      table.figures.push_back({{"rule", kRules[rule]}, {"workers", workers}, {"step_s", step_s}, {"over_mean", ratio}});
+      table.picture.series[rule - 1].x.push_back(workers);
       table.picture.series[rule - 1].y.push_back(ratio);
     }
-    table.rows.push_back(std::move(row));
+    steps_ms.insert(steps_ms.end(), ratios.begin(), ratios.end());
+    table.rows.push_back(std::move(steps_ms));
   }
   return table;
 }

@@ -117,7 +117,7 @@ class WagmaScale {
   }
 
   // Few ranks draw few step times: the same again with other seeds until there are enough.
-  static int seeds_of(const Setting& setting) { return std::clamp(64 / setting.ranks(), 1, 8); }
+  int seeds_of(const Setting& setting) const { return options_.quick ? 1 : std::clamp(64 / setting.ranks(), 1, 8); }
 
   Cell cell_of(const Setting& setting, const Algorithm& algorithm, int seed) const {
     const Workload& workload = setting.workload;
@@ -171,7 +171,7 @@ class WagmaScale {
 
   double allreduce_s(const Setting& setting, int trial) {
     Cell cell = cell_of(setting, kAlgorithms[1], 1);
-    if (trial > 0) cell.name += fmt::format("-network-{}", trial);
+    cell.name += fmt::format("-network-{}", trial);
     const std::string title = fmt::format("{}: network of {} ranks", setting.workload.name, setting.ranks());
     const train::Summary summary = cells_.make(title, {cell}).front();
     return summary.time_s / static_cast<double>(summary.steps);

@@ -27,7 +27,7 @@ def test_a_study_prints_a_table_for_each_that_was_published_and_their_median_err
     out, done = made
     for title in ("ResNet-50", "Transformer", "Reinforcement learning"):
         assert title in done.stdout
-    assert "Median error of the 22 cells that nothing was fitted to" in done.stdout
+    assert "Median error of the 21 cells that nothing was fitted to" in done.stdout
     assert done.stderr == ""
     study = json.loads((out / "study.json").read_text())
     errors = sorted(
@@ -36,8 +36,8 @@ def test_a_study_prints_a_table_for_each_that_was_published_and_their_median_err
         for cell in table["figures"]
         if not cell["fitted"]
     )
-    assert len(errors) == 22
-    assert study["words"][0].endswith(f"{50 * (errors[10] + errors[11]):.1f}%.")
+    assert len(errors) == 21
+    assert study["words"][0].endswith(f"{100 * errors[10]:.1f}%.")
 
 
 def test_the_same_call_again_makes_no_run_twice(made):

@@ -1,5 +1,6 @@
 // How long things take on the star of `sim`, against closed forms. Each test has a process of its own: the clock cannot
 // start again.
+#include <algorithm>
 #include <cmath>
 
 #include "conformance.h"
@@ -83,6 +84,22 @@ TEST(SimTime, whatIsSentBeforeComputingTravelsMeanwhile) {
     engine.sleep(base::Duration(0.5));
     finish(engine, transfer);
     EXPECT_NEAR((engine.now() - begin).count(), 0.5, 1e-6);
+  });
+}
+
+TEST(SimTime, whatASenderLostInterestInArrivesAsItWasAlsoAtALateReceiver) {
+  on_the_star(2, [](Engine& engine) {
+    const std::vector<std::byte> original(kBytes, std::byte{5});
+    std::vector<std::byte> data = original;
+    if (engine.rank() == 0) {
+      (void)engine.send(1, 0, data);
+      std::ranges::fill(data, std::byte{6});
+      return;
+    }
+    engine.sleep(base::Duration(1));
+    std::ranges::fill(data, std::byte{7});
+    finish(engine, engine.receive(0, 0, data));
+    EXPECT_EQ(data, original);
   });
 }
 

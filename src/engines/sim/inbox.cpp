@@ -16,6 +16,7 @@ constexpr Tag kControlTag = kMaximalTag + 1;
 }  // namespace
 
 void Message::keep() {
+  if (!kept.empty()) return;
   kept.assign(data.begin(), data.end());
   data = kept;
 }
