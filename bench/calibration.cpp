@@ -33,22 +33,23 @@ class Probe {
     fill_input(rank(), whole_.span());  // memory that nobody has written to may be none
   }
 
+  // Everything in turn, round by round: a machine that others use is now faster, now slower. The first round is not
+  // counted.
   Calibration measure() {
-    const double bytes = static_cast<double>(layout_.size() * sizeof(float));
-    const auto share = 1 - 1 / static_cast<double>(workers());
+    std::vector<Calibration> rounds;
+    for (int round = 0; round <= options_.rounds; ++round) {
+      const Calibration measured = measure_once();
+      if (round > 0) rounds.push_back(measured);
+      if (round == options_.rounds / 2) options_.halfway();
+    }
     Calibration result{.workers = engine_.size()};
-    result.latency_s = median_of_slowest([this] { return short_messages(); });
-    result.one_way = 2 * bytes / median_of_slowest([this] { return messages(true, false); });
-    result.both_ways = 2 * bytes / median_of_slowest([this] { return messages(true, true); });
-    result.all_at_once = 2 * share * bytes / median_of_slowest([this] { return collectives(); });
-    const double awake = median_of_slowest([this] { return exchanges({}); });
-    const base::Duration nap(awake / 2);
-    const double left = median_of_slowest([&] { return exchanges(nap); }) - nap.count();
-    result.asleep = std::clamp((awake - left) / nap.count(), 0.0, 1.0) * share * bytes / awake;
-    const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
-    result.sums = touched / median_of_slowest([this] { return sums(true); });
-    result.sum_alone = touched / median_of_slowest([this] { return sums(rank() == 0); });
-    result.copies = 2 * bytes / median_of_slowest([this] { return copies(); });
+    for (double Calibration::*const figure :
+         {&Calibration::latency_s, &Calibration::one_way, &Calibration::both_ways, &Calibration::all_at_once,
+          &Calibration::sums, &Calibration::sum_alone, &Calibration::asleep, &Calibration::copies}) {
+      std::vector<double> all;
+      for (const Calibration& each : rounds) all.push_back(each.*figure);
+      result.*figure = spread_of(all).median;
+    }
     return result;
   }
 
@@ -57,16 +58,31 @@ class Probe {
   int rank() const { return engine_.rank(); }
   double now() const { return engine_.now().time_since_epoch().count(); }
 
-  // `run` returns this worker's time; the first round is not counted.
-  double median_of_slowest(const std::function<double()>& run) {
-    std::vector<double> times;
-    for (int round = 0; round <= options_.rounds; ++round) {
-      meet(context_);
-      const double mine = run();
-      const auto all = runtime::gather_doubles(context_, {&mine, 1});
-      if (round > 0) times.push_back(*std::ranges::max_element(all));
-    }
-    return spread_of(times).median;
+  Calibration measure_once() {
+    const double bytes = static_cast<double>(layout_.size() * sizeof(float));
+    const auto share = 1 - 1 / static_cast<double>(workers());
+    Calibration result;
+    result.latency_s = slowest([this] { return short_messages(); });
+    result.one_way = 2 * bytes / slowest([this] { return messages(true, false); });
+    result.both_ways = 2 * bytes / slowest([this] { return messages(true, true); });
+    result.all_at_once = 2 * share * bytes / slowest([this] { return collectives(); });
+    const double awake = slowest([this] { return exchanges({}); });
+    const base::Duration nap(awake / 2);
+    const double left = slowest([&] { return exchanges(nap); }) - nap.count();
+    result.asleep = std::clamp((awake - left) / nap.count(), 0.0, 1.0) * share * bytes / awake;
+    const double touched = bytes * (1 + 1 / static_cast<double>(workers()));
+    result.sums = touched / slowest([this] { return sums(true); });
+    result.sum_alone = touched / slowest([this] { return sums(rank() == 0); });
+    result.copies = 2 * bytes / slowest([this] { return copies(); });
+    return result;
+  }
+
+  // `run` returns this worker's time; the result is the same on all.
+  double slowest(const std::function<double()>& run) {
+    meet(context_);
+    const double mine = run();
+    const auto all = runtime::gather_doubles(context_, {&mine, 1});
+    return *std::ranges::max_element(all);
   }
 
   // Back and forth between the first two workers; one way, the mean.

@@ -2,6 +2,7 @@
 // engine contract, and the same as a platform file for simulations (docs/scale.md says what such a file means).
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engines/engine.h"
@@ -11,6 +12,7 @@ namespace flockstep::bench {
 struct CalibrationOptions {
   std::size_t floats = 25'600'000;  // per worker: more than its caches hold
   int rounds = 15;
+  std::function<void()> halfway = [] {};  // called between the rounds, for what is to be measured in the same weather
 };
 
 // Rates are in bytes per second.

@@ -104,12 +104,16 @@ int run_measuring(const CalibrateFlags& flags) {
   if (flags.rounds > 0) options.rounds = step_options.rounds = flags.rounds;
   warn_when_bound_to_one_core();
   const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
-  const auto measured = bench::run_on_workers<
-      Measured>(engines::find_backend(engine), launch_of(flags, engine, workers), [&](engines::Engine& worker) {
-    Measured result{bench::calibrate(worker, options), {engine, worker.size(), step_options.steps, {}}, worker.rank()};
-    for (const auto& each : cases) result.steps.times.push_back(measure_steps(worker, each, step_options));
-    return result;
-  });
+  const auto measured = bench::run_on_workers<Measured>(
+      engines::find_backend(engine), launch_of(flags, engine, workers), [&](engines::Engine& worker) {
+        Measured result{{}, {engine, worker.size(), step_options.steps, {}}, worker.rank()};
+        bench::CalibrationOptions own = options;
+        own.halfway = [&] {
+          for (const auto& each : cases) result.steps.times.push_back(measure_steps(worker, each, step_options));
+        };
+        result.machine = bench::calibrate(worker, own);
+        return result;
+      });
   if (measured.rank != 0) return 0;
   if (!flags.out.empty()) base::write_atomically(flags.out, platform_file(measured.machine, machine_of(engine)));
   if (!flags.steps.empty()) base::write_atomically(flags.steps, to_json(measured.steps).dump(2) + "\n");

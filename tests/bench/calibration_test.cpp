@@ -16,7 +16,7 @@
 namespace flockstep::bench {
 namespace {
 
-constexpr CalibrationOptions kSmall{.floats = 3'000'000, .rounds = 3};
+const CalibrationOptions kSmall{.floats = 3'000'000, .rounds = 3};
 
 Calibration made_up(double one_way, double both_ways, double all_at_once) {
   return {.workers = 3,
