@@ -70,7 +70,7 @@ def test_without_python_a_study_says_so_in_one_sentence(made, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence", "code"),
     [
-        (["study", "wagma"], "unknown study wagma", 2),
+        (["study", "wagma"], "unknown study 'wagma'; there are wagma-scale", 2),
         (["study", "wagma-scale", "--steps", 0], "--steps", 2),
         (["study", "wagma-scale", "--jobs", 0], "--jobs", 2),
         (["study", "wagma-scale", "--out", "/dev/null/folder"], "/dev/null/folder", 1),
