@@ -40,21 +40,33 @@ class FlockQuality {
  public:
   FlockQuality(const StudyOptions& options, Cells& cells) : options_(options), cells_(cells) {}
 
+  // All numbers of workers at once, the most first: they take the longest.
   StudyResult make() {
-    StudyResult result;
-    for (const int workers : options_.quick ? std::vector{8} : std::vector{64, 256, 1024}) {
-      const std::int64_t steps = options_.steps > 0 ? options_.steps : options_.quick ? kQuickSteps : kSteps;
-      std::vector<Trial> equal_steps;
+    const std::int64_t steps = options_.steps > 0 ? options_.steps : options_.quick ? kQuickSteps : kSteps;
+    const std::vector<int> sizes = options_.quick ? std::vector{8} : std::vector{1024, 256, 64};
+    std::vector<Trial> equal_steps;
+    for (const int workers : sizes)
       for (const Contender& contender : contenders())
         equal_steps.push_back(
             {.contender = contender, .workers = workers, .steps = steps, .seeds = seeds_of(workers, options_.quick)});
-      train_all(options_, cells_, fmt::format("{} workers, equal steps", workers), equal_steps);
+    train_all(options_, cells_, "equal steps", equal_steps);
 
-      std::vector<Trial> equal_time(equal_steps.begin() + 1, equal_steps.end());
-      for (Trial& trial : equal_time) trial.steps = steps_within(equal_steps.front().time_s(), trial);
-      train_all(options_, cells_, fmt::format("{} workers, equal time", workers), equal_time);
-      equal_time.insert(equal_time.begin(), equal_steps.front());
-      result.tables.push_back(table_of(workers, equal_steps, equal_time, result.words));
+    std::vector<Trial> others;
+    for (std::size_t i = 0; i < equal_steps.size(); ++i)
+      if (const std::size_t mean = i - i % contenders().size(); i > mean) {
+        others.push_back(equal_steps[i]);
+        others.back().steps = steps_within(equal_steps[mean].time_s(), equal_steps[i]);
+      }
+    train_all(options_, cells_, "equal time", others);
+
+    StudyResult result;
+    for (std::size_t size = sizes.size(); size-- > 0;) {
+      const std::size_t count = contenders().size(), first = size * count;
+      std::vector<Trial> equal_time{equal_steps[first]};
+      equal_time.insert(equal_time.end(), others.begin() + static_cast<std::ptrdiff_t>(size * (count - 1)),
+                        others.begin() + static_cast<std::ptrdiff_t>((size + 1) * (count - 1)));
+      result.tables.push_back(
+          table_of(sizes[size], std::span(equal_steps).subspan(first, count), equal_time, result.words));
     }
     return result;
   }

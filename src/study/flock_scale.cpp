@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "study/trial.h"
 
 namespace flockstep::study {
 namespace {
 
-constexpr std::int64_t kSteps = 160, kQuickSteps = 32;
+constexpr std::int64_t kSteps = 240, kQuickSteps = 48;
 
 std::vector<Contender> contenders() {
   std::vector<Contender> all{{"mean", "mean"}};
@@ -20,25 +22,48 @@ std::vector<Contender> contenders() {
   return all;
 }
 
+// A run lasts until its slowest worker has ended, which nobody makes up for any more. What further steps cost is free
+// of that: the same run, shorter, has the same end.
+double share_of_further_steps(const Trial& shorter, const Trial& trial) {
+  const auto computed_s = [](const Trial& any) { return any.share_of_ideal() * any.time_s(); };
+  return (computed_s(trial) - computed_s(shorter)) / (trial.time_s() - shorter.time_s());
+}
+
 }  // namespace
 
 StudyResult study_flock_scale(const StudyOptions& options, Cells& cells) {
   const std::vector<int> sizes = options.quick ? std::vector{4, 16} : std::vector{64, 256, 1024};
-  const std::int64_t steps = options.steps > 0 ? options.steps : options.quick ? kQuickSteps : kSteps;
+  const std::int64_t steps = options.steps > 0 ? options.steps
+                             : options.quick   ? kQuickSteps
+                                               : kSteps,
+                     fewer = std::max<std::int64_t>(1, steps / 3);
   std::vector<Trial> trials;
   for (const int workers : sizes)
     for (const Contender& contender : contenders())
-      trials.push_back({.contender = contender, .workers = workers, .steps = steps});
+      for (const std::int64_t count : {steps, fewer})
+        trials.push_back({.contender = contender, .workers = workers, .steps = count});
   time_all(cells, "flock-scale", trials);
+  std::vector<Trial> shorter;
+  for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
+    shorter.push_back(trial[1]);
+    trials.erase(trial + 1);
+  }
 
   StudyResult result;
-  result.tables.push_back(
+  StudyTable& table = result.tables.emplace_back(
       table_of_times("share", fmt::format("Uneven steps, lognormal with sigma 0.53, {} of them", steps), trials));
-  result.tables.back().picture = share_over_workers(trials);
-  for (const Trial& trial : trials)
+  table.picture = share_over_workers(trials);
+  table.columns.push_back(fmt::format("of ideal after step {}", fewer));
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const Trial& trial = trials[i];
+    const double share = share_of_further_steps(shorter[i], trial);
+    table.rows[i].push_back(digits(share));
+    table.figures[i]["share_of_further_steps"] = share;
     if (trial.workers == sizes.back() && trial.contender.name.starts_with("flock, first"))
-      result.words.push_back(fmt::format("{}: {} of ideal throughput at {} workers.", trial.contender.name,
-                                         digits(trial.share_of_ideal()), trial.workers));
+      result.words.push_back(fmt::format("{}: {} of ideal throughput at {} workers, {} after step {}.",
+                                         trial.contender.name, digits(trial.share_of_ideal()), trial.workers,
+                                         digits(share), fewer));
+  }
   return result;
 }
 

@@ -117,7 +117,7 @@ class WagmaScale {
   }
 
   // Few ranks draw few step times: the same again with other seeds until there are enough.
-  int seeds_of(const Setting& setting) const { return options_.quick ? 1 : std::clamp(64 / setting.ranks(), 1, 8); }
+  int seeds_of(const Setting& setting) const { return options_.quick ? 1 : std::clamp(256 / setting.ranks(), 1, 16); }
 
   Cell cell_of(const Setting& setting, const Algorithm& algorithm, int seed) const {
     const Workload& workload = setting.workload;
