@@ -26,7 +26,7 @@ def test_64_workers_learn_and_two_runs_give_the_same_bits_and_times(needs, algor
 
 def test_64_workers_train_a_residual_network(needs, torch):
     needs("sim")
-    train = [*MANY, "--task", "vision", "--batch", 64, "--steps", 3, "--algorithm", "wagma", "--evaluate-every", 3]
+    train = [*MANY, "--task", "vision", "--batch", 128, "--steps", 3, "--algorithm", "wagma", "--evaluate-every", 3]
     first, second = (run_json(*train) for _ in range(2))
     assert first["model_hash"] == second["model_hash"]
     assert first["time_s"] == second["time_s"]
