@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "bench/calibrated_platform.h"
 #include "bench/calibration.h"
 #include "bench/steps.h"
 #include "bench/workers.h"

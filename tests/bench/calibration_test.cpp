@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "base/files.h"
+#include "bench/calibrated_platform.h"
 #include "bench/steps.h"
 #include "bench/workers.h"
 #include "engines/registry.h"
