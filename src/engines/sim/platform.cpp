@@ -42,7 +42,7 @@ class TreeZone : public NetZoneImpl {
 
  protected:
   void get_local_route(const NetPoint* from, const NetPoint* to, Route* route, double* latency) override {
-    const bool stays = in_one_node(tree_, static_cast<int>(from->id()), static_cast<int>(to->id()));
+    const bool stays = takes_node_links(tree_, static_cast<int>(from->id()), static_cast<int>(to->id()));
     const auto& all = stays ? inside_ : outside_;
     route->link_list_.push_back(all[from->id()].up->get_impl());
     route->link_list_.push_back(all[to->id()].down->get_impl());
@@ -76,7 +76,7 @@ Platform make_tree(const Tree& tree, int workers) {
       });
   platform.memory_gbytes_s = tree.memory_gbytes_s;
   platform.path = [tree](int from, int to) -> Path {
-    const double gbps = in_one_node(tree, from, to) ? tree.node_bandwidth_gbps : tree.bandwidth_gbps;
+    const double gbps = takes_node_links(tree, from, to) ? tree.node_bandwidth_gbps : tree.bandwidth_gbps;
     return {latency_s(tree, from, to), gbps * 1e9 / 8};
   };
   return platform;

@@ -73,10 +73,10 @@ const Preset* find_preset(const std::string& platform) {
               base::unknown_name_sentence("platform", platform, known) + ", or the path of a SimGrid platform file");
 }
 
-bool in_one_node(const Tree& tree, int one, int other) { return together(one, other, tree.workers_per_node); }
+bool takes_node_links(const Tree& tree, int from, int to) { return together(from, to, tree.workers_per_node); }
 
 double latency_s(const Tree& tree, int from, int to) {
-  if (in_one_node(tree, from, to)) return 2e-6 * tree.node_latency_us;
+  if (takes_node_links(tree, from, to)) return 2e-6 * tree.node_latency_us;
   const int levels = together(from, to, tree.workers_per_switch) ? 0 : together(from, to, tree.workers_per_pod) ? 1 : 2;
   return 2e-6 * (tree.latency_us + levels * tree.core_latency_us);
 }

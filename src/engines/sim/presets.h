@@ -34,6 +34,7 @@ const Preset* find_preset(const std::string& platform);
 // How long the first byte takes between two different workers: two links each to a switch, and two between switches
 // for each level above.
 double latency_s(const Tree& tree, int from, int to);
-bool in_one_node(const Tree& tree, int one, int other);
+// Over the links inside a node, not those into the network.
+bool takes_node_links(const Tree& tree, int from, int to);
 
 }  // namespace flockstep::engines::sim
