@@ -85,9 +85,7 @@ Platform make_tree(const Tree& tree, int workers) {
 }  // namespace
 
 Platform make_platform(s4u::Engine& engine, const SimOptions& options, int workers) {
-  if (options.platform.empty())
-    return make_tree({.latency_us = options.latency_us, .bandwidth_gbps = options.bandwidth_gbps}, workers);
-  if (const Preset* preset = find_preset(options.platform)) return make_tree(preset->tree, workers);
+  if (const auto tree = tree_of(options)) return make_tree(*tree, workers);
   return load_platform_file(engine, options.platform, workers);
 }
 

@@ -14,7 +14,10 @@ namespace {
 // Switches of 64 ports: 32 workers below each, 32 switches in a pod.
 constexpr int kLeaf = 32, kPod = 1024;
 
-constexpr std::array<Preset, 4> kPresets{{
+constexpr std::array<Preset, 5> kPresets{{
+    {"star",
+     "every worker's link to one switch, as --latency-us and --bandwidth-gbps say; the default",
+     {.latency_us = SimOptions{}.latency_us, .bandwidth_gbps = SimOptions{}.bandwidth_gbps}},
     {"ethernet-10g",
      "10 Gbit/s Ethernet and TCP in the kernel, a worker per machine",
      {.latency_us = 10,
@@ -71,6 +74,17 @@ const Preset* find_preset(const std::string& platform) {
   if (platform.find_first_of("/.") != std::string::npos || std::filesystem::exists(platform, code)) return nullptr;
   throw Error(ErrorCode::bad_input,
               base::unknown_name_sentence("platform", platform, known) + ", or the path of a SimGrid platform file");
+}
+
+std::string platform_of(const std::string& name) {
+  return name.empty() || find_preset(name) == &kPresets[0] ? "" : name;
+}
+
+std::optional<Tree> tree_of(const SimOptions& options) {
+  if (platform_of(options.platform).empty())
+    return Tree{.latency_us = options.latency_us, .bandwidth_gbps = options.bandwidth_gbps};
+  if (const Preset* preset = find_preset(options.platform)) return preset->tree;
+  return std::nullopt;
 }
 
 bool takes_node_links(const Tree& tree, int from, int to) { return together(from, to, tree.workers_per_node); }
