@@ -108,6 +108,9 @@ int run_measuring(const CalibrateFlags& flags) {
   bench::CalibrationOptions options{.floats = (flags.megabytes << 20) / sizeof(float)};
   bench::StepOptions step_options;
   if (flags.rounds > 0) options.rounds = step_options.rounds = flags.rounds;
+  if (speaks())  // rather now than after minutes of measuring
+    for (const std::string& path : {flags.out, flags.steps})
+      if (!path.empty()) base::check_writable(path);
   warn_when_bound_to_one_core();
   const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
   const auto measured =
