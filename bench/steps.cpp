@@ -1,6 +1,7 @@
 #include "bench/steps.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
@@ -25,6 +26,22 @@ void compute(engines::Engine& engine, const runtime::Layout& layout, base::Durat
     if (const base::Duration left = done - engine.now(); left.count() > 0) engine.sleep(left);
     algorithm.bucket_ready(bucket, gradient);
   }
+}
+
+struct OutOfRange {};
+
+std::int64_t whole(const nlohmann::json& json, std::int64_t least, std::int64_t most) {
+  if (!json.is_number_integer() || json < least || json > most) throw OutOfRange{};
+  return json;
+}
+
+double real(const nlohmann::json& json, double least, double most) {
+  if (!json.is_number() || json < least || json > most) throw OutOfRange{};
+  return json;
+}
+
+double seconds(const nlohmann::json& json) {
+  return real(json, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
 }
 
 bool has_option(const algorithms::AlgorithmRow& row, std::string_view name) {
@@ -76,12 +93,21 @@ nlohmann::json to_json(const StepTimes& times) {
   return {{"engine", times.engine}, {"workers", times.workers}, {"steps", times.steps}, {"step_times", cases}};
 }
 
-StepTimes step_times_from_json(const nlohmann::json& json) {
-  StepTimes times{json.at("engine"), json.at("workers"), json.at("steps"), {}};
-  for (const auto& each : json.at("step_times"))
-    times.times.push_back({{each.at("algorithm"), each.at("floats"), each.at("compute_ms")},
-                           {each.at("step_s"), each.at("lower_s"), each.at("upper_s")}});
-  return times;
+std::optional<StepTimes> step_times_from_json(const nlohmann::json& json) {
+  try {
+    StepTimes times{json.at("engine"),
+                    static_cast<int>(whole(json.at("workers"), 2, 4096)),
+                    static_cast<int>(whole(json.at("steps"), 1, std::numeric_limits<int>::max())),
+                    {}};
+    for (const auto& each : json.at("step_times"))
+      times.times.push_back({{each.at("algorithm"), static_cast<std::size_t>(whole(each.at("floats"), 1, 1 << 30)),
+                              real(each.at("compute_ms"), 0, 1e5)},
+                             {seconds(each.at("step_s")), seconds(each.at("lower_s")), seconds(each.at("upper_s"))}});
+    if (!times.times.empty()) return times;
+  } catch (const nlohmann::json::exception&) {
+  } catch (const OutOfRange&) {
+  }
+  return std::nullopt;
 }
 
 }  // namespace flockstep::bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct StepTimes {
   std::vector<StepTime> times;
 };
 nlohmann::json to_json(const StepTimes& times);
-StepTimes step_times_from_json(const nlohmann::json& json);
+// Nothing from what to_json would not have written.
+std::optional<StepTimes> step_times_from_json(const nlohmann::json& json);
 
 }  // namespace flockstep::bench

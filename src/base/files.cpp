@@ -35,6 +35,14 @@ class Descriptor {
   int descriptor_;
 };
 
+std::filesystem::path beside_of(const std::filesystem::path& path) { return path.string() + ".part"; }
+
+Descriptor open_new(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) fail("write", path);
+  return Descriptor(descriptor);
+}
+
 }  // namespace
 
 void make_directory(const std::filesystem::path& path) {
@@ -45,9 +53,8 @@ void make_directory(const std::filesystem::path& path) {
 }
 
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  const std::filesystem::path beside = path.string() + ".part";
-  Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) fail("write", beside);
+  const std::filesystem::path beside = beside_of(path);
+  Descriptor file = open_new(beside);
   for (std::size_t written = 0; written < bytes.size();) {
     const ::ssize_t now = ::write(file.get(), bytes.data() + written, bytes.size() - written);
     if (now < 0 && errno == EINTR) continue;
@@ -64,6 +71,17 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, std::as_bytes(std::span(text)));
+}
+
+void check_writable(const std::filesystem::path& path) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    errno = EISDIR;
+    fail("write", path);
+  }
+  const std::filesystem::path beside = beside_of(path);
+  open_new(beside);
+  std::filesystem::remove(beside, code);
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {

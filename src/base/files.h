@@ -17,6 +17,9 @@ void make_directory(const std::filesystem::path& path);
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 
+// Throws what write_atomically would, for work that takes long before it has something to write.
+void check_writable(const std::filesystem::path& path);
+
 // Where this program lies, whatever it was started as. Throws Error{unavailable}.
 std::filesystem::path folder_of_this_executable();
 

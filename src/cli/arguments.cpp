@@ -88,10 +88,13 @@ bool has_option(const tasks::TaskRow& task, std::string_view name) {
   return std::ranges::find(task.options, name, &base::OptionSpec::name) != task.options.end();
 }
 
-engines::SimOptions sim_of(const RunFlags& flags) {
+engines::SimOptions sim_of(const RunFlags& flags, std::string_view engine) {
   engines::SimOptions sim = flags.sim;
-  if (sim.platform == "star") sim.platform.clear();
-  if (!sim.platform.empty()) engines::sim::find_preset(sim.platform);  // refuses what is neither a name nor a file
+  if (!sim.platform.empty() && engine != "sim")
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("--platform is for simulations, and the engine is {}: leave it out, or use --engine sim", engine));
+  sim.platform = engines::sim::platform_of(sim.platform);
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
                 fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",
@@ -236,7 +239,7 @@ tasks::RunRequest request_of(const RunFlags& flags) {
   request.launch.workers = !flags.workers.empty() ? flags.workers[0] : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
   request.launch.seed = flags.seed;
   request.launch.deterministic = flags.deterministic;
-  request.launch.sim = sim_of(flags);
+  request.launch.sim = sim_of(flags, request.engine);
 
   train::TrainOptions& train = request.train;
   train.task = flags.task;

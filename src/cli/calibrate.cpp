@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "bench/calibrated_platform.h"
 #include "bench/calibration.h"
 #include "bench/steps.h"
 #include "bench/workers.h"
@@ -18,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "engines/launcher.h"
+#include "engines/sim/presets.h"
 
 namespace flockstep::cli {
 namespace {
@@ -56,10 +58,10 @@ std::vector<bench::StepCase> cases_of(const CalibrateFlags& flags) {
   return cases;
 }
 
-engines::LaunchOptions launch_of(const CalibrateFlags& flags, const std::string& engine, int workers) {
+engines::LaunchOptions launch_of(const CalibrateFlags& flags, int workers) {
   engines::LaunchOptions launch;
   launch.workers = workers;
-  if (engine == "sim") launch.sim.platform = flags.platform;
+  launch.sim.platform = engines::sim::platform_of(flags.platform);
   return launch;
 }
 
@@ -98,14 +100,21 @@ struct Measured {
 
 int run_measuring(const CalibrateFlags& flags) {
   const std::string engine = engines::resolve_engine(flags.engine);
+  const engines::Backend& backend = engines::find_backend(engine);
+  if (!flags.platform.empty() && engine != "sim")
+    throw Error(ErrorCode::bad_input,
+                "--platform names what is simulated: leave it out, or give --against FILE or --engine sim");
   const auto cases = flags.steps.empty() ? std::vector<bench::StepCase>{} : cases_of(flags);
   bench::CalibrationOptions options{.floats = (flags.megabytes << 20) / sizeof(float)};
   bench::StepOptions step_options;
   if (flags.rounds > 0) options.rounds = step_options.rounds = flags.rounds;
+  if (speaks())  // rather now than after minutes of measuring
+    for (const std::string& path : {flags.out, flags.steps})
+      if (!path.empty()) base::check_writable(path);
   warn_when_bound_to_one_core();
   const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
-  const auto measured = bench::run_on_workers<Measured>(
-      engines::find_backend(engine), launch_of(flags, engine, workers), [&](engines::Engine& worker) {
+  const auto measured =
+      bench::run_on_workers<Measured>(backend, launch_of(flags, workers), [&](engines::Engine& worker) {
         Measured result{{}, {engine, worker.size(), step_options.steps, {}}, worker.rank()};
         bench::CalibrationOptions own = options;
         own.halfway = [&] {
@@ -131,19 +140,18 @@ int run_measuring(const CalibrateFlags& flags) {
 }
 
 bench::StepTimes read_steps(const std::string& path) {
-  try {
-    return bench::step_times_from_json(nlohmann::json::parse(base::read_text(path)));
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorCode::bad_file,
-                fmt::format("{} holds no step times: write it with flockstep calibrate --steps {}", path, path));
-  }
+  // What is no JSON is a value in which nothing is found.
+  const auto times = bench::step_times_from_json(nlohmann::json::parse(base::read_text(path), nullptr, false));
+  if (times) return *times;
+  throw Error(ErrorCode::bad_file,
+              fmt::format("{} holds no step times: write it with flockstep calibrate --steps {}", path, path));
 }
 
 bench::StepTimes simulate(const CalibrateFlags& flags, const bench::StepTimes& measured) {
   Progress progress;
   progress.begin("simulating", "step times");
   return bench::run_on_workers<bench::StepTimes>(
-      engines::find_backend("sim"), launch_of(flags, "sim", measured.workers), [&](engines::Engine& worker) {
+      engines::find_backend("sim"), launch_of(flags, measured.workers), [&](engines::Engine& worker) {
         bench::StepTimes simulated{"sim", worker.size(), measured.steps, {}};
         for (const auto& [of, seconds] : measured.times) {
           simulated.times.push_back(measure_steps(worker, of, {.steps = measured.steps, .rounds = 1}));
@@ -199,20 +207,35 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   CLI::App& command =
       *app.add_subcommand("calibrate", "measure this machine for simulations, under mpirun or on threads");
   const auto flags = std::make_shared<CalibrateFlags>();
-  command.add_option("--engine", flags->engine, "auto: mpi under mpirun, else threads")->capture_default_str();
-  command.add_option("--workers", flags->workers, "P [4, or what mpirun started]")->check(CLI::Range(1, 4096));
-  command.add_option("--out", flags->out, "the platform file to write, for --platform");
-  command.add_option("--steps", flags->steps, "measure step times of training, too, and write them to this file");
-  command.add_option("--algorithms", flags->algorithms, "of --steps")->capture_default_str();
-  command.add_option("--floats", flags->floats, "of --steps: sizes of models")->capture_default_str();
-  command.add_option("--compute-ms", flags->compute_ms, "of --steps: what a step sleeps")->capture_default_str();
-  command.add_option("--rounds", flags->rounds, "how often each is measured [15; step times: 5]")
+  command
+      .add_option("--engine", flags->engine,
+                  "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
+      ->capture_default_str();
+  command.add_option("--workers", flags->workers, "number of workers [4; under mpirun, its processes]")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--out", flags->out, "write what was measured to this file, a network for --platform");
+  command.add_option("--steps", flags->steps,
+                     "also measure how long steps of training take, and write it to this file, for --against");
+  command.add_option("--algorithms", flags->algorithms, "with --steps: the algorithms to measure")
+      ->capture_default_str();
+  command.add_option("--floats", flags->floats, "with --steps: how many parameters the models have")
+      ->capture_default_str();
+  command
+      .add_option("--compute-ms", flags->compute_ms,
+                  "with --steps: how many milliseconds a step computes, which workers spend asleep")
+      ->capture_default_str();
+  command.add_option("--rounds", flags->rounds, "how often everything is measured [15; step times 5]")
       ->check(CLI::Range(1, 100000));
-  command.add_option("--megabytes", flags->megabytes, "of the vectors that are exchanged: more than caches hold")
+  command
+      .add_option("--megabytes", flags->megabytes,
+                  "size of the vectors that workers exchange and add up; should be more than caches hold")
       ->check(CLI::Range(1, 1 << 12))
       ->capture_default_str();
-  command.add_option("--against", flags->against, "simulate the step times in this file and compare");
-  command.add_option("--platform", flags->platform, "what to simulate");
+  command.add_option("--against", flags->against,
+                     "instead of measuring, simulate the step times in this file on --platform and compare");
+  command.add_option("--platform", flags->platform,
+                     "for --against and --engine sim only: the network to simulate, a preset (see `flockstep "
+                     "platforms`) or a SimGrid platform file");
   command.add_flag("--json", flags->json, "print the result as JSON");
   command.callback([flags, &chosen] { chosen = [flags] { return run_calibrate(*flags); }; });
 }

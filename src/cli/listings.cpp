@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
@@ -103,16 +102,10 @@ int list_engines(bool as_json) {
 }
 
 int list_platforms(bool as_json) {
-  using engines::sim::Preset;
-  const engines::SimOptions given;
-  std::vector<Preset> rows{{"star",
-                            "every worker's link to one switch, as --latency-us and --bandwidth-gbps say; the default",
-                            {.latency_us = given.latency_us, .bandwidth_gbps = given.bandwidth_gbps}}};
-  std::ranges::copy(engines::sim::presets(), std::back_inserter(rows));
   nlohmann::json json = nlohmann::json::array();
   Table table({"name", "Gbit/s per worker", "latency, us", "sums, GB/s", "what it is"});
   table.left();
-  for (const auto& [name, description, tree] : rows) {
+  for (const auto& [name, description, tree] : engines::sim::presets()) {
     // To a worker below the same switch, in the same pod, and anywhere.
     const double near = 1e6 * engines::sim::latency_s(tree, 0, tree.workers_per_node);
     const double pod = 1e6 * engines::sim::latency_s(tree, 0, std::max(tree.workers_per_switch, 1));

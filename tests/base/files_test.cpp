@@ -28,6 +28,7 @@ TEST_F(Files, whatIsWrittenIsReadBackAndNothingElseStays) {
 TEST_F(Files, everyFailureNamesThePath) {
   for (const auto& action : {+[](const std::filesystem::path& path) { read_text(path); },
                              +[](const std::filesystem::path& path) { write_atomically(path, std::string_view("x")); },
+                             +[](const std::filesystem::path& path) { check_writable(path); },
                              +[](const std::filesystem::path& path) { make_directory(path / "deeper"); }}) {
     write_atomically(folder_ / "plain", std::string_view("a file, not a folder"));
     try {
@@ -38,6 +39,15 @@ TEST_F(Files, everyFailureNamesThePath) {
       EXPECT_NE(std::string(error.what()).find("plain/nowhere"), std::string::npos) << error.what();
     }
   }
+}
+
+TEST_F(Files, whatCanBeWrittenIsLeftAsItIs) {
+  write_atomically(folder_ / "file", std::string_view("kept"));
+  check_writable(folder_ / "file");
+  check_writable(folder_ / "new");
+  EXPECT_EQ(read_text(folder_ / "file"), "kept");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_THROW(check_writable(folder_), Error);
 }
 
 }  // namespace

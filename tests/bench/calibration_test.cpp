@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "base/files.h"
+#include "bench/calibrated_platform.h"
 #include "bench/steps.h"
 #include "bench/workers.h"
 #include "engines/registry.h"
@@ -109,7 +110,7 @@ TEST(StepTimes, holdTheComputeAndSurviveAFile) {
     for (const std::string algorithm : {"mean", "adacons", "wagma"}) {
       const StepTime measured = measure_steps(context.engine(), {algorithm, 1000, 3}, {.steps = 4, .rounds = 2});
       EXPECT_GE(measured.seconds.median, 3e-3);
-      const StepTimes back = step_times_from_json(to_json(StepTimes{"threads", 2, 4, {measured}}));
+      const StepTimes back = step_times_from_json(to_json(StepTimes{"threads", 2, 4, {measured}})).value();
       EXPECT_EQ(back.workers, 2);
       EXPECT_EQ(back.steps, 4);
       EXPECT_EQ(back.times.at(0).of.algorithm, algorithm);
@@ -117,6 +118,35 @@ TEST(StepTimes, holdTheComputeAndSurviveAFile) {
       EXPECT_EQ(back.times.at(0).seconds.median, measured.seconds.median);
     }
   });
+}
+
+TEST(StepTimes, areNotReadFromWhatNoMeasurementCouldHaveWritten) {
+  using nlohmann::json;
+  const json good = to_json({"threads", 2, 4, {{{"mean", 1000, 3}, {1, 1, 1}}}});
+  ASSERT_TRUE(step_times_from_json(good));
+  const std::pair<std::string, std::vector<json>> wrong[]{
+      {"/engine", {1}},
+      {"/workers", {1, -1, 2.5, 4097, "2"}},
+      {"/steps", {0, -1, 1.5, 1e12, std::uint64_t{1} << 40}},
+      {"/step_times", {json::array(), json::object(), 7}},
+      {"/step_times/0/algorithm", {1}},
+      {"/step_times/0/floats", {0, -1, 10.5, (1 << 30) + 1, "1000"}},
+      {"/step_times/0/compute_ms", {-1, 1.1e5, true}},
+      {"/step_times/0/step_s", {0, -1, nullptr}},
+      {"/step_times/0/lower_s", {0}},
+      {"/step_times/0/upper_s", {0}},
+  };
+  for (const auto& [where, values] : wrong) {
+    for (const json& value : values) {
+      json bad = good;
+      bad[json::json_pointer(where)] = value;
+      EXPECT_FALSE(step_times_from_json(bad)) << where << " " << value;
+    }
+    json without = good;
+    const json::json_pointer pointer(where);
+    without[pointer.parent_pointer()].erase(pointer.back());
+    EXPECT_FALSE(step_times_from_json(without)) << where;
+  }
 }
 
 }  // namespace

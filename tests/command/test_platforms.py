@@ -122,6 +122,8 @@ TWO = '<host id="a" speed="1f"/><host id="b" speed="1f"/>'
         (f'{HEAD}<platform version="4.1"><zone id="z" routing="Silly">{TWO}</zone></platform>', "Not a valid model"),
         (cluster(4).replace("1GBps", "fast"), "cannot parse number"),
         (cluster(4).replace("1GBps", "-1GBps"), "has a bandwidth of"),
+        (cluster(4).replace("1GBps", "infBps"), "has a bandwidth of inf B/s"),
+        (cluster(4).replace("5us", "infs"), "a latency of inf s"),
         (cluster(4, '<prop id="flockstep.memory_gbytes_s" value="lots"/>'), "takes a number from 1e-06 to"),
     ],
 )
@@ -155,10 +157,11 @@ def test_too_many_workers_get_one_sentence(platform):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--platform", "arise"], "unknown platform 'arise' (did you mean aries?)"),
+        (["--platform", "arise"], "unknown platform 'arise' (did you mean aries?); there are star, "),
         (["--platform", "aries", "--latency-us", 5], "leave out --latency-us, or --platform"),
         (["--platform", "aries", "--bandwidth-gbps", 5], "leave out --bandwidth-gbps, or --platform"),
         (["--memory-gbytes-s", 0], "--memory-gbytes-s"),
+        (["--engine", "threads", "--platform", "aries"], "the engine is threads: leave it out, or use --engine sim"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(needs, options, sentence):

@@ -42,7 +42,7 @@ class TreeZone : public NetZoneImpl {
 
  protected:
   void get_local_route(const NetPoint* from, const NetPoint* to, Route* route, double* latency) override {
-    const bool stays = in_one_node(tree_, static_cast<int>(from->id()), static_cast<int>(to->id()));
+    const bool stays = takes_node_links(tree_, static_cast<int>(from->id()), static_cast<int>(to->id()));
     const auto& all = stays ? inside_ : outside_;
     route->link_list_.push_back(all[from->id()].up->get_impl());
     route->link_list_.push_back(all[to->id()].down->get_impl());
@@ -76,7 +76,7 @@ Platform make_tree(const Tree& tree, int workers) {
       });
   platform.memory_gbytes_s = tree.memory_gbytes_s;
   platform.path = [tree](int from, int to) -> Path {
-    const double gbps = in_one_node(tree, from, to) ? tree.node_bandwidth_gbps : tree.bandwidth_gbps;
+    const double gbps = takes_node_links(tree, from, to) ? tree.node_bandwidth_gbps : tree.bandwidth_gbps;
     return {latency_s(tree, from, to), gbps * 1e9 / 8};
   };
   return platform;
@@ -85,9 +85,7 @@ Platform make_tree(const Tree& tree, int workers) {
 }  // namespace
 
 Platform make_platform(s4u::Engine& engine, const SimOptions& options, int workers) {
-  if (options.platform.empty())
-    return make_tree({.latency_us = options.latency_us, .bandwidth_gbps = options.bandwidth_gbps}, workers);
-  if (const Preset* preset = find_preset(options.platform)) return make_tree(preset->tree, workers);
+  if (const auto tree = tree_of(options)) return make_tree(*tree, workers);
   return load_platform_file(engine, options.platform, workers);
 }
 

@@ -9,6 +9,7 @@
 #include <simgrid/s4u.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -114,7 +115,8 @@ bool sums_share_links(const std::string& path, const s4u::Engine& engine, const 
 
 void check_links(const std::string& path, const s4u::Engine& engine) {
   for (const auto* link : engine.get_all_links())
-    if (!(link->get_bandwidth() > 0 && link->get_latency() >= 0))
+    if (!(std::isfinite(link->get_bandwidth()) && link->get_bandwidth() > 0 && std::isfinite(link->get_latency()) &&
+          link->get_latency() >= 0))
       refuse(path, fmt::format("link {} has a bandwidth of {} B/s and a latency of {} s", link->get_name(),
                                link->get_bandwidth(), link->get_latency()));
 }

@@ -14,7 +14,10 @@ namespace {
 // Switches of 64 ports: 32 workers below each, 32 switches in a pod.
 constexpr int kLeaf = 32, kPod = 1024;
 
-constexpr std::array<Preset, 4> kPresets{{
+constexpr std::array<Preset, 5> kPresets{{
+    {"star",
+     "every worker's link to one switch, as --latency-us and --bandwidth-gbps say; the default",
+     {.latency_us = SimOptions{}.latency_us, .bandwidth_gbps = SimOptions{}.bandwidth_gbps}},
     {"ethernet-10g",
      "10 Gbit/s Ethernet and TCP in the kernel, a worker per machine",
      {.latency_us = 10,
@@ -73,10 +76,21 @@ const Preset* find_preset(const std::string& platform) {
               base::unknown_name_sentence("platform", platform, known) + ", or the path of a SimGrid platform file");
 }
 
-bool in_one_node(const Tree& tree, int one, int other) { return together(one, other, tree.workers_per_node); }
+std::string platform_of(const std::string& name) {
+  return name.empty() || find_preset(name) == &kPresets[0] ? "" : name;
+}
+
+std::optional<Tree> tree_of(const SimOptions& options) {
+  if (platform_of(options.platform).empty())
+    return Tree{.latency_us = options.latency_us, .bandwidth_gbps = options.bandwidth_gbps};
+  if (const Preset* preset = find_preset(options.platform)) return preset->tree;
+  return std::nullopt;
+}
+
+bool takes_node_links(const Tree& tree, int from, int to) { return together(from, to, tree.workers_per_node); }
 
 double latency_s(const Tree& tree, int from, int to) {
-  if (in_one_node(tree, from, to)) return 2e-6 * tree.node_latency_us;
+  if (takes_node_links(tree, from, to)) return 2e-6 * tree.node_latency_us;
   const int levels = together(from, to, tree.workers_per_switch) ? 0 : together(from, to, tree.workers_per_pod) ? 1 : 2;
   return 2e-6 * (tree.latency_us + levels * tree.core_latency_us);
 }

@@ -1,6 +1,7 @@
 // The networks that have a name, as numbers: fat trees of switches with as much bandwidth up as down. Needs no SimGrid.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,15 +26,21 @@ struct Preset {
   Tree tree;
 };
 
+// The first is the star that is there without a name, with the numbers it has if none are given.
 std::span<const Preset> presets();
 // "aries", a path, or the numbers of a star.
 std::string text_of(const SimOptions& options);
 // Null for the path of a file. Throws Error{bad_input} for what is neither.
 const Preset* find_preset(const std::string& platform);
+// What a user's --platform is in SimOptions: itself, or nothing for a star. Throws as find_preset does.
+std::string platform_of(const std::string& name);
+// Nothing for the path of a file.
+std::optional<Tree> tree_of(const SimOptions& options);
 
 // How long the first byte takes between two different workers: two links each to a switch, and two between switches
 // for each level above.
 double latency_s(const Tree& tree, int from, int to);
-bool in_one_node(const Tree& tree, int one, int other);
+// Over the links inside a node, not those into the network.
+bool takes_node_links(const Tree& tree, int from, int to);
 
 }  // namespace flockstep::engines::sim

@@ -104,8 +104,7 @@ s4u::Engine* make_engine() {
 }
 
 s4u::Engine* engine_for(int hosts, const SimOptions& options) {
-  if (!options.platform.empty() && !find_preset(options.platform))
-    try_platform_file(options.platform, [&] { make_platform(*make_engine(), options, hosts); });
+  if (!tree_of(options)) try_platform_file(options.platform, [&] { make_platform(*make_engine(), options, hosts); });
   return make_engine();
 }
 

@@ -1,8 +1,8 @@
+#include "bench/calibrated_platform.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "bench/calibration.h"
 
 namespace flockstep::bench {
 namespace {
