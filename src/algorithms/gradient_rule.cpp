@@ -270,4 +270,13 @@ double gradient_rule_models(int workers, const RuleAndOptions& choice) {
   return choice.common.wire == runtime::Wire::bfloat16 ? 0.5 * received + 0.5 : received;  // and what is sent
 }
 
+// While the matrix is summed over all workers there are five: what was swept, a copy that becomes the sum, two buffers
+// in which it travels, and the report of the step before.
+double gradient_rule_pair_bytes(int workers, const RuleAndOptions& choice) {
+  constexpr double kMatrices = 5;
+  const auto P = static_cast<std::size_t>(workers);
+  if (workers == 1 || swept(choice.rule, choice.common, P) != Need::matrix) return 0;
+  return kMatrices * static_cast<double>(math::packed_size(P) * sizeof(double));
+}
+
 }  // namespace flockstep::algorithms

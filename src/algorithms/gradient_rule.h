@@ -124,6 +124,8 @@ std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, con
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice);
 // Models that a worker holds beside its gradient.
 double gradient_rule_models(int workers, const RuleAndOptions& choice);
+// Bytes of the matrices of all pairs that it holds, without sections beyond the first.
+double gradient_rule_pair_bytes(int workers, const RuleAndOptions& choice);
 inline constexpr std::string_view kGradientRuleBytes = "8 D (P-1)/P",
                                   kWatchedRuleBytes = "8 D (P-1)/P + 8 P^2 per section";
 

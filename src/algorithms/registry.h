@@ -22,6 +22,10 @@ struct AlgorithmRow {
   double (*bytes_per_step)(int workers, double parameters, const base::Settings& settings);
   // Copies of a whole model that it holds on each worker, beside the few parts that are under way.
   double (*models_held)(int workers, const base::Settings& settings);
+  // Bytes beside models: numbers for every pair of workers, which each of them holds.
+  double (*pair_bytes_held)(int workers, const base::Settings& settings) = [](int, const base::Settings&) {
+    return 0.0;
+  };
   std::span<const base::OptionSpec> options;
   std::unique_ptr<Algorithm> (*make)(const AlgorithmInputs& inputs);
   // Throws Error{bad_input}, without an engine at hand; `workers` is the largest int where it is not known yet.

@@ -28,6 +28,10 @@ AlgorithmRow gradient_row(std::string_view name, std::string_view description, s
           },
       .models_held = [](int workers,
                         const base::Settings& settings) { return gradient_rule_models(workers, Choose(settings)); },
+      .pair_bytes_held =
+          [](int workers, const base::Settings& settings) {
+            return gradient_rule_pair_bytes(workers, Choose(settings));
+          },
       .options = options,
       .make = [](const AlgorithmInputs& inputs) { return make_gradient_rule(inputs, Choose(inputs.settings)); },
       .check = [](const base::Settings& settings, int) { Choose(settings); },

@@ -120,15 +120,15 @@ void set_task_options(const RunFlags& flags, base::Settings& settings) {
 
 // How long steps compute, and how unevenly.
 void set_compute(const RunFlags& flags, std::string_view engine, train::PaceOptions& pace) {
-  if (!flags.compute.empty() && flags.compute_ms >= 0)
+  if (flags.compute && flags.compute_ms >= 0)
     throw Error(ErrorCode::bad_input, "--compute and --compute-ms are two words for one thing: give one");
   const double compute_ms = flags.compute_ms >= 0 ? flags.compute_ms : engine == "sim" ? kSimComputeMs : 0;
   pace.compute = base::Duration(compute_ms / 1000);
-  if (!flags.compute.empty()) train::parse_compute(flags.compute, pace);
+  if (flags.compute) train::parse_compute(*flags.compute, pace);
   if (flags.jitter.empty()) return;
   if (pace.measured || pace.jitter_sigma > 0)
     throw Error(ErrorCode::bad_input,
-                fmt::format("--compute {} says already how uneven steps are: leave --jitter out", flags.compute));
+                fmt::format("--compute {} says already how uneven steps are: leave --jitter out", *flags.compute));
   train::parse_jitter(flags.jitter, pace);
 }
 
@@ -155,9 +155,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_option("--compute-ms", flags.compute_ms, "pretend that a step computes for so long [0; on sim 100]")
       ->check(between(0, 1e7));
-  command.add_option("--compute", flags.compute,
-                     "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or "
-                     "file:PATH (one duration in seconds per line, from which every step draws)");
+  command.add_option_function<std::string>(
+      "--compute", [&flags](const std::string& text) { flags.compute = text; },
+      "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or "
+      "file:PATH (one duration in seconds per line, from which every step draws)");
   command.add_option("--straggler", flags.straggler, "so many random workers late each step, such as 2x320ms");
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
@@ -196,12 +197,13 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
       ->check(between(1e-6, 1e9))
       ->capture_default_str();
-  command
-      .add_option(
-          "--pretend-parameters", flags.pretend_parameters,
-          "sim: the same as a number of parameters, such as 25559081; or, on any engine, those of a run without "
-          "gradients [the task's]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option_function<std::string>(
+      "--pretend-parameters",
+      [&flags](const std::string& text) {
+        flags.pretend_parameters = base::parse_integer("--pretend-parameters", text, 1, std::int64_t{1} << 40);
+      },
+      "sim: the same as a number of parameters, such as 25559081; or, on any engine, those of a run without "
+      "gradients [the task's]");
   command.add_flag("--no-gradients", flags.no_gradients,
                    "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
   command.add_option("--out", flags.out, "folder for metrics, trace and results");

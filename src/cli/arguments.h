@@ -23,7 +23,8 @@ struct RunFlags {
   std::uint64_t seed = 1;
   std::int64_t steps = 0, evaluate_every = 0, checkpoint_every = 0, bucket_kib = 4096;
   double deadline_s = 60, compute_ms = -1;
-  std::string compute, straggler, straggler_fixed, jitter, faulty, out, log = "quiet";
+  std::optional<std::string> compute;
+  std::string straggler, straggler_fixed, jitter, faulty, out, log = "quiet";
   bool no_gradients = false;
   std::int64_t pretend_parameters = 0;
   bool deterministic = false, resume = false, json = false;

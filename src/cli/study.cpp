@@ -62,6 +62,18 @@ class Folder {
   std::unique_ptr<base::FolderLock> lock_;
 };
 
+// What another study has left is not written over.
+void protect_other_study(const std::filesystem::path& folder, std::string_view name) {
+  const std::filesystem::path file = folder / "study.json";
+  if (!std::filesystem::exists(file)) return;
+  const auto json = nlohmann::json::parse(base::read_text(file), nullptr, false);
+  const bool is_study = json.is_object() && json.contains("study") && json["study"].is_string();
+  if (is_study && json["study"] == name) return;
+  throw Error(ErrorCode::bad_input, fmt::format("{} holds {}: choose another --out", folder.string(),
+                                                is_study ? fmt::format("the study {}", json["study"].get<std::string>())
+                                                         : "a study.json that cannot be read"));
+}
+
 void print(const study::StudyResult& result) {
   for (const study::StudyTable& each : result.tables) {
     Table table(each.columns);
@@ -90,6 +102,7 @@ int run_study(const StudyFlags& flags) {
   if (!flags.data.empty() && !std::filesystem::is_directory(flags.data))
     throw Error(ErrorCode::bad_file, fmt::format("{} is no folder: --data takes one with images", flags.data));
   const Folder folder(flags.out);
+  protect_other_study(folder.path(), row.name);
   advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
                                       : "; the same call again goes on from there");
   Progress progress;

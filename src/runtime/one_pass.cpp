@@ -19,6 +19,15 @@ using math::Need;
 // their shards to be still in cache when they are swept or added, and for an engine not to serve many at once.
 constexpr std::size_t kWindow = 2;
 
+// Products of all pairs hide behind reading up to about so many workers, and beyond take a time of their own for every
+// one more: a sweep took 1.14 times a plain read at 8 workers, 1.29 at 16 and 2.14 at 32 (docs/benchmarks.md, K1).
+constexpr double kWorkersWithinRead = 15;
+
+// How many plain reads of the same rows a sweep takes as long as.
+double reads_of(Need need, std::size_t workers) {
+  return need == Need::matrix ? std::max(1.0, static_cast<double>(workers) / kWorkersWithinRead) : 1;
+}
+
 std::size_t numbers_of(Need need, std::size_t workers) {
   return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
 }
@@ -129,7 +138,8 @@ void OnePass::sweep(const Arrival& arrival, Whole whole) {
       else
         kernels::row_statistics(rows, size, std::span(part).first(workers), std::span(part).last(workers));
       for (std::size_t i = 0; i < count; ++i) sums_[section * count + i] += part[i];
-      context_.engine().charge(static_cast<double>(workers * size * sizeof(*rows[0])));
+      context_.engine().charge(reads_of(options_.need, workers) *
+                               static_cast<double>(workers * size * sizeof(*rows[0])));
     });
   context_.trace().record(base::Track::compute, "sweep", begin, context_.engine().now());
 }

@@ -17,7 +17,7 @@ constexpr int kMostPairs = 256;  // workers of direction_consensus: each holds a
 
 bool takes_part(std::size_t rule, int workers) { return rule < 2 || workers <= kMostPairs; }
 
-// Nothing but communication: steps compute for a millisecond.
+// Little but communication: steps compute for a millisecond.
 Cell cell_of(const std::string& rule, const std::string& platform, int workers, std::int64_t steps) {
   Cell cell = timed_cell({.contender = {rule + " on " + platform, rule}, .workers = workers, .steps = steps}, 1);
   cell.request.launch.sim.platform = platform;
@@ -38,7 +38,8 @@ StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, 
 
   StudyTable table;
   table.name = platform;
-  table.title = fmt::format("{}: milliseconds of a step without computing, 25.6 million parameters", platform);
+  table.title =
+      fmt::format("{}: milliseconds of a step, of which it computes for one, 25.6 million parameters", platform);
   table.columns = {"workers", "mean", "adacons", "direction_consensus", "adacons / mean", "direction_consensus / mean"};
   table.figures = nlohmann::json::array();
   table.picture = {platform, "workers", "step of the rule / step of mean", true, false, {}};

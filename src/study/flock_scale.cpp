@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "study/trial.h"
 
@@ -36,33 +37,32 @@ StudyResult study_flock_scale(const StudyOptions& options, Cells& cells) {
   const std::int64_t steps = options.steps > 0 ? options.steps
                              : options.quick   ? kQuickSteps
                                                : kSteps,
-                     fewer = std::max<std::int64_t>(1, steps / 3);
+                     fewer = steps / 3;  // 0: too few to have a shorter run
   std::vector<Trial> trials;
-  for (const int workers : sizes)
-    for (const Contender& contender : contenders())
-      for (const std::int64_t count : {steps, fewer})
-        trials.push_back({.contender = contender, .workers = workers, .steps = count});
+  for (const std::int64_t count : {steps, fewer})
+    for (const int workers : sizes)
+      for (const Contender& contender : contenders())
+        if (count > 0) trials.push_back({.contender = contender, .workers = workers, .steps = count});
   time_all(cells, "flock-scale", trials);
-  std::vector<Trial> shorter;
-  for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
-    shorter.push_back(trial[1]);
-    trials.erase(trial + 1);
-  }
+  const auto first_shorter = std::ranges::find(trials, fewer, &Trial::steps);
+  const std::vector<Trial> shorter(first_shorter, trials.end());
+  trials.erase(first_shorter, trials.end());
 
   StudyResult result;
   StudyTable& table = result.tables.emplace_back(
       table_of_times("share", fmt::format("Uneven steps, lognormal with sigma 0.53, {} of them", steps), trials));
   table.picture = share_over_workers(trials);
-  table.columns.push_back(fmt::format("of ideal after step {}", fewer));
+  table.columns.push_back(fewer > 0 ? fmt::format("of ideal after step {}", fewer) : "of ideal in further steps");
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const Trial& trial = trials[i];
-    const double share = share_of_further_steps(shorter[i], trial);
+    const double share =
+        fewer > 0 ? share_of_further_steps(shorter[i], trial) : std::numeric_limits<double>::quiet_NaN();
     table.rows[i].push_back(digits(share));
     table.figures[i]["share_of_further_steps"] = share;
     if (trial.workers == sizes.back() && trial.contender.name.starts_with("flock, first"))
-      result.words.push_back(fmt::format("{}: {} of ideal throughput at {} workers, {} after step {}.",
-                                         trial.contender.name, digits(trial.share_of_ideal()), trial.workers,
-                                         digits(share), fewer));
+      result.words.push_back(fmt::format("{}: {} of ideal throughput at {} workers{}.", trial.contender.name,
+                                         digits(trial.share_of_ideal()), trial.workers,
+                                         fewer > 0 ? fmt::format(", {} after step {}", digits(share), fewer) : ""));
   }
   return result;
 }

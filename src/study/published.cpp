@@ -7,7 +7,7 @@ namespace {
 
 constexpr bool kFitted = true, kScored = false;
 
-Workload resnet() {
+PublishedWorkload resnet() {
   return {"resnet",
           "ResNet-50, two random ranks 320 ms late in each step",
           "images/s",
@@ -34,7 +34,7 @@ Workload resnet() {
 // TensorFlow takes the sum of their gradients for sparse, so that it is gathered from all ranks, as rows for every word
 // read and a whole embedding from the last layer ("Densifying Assumed-Sparse Tensors", ISC 2019).
 constexpr std::int64_t kTokens = 8192, kWidth = 512, kEmbedding = 33'708 * kWidth;
-Workload transformer() {
+PublishedWorkload transformer() {
   return {"transformer",
           "Transformer, sentences of uneven length",
           "k tokens/s",
@@ -57,7 +57,7 @@ Workload transformer() {
 }
 
 // Two environments of 128 steps make 256 of a rank's step.
-Workload reinforcement() {
+PublishedWorkload reinforcement() {
   return {"rl",
           "Reinforcement learning (PPO), episodes of uneven length",
           "steps/s",
@@ -80,21 +80,21 @@ Workload reinforcement() {
 
 }  // namespace
 
-const PublishedColumn& Workload::column(std::string_view column) const {
+const PublishedColumn& PublishedWorkload::column(std::string_view column) const {
   return base::find_by_name(std::span<const PublishedColumn>(columns), column, "published column");
 }
 
 // Summing n numbers moves 2 n (P-1)/P to and from each rank; gathering n of each, n (P-1).
-std::int64_t Workload::allreduce_parameters(std::size_t place) const {
+std::int64_t PublishedWorkload::allreduce_parameters(std::size_t place) const {
   return parameters - gathered_parameters + ranks[place] * gathered_numbers / 2;
 }
 
-double Workload::compute_s(std::size_t place) const {
+double PublishedWorkload::compute_s(std::size_t place) const {
   return samples_per_step * ranks[place] / (column("ideal").values[place] * samples_per_unit);
 }
 
-std::span<const Workload> published_workloads() {
-  static const std::vector<Workload> workloads{resnet(), transformer(), reinforcement()};
+std::span<const PublishedWorkload> published_workloads() {
+  static const std::vector<PublishedWorkload> workloads{resnet(), transformer(), reinforcement()};
   return workloads;
 }
 

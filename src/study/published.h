@@ -16,7 +16,7 @@ struct PublishedColumn {
   std::vector<double> values;  // by rank count
 };
 
-struct Workload {
+struct PublishedWorkload {
   std::string_view name, title, unit;
   std::int64_t parameters;
   // Of them, those of an embedding whose gradient allreduce gathers from all ranks instead of summing it, and how many
@@ -37,6 +37,6 @@ struct Workload {
   double compute_s(std::size_t place) const;
 };
 
-std::span<const Workload> published_workloads();
+std::span<const PublishedWorkload> published_workloads();
 
 }  // namespace flockstep::study

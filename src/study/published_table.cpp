@@ -15,7 +15,7 @@ std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share);
 std::string in_brackets_if(bool fitted, const std::string& text) { return fitted ? "[" + text + "]" : text; }
 
 // Shares of the ideal, since throughput itself grows a hundredfold with the ranks and hides what is between them.
-Picture picture_of(const Workload& workload, std::span<const ComparedCell> cells) {
+Picture picture_of(const PublishedWorkload& workload, std::span<const ComparedCell> cells) {
   Picture picture{.title = std::string(workload.title),
                   .x_title = "ranks (lines simulated, marks published)",
                   .y_title = "share of ideal throughput",
@@ -52,7 +52,7 @@ std::optional<double> median_error(std::span<const ComparedCell> cells) {
   return errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2;
 }
 
-StudyTable table_of(const Workload& workload, std::span<const ComparedCell> cells) {
+StudyTable table_of(const PublishedWorkload& workload, std::span<const ComparedCell> cells) {
   StudyTable table;
   table.name = workload.name;
   table.title = fmt::format("{}: {}, [fitted, not scored]", workload.title, workload.unit);

@@ -21,6 +21,6 @@ struct ComparedCell {
 std::optional<double> median_error(std::span<const ComparedCell> cells);
 
 // A row for every column of the paper, three columns for every rank count; fitted figures stand in brackets.
-StudyTable table_of(const Workload& workload, std::span<const ComparedCell> cells);
+StudyTable table_of(const PublishedWorkload& workload, std::span<const ComparedCell> cells);
 
 }  // namespace flockstep::study

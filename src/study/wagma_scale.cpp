@@ -20,8 +20,7 @@ constexpr double kBandwidthGbps = 80, kLatencyUs = 0.7, kMemoryGbytesS = 20;
 constexpr int kQuickRanks = 16;
 constexpr std::int64_t kLeastSteps = 96, kQuickSteps = 24;
 
-// What step times of a Transformer on P100 were published to spread like: a mean of 475 ms and a standard deviation of
-// 144
+// How step times of a Transformer on P100 were published to spread: a mean of 475 ms, a standard deviation of 144 ms
 // ("Taming Unbalanced Training Workloads in Deep Learning with Partial Collective Operations", PPoPP'20).
 const double kTransformerSigma = std::sqrt(std::log1p(std::pow(144.0 / 475.0, 2)));
 
@@ -41,7 +40,7 @@ constexpr std::array<Algorithm, 7> kAlgorithms{{{"local", "local_sgd"},
                                                 {"WAGMA", "wagma"},
                                                 {"AD-PSGD", "adpsgd"}}};
 
-base::Settings settings_of(std::string_view algorithm, const Workload& workload) {
+base::Settings settings_of(std::string_view algorithm, const PublishedWorkload& workload) {
   if (algorithm == "local_sgd") return {{"period", "1"}};
   if (algorithm == "wagma") return {{"period", std::to_string(workload.period)}};  // its groups are sqrt(P) large
   return {};
@@ -49,7 +48,7 @@ base::Settings settings_of(std::string_view algorithm, const Workload& workload)
 
 // One workload at one number of ranks, as far as it is known or fitted.
 struct Setting {
-  const Workload& workload;
+  const PublishedWorkload& workload;
   std::size_t place;  // of the number of ranks
   double bandwidth_gbps = kBandwidthGbps;
   std::filesystem::path step_times;  // empty: all steps take what the ideal column says, but for jitter
@@ -68,7 +67,7 @@ class WagmaScale {
   StudyResult make() {
     std::vector<ComparedCell> all;
     StudyResult result;
-    for (const Workload& workload : published_workloads()) {
+    for (const PublishedWorkload& workload : published_workloads()) {
       std::vector<Setting> settings = settings_of_workload(workload);
       for (Setting& each : settings) fit_network(each);
       const std::vector<ComparedCell> compared = simulate(workload, settings);
@@ -83,7 +82,7 @@ class WagmaScale {
   }
 
  private:
-  std::vector<Setting> settings_of_workload(const Workload& workload) {
+  std::vector<Setting> settings_of_workload(const PublishedWorkload& workload) {
     std::vector<Setting> settings;
     for (std::size_t place = 0; place < workload.ranks.size(); ++place) {
       if (options_.quick && workload.ranks[place] > kQuickRanks) continue;
@@ -96,7 +95,7 @@ class WagmaScale {
 
   // With period one everybody waits for the slowest of all in every step.
   std::filesystem::path write_step_times(const Setting& setting) {
-    const Workload& workload = setting.workload;
+    const PublishedWorkload& workload = setting.workload;
     if (spread_.empty()) {
       std::vector<Largest> largest;
       for (std::size_t i = 0; i < workload.ranks.size(); ++i)
@@ -110,7 +109,7 @@ class WagmaScale {
     return path;
   }
 
-  std::int64_t steps_of(const Workload& workload) const {
+  std::int64_t steps_of(const PublishedWorkload& workload) const {
     if (options_.steps > 0) return options_.steps;
     const std::int64_t least = options_.quick ? kQuickSteps : kLeastSteps;
     return (least + workload.period - 1) / workload.period * workload.period;
@@ -120,7 +119,7 @@ class WagmaScale {
   int seeds_of(const Setting& setting) const { return options_.quick ? 1 : std::clamp(256 / setting.ranks(), 1, 16); }
 
   Cell cell_of(const Setting& setting, const Algorithm& algorithm, int seed) const {
-    const Workload& workload = setting.workload;
+    const PublishedWorkload& workload = setting.workload;
     Cell cell;
     cell.name = fmt::format("{}-{}-{}-seed-{}", workload.name, algorithm.name, setting.ranks(), seed);
     tasks::RunRequest& request = cell.request;
@@ -177,7 +176,7 @@ class WagmaScale {
     return summary.time_s / static_cast<double>(summary.steps);
   }
 
-  std::vector<ComparedCell> simulate(const Workload& workload, const std::vector<Setting>& settings) {
+  std::vector<ComparedCell> simulate(const PublishedWorkload& workload, const std::vector<Setting>& settings) {
     std::vector<Cell> cells;
     for (const Setting& setting : settings)
       for (const Algorithm& algorithm : kAlgorithms)
@@ -202,12 +201,12 @@ class WagmaScale {
     return compared;
   }
 
-  static bool has(const Workload& workload, std::string_view column) {
+  static bool has(const PublishedWorkload& workload, std::string_view column) {
     return std::ranges::find(workload.columns, column, &PublishedColumn::name) != workload.columns.end();
   }
 
   static ComparedCell compared_cell(const Setting& setting, std::string_view column, double step_s) {
-    const Workload& workload = setting.workload;
+    const PublishedWorkload& workload = setting.workload;
     const PublishedColumn& published = workload.column(column);
     return {std::string(column), setting.ranks(), published.fitted, published.values[setting.place],
             workload.samples_per_step * setting.ranks() / step_s / workload.samples_per_unit};

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
+
 #include "algorithms/registry.h"
 #include "flockstep/error.h"
 
@@ -22,18 +24,25 @@ double memory_need(const train::TrainOptions& options, const ModelSize& model, i
   const bool averages = options.gradients && workers > 1 && algorithm.family != algorithms::Family::gradient;
   const double models =
       kModelAndGradient + (averages ? kEvaluation : 0) + algorithm.models_held(workers, options.algorithm_settings);
-  return models * static_cast<double>(model.numbers * sizeof(float)) + static_cast<double>(model.optimizer_bytes);
+  return models * static_cast<double>(model.numbers * sizeof(float)) + static_cast<double>(model.optimizer_bytes) +
+         algorithm.pair_bytes_held(workers, options.algorithm_settings);
 }
 
-void require_memory(double bytes_per_worker, int workers, std::optional<std::uint64_t> available,
+void require_memory(const NeedOfOne& need_of_one, int workers, std::optional<std::uint64_t> available,
                     const std::string& ways) {
-  if (!available || bytes_per_worker * workers <= static_cast<double>(*available)) return;
-  const int fitting = static_cast<int>(static_cast<double>(*available) / bytes_per_worker);
-  throw Error(ErrorCode::bad_input,
-              fmt::format("{} workers need {} of memory for their models, and {} are free: use {}{}", workers,
-                          readable_bytes(bytes_per_worker * workers), readable_bytes(static_cast<double>(*available)),
-                          fitting > 0 ? fmt::format("up to {} workers", fitting) : "a smaller model",
-                          ways.empty() ? "" : ", or " + ways));
+  const auto fits = [&](int count) { return need_of_one(count) * count <= static_cast<double>(*available); };
+  if (!available || fits(workers)) return;
+  int fitting = 0;
+  for (int too_many = workers; fitting + 1 < too_many;) {
+    const int middle = std::midpoint(fitting, too_many);
+    (fits(middle) ? fitting : too_many) = middle;
+  }
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("{} workers need {} of memory, and {} are free: use {}{}", workers,
+                  readable_bytes(need_of_one(workers) * workers), readable_bytes(static_cast<double>(*available)),
+                  fitting > 0 ? fmt::format("up to {} workers", fitting) : "a smaller model",
+                  ways.empty() ? "" : ", or " + ways));
 }
 
 }  // namespace flockstep::tasks

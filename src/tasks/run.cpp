@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "algorithms/registry.h"
 #include "base/available_memory.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
@@ -35,9 +36,16 @@ void require_memory_for(const Workload& workload, const std::string& engine, int
   if (!size) return;
   const train::TrainOptions& options = workload.options();
   std::vector<std::string_view> ways;
-  if (options.gradients && !find_task(options.task).sizes.empty()) ways.push_back("a smaller --size");
-  if (options.gradients && engine == "sim") ways.push_back("--no-gradients");
-  require_memory(memory_need(options, *size, workers), workers, base::available_memory(),
+  const double need = memory_need(options, *size, workers),
+               of_pairs =
+                   algorithms::find_algorithm(options.algorithm).pair_bytes_held(workers, options.algorithm_settings);
+  if (of_pairs > need / 2) {
+    ways.push_back("an --algorithm that does not compare every pair of them");
+  } else if (options.gradients) {
+    if (!find_task(options.task).sizes.empty()) ways.push_back("a smaller --size");
+    if (engine == "sim") ways.push_back("--no-gradients");
+  }
+  require_memory([&](int count) { return memory_need(options, *size, count); }, workers, base::available_memory(),
                  fmt::format("{}", fmt::join(ways, " or ")));
 }
 
@@ -52,7 +60,11 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   std::optional<Workload> of_all;  // where all workers live in this process
   if (request.engine != "mpi" && launch.workers > 0) {
     train::TrainOptions options = complete(request.train, launch.workers);
-    if (request.engine == "sim") options.platform = engines::sim::text_of(launch.sim);
+    if (request.engine == "sim") {
+      options.platform = engines::sim::text_of(launch.sim);
+      options.bytes_scale = launch.sim.bytes_scale;
+      options.memory_gbytes_s = launch.sim.memory_gbytes_s;
+    }
     of_all.emplace(std::move(options), request.engine, launch.workers);
     launch.sim.bytes_scale *= of_all->bytes_scale();
     require_memory_for(*of_all, request.engine, launch.workers);

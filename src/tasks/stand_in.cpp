@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kNumbers = 1 << 14;      // enough for sweeps over them to cost nothing, ...
 constexpr std::int64_t kMostNumbers = 1 << 16;  // ... and where many workers have many buckets
+constexpr std::int64_t kMostBuckets = 256;
 
 class NoOptimizer final : public train::Optimizer {
  public:
@@ -46,7 +47,7 @@ std::int64_t rounded_up(std::int64_t number, std::int64_t by) { return (number +
 
 StandInSize stand_in_size(std::int64_t parameters, std::int64_t bucket_kib, int workers) {
   const auto bucket = bucket_kib * 1024 / static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t most = std::max<std::int64_t>(1, kMostNumbers / workers),
+  const std::int64_t most = std::clamp<std::int64_t>(kMostNumbers / workers, 1, kMostBuckets),
                      buckets = std::min(rounded_up(parameters, bucket), most), evenly = buckets * workers,
                      numbers = evenly * std::max<std::int64_t>(1, kNumbers / evenly);
   return {static_cast<std::size_t>(std::min(numbers, parameters)), buckets};

@@ -12,6 +12,7 @@ struct StandInSize {
 };
 // For a model of so many parameters in buckets of `bucket_kib`. As many buckets as the real one has, as far as a small
 // model can be divided evenly among all workers in each: uneven shards would make some links seem busier than others.
+// But at most 256: every bucket costs the simulation time, and of more than that one weighs too little to be seen.
 StandInSize stand_in_size(std::int64_t parameters, std::int64_t bucket_kib, int workers);
 
 std::unique_ptr<train::Task> make_stand_in(std::size_t numbers, std::int64_t samples_per_step);

@@ -155,7 +155,10 @@ void Loop::resume(const base::Archive& archive, int workers) {
 // All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
 // this run would write does not tell: one worker alone may not call its only model apart.
 void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const {
-  const nlohmann::json mine = identity_of(options_, context_.size());
+  nlohmann::json mine = identity_of(options_, context_.size());
+  const nlohmann::json machine = machine_of(options_);
+  for (const auto& [name, value] : machine.items())  // on another engine it may go on
+    if (saved.contains(name)) mine[name] = value;
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
     if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
@@ -277,7 +280,9 @@ bool Loop::checkpoint() {
   if (!algorithm_->resumes_apart()) algorithm_->consolidate(model_.span());
   const bool stop = flush();
   base::Archive archive;
-  archive.put_text("identity", identity_of(options_, context_.size()).dump());
+  nlohmann::json identity = identity_of(options_, context_.size());
+  identity.update(machine_of(options_));
+  archive.put_text("identity", identity.dump());
   archive.put_value("apart", algorithm_->resumes_apart());
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);

@@ -22,6 +22,13 @@ nlohmann::json identity_of(const TrainOptions& options, int workers) {
   };
 }
 
+nlohmann::json machine_of(const TrainOptions& options) {
+  if (options.platform.empty()) return nlohmann::json::object();
+  return {{"platform", options.platform},
+          {"bytes_scale", options.bytes_scale},
+          {"memory_gbytes_s", options.memory_gbytes_s}};
+}
+
 runtime::Agreed agreed_of(const TrainOptions& options) {
   runtime::Agreed agreed{{"task", options.task}, {"algorithm", options.algorithm}};
   runtime::add_settings(agreed, options.task, options.task_settings);

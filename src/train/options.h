@@ -24,9 +24,10 @@ struct TrainOptions {
   std::int64_t batch = 0;           // over all workers; 0: the task's default per worker
   std::int64_t evaluate_every = 0;  // 0: twenty times per run
   std::int64_t bucket_kib = 4096;
-  std::int64_t buckets = 0;     // so many, whatever their size; 0: of bucket_kib
-  base::Duration patience{60};  // deadline of every single wait for a peer
-  std::string platform{};       // whose network is simulated, for the record; empty: a real one
+  std::int64_t buckets = 0;                     // so many, whatever their size; 0: of bucket_kib
+  base::Duration patience{60};                  // deadline of every single wait for a peer
+  std::string platform{};                       // whose network is simulated, for the record; empty: a real one
+  double bytes_scale = 1, memory_gbytes_s = 0;  // of that platform, as asked for; 0: its own
   PaceOptions pace{};
   FaultOptions faults{};
   // False: time alone is of interest. A stand-in takes the task's place, without data, network or quality.
@@ -42,6 +43,9 @@ struct TrainOptions {
 
 // What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
 nlohmann::json identity_of(const TrainOptions& options, int workers);
+
+// How fast the simulated machine is; empty for a real one. Times of two such machines are not to be mixed in one run.
+nlohmann::json machine_of(const TrainOptions& options);
 
 // What all workers of a run must have been started with alike.
 runtime::Agreed agreed_of(const TrainOptions& options);

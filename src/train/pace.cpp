@@ -30,14 +30,18 @@ double parse_sigma(std::string_view flag, std::string_view text) {
 
 void parse_compute(std::string_view text, PaceOptions& options) {
   constexpr std::string_view kFile = "file:", kLognormal = "lognormal:";
+  const bool is_lognormal = text.starts_with(kLognormal);
+  const std::string_view lognormal = is_lognormal ? text.substr(kLognormal.size()) : "";
+  const auto colon = lognormal.find(':');
+  if (text.empty() || text == kFile || (is_lognormal && colon == std::string_view::npos))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not '{}'", text));
   if (text.starts_with(kFile)) {
     options.measured = std::make_shared<const MeasuredSteps>(read_measured_steps(text.substr(kFile.size())));
     options.compute = options.measured->mean();
-  } else if (text.starts_with(kLognormal)) {
-    const auto [mean, sigma] =
-        split("--compute", text.substr(kLognormal.size()), ':', "200ms, lognormal:200ms:0.53 or file:PATH");
-    options.compute = base::parse_duration("the mean in --compute", mean);
-    options.jitter_sigma = parse_sigma("--compute", sigma);
+  } else if (is_lognormal) {
+    options.compute = base::parse_duration("the mean in --compute", lognormal.substr(0, colon));
+    options.jitter_sigma = parse_sigma("--compute", lognormal.substr(colon + 1));
   } else {
     options.compute = base::parse_duration("--compute", text);
   }

@@ -99,7 +99,7 @@ nlohmann::json evaluation_line(const Summary& summary, std::int64_t step) {
 nlohmann::json describe(const Summary& summary, const TrainOptions& options, std::string_view engine, int workers) {
   nlohmann::json described = identity_of(options, workers);
   described["engine"] = engine;
-  if (!options.platform.empty()) described["platform"] = options.platform;
+  described.update(machine_of(options));
   described["requested_steps"] = options.steps;
   described["evaluate_every"] = options.evaluate_every;
   described["pace"] = pace_of(options);

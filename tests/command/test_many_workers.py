@@ -38,11 +38,20 @@ def test_what_cannot_fit_in_memory_is_refused_before_it_starts(needs):
     for engine, way in (("sim", ", or --no-gradients"), ("threads", "")):
         done = run("train", "--engine", engine, *large)
         assert done.returncode == 2
-        assert done.stderr.startswith("flockstep: 4096 workers need 1.97 TB of memory for their models, and ")
+        assert done.stderr.startswith("flockstep: 4096 workers need 1.97 TB of memory, and ")
         assert " are free: use up to " in done.stderr or " are free: use a smaller model" in done.stderr
         assert done.stderr.endswith(f"{way}\n")
         assert done.stderr.count("\n") == 1
         assert not done.stdout
+
+
+def test_matrices_of_all_pairs_that_cannot_fit_are_refused(needs):
+    needs("sim")
+    done = run("train", "--engine", "sim", "--workers", 4096, "--no-gradients", "--algorithm", "direction_consensus")
+    assert done.returncode == 2
+    assert done.stderr.startswith("flockstep: 4096 workers need 1.37 TB of memory, and ")
+    assert done.stderr.endswith(" workers, or an --algorithm that does not compare every pair of them\n")
+    assert done.stderr.count("\n") == 1
 
 
 def on_a_terminal(*arguments):

@@ -22,16 +22,33 @@ def test_a_step_takes_its_compute_and_the_transfers_of_the_pretended_model(needs
 
 @pytest.mark.parametrize("algorithm", ["mean", "wagma", "adpsgd"])
 def test_a_stand_in_takes_as_long_as_the_task(needs, algorithm):
-    """The same run with gradients, which uses the same buckets, on a network that is slow enough to matter."""
+    """The same run with gradients on a network that is slow enough to matter. A round of wagma takes a model in chunks of
+    half a million numbers, of which this one has eight, and the stand-in one: what overlaps differs a little."""
     needs("sim")
     run_of = [
-        *["train", "--engine", "sim", "--workers", 4, "--steps", 10, "--batch", 4, "--algorithm", algorithm],
-        *["--linear.dimension", 300000, "--bucket-kib", 128, "--compute", "lognormal:50ms:0.3", "--bandwidth-gbps", 1],
+        *["train", "--engine", "sim", "--workers", 4, "--steps", 6, "--batch", 4, "--algorithm", algorithm],
+        *["--linear.dimension", 4000000, "--compute", "lognormal:50ms:0.3", "--bandwidth-gbps", 1],
     ]
-    with_gradients = run_json(*run_of, "--evaluate-every", 10)
+    with_gradients = run_json(*run_of, "--evaluate-every", 6)
     without = run_json(*run_of, "--no-gradients")
-    assert without["time_s"] == pytest.approx(with_gradients["time_s"], rel=0.02)
-    assert without["samples_per_s"] == pytest.approx(with_gradients["samples_per_s"], rel=0.02)
+    assert without["time_s"] == pytest.approx(with_gradients["time_s"], rel=0.05)
+    assert without["samples_per_s"] == pytest.approx(with_gradients["samples_per_s"], rel=0.05)
+
+
+@pytest.mark.parametrize(("workers", "reads"), [(12, 1), (60, 4)])
+def test_a_sweep_of_all_pairs_takes_longer_than_a_read_beyond_15_workers(needs, workers, reads):
+    """Each worker sweeps 60 MB, which take 60 ms to read; mean only sums them, as direction_consensus does too."""
+    needs("sim")
+    mean, matrix = (
+        run_json(
+            *["train", "--engine", "sim", "--workers", workers, "--steps", 4, "--no-gradients", "--compute-ms", 1],
+            *["--pretend-parameters", 15000000, "--bucket-kib", 65536, "--algorithm", algorithm],
+            *["--memory-gbytes-s", 1, "--bandwidth-gbps", 100000, "--latency-us", 0.01],
+        )["time_s"]
+        / 4
+        for algorithm in ("mean", "direction_consensus")
+    )
+    assert matrix - mean == pytest.approx(0.06 * reads, rel=0.03)
 
 
 def test_figures_about_gradients_do_not_grow_with_the_pretended_model(needs):

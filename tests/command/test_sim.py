@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from conftest import run, run_json
 
 
@@ -71,3 +72,29 @@ def test_what_agents_send_does_not_depend_on_evaluations(needs):
     swarm = ["train", "--engine", "sim", "--workers", 4, "--compute-ms", 5, "--steps", 40, "--algorithm", "swarm"]
     sent = [run_json(*swarm, "--evaluate-every", every)["bytes_sent_per_step"] for every in (40, 4)]
     assert 0.5 < sent[1] / sent[0] < 2
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (["--platform", "aries"], 'platform "a star of 10 Gbit/s and 10 us", which one with "aries"'),
+        (
+            ["--latency-us", 7],
+            'platform "a star of 10 Gbit/s and 10 us", which one with "a star of 10 Gbit/s and 7 us"',
+        ),
+        (["--bandwidth-gbps", 7], 'which one with "a star of 7 Gbit/s and 10 us"'),
+        (["--bytes-scale", 7], "bytes_scale 1.0, which one with 7.0"),
+        (["--memory-gbytes-s", 7], "memory_gbytes_s 0.0, which one with 7.0"),
+    ],
+)
+def test_a_run_goes_on_only_on_the_machine_that_it_began_on(needs, tmp_path, other, sentence):
+    needs("sim")
+    begun = ["train", "--engine", "sim", "--workers", 2, "--checkpoint-every", 2, "--out", tmp_path]
+    run_json(*begun, "--steps", 2)
+    refused = run(*begun, "--steps", 4, "--resume", *other)
+    assert refused.returncode == 2
+    assert f"{sentence} cannot continue: start it like the first" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert run_json(*begun, "--steps", 4, "--resume")["steps"] == 4
+    on_threads = [each if each != "sim" else "threads" for each in begun]
+    assert run_json(*on_threads, "--steps", 6, "--resume")["steps"] == 6

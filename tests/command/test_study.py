@@ -49,6 +49,22 @@ def test_the_same_call_again_makes_no_run_twice(made):
     assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*.json")} == stamps
 
 
+def test_a_study_is_not_written_over_by_another(made):
+    out, _ = made
+    before = (out / "study.json").read_text()
+    done = run("study", "groups", "--quick", "--steps", 2, "--out", out)
+    assert done.returncode == 2
+    assert done.stderr == f"flockstep: {out} holds the study wagma-scale: choose another --out\n"
+    assert (out / "study.json").read_text() == before
+
+
+def test_a_file_that_is_no_study_is_not_written_over(tmp_path):
+    (tmp_path / "study.json").write_text("[]")
+    done = run(*QUICK, "--out", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == f"flockstep: {tmp_path} holds a study.json that cannot be read: choose another --out\n"
+
+
 def test_a_table_has_a_picture_in_the_page_and_as_a_file(made):
     out, _ = made
     page = (out / "report.html").read_text()

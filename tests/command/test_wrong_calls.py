@@ -24,7 +24,16 @@ WRONG = [
     (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
     (["train", "--compute", "200"], "--compute takes a time such as 320ms, 1.5s or 50us, not '200'"),
-    (["train", "--compute", "lognormal:1s"], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH"),
+    (
+        ["train", "--compute", "lognormal:1s"],
+        "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not 'lognormal:1s'",
+    ),
+    (["train", "--compute", ""], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not ''"),
+    (["train", "--compute", "file:"], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not 'file:'"),
+    (
+        ["train", "--pretend-parameters", "1e9"],
+        "--pretend-parameters takes a whole number from 1 to 1099511627776, not '1e9'",
+    ),
     (["train", "--compute", "1s", "--compute-ms", "5"], "--compute and --compute-ms are two words for one thing"),
     (
         ["train", "--compute", "lognormal:1s:0.5", "--jitter", "lognormal:1"],

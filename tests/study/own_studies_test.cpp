@@ -69,6 +69,21 @@ TEST(FlockScale, tellsFurtherStepsFromTheWaitAtTheEnd) {
                               "80."}));
 }
 
+TEST(FlockScale, hasNoFurtherStepsInRunsOfOneOrTwo) {
+  for (const std::int64_t steps : {1, 2, 3}) {
+    MadeUpRuns runs(step_s);
+    const StudyResult result = make("flock-scale", runs, {.steps = steps});
+    EXPECT_EQ(runs.requests_.size(), steps < 3 ? 21u : 42u);
+    const StudyTable& table = result.tables[0];
+    EXPECT_EQ(table.rows.size(), 21u);
+    for (const auto& row : table.rows) {
+      EXPECT_EQ(row.size(), table.columns.size());
+      EXPECT_EQ(row.back() == "-", steps < 3) << row.back();
+    }
+    EXPECT_EQ(result.words[0].find("after step") == std::string::npos, steps < 3) << result.words[0];
+  }
+}
+
 TEST(FlockQuality, givesTheOthersAsManyStepsAsFitInTheTimeOfMean) {
   MadeUpRuns runs(step_s);
   runs.fill_ = [](const tasks::RunRequest& request, train::Summary& summary) {

@@ -5,8 +5,8 @@
 namespace flockstep::study {
 namespace {
 
-Workload two_columns() {
-  Workload workload;
+PublishedWorkload two_columns() {
+  PublishedWorkload workload;
   workload.name = "made-up";
   workload.title = "Made up";
   workload.unit = "samples/s";
@@ -56,7 +56,7 @@ TEST(Published, idealColumnTellsHowLongAStepComputes) {
 }
 
 TEST(Published, allreduceOfAGatheredEmbeddingMovesAsMuchAsThatOfAModelThatGrowsWithTheRanks) {
-  Workload workload = two_columns();
+  PublishedWorkload workload = two_columns();
   workload.parameters = 100;
   EXPECT_EQ(workload.allreduce_parameters(1), 100);
   workload.gathered_parameters = 40;
@@ -67,7 +67,7 @@ TEST(Published, allreduceOfAGatheredEmbeddingMovesAsMuchAsThatOfAModelThatGrowsW
 
 TEST(Published, everyColumnHasAValueForEveryRankCountAndNoneIsBeyondTheIdeal) {
   ASSERT_EQ(published_workloads().size(), 3u);
-  for (const Workload& workload : published_workloads())
+  for (const PublishedWorkload& workload : published_workloads())
     for (const PublishedColumn& column : workload.columns) {
       ASSERT_EQ(column.values.size(), workload.ranks.size()) << column.name;
       for (std::size_t i = 0; i < workload.ranks.size(); ++i)

@@ -47,7 +47,7 @@ TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedTo) {
 TEST_F(WagmaScaleTest, findsTheBandwidthThatGivesThePublishedAllreduce) {
   MadeUpRuns runs(lockstep_s);
   const StudyResult result = make(runs);
-  const Workload& resnet = published_workloads()[0];
+  const PublishedWorkload& resnet = published_workloads()[0];
   bool fitted = false;
   for (const auto& cell : result.tables[0].figures)
     if (cell["column"] == "allreduce" && cell["ranks"] == 256) {
@@ -64,7 +64,7 @@ TEST_F(WagmaScaleTest, findsTheBandwidthThatGivesThePublishedAllreduce) {
 TEST_F(WagmaScaleTest, writesStepTimesWhoseMeanIsThatOfTheIdealColumn) {
   MadeUpRuns runs(lockstep_s);
   make(runs);
-  const Workload& rl = published_workloads()[2];
+  const PublishedWorkload& rl = published_workloads()[2];
   std::ifstream file(folder_ / "step-times-rl-1024.txt");
   std::string comment;
   std::getline(file, comment);

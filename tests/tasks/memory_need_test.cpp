@@ -57,10 +57,35 @@ TEST(MemoryNeed, countsTheOptimizerAndAHalfOnTheWire) {
   EXPECT_EQ(memory_need(options, {1000, 0}, 1), 2 * 4000) << "alone there is nothing to average";
 }
 
+TEST(MemoryNeed, countsFiveMatricesOfAllPairsWhereARuleTakesThem) {
+  const auto beside_mean = [](const std::string& algorithm, int workers) {
+    train::TrainOptions mean, rule;
+    mean.algorithm = "mean";
+    rule.algorithm = algorithm;
+    return memory_need(rule, {1000, 0}, workers) - memory_need(mean, {1000, 0}, workers);
+  };
+  for (const char* algorithm : {"adasum", "direction_consensus", "geometric_median"}) {
+    EXPECT_EQ(beside_mean(algorithm, 1024), 5.0 * 8 * 1024 * 1025 / 2) << algorithm;
+    EXPECT_EQ(beside_mean(algorithm, 1), 0) << algorithm;
+  }
+  EXPECT_EQ(beside_mean("adacons", 64), 5.0 * 8 * 64 * 65 / 2);
+  EXPECT_EQ(beside_mean("adacons", 1024), 0) << "row sums";
+}
+
+// So that the workers it names do fit, and one more would not.
+TEST(MemoryNeed, ofPairsGrowsWithTheWorkers) {
+  try {
+    require_memory([](int workers) { return 1e6 * workers; }, 4096, 1000000000, "");
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "4096 workers need 16.8 TB of memory, and 1 GB are free: use up to 31 workers");
+  }
+}
+
 TEST(MemoryNeed, whatDoesNotFitIsRefusedWithWhatWould) {
   const auto sentence_of = [](double bytes, std::optional<std::uint64_t> available, const std::string& ways) {
     try {
-      require_memory(bytes, 64, available, ways);
+      require_memory([&](int) { return bytes; }, 64, available, ways);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_input);
       return std::string(error.what());
@@ -68,10 +93,10 @@ TEST(MemoryNeed, whatDoesNotFitIsRefusedWithWhatWould) {
     return std::string();
   };
   EXPECT_EQ(sentence_of(1e9, 16000000000, "a smaller --size"),
-            "64 workers need 64 GB of memory for their models, and 16 GB are free: use up to 16 workers, or a smaller "
+            "64 workers need 64 GB of memory, and 16 GB are free: use up to 16 workers, or a smaller "
             "--size");
   EXPECT_EQ(sentence_of(2e11, 16000000000, ""),
-            "64 workers need 12.8 TB of memory for their models, and 16 GB are free: use a smaller model");
+            "64 workers need 12.8 TB of memory, and 16 GB are free: use a smaller model");
   EXPECT_EQ(sentence_of(1e9, 64000000000, ""), "");
   EXPECT_EQ(sentence_of(1e9, std::nullopt, ""), "") << "nobody knows";
 }

@@ -24,6 +24,15 @@ TEST(StandIn, hasAsManyBucketsAsTheModelThatItStandsFor) {
   }
 }
 
+TEST(StandIn, hasNoMoreBucketsThanASimulationCanServe) {
+  for (const std::int64_t parameters : {std::int64_t{3'000'000'000}, std::int64_t{1} << 40}) {
+    EXPECT_EQ(stand_in_size(parameters, kBucketKib, 4).buckets, 256);
+    EXPECT_EQ(stand_in_size(parameters, kBucketKib, 1024).buckets, 64) << "of 65,536 numbers, evenly";
+  }
+  EXPECT_EQ(stand_in_size(256 << 20, kBucketKib, 4).buckets, 256);
+  EXPECT_EQ(stand_in_size(255 << 20, kBucketKib, 4).buckets, 255);
+}
+
 TEST(StandIn, givesAllWorkersEqualSharesOfEveryBucketAndStaysSmall) {
   for (const int workers : {1, 2, 3, 7, 64, 100, 1000, 1024, 4096})
     for (const std::int64_t parameters : {kResnet, std::int64_t{61362176}, std::int64_t{8476421}}) {

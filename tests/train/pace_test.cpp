@@ -153,8 +153,9 @@ TEST(Pace, badInputSaysWhatIsAllowed) {
   };
   EXPECT_EQ(sentence_of([](auto& o) { parse_compute("200", o); }),
             "--compute takes a time such as 320ms, 1.5s or 50us, not '200'");
-  EXPECT_EQ(sentence_of([](auto& o) { parse_compute("lognormal:0.5", o); }),
-            "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not '0.5'");
+  for (const std::string text : {"", "file:", "lognormal:", "lognormal:200ms"})
+    EXPECT_EQ(sentence_of([&](auto& o) { parse_compute(text, o); }),
+              "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not '" + text + "'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_compute("lognormal:1s:wide", o); }),
             "the sigma in --compute takes a number from 0 to 5, not 'wide'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("320ms", o); }),
