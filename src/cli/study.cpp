@@ -44,7 +44,8 @@ class Folder {
       lock_ = std::make_unique<base::FolderLock>(path_);
       return;
     }
-    std::string name = (std::filesystem::temp_directory_path() / "flockstep-study-XXXXXX").string();
+    const std::string drawn(6, 'X');  // what mkdtemp replaces
+    std::string name = (std::filesystem::temp_directory_path() / ("flockstep-study-" + drawn)).string();
     if (!::mkdtemp(name.data()))
       throw Error(ErrorCode::bad_file, fmt::format("cannot make a folder {} for the study: name one with --out", name));
     path_ = name;

@@ -1,10 +1,5 @@
 #include "engines/sim/platform_file.h"
 
-// As in simulator.cpp.
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-
 #include <fmt/core.h>
 #include <simgrid/s4u.hpp>
 

@@ -1,10 +1,5 @@
 #include "engines/sim/simulator.h"
 
-// SimGrid's reference counts use a fence that ThreadSanitizer does not understand, and g++ says so where they are used.
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-
 #include <cxxabi.h>
 #include <fmt/core.h>
 #include <simgrid/version.h>
