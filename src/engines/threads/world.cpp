@@ -11,6 +11,7 @@ World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
+      posted_(static_cast<std::size_t>(size)),
       control_(static_cast<std::size_t>(size)) {}
 
 void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
@@ -18,14 +19,14 @@ void World::post(const Meeting& meeting, const Transfer& transfer, const std::sh
   std::optional<Posted> other;
   {
     const std::lock_guard lock(mutex_);
-    auto& waiting = posted_[meeting];
-    if (waiting.empty() || waiting.front().transfer.is_send == transfer.is_send) {
-      waiting.push_back(mine);
+    auto& posted = posted_[static_cast<std::size_t>(meeting.to)];
+    const auto first = posted.lower_bound(meeting);
+    if (first == posted.end() || first->first != meeting || first->second.transfer.is_send == transfer.is_send) {
+      posted.emplace(meeting, mine);
       return;
     }
-    other = waiting.front();
-    waiting.pop_front();
-    if (waiting.empty()) posted_.erase(meeting);
+    other = std::move(first->second);
+    posted.erase(first);
     ++other->progress->copying;  // under the mutex: withdraw() must see the end either posted or being copied
     ++mine.progress->copying;
   }
@@ -40,9 +41,10 @@ void World::copy(const Posted& a, const Posted& b) {
   const bool fits = from.size() == to.size();
   if (fits && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
   for (const Posted* end : {&sender, &receiver}) {
-    if (fits) end->progress->remaining.fetch_sub(1, std::memory_order_release);
+    // A collective of P workers has P^2 messages: its waiters are woken by their last one alone.
+    const bool last = fits && end->progress->remaining.fetch_sub(1, std::memory_order_release) == 1;
     end->progress->copying.fetch_sub(1, std::memory_order_release);
-    bell(end->progress->rank).ring();
+    if (last) bell(end->progress->rank).ring();
   }
   if (!fits) {
     fail(Error(
@@ -57,10 +59,8 @@ void World::copy(const Posted& a, const Posted& b) {
 void World::withdraw(const std::shared_ptr<Progress>& progress) {
   {
     const std::lock_guard lock(mutex_);
-    for (auto entry = posted_.begin(); entry != posted_.end();) {
-      std::erase_if(entry->second, [&](const Posted& posted) { return posted.progress == progress; });
-      entry = entry->second.empty() ? posted_.erase(entry) : std::next(entry);
-    }
+    for (auto& posted : posted_)
+      std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
   }
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }

@@ -64,7 +64,8 @@ class World {
   std::unique_ptr<Scheduler> scheduler_;
   std::deque<Bell> bells_;
   mutable std::mutex mutex_;
-  std::map<Meeting, std::deque<Posted>> posted_;
+  // By the receiver, as P^2 ends may wait at a time. Those under one key stay in the order of posting.
+  std::vector<std::multimap<Meeting, Posted>> posted_;
   std::vector<std::deque<Control>> control_;
   std::optional<Error> error_;
   std::atomic<bool> broken_{false};
