@@ -138,8 +138,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
     const std::vector<float> coefficients(blind->begin(), blind->end());
     if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
     if (!pass.any_started()) pass.start_all(gradient);
-    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target, {},
-                       step.arrived);
+    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), *blind), target, {}, step.arrived);
   }
 
   const std::vector<Statistics> sections = observe(pass, gradient, weights);
@@ -154,7 +153,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
     for (double& value : decision.c) value *= step.scale;
     if (decision.norm) *decision.norm *= step.scale;
     if (blind) decision.c = *blind;  // looking on must not change what is seen
-    coefficients.emplace_back(decision.c.begin(), decision.c.end());
+    coefficients.push_back(decision.c);
     norms.push_back(decision.norm ? runtime::Norm{*decision.norm, rounding_of(decision.c, sections[section])}
                                   : runtime::Norm{0, std::numeric_limits<double>::infinity()});
   }

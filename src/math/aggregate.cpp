@@ -44,13 +44,6 @@ std::vector<double> memory_of_all(const Rule& rule, std::vector<double> before, 
   return before;
 }
 
-// Nothing also where finite gradients are so large that the linear sweep's sums overflowed: no rule can order those.
-std::optional<Outcome> outcome_of(const Rule& rule, const Statistics& present, const std::vector<double>& memory) {
-  const bool overflowed = !std::all_of(present.d.begin(), present.d.end(), [](double x) { return std::isfinite(x); });
-  if (rule.need != Need::nothing && overflowed) return std::nullopt;
-  return rule.apply(present, memory);
-}
-
 bool scales(const Rule& rule, Magnitude magnitude) {
   return magnitude != Magnitude::own && !(magnitude == Magnitude::mean_norm && rule.has_mean_norm);
 }
@@ -145,7 +138,7 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
     return decision;
   }
 
-  std::optional<Outcome> outcome = outcome_of(rule, present, fitted_memory(rule, memory, living));
+  std::optional<Outcome> outcome = rule.apply(present, fitted_memory(rule, memory, living));
   if (!outcome) {
     raise(Event::unsafe);
     if (!looked) return decision;
