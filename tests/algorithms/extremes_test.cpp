@@ -22,8 +22,8 @@ using Options = std::map<std::string, std::string>;
 
 constexpr std::size_t kSize = 150;
 constexpr double kEps = 1e-8;
-// Subnormal numbers, the smallest normal ones, where squares vanish, where they overflow, and the largest numbers.
-constexpr float kScales[] = {1e-42f, 2e-38f, 1e-23f, 1e19f, 5e37f};
+// Subnormal numbers, the smallest normal ones, where squares vanish, where they overflow, and numbers that few can be added of.
+constexpr float kScales[] = {1e-42f, 2e-38f, 1e-23f, 1e19f, 2e37f};
 
 // Numbers of about the size of `scale`: a direction that all share, and one's own.
 std::vector<float> gradient_of(int rank, float scale) {
