@@ -11,15 +11,14 @@ World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
-      posted_(static_cast<std::size_t>(size)),
-      control_(static_cast<std::size_t>(size)) {}
+      inboxes_(static_cast<std::size_t>(size)) {}
 
 void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
   const Posted mine{transfer, progress};
   std::optional<Posted> other;
   {
-    const std::lock_guard lock(mutex_);
-    auto& posted = posted_[static_cast<std::size_t>(meeting.to)];
+    auto& [mutex, posted, control] = inbox(meeting.to);
+    const std::lock_guard lock(mutex);
     const auto first = posted.lower_bound(meeting);
     if (first == posted.end() || first->first != meeting || first->second.transfer.is_send == transfer.is_send) {
       posted.emplace(meeting, mine);
@@ -57,25 +56,24 @@ void World::copy(const Posted& a, const Posted& b) {
 }
 
 void World::withdraw(const std::shared_ptr<Progress>& progress) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& posted : posted_)
-      std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
+  for (auto& [mutex, posted, control] : inboxes_) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
   }
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }
 
 void World::send_control(int to, Control control) {
   {
-    const std::lock_guard lock(mutex_);
-    control_[static_cast<std::size_t>(to)].push_back(std::move(control));
+    const std::lock_guard lock(inbox(to).mutex);
+    inbox(to).control.push_back(std::move(control));
   }
   bell(to).ring();
 }
 
 std::optional<Control> World::take_control(int rank) {
-  const std::lock_guard lock(mutex_);
-  auto& queue = control_[static_cast<std::size_t>(rank)];
+  const std::lock_guard lock(inbox(rank).mutex);
+  auto& queue = inbox(rank).control;
   if (queue.empty()) return std::nullopt;
   Control first = std::move(queue.front());
   queue.pop_front();

@@ -1,5 +1,5 @@
 // What the workers of one process share: a table where the two ends of a message meet, control queues, bells, and the
-// error that ended it all. Lock order: none; the world's mutex is never held while another is taken.
+// error that ended it all. Lock order: none; no mutex here is held while another is taken.
 #pragma once
 
 #include <atomic>
@@ -60,13 +60,19 @@ class World {
 
   void copy(const Posted& a, const Posted& b);
 
+  // What is meant for one worker, with a mutex of its own: in a collective P^2 ends are posted and may wait at a time.
+  struct Inbox {
+    std::mutex mutex;
+    std::multimap<Meeting, Posted> posted;  // those under one key in the order of posting
+    std::deque<Control> control;
+  };
+  Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
+
   std::string name_;
   std::unique_ptr<Scheduler> scheduler_;
   std::deque<Bell> bells_;
-  mutable std::mutex mutex_;
-  // By the receiver, as P^2 ends may wait at a time. Those under one key stay in the order of posting.
-  std::vector<std::multimap<Meeting, Posted>> posted_;
-  std::vector<std::deque<Control>> control_;
+  std::deque<Inbox> inboxes_;
+  mutable std::mutex mutex_;  // of the error
   std::optional<Error> error_;
   std::atomic<bool> broken_{false};
 };
