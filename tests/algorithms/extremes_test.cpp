@@ -22,7 +22,8 @@ using Options = std::map<std::string, std::string>;
 
 constexpr std::size_t kSize = 150;
 constexpr double kEps = 1e-8;
-// Subnormal numbers, the smallest normal ones, where squares vanish, where they overflow, and numbers that few can be added of.
+// Subnormal numbers, the smallest normal ones, where squares vanish, where they overflow, and numbers that few can be
+// added of.
 constexpr float kScales[] = {1e-42f, 2e-38f, 1e-23f, 1e19f, 2e37f};
 
 // Numbers of about the size of `scale`: a direction that all share, and one's own.
@@ -117,6 +118,23 @@ TEST(Extremes, halfTheBytesOnTheWireGiveTheSameToThreeDigits) {
   for (const std::string& rule : kRules)
     for (const float scale : {2e-38f, 1e-23f, 1e19f, 5e37f})
       expect_oracle(4, rule, {{"wire", "bfloat16"}}, scale, 0.03);
+}
+
+TEST(Extremes, tensorsAtBothEndsOfTheRangeAreWeighedOnTheirOwn) {
+  for (const std::string& rule : kRules)
+    launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
+      std::vector<float> values;
+      for (const float scale : kScales)
+        for (const float value : gradient_of(worker.rank(), scale)) values.push_back(value);
+      Synchronizer synchronizer(worker, rule, std::vector<std::size_t>(std::size(kScales), kSize),
+                                {{"granularity", "tensor"}});
+      synchronizer.after_backward(values);
+      for (std::size_t i = 0; i < std::size(kScales); ++i) {
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i * kSize);
+        const auto all = gradients(3, [&](int rank) { return gradient_of(rank, kScales[i]); });
+        expect_near({begin, begin + kSize}, expected_of(rule, all), 2e-5);
+      }
+    });
 }
 
 TEST(Extremes, oneWorkerFarAboveOrBelowTheOthersIsWeighedAsAnyOther) {
