@@ -66,17 +66,18 @@ def geometric_median(gradients, weights=None):
 
 
 def adasum(gradients, weights=None):
-    level = list(gradients)
+    """Over a tree whose parts stand for several workers each."""
+    level = [(gradient, 1) for gradient in gradients]
     while len(level) > 1:
         pairs = [level[k : k + 2] for k in range(0, len(level), 2)]
-        level = [
-            pair[0]
-            if len(pair) == 1
-            else (1 - pair[0] @ pair[1] / (2 * pair[0] @ pair[0])) * pair[0]
-            + (1 - pair[0] @ pair[1] / (2 * pair[1] @ pair[1])) * pair[1]
-            for pair in pairs
-        ]
-    return level[0]
+        level = [pair[0] if len(pair) == 1 else adasum_pair(*pair) for pair in pairs]
+    return level[0][0]
+
+
+def adasum_pair(left, right):
+    (x, p), (y, q) = left, right
+    merged = (1 - p / (p + q) * (x @ y) / (x @ x)) * x + (1 - q / (p + q) * (x @ y) / (y @ y)) * y
+    return merged, p + q
 
 
 RULES = {
