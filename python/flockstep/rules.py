@@ -163,8 +163,8 @@ class AdaConsState(GradientState):
 
     Args:
         beta: momentum of the sorted coefficients, 0 to 1; 0 turns it off.
-        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all by the
-            least.
+        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all
+            so that the least is 0.
         permutation: ``published`` hands smoothed coefficients to the wrong workers from 3 on, as the published code does,
             for parity checks."""
 
