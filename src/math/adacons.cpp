@@ -60,6 +60,7 @@ Rule adacons(const AdaConsOptions& options) {
   base::check(options.eps > 0, "eps is positive");
   return {.need = Need::row_sums,
           .belonging = Belonging::position,
+          .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
             return step(options, statistics, memory);
           }};

@@ -44,11 +44,39 @@ std::vector<double> memory_of_all(const Rule& rule, std::vector<double> before, 
   return before;
 }
 
-// Nothing also where finite gradients are so large that the linear sweep's sums overflowed: no rule can order those.
+// ||sum_i c_i g_i||^2 from row sums, where all gradients lie on one line (as single numbers do), so that
+// K_ij = d_i d_j / sum d. Nothing where they do not.
+std::optional<double> square_norm_on_a_line(const Statistics& present, const std::vector<double>& c) {
+  const double square_of_sum = std::accumulate(present.d.begin(), present.d.end(), 0.0);
+  if (!(square_of_sum > 0)) return std::nullopt;
+  double along = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const double d = present.d[i];
+    if (!(d * d >= (1 - 1e-4) * present.q[i] * square_of_sum)) return std::nullopt;
+    along += c[i] * d;
+  }
+  return along * along / square_of_sum;
+}
+
+// Whether the weighted sum is shorter than a thousandth of its terms together: sums of products, which are good to six
+// digits, cannot tell that from rounding. Without the matrix, whether it is known to be.
+bool cancels(const Statistics& present, const std::vector<double>& c) {
+  double lengths = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) lengths += std::abs(c[i]) * std::sqrt(present.q[i]);
+  if (lengths == 0) return true;
+  const std::optional<double> square =
+      present.has_matrix() ? square_norm(present, c) : square_norm_on_a_line(present, c);
+  return square && *square <= 1e-6 * lengths * lengths;
+}
+
+// Nothing also where finite gradients are so large that the linear sweep's sums overflowed, which no rule can order,
+// and where directions cancel.
 std::optional<Outcome> outcome_of(const Rule& rule, const Statistics& present, const std::vector<double>& memory) {
   const bool overflowed = !std::all_of(present.d.begin(), present.d.end(), [](double x) { return std::isfinite(x); });
   if (rule.need != Need::nothing && overflowed) return std::nullopt;
-  return rule.apply(present, memory);
+  std::optional<Outcome> outcome = rule.apply(present, memory);
+  if (outcome && rule.shares == Shares::of_directions && cancels(present, outcome->c)) return std::nullopt;
+  return outcome;
 }
 
 bool scales(const Rule& rule, Magnitude magnitude) {
@@ -59,6 +87,14 @@ double target_norm(Magnitude magnitude, const Statistics& present) {
   if (magnitude == Magnitude::median_norm) return median(norms(present, 0));
   const double square = std::accumulate(present.d.begin(), present.d.end(), 0.0);
   return std::sqrt(square < 0 ? 0 : square) / static_cast<double>(present.workers());
+}
+
+// The plain mean, no longer than a result of this magnitude may be: where one worker explodes and directions cancel, it
+// must not set the step.
+std::vector<double> short_mean(Magnitude magnitude, const Statistics& present) {
+  const double norm = target_norm(Magnitude::mean_norm, present);
+  const double most = magnitude == Magnitude::own ? 1 : target_norm(magnitude, present);
+  return std::vector<double>(present.workers(), std::min(1.0, most / norm) / static_cast<double>(present.workers()));
 }
 
 // Scales c, or says in `norm` what somebody else has to scale the result to.
@@ -146,15 +182,18 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
   }
 
   std::optional<Outcome> outcome = outcome_of(rule, present, fitted_memory(rule, memory, living));
+  bool is_mean = false;
   if (!outcome) {
     raise(Event::unsafe);
     if (!looked) return decision;
     outcome = normalized_mean(options.eps).apply(present, {});
+    is_mean = cancels(present, outcome->c);
+    if (is_mean) outcome->c = short_mean(options.magnitude, present);
   } else if (decision.event == Event::none) {
     decision.memory = memory_of_all(rule, memory, std::move(outcome->memory), living, P);
   }
 
-  if (scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);
+  if (!is_mean && scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);
   // A gradient of zeros adds nothing whatever it is multiplied by, and what a rule divides by its norm is no figure.
   for (std::size_t k = 0; k < living.size(); ++k)
     if (!looked || present.q[k] > 0) decision.c[living[k]] = outcome->c[k];

@@ -35,7 +35,9 @@ enum class Event {
   none,
   non_finite,  // a worker's gradient held NaN or infinity
   all_zero,    // all gradients were zero, and so is the result
-  unsafe,      // no safe normalisation: the result is that of normalized_mean, or zero where no statistics were taken
+  unsafe,      // no safe normalisation, or directions that cancel: the result is that of normalized_mean; where that
+           // cancels too, the plain mean, cut to 1 (own) or to the median worker's norm (median_norm); zero where no
+           // statistics were taken
 };
 std::string_view to_string(Event event);
 

@@ -34,6 +34,7 @@ Rule direction_consensus(const DirectionConsensusOptions& options) {
   base::check(options.eps > 0, "eps is positive");
   return {.need = Need::matrix,
           .belonging = Belonging::worker,
+          .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
             return step(options, statistics, memory);
           }};
