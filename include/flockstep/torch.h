@@ -39,8 +39,8 @@ enum class Buffers {
 
 struct DataParallelSettings {
   std::string algorithm = "mean";
-  // As in `flockstep algorithms`. Where there is an option `magnitude`, its default here is mean_norm, so that a tuned
-  // learning rate and gradient clipping keep their meaning (but for weighted_mean, which is a mean over all samples).
+  // As in `flockstep algorithms`, but `magnitude` defaults to matched (normalized_mean, adacons, direction_consensus,
+  // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning.
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;
   std::size_t bucket_kib = 4096;

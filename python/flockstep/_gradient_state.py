@@ -288,8 +288,10 @@ class GradientState(Measured):
 
 
 def default_options(rule: str) -> dict[str, object]:
-    """Learning rates and clipping are tuned for averaged gradients, which results then are as large as."""
-    return {"watch": True} if rule in ("mean", "weighted_mean") else {"watch": True, "magnitude": "mean_norm"}
+    """Learning rates and clipping are tuned for averaged gradients, which results then are about as large as."""
+    if rule in ("mean", "weighted_mean"):
+        return {"watch": True}
+    return {"watch": True, "magnitude": "mean_norm" if rule == "adasum" else "matched"}
 
 
 # Registered after that of _worker.py, which closes workers: so it runs before.

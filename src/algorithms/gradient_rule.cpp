@@ -18,9 +18,10 @@ using math::Need;
 using math::Statistics;
 using runtime::OnePass;
 
-constexpr std::array<base::Choice<math::Magnitude>, 3> kMagnitudes{{{"own", math::Magnitude::own},
+constexpr std::array<base::Choice<math::Magnitude>, 4> kMagnitudes{{{"own", math::Magnitude::own},
                                                                     {"mean_norm", math::Magnitude::mean_norm},
-                                                                    {"median_norm", math::Magnitude::median_norm}}};
+                                                                    {"median_norm", math::Magnitude::median_norm},
+                                                                    {"matched", math::Magnitude::matched}}};
 constexpr std::array<base::Choice<runtime::Granularity>, 3> kGranularities{{{"model", runtime::Granularity::model},
                                                                             {"bucket", runtime::Granularity::bucket},
                                                                             {"tensor", runtime::Granularity::tensor}}};

@@ -20,12 +20,14 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
-// Learning rates and clipping are tuned for averaged gradients, which these results then are as large as. A weighted
-// mean is one already: that over all samples.
+// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
-  const bool has_magnitude = std::ranges::find(row.options, "magnitude", &base::OptionSpec::name) != row.options.end();
-  if (has_magnitude && row.name != "weighted_mean") options.try_emplace("magnitude", "mean_norm");
+  constexpr std::string_view kOnDirections[] = {"normalized_mean", "adacons", "direction_consensus",
+                                                "geometric_median"};
+  if (std::ranges::find(kOnDirections, row.name) != std::end(kOnDirections))
+    options.try_emplace("magnitude", "matched");
+  if (row.name == "adasum") options.try_emplace("magnitude", "mean_norm");
   return options;
 }
 

@@ -160,4 +160,11 @@ double median_norm(const Gradients& gradients) {
   return middle(all);
 }
 
+double lower_median_norm(const Gradients& gradients) {
+  std::vector<double> all;
+  for (const Vector& gradient : gradients) all.push_back(norm(gradient));
+  std::sort(all.begin(), all.end());
+  return all[(all.size() - 1) / 2];
+}
+
 }  // namespace flockstep::math::oracle

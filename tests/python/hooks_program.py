@@ -22,7 +22,9 @@ from hooks_training import (
     forgotten_sampler,
     join,
     join_with_a_finding_to_miss,
+    one_worker_times,
     overflow,
+    two_numbers_that_disagree,
     watching_is_ddp,
 )
 from hooks_trouble import (
@@ -70,6 +72,10 @@ if __name__ == "__main__":
         "left open": left_open,
         "sub-group in torch's form": sub_group_in_torchs_form,
     }
+    for rule in ("normalized_mean", "adacons", "direction_consensus", "geometric_median"):
+        for factor in (1000.0, 0.001, 0.0):
+            cases[f"one worker times {factor}, {rule}"] = functools.partial(one_worker_times, rule, factor)
+        cases[f"two numbers that disagree, {rule}"] = functools.partial(two_numbers_that_disagree, rule)
     chosen = sys.argv[2:]
     run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
     dist.destroy_process_group()

@@ -157,6 +157,7 @@ def bad_input():
         "skips buckets": refusal(lambda: flockstep.adacons(skips)),
         "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
         "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
+        "adasum matched": refusal(lambda: flockstep.AdasumState(magnitude="matched")),
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
         "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
         "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),

@@ -92,12 +92,18 @@ RULES = {
 
 
 class Expected:
-    """What a rule of the package is to give, at its defaults: brought to the norm of the mean."""
+    """What a rule of the package is to give, at its defaults: rules on directions at the median worker's norm (where no
+    coefficient is negative), adasum at that of the mean."""
 
     def __init__(self, name, **options):
         self.rule = AdaCons(**options) if name == "adacons" else RULES[name]()
-        self.scales = name not in ("mean", "weighted_mean")
+        self.name = name
 
     def __call__(self, gradients, weights=None):
         result = self.rule(gradients, weights)
-        return result * (mean(gradients).norm() / result.norm()) if self.scales else result
+        if self.name in ("mean", "weighted_mean"):
+            return result
+        if self.name == "adasum":
+            return result * (mean(gradients).norm() / result.norm())
+        norms = torch.stack([gradient.norm() for gradient in gradients])
+        return result * norms[norms > 0].median()  # the lower one of two in the middle

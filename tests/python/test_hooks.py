@@ -49,6 +49,23 @@ def test_or_leaves_that_rank_out(of):
         assert rank["distance"] < 1e-5
 
 
+ON_DIRECTIONS = ["normalized_mean", "adacons", "direction_consensus", "geometric_median"]
+
+
+@pytest.mark.parametrize("factor", [1000.0, 0.001, 0.0])
+@pytest.mark.parametrize("rule", ON_DIRECTIONS)
+def test_no_single_rank_sets_the_size_of_the_step(of, rule, factor):
+    for ratio in of(f"one worker times {factor}, {rule}"):
+        assert 0.4 < ratio < 1.6
+
+
+@pytest.mark.parametrize("rule", ON_DIRECTIONS)
+def test_one_number_that_two_ranks_disagree_on_is_their_mean(of, rule):
+    for rank in of(f"two numbers that disagree, {rule}")[:2]:
+        assert rank["gradient"] == pytest.approx(1)
+        assert rank["unsafe"] == 1
+
+
 @pytest.mark.parametrize(
     "case", ["join, adacons", "join, mean over all", "join, mean over those who train", "join, mean after another rule"]
 )
@@ -208,6 +225,7 @@ def test_a_closed_state_says_so(of):
         ("skips buckets", "skip_all_reduce_unused_params"),
         ("fsdp2", "DTensors"),
         ("unknown word", "magnitude"),
+        ("adasum matched", "magnitude takes own, mean_norm or median_norm, not 'matched'"),
         ("beta", "beta"),
         ("start_step", "start_step"),
         ("half a step", "start_step is a number of steps, 0 or more, not 1.5"),

@@ -13,7 +13,10 @@ GUARDS = {
     "skipped_steps": ("updates skipped", "{} were skipped because a gradient was not finite"),
     "non_finite": ("steps with a non-finite gradient", "{} had a gradient that was not finite"),
     "all_zero": ("steps with all gradients zero", "{} had gradients that were all zero"),
-    "unsafe": ("steps without safe weights", "{} fell back to normalized_mean because their weights were unsafe"),
+    "unsafe": (
+        "steps without safe weights",
+        "{} fell back to normalized_mean or the plain mean because their weights were unsafe",
+    ),
 }
 
 
