@@ -303,10 +303,11 @@ TEST(GradientRules, matchNormsOfEveryTensorBucketOrModelOnItsOwn) {
           if (context.rank() == 2) std::ranges::fill(second, 0.0f);
           algorithm->finish_gradient(values, 1);
           EXPECT_EQ(algorithm->guards().unsafe, 0) << name;
-          for (const float value : values) {
-            EXPECT_GT(value, 0.5f) << name << " by " << granularity;
-            EXPECT_LT(value, granularity == "tensor" ? 1.001f : 2.1f) << name << " by " << granularity;
-          }
+          const double length = oracle::norm({values.begin(), values.end()}) / std::sqrt(120);
+          EXPECT_GT(length, 0.5) << name << " by " << granularity;
+          EXPECT_LT(length, 1.001) << name << " by " << granularity;
+          for (const float value : granularity == "tensor" ? values : std::vector<float>())
+            EXPECT_NEAR(value, 0.8f, 0.201f) << name;
         });
 }
 
