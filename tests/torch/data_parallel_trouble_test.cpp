@@ -203,10 +203,8 @@ TEST(Magnitude, isTheMeansOrMatchedByDefault) {
     const double mean = norm_of("mean", {});
     EXPECT_NEAR(norm_of("adasum", {}), mean, 1e-5 * mean);
     for (const std::string rule : {"normalized_mean", "adacons", "direction_consensus", "geometric_median"}) {
-      const double matched = norm_of(rule, {});
-      EXPECT_NEAR(matched, norm_of(rule, {{"magnitude", "matched"}}), 1e-6 * mean) << rule;
-      EXPECT_NEAR(matched / mean, 1, 0.5) << rule;
-      for (const double spike : {1000.0, 0.001, 0.0}) {
+      EXPECT_NEAR(norm_of(rule, {}), norm_of(rule, {{"magnitude", "matched"}}), 1e-6 * mean) << rule;
+      for (const double spike : {1.0, 1000.0, 0.001, 0.0}) {
         EXPECT_LT(norm_of(rule, {}, spike), 3 * mean) << rule << ", one worker times " << spike;
         EXPECT_GT(norm_of(rule, {}, spike), mean / 5) << rule << ", one worker times " << spike;
       }
