@@ -106,7 +106,8 @@ double lower_median_norm(const Statistics& present, double eps) {
 void match_norms(const Statistics& present, double eps, std::vector<double>& c) {
   const std::vector<double> n = norms(present, eps);
   double shares = 0;
-  for (std::size_t i = 0; i < c.size(); ++i) shares += std::abs(c[i]) * n[i];
+  for (std::size_t i = 0; i < c.size(); ++i)
+    if (present.q[i] > 0) shares += std::abs(c[i]) * n[i];  // a share of zeros would only make the result shorter
   const double factor = lower_median_norm(present, eps) / shares;
   for (double& value : c) value *= factor;
 }

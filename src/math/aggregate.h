@@ -17,7 +17,7 @@ enum class Magnitude {
   mean_norm,    // the norm of the plain mean gradient: a learning rate tuned for averaging stays valid
   median_norm,  // the median worker's norm
   // Every direction at the median worker's norm: c_i = (a_i / sum |a|) med(n) / n_i, where a_i is worker i's share (see
-  // Shares; sum |a| is one unless some are negative) and n_i = ||g_i|| + eps. Never longer than the median worker's
+  // Shares; zero gradients have none) and n_i = ||g_i|| + eps. Never longer than the median worker's
   // gradient, whoever explodes; the plain mean where shares and norms are equal. The median is that over the workers
   // that take part and whose gradient is not zero; of two in the middle, the smaller.
   matched,
