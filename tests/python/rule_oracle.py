@@ -22,6 +22,7 @@ class AdaCons:
 
     def __init__(self, beta=0.99):
         self.beta, self.sorted = beta, None
+        self.shares = 1.0  # of the last step, without their signs
 
     def __call__(self, gradients, weights=None):
         total = torch.stack(gradients).sum(0)
@@ -34,6 +35,7 @@ class AdaCons:
         a = torch.empty_like(a)
         a[order] = self.sorted
         a = a / a.sum()
+        self.shares = a.abs().sum()
         return sum(a[i] * gradient / norms[i] for i, gradient in enumerate(gradients))
 
     def resampled(self, size):
@@ -92,8 +94,7 @@ RULES = {
 
 
 class Expected:
-    """What a rule of the package is to give, at its defaults: rules on directions at the median worker's norm (where no
-    coefficient is negative), adasum at that of the mean."""
+    """What a rule of the package is to give, at its defaults: rules on directions at the median worker's norm, adasum at that of the mean."""
 
     def __init__(self, name, **options):
         self.rule = AdaCons(**options) if name == "adacons" else RULES[name]()
@@ -106,4 +107,4 @@ class Expected:
         if self.name == "adasum":
             return result * (mean(gradients).norm() / result.norm())
         norms = torch.stack([gradient.norm() for gradient in gradients])
-        return result * norms[norms > 0].median()  # the lower one of two in the middle
+        return result * norms[norms > 0].median() / getattr(self.rule, "shares", 1.0)  # of two, the lower one
