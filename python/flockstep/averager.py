@@ -20,7 +20,8 @@ from typing_extensions import Self, Unpack
 from flockstep import _native
 from flockstep._around import Around
 from flockstep._attachment import Attachment
-from flockstep._averaged_model import DdpSwitch, check, check_belong
+from flockstep._averaged_model import check, check_belong
+from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import Error
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
@@ -47,7 +48,8 @@ class Averager(Around, Joinable, Measured):
     :meth:`load_state_dict`, waits for all workers and starts from rank 0's model once more, so a checkpoint may be
     loaded after the averager is made. Apart from that, :meth:`consolidate` is the only collective.
 
-    The gradient and buffer synchronisation of a DDP model is switched off until :meth:`close`.
+    The gradient and buffer synchronisation of a DDP model is switched off until :meth:`close`, also of one that is made
+    around the model later, and whatever a script writes to ``require_backward_grad_sync``.
     """
 
     _algorithm: ClassVar[str]
@@ -79,7 +81,7 @@ class Averager(Around, Joinable, Measured):
                 "model": model,
                 "options": {name: _text(value) for name, value in options.items() if value is not None},
                 "common": common,
-                "ddp": DdpSwitch(model),
+                "ddp": DdpSwitch(model, self._name),
                 "saved": b"",
                 "consolidated": True,
             }
@@ -113,6 +115,7 @@ class Averager(Around, Joinable, Measured):
                 "consolidate() after a join()"
             )
         self._tell_joined()
+        self._ddp.check_off()
         native.begin()
         loss = self._update(native, closure)
         native.after_update()
@@ -307,7 +310,7 @@ class Averager(Around, Joinable, Measured):
         return type(self).__name__
 
     def _check_ddp(self) -> None:
-        self._ddp.check_no_hook(self._name)
+        self._ddp.check_no_hook()
 
     def _attach(self) -> Attachment:
         if self._attachment is None:

@@ -11,6 +11,7 @@ import torch
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from flockstep._ddp_switch import is_off
 from flockstep._errors import Error
 from flockstep._gradient_state import GradientState
 from flockstep.rules import (
@@ -152,6 +153,8 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
     if ddp._comm_hooks:
         _refuse("this DDP model has a communication hook already, and a second one cannot be registered")
     state._attach(ddp)
+    if is_off(ddp):
+        _refuse("an averager has this DDP model, whose hook would never run: close() the averager first")
     try:
         ddp.register_comm_hook(state, hook)
     except RuntimeError as error:

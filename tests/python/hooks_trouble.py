@@ -161,10 +161,19 @@ def bad_input():
         "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
         "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),
         "timeout": refusal(lambda: flockstep.AdaConsState(timeout=5)),
+        "watch": refusal(lambda: flockstep.AdaConsState(watch="no")),
+        "watch, switched": refusal(lambda: state.set_rule("adacons", watch="no")),
+        "in an averager": refusal(in_an_averager),
     }
     for each in (state, double_state, complex_state, sparse_state):
         each.close()
     return outcome
+
+
+def in_an_averager():
+    model = wrapped()
+    with flockstep.LocalSGD(torch.optim.SGD(model.parameters(), lr=0.1), model):
+        flockstep.adacons(model)
 
 
 def sharded():
