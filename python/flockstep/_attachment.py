@@ -75,6 +75,10 @@ class Attachment:
         self._process = os.getpid()
         self._alive.add(self)
 
+    def gather_texts(self, mine: str) -> list[str]:
+        """Everybody's. Collective."""
+        return self._worker.native.gather_texts(mine)
+
     def check_model(self, model: nn.Module) -> None:
         """Raises :class:`flockstep.Error` if the model has other tensors by now."""
         if _identities(model) != self._tensors:

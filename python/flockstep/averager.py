@@ -26,6 +26,7 @@ from flockstep._errors import Error
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
 from flockstep._telemetry import Measured, Recorder
+from flockstep._warning import users_line, warn
 
 
 class Common(TypedDict, total=False):
@@ -79,7 +80,7 @@ class Averager(Around, Joinable, Measured):
             {
                 "inner": optimizer,
                 "model": model,
-                "options": {name: _text(value) for name, value in options.items() if value is not None},
+                "options": {name: _text(name, value) for name, value in options.items() if value is not None},
                 "common": common,
                 "ddp": DdpSwitch(model, self._name),
                 "saved": b"",
@@ -114,8 +115,8 @@ class Averager(Around, Joinable, Measured):
                 "this worker has left the others: before its next step call resume() after a pause(), or "
                 "consolidate() after a join()"
             )
-        self._tell_joined()
         self._ddp.check_off()
+        self._tell_joined()
         native.begin()
         loss = self._update(native, closure)
         native.after_update()
@@ -246,7 +247,7 @@ class Averager(Around, Joinable, Measured):
     # ---- checkpoints ----
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, and in its first parameter group how far the averaging has come.
+        """The inner optimizer's state, and beside it how far the averaging has come, which plain optimizers leave alone.
 
         Never communicates, so rank 0 may call it alone. Without a :meth:`consolidate` since the last step the model
         beside it is this worker's own, which is warned of once. Holds tensors and plain Python values.
@@ -328,10 +329,23 @@ class Averager(Around, Joinable, Measured):
             )
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
+            self._compare_learning_rates(attachment)
             if self._saved:
                 self._restore(attachment.native)
             self._follow(attachment.native)
         return self._attachment
+
+    def _compare_learning_rates(self, attachment: Attachment) -> None:
+        """Models of workers are averaged as equals, so a worker whose steps are longer counts more."""
+        mine = ", ".join(f"{float(group['lr']):.9g}" for group in self.param_groups if "lr" in group)
+        everybodys = attachment.gather_texts(mine)
+        others = [rank for rank, rates in enumerate(everybodys) if rates != everybodys[0]]
+        if others and attachment.rank == 0:
+            warn(
+                f"worker {others[0]} has the learning rate {everybodys[others[0]]} where worker 0 has {everybodys[0]}, so "
+                f"that it counts differently in what {self._name} averages: give all workers the same one",
+                users_line(),
+            )
 
     def _follow(self, native: _native.ModelExchange) -> None:
         """Has DDP do what the next step needs."""
@@ -365,7 +379,9 @@ class Averager(Around, Joinable, Measured):
         self.close()
 
 
-def _text(value: object) -> str:
-    if isinstance(value, timedelta):
-        return f"{value / timedelta(milliseconds=1)}ms"
-    return str(value)
+def _text(name: str, value: object) -> str:
+    if name != "deadline":
+        return str(value)
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        raise Error(f"deadline is a datetime.timedelta of 0 or more, not {value!r}")
+    return f"{value / timedelta(milliseconds=1)}ms"

@@ -168,6 +168,27 @@ def a_state_without_ours(rank):
     return numbers(model)
 
 
+def a_plain_optimizer_keeps_nothing_of_ours(rank):
+    model = small_model()
+    with flockstep.Flock(adam(model), model) as optimizer:
+        train_step(model, optimizer, rank, 0)
+        optimizer.consolidate()
+        state = optimizer.state_dict()
+    plain = adam(model)
+    before = [list(group) for group in plain.param_groups]
+    plain.load_state_dict(state)
+    older = adam(model).state_dict()  # with ours where it was once
+    older["param_groups"][0]["flockstep"] = state["flockstep"]
+    with flockstep.Flock(adam(model), model) as optimizer:
+        optimizer.load_state_dict(older)
+        steps = optimizer.state_dict()["flockstep"] == state["flockstep"]
+    return {
+        "groups": [list(group) for group in plain.param_groups] == before,
+        "saved": list(plain.state_dict()) == ["state", "param_groups"],
+        "older": steps,
+    }
+
+
 def in_the_middle_of_a_training(rank):
     """Back to an earlier state, as after a spike of the loss."""
     model = small_model()
@@ -271,6 +292,7 @@ if __name__ == "__main__":
         who_goes_on_ends_as_who_was_never_interrupted,
         anybody_goes_on_from_rank_0s_checkpoint,
         a_state_without_ours,
+        a_plain_optimizer_keeps_nothing_of_ours,
         in_the_middle_of_a_training,
         distributed_checkpoint,
         pickled,

@@ -47,6 +47,11 @@ def test_an_averager_goes_on_from_a_plain_optimizer_and_back(results):
     assert models[0] == models[1] == models[2]
 
 
+def test_a_plain_optimizer_keeps_nothing_of_an_averager(results):
+    for seen in results["a_plain_optimizer_keeps_nothing_of_ours"]:
+        assert all(seen.values()), seen
+
+
 def test_a_state_can_be_loaded_in_the_middle_of_a_training(results):
     assert all(seen == {"back": True, "steps": 4} for seen in results["in_the_middle_of_a_training"])
 
