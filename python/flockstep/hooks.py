@@ -78,15 +78,16 @@ class _Guard:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, model: DistributedDataParallel, inputs: object) -> None:
+        if not (torch.is_grad_enabled() and model.require_backward_grad_sync):
+            return  # no synchronised backward pass follows, as in an evaluation
         if self._state is None or not self.is_of(model):
             raise Error(
                 "this DDP model is a copy or was loaded, and has lost its communication hook on the way: register the "
-                "rule on it again, as with flockstep.adacons(model)",
+                "rule on it again, as with flockstep.adacons(model), or use it under torch.no_grad()",
                 code="bad_input",
             )
         is_inside_backward = torch._C._current_graph_task_id() != -1
-        begins_a_pass = torch.is_grad_enabled() and model.require_backward_grad_sync and not is_inside_backward
-        if begins_a_pass and self._state._abandon():
+        if not is_inside_backward and self._state._abandon():
             # Else the reducer refuses to go on. On all ranks alike: their buckets are cut anew after it.
             model.reducer._reset_state()
 
@@ -152,9 +153,9 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
     _remove_lost(ddp)
     if ddp._comm_hooks:
         _refuse("this DDP model has a communication hook already, and a second one cannot be registered")
-    state._attach(ddp)
     if is_off(ddp):
         _refuse("an averager has this DDP model, whose hook would never run: close() the averager first")
+    state._attach(ddp)
     try:
         ddp.register_comm_hook(state, hook)
     except RuntimeError as error:
@@ -171,7 +172,11 @@ def _registering(
     @functools.wraps(make)
     def register(ddp_model: torch.nn.Module, /, *arguments: _Options.args, **options: _Options.kwargs) -> _State:
         state = make(*arguments, **options)
-        _register(ddp_model, state, hook)
+        try:
+            _register(ddp_model, state, hook)
+        except BaseException:
+            state._settle()
+            raise
         return state
 
     model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_ONLY)

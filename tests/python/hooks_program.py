@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from ddp_training import run_cases
 from hooks_states import (
+    averaged_model,
     copied_model,
     copied_model_of_torchs_form,
     every_state_copied,
@@ -58,6 +59,7 @@ if __name__ == "__main__":
         "resumed from a state_dict": functools.partial(resumed, "state_dict"),
         "every state copied": every_state_copied,
         "copied model": copied_model,
+        "averaged model": averaged_model,
         "copied model of torch's form": copied_model_of_torchs_form,
         "forked": forked,
         "a thread counts meanwhile": a_thread_counts_meanwhile,

@@ -131,6 +131,11 @@ def test_so_does_a_copy_that_torch_hooked_as_far_as_it_can_be_told(of):
         assert "has lost its communication hook" in sentences[0]
 
 
+def test_a_copy_evaluates_without_its_hook(of):
+    """Also one that torch.optim.swa_utils has made."""
+    assert of("averaged model") == [{"evaluated": True, "trains on": True}] * 3
+
+
 def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
     for rank in of("every state copied"):
         assert all(distance < 1e-5 for distance in rank["distances"].values()), rank
@@ -212,6 +217,9 @@ def test_a_closed_state_says_so(of):
         ("start_step", "start_step"),
         ("half a step", "start_step is a number of steps, 0 or more, not 1.5"),
         ("timeout", "timeout is a datetime.timedelta, not 5"),
+        ("watch", "watch is True or False, not 'no'"),
+        ("watch, switched", "watch is True or False, not 'no'"),
+        ("in an averager", "an averager has this DDP model, whose hook would never run"),
     ],
 )
 def test_bad_input_gets_one_sentence(of, case, words):
