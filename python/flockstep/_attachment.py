@@ -49,7 +49,7 @@ class Attachment:
         self._last_state = b""
         with ExitStack() as undo:
             undo.callback(ddp.end)
-            ddp.watch()
+            ddp.watch(model)
             self._worker: Attached = attach(process_group, deadline=timeout)
             undo.callback(self._worker.close)
             self.recorder = Recorder(self._worker, run_dir, algorithm, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
+from flockstep import _native
 from flockstep._errors import Error
 
 # A forward pass synchronises gradients and buffers as the first three say at its beginning; the first one of a
@@ -122,7 +124,7 @@ class DdpSwitch:
     def __init__(self, model: nn.Module, holder: str) -> None:
         self.modules = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
         self._holder = holder
-        self._parameters = {id(parameter) for parameter in model.parameters()}
+        self._parameters: set[int] = set()  # identities
         self._off: list[_Off] = []
         self._before: list[dict[str, Any] | None] = []  # of a copy whose modules were off
         self._others: list[_OffForGood] = []
@@ -136,24 +138,36 @@ class DdpSwitch:
         for module in self.modules:
             check_no_hook(module, self._holder)
 
-    def watch(self) -> None:
-        """Finds the others. Nobody keeps a list of DDP modules, so those that are there are searched for."""
-        gc.collect()  # else some ranks might find what is garbage on others
-        for module in gc.get_objects():
-            if issubclass(type(module), DistributedDataParallel) and module not in self.modules:
-                self._take(module, module.__dict__.get("_module_parameters", []), is_new=False)
-        for each in self._others:
-            each.write()
+    def watch(self, model: nn.Module) -> None:
+        """Finds the others."""
+        self._parameters = {id(parameter) for parameter in model.parameters()}
+        # A search through everything there is, which takes a moment: only where there may be some.
+        found = self._find_others() if _native.have_hooks(list(model.parameters())) else []
+        if found:
+            gc.collect()  # they may be garbage
+            found = self._find_others()
+        for module in found:
+            self._others.append(_OffForGood(module, self._holder, is_new=False))
+            self._others[-1].write()
         self._registration = register_module_module_registration_hook(self._take_new)
+
+    # Nobody keeps a list of DDP modules. By their exact types, which is faster than isinstance().
+    def _find_others(self) -> list[DistributedDataParallel]:
+        kinds = [DistributedDataParallel]
+        for kind in kinds:
+            kinds.extend(kind.__subclasses__())
+        known = frozenset(kinds)
+        found = [each for each in gc.get_objects() if type(each) in known and each not in self.modules]
+        return [each for each in found if self._shares(each.__dict__.get("_module_parameters", ()))]
 
     # As soon as it has got its module, before it has a reducer.
     def _take_new(self, module: nn.Module, name: str, submodule: nn.Module | None) -> None:
-        if isinstance(module, DistributedDataParallel) and submodule is not None:
-            self._take(module, list(submodule.parameters()), is_new=True)
+        parameters = () if submodule is None else submodule.parameters()
+        if isinstance(module, DistributedDataParallel) and self._shares(parameters):
+            self._others.append(_OffForGood(module, self._holder, is_new=True))
 
-    def _take(self, module: DistributedDataParallel, parameters: list[nn.Parameter], *, is_new: bool) -> None:
-        if any(id(parameter) in self._parameters for parameter in parameters):
-            self._others.append(_OffForGood(module, self._holder, is_new=is_new))
+    def _shares(self, parameters: Iterable[nn.Parameter]) -> bool:
+        return any(id(parameter) in self._parameters for parameter in parameters)
 
     def off(self) -> None:
         if self._off:

@@ -6,6 +6,7 @@ import atexit
 import os
 import time
 import weakref
+from contextlib import suppress
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -121,7 +122,8 @@ class _Call:
 
     def withdraw(self) -> None:
         if self._rank == 0:
-            self._tell(0)
+            with suppress(RuntimeError):  # the store may be what has failed
+                self._tell(0)
 
     def _tell(self, number: int) -> None:
         for rank in range(1, self._size):
