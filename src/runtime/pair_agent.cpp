@@ -224,11 +224,11 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       }
       return;
     case Message::accept:
-      base::check(is_answer_to_us, "an answer to a question");
+      if (!is_answer_to_us) refuse();
       asked_here_ = true;
       return start_average(peer);
     case Message::busy:
-      base::check(is_answer_to_us, "an answer to a question");
+      if (!is_answer_to_us) refuse();
       state_ = State::idle;
       return go_on();
     case Message::away:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/failure_message.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -247,9 +248,7 @@ void C10dEngine::require_usable() const {
 void C10dEngine::record(const Error& error) noexcept {
   if (!note(error)) return;
   memory_.keep_for_ever();
-  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
-  std::ranges::transform(std::string_view(error.what()).substr(0, kControlBytes - 1), std::back_inserter(payload),
-                         [](char letter) { return static_cast<std::byte>(letter); });
+  const std::vector<std::byte> payload = failure_message(error);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) say(peer, Word::failure, payload);
   end_transfers();

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "engines/failure_message.h"
 #include "engines/mpi/exchange.h"
 
 namespace flockstep::engines::mpi {
@@ -257,10 +257,7 @@ bool MpiEngine::record_only(const Error& error) noexcept {
 
 void MpiEngine::record(const Error& error) noexcept {
   if (!record_only(error)) return;
-  const std::string_view sentence = error.what();
-  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
-  std::ranges::transform(sentence.substr(0, kControlBytes - 1), std::back_inserter(payload),
-                         [](char letter) { return static_cast<std::byte>(letter); });
+  const std::vector<std::byte> payload = failure_message(error);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_ && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
       return;  // MPI itself is lost: the peers will find out at their deadlines
@@ -268,10 +265,8 @@ void MpiEngine::record(const Error& error) noexcept {
 
 // A peer's failure is passed on as it is. Nobody tells others of it: the peer has told everybody.
 void MpiEngine::fail_with_peer(const std::vector<std::byte>& payload) {
-  const auto code = static_cast<ErrorCode>(payload.at(0));
-  std::string sentence;
-  for (const std::byte letter : std::span(payload).subspan(1)) sentence += static_cast<char>(letter);
-  record_only(Error(code, sentence, "mpi"));
+  const std::optional<Error> failure = failure_in(payload, name());
+  record_only(failure ? *failure : Error(ErrorCode::peer_lost, "a worker failed and did not say why", "mpi"));
   require_usable();
   __builtin_unreachable();
 }
