@@ -157,10 +157,24 @@ class GradientState(Measured):
         model = self._model() if self._model is not None else None
         return bool(getattr(model, "_divide_by_initial_world_size", True))
 
-    # The next forward pass begins: if the backward pass before it was not whole, nobody has to wait for its rest. Whether
-    # that one has failed on all ranks.
-    def _abandon(self) -> bool:
-        return self._exchange is not None and self._exchange.abandon()
+    def _begin(self) -> None:
+        if self._exchange is not None:
+            self._exchange.begin()
+
+    # The next forward pass begins. If the backward pass before it broke off, the others still wait for its rest: for
+    # buckets, and for what DDP itself exchanges behind them. Whether that pass has failed, which it has on all ranks.
+    def _abandon(self, model: DistributedDataParallel, broke_off: bool) -> bool:
+        if self._exchange is None or not broke_off:
+            return self._exchange is not None and self._exchange.abandon()
+        zeros = model.reducer._get_zeros_like_grad_buckets()
+        tells_who_uses_what = model.find_unused_parameters and not model.static_graph
+        used = None
+        if tells_who_uses_what and self._exchange.handed_over() < len(zeros):
+            used = model.process_group.allreduce(model.reducer._get_local_used_map())
+        self._exchange.break_off(zeros)
+        if used is not None:
+            used.wait()
+        return True
 
     # All workers find the same; one says it.
     def _warn(self, exchange: _native.GradientExchange) -> None:

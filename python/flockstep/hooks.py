@@ -11,6 +11,7 @@ import torch
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from flockstep._backward import BackwardPasses
 from flockstep._errors import Error
 from flockstep._gradient_state import GradientState
 from flockstep.rules import (
@@ -65,12 +66,13 @@ def adasum_hook(state: AdasumState, bucket: GradBucket) -> torch.futures.Future[
 class _Guard:
     """A forward pre-hook on the DDP model, which goes with it into copies and files, while what it guards does not."""
 
-    def __init__(self, state: GradientState, reducer: object) -> None:
+    def __init__(self, state: GradientState, reducer: object, passes: BackwardPasses) -> None:
         self._state: GradientState | None = state
         self._reducer: object = reducer
+        self._passes = passes
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_state": None, "_reducer": None}
+        return {"_state": None, "_reducer": None, "_passes": None}
 
     def is_of(self, model: DistributedDataParallel) -> bool:
         return self._reducer is model.reducer
@@ -85,7 +87,7 @@ class _Guard:
             )
         is_inside_backward = torch._C._current_graph_task_id() != -1
         begins_a_pass = torch.is_grad_enabled() and model.require_backward_grad_sync and not is_inside_backward
-        if begins_a_pass and self._state._abandon():
+        if begins_a_pass and self._state._abandon(model, self._passes.broke_off()):
             # Else the reducer refuses to go on. On all ranks alike: their buckets are cut anew after it.
             model.reducer._reset_state()
 
@@ -144,6 +146,9 @@ def _remove_lost(model: DistributedDataParallel) -> None:
         if isinstance(hook, _Guard) and not hook.is_of(model):
             del model._forward_pre_hooks[key]
             model._comm_hooks.clear()
+    for key, passes in list(model._forward_hooks.items()):
+        if isinstance(passes, BackwardPasses) and not model._comm_hooks:
+            del model._forward_hooks[key]
 
 
 def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
@@ -159,7 +164,9 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
         raise Error(
             f"DDP does not take the communication hook: {str(error).splitlines()[0]}", code="bad_input"
         ) from error
-    ddp.register_forward_pre_hook(_Guard(state, ddp.reducer))
+    passes = BackwardPasses(state._begin)
+    ddp.register_forward_pre_hook(_Guard(state, ddp.reducer, passes))
+    ddp.register_forward_hook(passes)
 
 
 def _registering(

@@ -155,9 +155,14 @@ std::optional<Error> GradientPasses::failure_in(const std::vector<State>& states
   return std::nullopt;
 }
 
+GradientPasses::Kind GradientPasses::kind() const {
+  if (pass_.back().offer.is_missing) return Kind::abandoned;
+  return pass_.front().offer.has_gradient ? Kind::present : Kind::absent;
+}
+
 void GradientPasses::finish() {
   last_bucket_ = context_.engine().now();
-  const std::vector<State> states = exchange_states(pass_.front().offer.has_gradient ? Kind::present : Kind::absent);
+  const std::vector<State> states = exchange_states(kind());
   try {
     if (const std::optional<Error> failure = failure_in(states)) {
       drop();

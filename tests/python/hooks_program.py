@@ -28,6 +28,7 @@ from hooks_training import (
 from hooks_trouble import (
     a_thread_counts_meanwhile,
     bad_input,
+    broken_after_the_last_bucket,
     broken_backward,
     closed_state,
     different_options,
@@ -63,11 +64,21 @@ if __name__ == "__main__":
         "a thread counts meanwhile": a_thread_counts_meanwhile,
         "broken backward on one rank": functools.partial(broken_backward, False),
         "broken backward on all ranks": functools.partial(broken_backward, True),
+        "broken in the first of several buckets": functools.partial(broken_backward, False, "last"),
+        "broken in the only bucket": functools.partial(broken_backward, False, bucket_cap_mb=25),
+        "broken in the only bucket on all ranks": functools.partial(broken_backward, True, bucket_cap_mb=25),
+        "broken while unused parameters are looked for": functools.partial(
+            broken_backward, False, find_unused_parameters=True
+        ),
+        "broken with gradients as views": functools.partial(
+            broken_backward, False, "last", gradient_as_bucket_view=True
+        ),
         "unused parameters": unused_parameters,
         "different options": different_options,
         "closed state": closed_state,
         "bad input": bad_input,
         "left open": left_open,
+        "broken after the last bucket": broken_after_the_last_bucket,
         "sub-group in torch's form": sub_group_in_torchs_form,
     }
     chosen = sys.argv[2:]

@@ -52,9 +52,10 @@ class Breaks(torch.autograd.Function):
         return gradient, None
 
 
-def broken_backward(everywhere):
-    """Backward breaks off after some buckets in steps 2 and 4, on rank 1 or on all; then training goes on."""
-    model = wrapped()
+def broken_backward(everywhere, layer="first", **options):
+    """Backward breaks off in steps 2 and 4, on rank 1 or on all, where it comes to a layer's output; then training goes
+    on."""
+    model = wrapped(**options)
     state = flockstep.adacons(model)
     expected, errors, worst = Expected("adacons"), [], 0.0
     for step in range(6):
@@ -62,7 +63,7 @@ def broken_backward(everywhere):
         model.zero_grad()
         x, y = batch(step)
         hidden = {}
-        handle = model.module.first.register_forward_hook(
+        handle = getattr(model.module, layer).register_forward_hook(
             lambda module, inputs, output, hidden=hidden: Breaks.apply(output, hidden["breaks"])
         )
         hidden["breaks"] = step in (2, 4) and (everywhere or dist.get_rank() == 1)
@@ -75,6 +76,19 @@ def broken_backward(everywhere):
             errors.append(error)
     state.close()
     return {"errors": errors, "distance": worst}
+
+
+def broken_after_the_last_bucket():
+    """Behind the model, on rank 1: the others have the result by then."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    train(model, 2)  # DDP itself exchanges something before the second forward pass
+    x, y = batch(2)
+    before = Breaks.apply(x.requires_grad_(), dist.get_rank() == 1)
+    raised = refusal(nn.functional.cross_entropy(model(before), y).backward)
+    later = refusal(lambda: loss_of(model, 3).backward())
+    state.close()
+    return {"first": None if raised is None else raised["type"], "later": later}
 
 
 def unused_parameters():

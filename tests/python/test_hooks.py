@@ -155,8 +155,18 @@ def test_python_threads_run_while_backward_waits(of):
         assert rank["counted"] > 50
 
 
-def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goes_on(of):
-    for number, rank in enumerate(of("broken backward on one rank")):
+@pytest.mark.parametrize(
+    "case",
+    [
+        "broken backward on one rank",
+        "broken in the first of several buckets",
+        "broken in the only bucket",
+        "broken while unused parameters are looked for",
+        "broken with gradients as views",
+    ],
+)
+def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goes_on(of, case):
+    for number, rank in enumerate(of(case)):
         assert rank["distance"] < 1e-5
         assert len(rank["errors"]) == 2
         for error in rank["errors"]:
@@ -165,9 +175,20 @@ def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goe
             else:
                 assert error["type"] == "PeerLost"
                 assert "worker 1's backward pass ended before its last bucket" in error["text"]
-    for rank in of("broken backward on all ranks"):
+
+
+@pytest.mark.parametrize("case", ["broken backward on all ranks", "broken in the only bucket on all ranks"])
+def test_so_do_passes_that_break_off_on_all_ranks(of, case):
+    for rank in of(case):
         assert rank["distance"] < 1e-5
         assert [error["type"] for error in rank["errors"]] == ["ValueError", "ValueError"]
+
+
+def test_a_step_that_only_the_others_have_taken_ends_the_training_on_all_ranks(of):
+    for number, rank in enumerate(of("broken after the last bucket")):
+        assert rank["first"] == "ValueError" if number == 1 else rank["first"] in (None, "Error")  # whoever is faster
+        assert rank["later"]["code"] == "mismatch"
+        assert "a step that worker 1 has not" in rank["later"]["text"]
 
 
 def test_a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp(of):
