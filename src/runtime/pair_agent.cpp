@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "flockstep/error.h"
 
 namespace flockstep::runtime {
@@ -179,9 +178,9 @@ void PairAgent::on_time() {
   if (state_ != State::asking || host_.now() < ask_deadline_) return;
   context_.engine().fail(Error(
       ErrorCode::deadline,
-      fmt::format("worker {}: worker {} did not say within {:.3g} s whether it can average; it is stuck or gone, or "
+      fmt::format("worker {} has not told worker {} within {:.3g} s whether it can average; it is stuck or gone, or "
                   "the deadline is too short",
-                  context_.rank(), peer_, context_.patience().count()),
+                  peer_, context_.rank(), context_.patience().count()),
       std::string(context_.engine().name())));
 }
 

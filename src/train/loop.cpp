@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "engines/missing.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "train/backward.h"
@@ -211,7 +212,13 @@ void Loop::meet() {
   if (met_) return;
   const Duration before = context_.waited();
   const engines::Pending barrier = context_.engine().barrier();
-  context_.wait_for([&] { return barrier->done(); }, "meeting of all workers");
+  const base::Time deadline = context_.deadline();
+  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, "meeting of all workers");
+  if (!barrier->done())
+    context_.engine().fail(Error(ErrorCode::deadline,
+                                 engines::late_sentence(engines::missing_from(*barrier), "the meeting of all workers",
+                                                        context_.rank(), context_.patience()),
+                                 std::string(context_.engine().name())));
   measurements_.add_meeting((context_.waited() - before).count());
   met_ = true;
 }

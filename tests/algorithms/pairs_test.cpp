@@ -341,7 +341,7 @@ TEST(PairAgentFailure, aQuestionThatNobodyAnswersEndsTheRunWhateverTheTime) {
       ADD_FAILURE() << "nothing was thrown: " << begin;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::deadline);
-      EXPECT_TRUE(std::string_view(error.what()).starts_with("worker 0: worker 1 did not say within 0.1 s"))
+      EXPECT_TRUE(std::string_view(error.what()).starts_with("worker 1 has not told worker 0 within 0.1 s"))
           << error.what();
     }
 }

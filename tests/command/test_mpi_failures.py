@@ -13,6 +13,7 @@ from paths import BUILD
 FAILURES = [
     "aMessageNobodySendsBreaksTheEngineAtTheDeadline",
     "aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline",
+    "aWorkerThatReturnsEarlyIsNamedAtOnce",
     "blocksOfDifferentSizesAreAMismatch",
     "anAgentThatThrowsEndsItsWorkersWait",
     "anOperationDroppedBeforeItsTimeLeavesNothingDangling",
@@ -86,11 +87,26 @@ def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, algor
     assert time.monotonic() - begin < 5
 
 
-def test_a_deadline_ends_all_processes_with_a_sentence(needs):
-    needs("mpi")
-    done = run("train", "--straggler-fixed", "1:5s", "--deadline", "0.3", "--steps", "3", workers=2, timeout=30)
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (["--algorithm", "mean"], "all_to_all"),
+        (["--algorithm", "wagma", "--wagma.period", "2"], "round"),
+        (["--algorithm", "eager_majority"], "round"),
+        (["--algorithm", "adpsgd"], "the meeting of all workers"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["mpi", "threads"])
+def test_a_deadline_ends_all_processes_and_names_who_is_missing(needs, engine, options, place):
+    needs(engine)
+    call = ["train", *options, "--straggler-fixed", "1:5s", "--deadline", "0.5", "--steps", "200"]
+    if engine == "mpi":
+        done = run(*call, workers=2, timeout=30)
+    else:
+        done = run(*call, "--engine", "threads", "--workers", "2", timeout=30)
     assert done.returncode == 1
-    assert "did not finish in time" in done.stderr
+    assert f"worker 1 has not arrived at {place}" in done.stderr
+    assert "where worker 0 has waited 0.5 s for it" in done.stderr
 
 
 def test_being_bound_to_one_core_is_pointed_out(needs):

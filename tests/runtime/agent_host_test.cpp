@@ -20,6 +20,8 @@ using engines::conformance::subject;
 struct Loose final : AgentHost::Service {
   void on_control(int peer, std::span<const std::byte> payload) override { control(peer, payload); }
   void on_time() override { time(); }
+  std::optional<Progress> progress() const override { return at; }
+  std::optional<Progress> at;
   std::function<void(int, std::span<const std::byte>)> control = [](int, auto) {};
   std::function<void()> time = [] {};
 };
@@ -350,7 +352,32 @@ TEST(AgentHostFailure, anAnswerThatNeverComesBreaksTheEngineAtTheDeadline) {
   on_every_worker_until_broken([](Engine& engine) {
     Station station(engine, Duration(0.2));
     const std::string sentence = sentence_of([&] { station.host.ask([] {}, "the answer"); }, ErrorCode::deadline);
-    EXPECT_NE(sentence.find("the answer did not happen in time"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("the answer did not finish within"), std::string::npos) << sentence;
+  });
+}
+
+// The agents of the others say how far their workers are.
+TEST(AgentHostFailure, whoHasNotArrivedAtARoundIsNamed) {
+  if (subject().workers < 3) GTEST_SKIP() << "one who waits, one who is there and one who is not";
+  on_every_worker_until_broken([](Engine& engine) {
+    Station station(engine, Duration(0.5));
+    station.host.ask(
+        [&] {
+          station.service.at = {engine.rank() == 1 ? 16 : 17, 17};
+          station.host.answer();
+        },
+        "arriving");
+    station.meet();
+    const std::string sentence = sentence_of(
+        [&] {
+          if (engine.rank() == 0) station.host.ask([] {}, "a round");
+          engine.wait_until([] { return false; }, engine.now() + Duration(20));
+        },
+        ErrorCode::deadline);
+    EXPECT_EQ(
+        sentence,
+        "worker 1 has not arrived at round 17, where worker 0 has waited 0.5 s for it: it is stuck or gone, or the "
+        "deadline is too short");
   });
 }
 
@@ -370,7 +397,7 @@ TEST(AgentHostFailure, aTransferThatTakesTooLongBreaksTheEngineAndSaysWhichOne) 
           engine.wait_until([] { return false; }, begin + Duration(10));
         },
         ErrorCode::deadline);
-    EXPECT_NE(sentence.find("the agent 'test' could not receive from worker"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("has sent nothing to the agent 'test' of worker"), std::string::npos) << sentence;
     EXPECT_NE(sentence.find("within 0.2 s"), std::string::npos) << sentence;
     EXPECT_LT(engine.now() - begin, Duration(5));
   });

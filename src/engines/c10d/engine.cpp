@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engines/failure_message.h"
+#include "engines/missing.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -16,7 +17,7 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-class C10dEngine::Transfers final : public Operation {
+class C10dEngine::Transfers final : public Operation, public NamesMissing {
  public:
   Transfers(C10dEngine& engine, std::shared_ptr<Exchange> exchange) : engine_(engine), exchange_(std::move(exchange)) {}
   Transfers(const Transfers&) = delete;
@@ -35,6 +36,15 @@ class C10dEngine::Transfers final : public Operation {
     if (exchange_->complete()) return true;
     engine_.require_usable();
     return false;
+  }
+
+  // Its own turn may not have come: then whoever holds up those before it.
+  std::vector<int> missing() override {
+    if (const int peer = exchange_->awaited(); peer >= 0) return {peer};
+    const std::lock_guard lock(engine_.failure_mutex_);
+    for (const auto& exchange : engine_.exchanges_)
+      if (const int peer = exchange->awaited(); peer >= 0) return {peer};
+    return {};
   }
 
  private:
@@ -147,7 +157,11 @@ void C10dEngine::reserve(std::span<const Transfer> transfers) {
 
 // Blocks, on a thread of its own. In sequence is exact: the operation is done when its last part is.
 void C10dEngine::finish(Exchange& exchange) noexcept {
-  const bool complete = std::ranges::all_of(exchange.parts(), [&](const auto& part) { return pass(part); });
+  const bool complete = std::ranges::all_of(exchange.parts(), [&](const auto& part) {
+    exchange.awaited() = part.peer;
+    return pass(part);
+  });
+  exchange.awaited() = -1;
   exchange.end(complete);
   {
     const std::lock_guard lock(failure_mutex_);

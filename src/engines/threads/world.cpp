@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <set>
 #include <thread>
 
 namespace flockstep::engines::threads {
@@ -11,7 +12,8 @@ World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
-      control_(static_cast<std::size_t>(size)) {}
+      control_(static_cast<std::size_t>(size)),
+      has_ended_(static_cast<std::size_t>(size)) {}
 
 void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
   const Posted mine{transfer, progress};
@@ -63,6 +65,43 @@ void World::withdraw(const std::shared_ptr<Progress>& progress) {
     }
   }
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+}
+
+std::vector<int> World::missing(const Progress& progress) const {
+  std::set<int> peers;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [meeting, waiting] : posted_)
+    for (const Posted& posted : waiting)
+      if (posted.progress.get() == &progress) peers.insert(posted.transfer.peer);
+  return {peers.begin(), peers.end()};
+}
+
+void World::end(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_[static_cast<std::size_t>(rank)] = true;
+    ended_last_.store(rank, std::memory_order_release);
+  }
+  for (auto& bell : bells_) bell.ring();
+}
+
+std::optional<int> World::ended() const {
+  const int rank = ended_last_.load(std::memory_order_acquire);
+  return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+// What the ended one had posted was matched or withdrawn before it ended, so nothing of it is on its way.
+void World::require_peers(const Progress& progress) {
+  if (!ended()) return;
+  for (const int peer : missing(progress)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!has_ended_[static_cast<std::size_t>(peer)]) continue;
+    }
+    fail(Error(ErrorCode::peer_lost, fmt::format("worker {} waits for worker {}, which has ended", progress.rank, peer),
+               name_));
+    throw_if_broken();
+  }
 }
 
 void World::send_control(int to, Control control) {

@@ -44,6 +44,16 @@ class World {
   // Takes back what has not been matched, and waits for copies under way.
   void withdraw(const std::shared_ptr<Progress>& progress);
 
+  // Peers at whose ends the transfers of an operation wait.
+  std::vector<int> missing(const Progress& progress) const;
+
+  // The worker has returned: nobody need wait for it any more.
+  void end(int rank);
+  // Who has returned last, if anybody.
+  std::optional<int> ended() const;
+  // Breaks the world and throws if the operation waits for a worker that has returned.
+  void require_peers(const Progress& progress);
+
   void send_control(int to, Control control);
   std::optional<Control> take_control(int rank);
 
@@ -66,6 +76,8 @@ class World {
   mutable std::mutex mutex_;
   std::map<Meeting, std::deque<Posted>> posted_;
   std::vector<std::deque<Control>> control_;
+  std::vector<bool> has_ended_;  // by rank
+  std::atomic<int> ended_last_{-1};
   std::optional<Error> error_;
   std::atomic<bool> broken_{false};
 };
