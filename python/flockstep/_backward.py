@@ -27,11 +27,11 @@ class BackwardPasses:
         if self._begins is None or not torch.is_grad_enabled() or not model.require_backward_grad_sync:
             return
 
-        @unserializable_hook
+        @unserializable_hook  # type: ignore[untyped-decorator]
         def begin(gradient: torch.Tensor) -> None:
             self._begin(torch._C._current_graph_task_id())
 
-        for tensor in _find_tensors(output):
+        for tensor in _find_tensors(output):  # type: ignore[no-untyped-call]
             if tensor.requires_grad:
                 tensor.register_hook(begin)
 
