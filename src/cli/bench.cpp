@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "base/schema.h"
 #include "base/split.h"
 #include "bench/straggler.h"
 #include "cli/arguments.h"
@@ -71,7 +72,10 @@ std::string ratio(const bench::Spread& spread) {
 void print_targets(const std::vector<bench::TargetResult>& targets, bool json) {
   if (json) {
     nlohmann::json all = nlohmann::json::array();
-    for (const auto& target : targets) all.push_back(to_json(target));
+    for (const auto& target : targets) {
+      all.push_back(to_json(target));
+      all.back()["schema"] = base::kSchema;
+    }
     fmt::print("{}\n", all.dump(2));
     return;
   }

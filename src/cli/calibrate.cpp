@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "base/files.h"
+#include "base/schema.h"
 #include "base/settings.h"
 #include "base/split.h"
 #include "bench/calibrated_platform.h"
@@ -125,9 +126,14 @@ int run_measuring(const CalibrateFlags& flags) {
       });
   if (measured.rank != 0) return 0;
   if (!flags.out.empty()) base::write_atomically(flags.out, platform_file(measured.machine, machine_of(engine)));
-  if (!flags.steps.empty()) base::write_atomically(flags.steps, to_json(measured.steps).dump(2) + "\n");
+  nlohmann::json json{{"schema", base::kSchema}};
+  if (!flags.steps.empty()) {
+    nlohmann::json steps = json;
+    steps.update(to_json(measured.steps));
+    base::write_atomically(flags.steps, steps.dump(2) + "\n");
+  }
   if (flags.json) {
-    nlohmann::json json = to_json(measured.machine);
+    json.update(to_json(measured.machine));
     if (!cases.empty()) json.update(to_json(measured.steps));
     fmt::print("{}\n", json.dump(2));
     return 0;
@@ -141,7 +147,9 @@ int run_measuring(const CalibrateFlags& flags) {
 
 bench::StepTimes read_steps(const std::string& path) {
   // What is no JSON is a value in which nothing is found.
-  const auto times = bench::step_times_from_json(nlohmann::json::parse(base::read_text(path), nullptr, false));
+  const auto json = nlohmann::json::parse(base::read_text(path), nullptr, false);
+  base::require_known_schema(json, path);
+  const auto times = bench::step_times_from_json(json);
   if (times) return *times;
   throw Error(ErrorCode::bad_file,
               fmt::format("{} holds no step times: write it with flockstep calibrate --steps {}", path, path));
@@ -184,7 +192,8 @@ int run_against(const CalibrateFlags& flags) {
                      {"error", error}});
   }
   if (flags.json) {
-    fmt::print("{}\n", nlohmann::json{{"workers", measured.workers},
+    fmt::print("{}\n", nlohmann::json{{"schema", base::kSchema},
+                                      {"workers", measured.workers},
                                       {"measured_on", measured.engine},
                                       {"platform", flags.platform},
                                       {"largest_error", largest},

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/schema.h"
 #include "cli/child_runs.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -30,7 +31,7 @@ int list_studies(bool as_json) {
   table.left();
   for (const study::StudyRow& row : study::studies()) {
     table.add({std::string(row.name), std::string(row.description)});
-    json.push_back({{"name", row.name}, {"description", row.description}});
+    json.push_back({{"schema", base::kSchema}, {"name", row.name}, {"description", row.description}});
   }
   fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());
   return 0;
@@ -68,6 +69,7 @@ void protect_other_study(const std::filesystem::path& folder, std::string_view n
   const std::filesystem::path file = folder / "study.json";
   if (!std::filesystem::exists(file)) return;
   const auto json = nlohmann::json::parse(base::read_text(file), nullptr, false);
+  base::require_known_schema(json, file.string());
   const bool is_study = json.is_object() && json.contains("study") && json["study"].is_string();
   if (is_study && json["study"] == name) return;
   throw Error(ErrorCode::bad_input, fmt::format("{} holds {}: choose another --out", folder.string(),
@@ -126,6 +128,7 @@ int run_study(const StudyFlags& flags) {
   progress.clear();
   if (cells.kept() > 0) fmt::print(stderr, "flockstep: {} runs were already done\n", cells.kept());
   nlohmann::json json = to_json(result);
+  json["schema"] = base::kSchema;
   json["study"] = row.name;
   json["description"] = row.description;
   json["version"] = kVersion;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/files.h"
+#include "base/schema.h"
 #include "runtime/gather.h"
 
 namespace flockstep::train {
@@ -50,7 +51,8 @@ std::string events_of(int rank, const base::Trace& trace, double epoch_s = 0) {
 // `events` are those of all workers.
 void write(const std::filesystem::path& path, std::string events) {
   events.resize(events.size() - 2);  // the last comma and newline
-  base::write_atomically(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
+  base::write_atomically(path, fmt::format("{{\"schema\":{},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",
+                                           base::kSchema, events));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from flockstep._schema import SCHEMA
 from flockstep.bench.harness import Spread, Target, milliseconds, ratio, table
 from flockstep.bench.launch import Children
 
@@ -39,9 +40,9 @@ class Row:
 
     def json(self) -> dict[str, Any]:
         if self.failure:
-            return {"id": self.contender, "measure": self._measure, "failed": self.failure}
+            return {"schema": SCHEMA, "id": self.contender, "measure": self._measure, "failed": self.failure}
         spread = self.figures["over_plain"]
-        plain = {"figure": spread.median, "lower": spread.lower, "upper": spread.upper}
+        plain = {"schema": SCHEMA, "figure": spread.median, "lower": spread.lower, "upper": spread.upper}
         about = self.target.json() if self.target else {"id": self.contender, "measure": self._measure, **plain}
         return {**about, **{key: spread.median for key, spread in self.figures.items() if key != "over_plain"}}
 

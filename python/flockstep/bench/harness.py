@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from flockstep._schema import SCHEMA
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -54,6 +56,7 @@ class Target:
 
     def json(self) -> dict[str, Any]:
         return {
+            "schema": SCHEMA,
             "id": self.id,
             "measure": self.measure,
             "figure": self.spread.median,
