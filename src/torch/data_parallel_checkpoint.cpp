@@ -149,10 +149,9 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   if (step > 0)
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
-  int workers = 0;
+  const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
+  const int workers = found.workers;
   CheckpointFolder::together(context, [&] {
-    const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
-    workers = found.workers;
     state = load(found.bytes, found.path, workers, optimizer);
     step = state.get_value<std::int64_t>("step");
     const auto order = state.get_vector<std::size_t>("order of buckets");
@@ -163,7 +162,8 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
   });
   flat.collect_model();
-  const std::string remade = renew(&state);
+  std::string remade = renew(&state);
+  if (!found.warning.empty()) remade = found.warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
   return c10::str("everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",
                   workers, " workers have saved where there are ", context.size(), " now",
