@@ -50,6 +50,11 @@ train::Observer observer_of(Progress& progress, const std::string& title) {
                 progress.show(step, steps);
               },
           .stop_requested = interrupted,
+          .warn =
+              [&progress](const std::string& sentence) {
+                progress.clear();
+                fmt::print(stderr, "flockstep: {}\n", sentence);
+              },
           .set_up = [&progress](std::int64_t ready, std::int64_t workers) { progress.show(ready, workers); }};
 }
 

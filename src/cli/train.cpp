@@ -64,11 +64,25 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
   if (!outcome.options.out.empty()) fmt::print("written to {}\n", outcome.options.out.string());
 }
 
+// It is to go on later, so there is no result yet.
+int tell_early_end(const tasks::RunOutcome& outcome) {
+  ignore_further_signals();
+  if (outcome.rank != 0) return kEndedEarly;
+  const std::string out = outcome.options.out.string();
+  fmt::print(stderr, "flockstep: ended early, after step {} of {}, as a signal asked: {}\n", outcome.summary.steps,
+             outcome.options.steps,
+             out.empty() ? "without --out there is no checkpoint to resume from"
+                         : fmt::format("the same call with --resume goes on from the checkpoint in {}", out));
+  return kEndedEarly;
+}
+
 int run_train(const RunFlags& flags, const std::string& algorithm) {
   tasks::RunRequest request = request_of(flags);
   request.train.algorithm = algorithm;
   request.train.algorithm_settings = settings_of(flags, algorithm);
   request.on_start = learn_peers;
+  request.end_requested = end_requested;
+  end_early_on_signals();
   warn_when_bound_to_one_core();
   advise_on_sigterm(flags.checkpoint_every > 0 ? "; --resume continues from the last checkpoint"
                                                : "; with --checkpoint-every and --out, --resume could continue it");
@@ -76,6 +90,7 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   Progress progress;
   const tasks::RunOutcome outcome = tasks::run(request, observer_of(progress, algorithm));
   progress.clear();
+  if (outcome.ended_early) return tell_early_end(outcome);
   if (outcome.rank != 0) return 0;
   if (flags.json)
     fmt::print("{}\n", train::describe(outcome.summary, outcome.options, request.engine, outcome.workers).dump(2));

@@ -65,6 +65,7 @@ class Loop {
   bool checkpoint();
   void write_step_lines();
   std::uint64_t sent_in_messages();
+  Summary end_early();
   Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
 
@@ -77,7 +78,8 @@ class Loop {
   base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<Evaluator> evaluator_;    // where there are gradients
+  std::optional<Evaluator> evaluator_;  // where there are gradients
+  Checkpoints checkpoints_;
   std::unique_ptr<MetricsFile> metrics_;  // rank 0 only
   Telemetry telemetry_;                   // rank 0 only
 
@@ -96,7 +98,8 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
-      backward_(engine, layout_, options.pace, options.faults, options.seed) {
+      backward_(engine, layout_, options.pace, options.faults, options.seed),
+      checkpoints_(context_, options.out) {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
   agreed.emplace_back("buffers", std::to_string(task_->buffers()));
@@ -114,8 +117,12 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
 void Loop::resume_or_begin() {
   std::uint64_t keep = 0;
   std::optional<Checkpoints::Found> found;
-  if (options_.resume) found = Checkpoints(context_, options_.out).read_latest();
+  if (options_.resume) found = checkpoints_.read_latest();
   if (found) {
+    if (!found->warning.empty()) {
+      summary_.notes.push_back(found->warning);
+      if (context_.rank() == 0) observer_.warn(found->warning);
+    }
     require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
                      found->archive.get_value<bool>("apart"));
     keep = found->archive.get_value<std::uint64_t>("metrics bytes");
@@ -295,7 +302,7 @@ bool Loop::checkpoint() {
   algorithm_->save(archive);
   optimizer_->save(archive);
   task_->save(archive);
-  Checkpoints(context_, options_.out).write(step_, archive);
+  checkpoints_.write(step_, std::move(archive));
   context_.log().info("checkpoint after step {}", step_);
   return stop;
 }
@@ -306,6 +313,7 @@ Summary Loop::run() {
   bool stop = evaluate();
   set_out();
   while (step_ < options_.steps && !stop) {
+    if (!observer_.may_take_step(step_ + 1)) return end_early();
     take_step(step_++);
     if (context_.rank() == 0) observer_.progress(step_, options_.steps);
     if (step_ == options_.steps) drain();
@@ -317,6 +325,18 @@ Summary Loop::run() {
   if (evaluated_ != step_ || (interrupted && evaluator_ && evaluator_->averages()))
     evaluate();  // what was drained changes models that differ
   return finish(interrupted);
+}
+
+// The checkpoint comes first: there may be little time. The rest brings agents to an end that others still talk to.
+Summary Loop::end_early() {
+  meet();
+  if (!options_.out.empty()) checkpoint();
+  drain();
+  algorithm_->consolidate(model_.span());
+  summary_.steps = step_;
+  summary_.interrupted = true;
+  context_.wait(context_.engine().barrier(), "end");
+  return summary_;
 }
 
 bool Loop::pause() {
