@@ -136,13 +136,13 @@ def test_a_comparison_that_is_terminated_keeps_what_is_done(needs, tmp_path, wit
     needs("sim")
     out = tmp_path / "comparison"
     arguments = ["compare", "--engine", "sim", "--algorithms", "mean,local_sgd", "--seeds", 1, "--out", out]
-    with live_run(*arguments, "--steps", 20000, "--evaluate-every", 50) as process:
+    with live_run(*arguments, "--steps", 4000, "--evaluate-every", 50) as process:
         wait_until((out / "runs" / "local_sgd-seed-1" / "metrics.jsonl").exists, process, "its second run")
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=60)  # returns only when the child has let go of the pipes, too
     assert process.returncode == 143
     assert "the same call again goes on from there" in stderr
     assert [row["algorithm"] for row in json.loads((out / "compare.json").read_text())["cases"][0]["rows"]] == ["mean"]
-    again = run(*arguments, "--steps", 20000, "--evaluate-every", 50)
+    again = run(*arguments, "--steps", 4000, "--evaluate-every", 50)
     assert again.returncode == 0
     assert "1 of 2 runs were already done" in again.stderr
