@@ -47,15 +47,7 @@ int complain(const std::string& sentence, int code) {
 std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
   const auto extras = command.remaining();
   if (extras.empty()) return fmt::format("{} (see `flockstep {} --help`)", error.what(), command.get_name());
-  const std::string wrong = extras[0].substr(0, extras[0].find('='));
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames()[0]);
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string_view nearest = base::nearest_name(wrong, known);
-  const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
-  return fmt::format("{} does not take {}{} (see `flockstep {} --help`)", command.get_name(), wrong, hint,
-                     command.get_name());
+  return unknown_flag_sentence(command, extras[0].substr(0, extras[0].find('=')));
 }
 
 int run(std::vector<std::string> arguments) {
@@ -89,7 +81,7 @@ int run(std::vector<std::string> arguments) {
     }
   }
   try {
-    arguments = with_config_file(std::move(arguments));
+    if (command) apply_config_file(*command, arguments);
     std::ranges::reverse(arguments);  // as CLI11 wants them
     app.parse(arguments);
     const int code = chosen();
