@@ -98,8 +98,10 @@ void add_train(CLI::App& app, Action& chosen) {
       "option of the task: learning rate of the local update");
   add_checkpoint_flag(command, *flags);
   command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
-  command.callback(
-      [flags, algorithm, &chosen] { chosen = [flags, algorithm] { return run_train(*flags, *algorithm); }; });
+  command.callback([flags, algorithm, &command, &chosen] {
+    refuse_options_of_others(command, flags->task, *algorithm);
+    chosen = [flags, algorithm] { return run_train(*flags, *algorithm); };
+  });
 }
 
 }  // namespace flockstep::cli

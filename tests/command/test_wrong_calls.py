@@ -22,6 +22,27 @@ WRONG = [
     (["train", "--straggler", "5x1ms"], "--straggler asks for 5 slow workers of 4: ask for 0 to 4"),
     (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms, not 'fast'"),
     (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
+    (["train", "--straggler-fixed", "3:1ms,3:2ms"], "--straggler-fixed names worker 3 twice: give it one delay"),
+    (
+        ["train", "--algorithm", "sgp", "--sgp.neighbours", "3"],
+        "--sgp.neighbours takes a whole number from 1 to 2, not '3'",
+    ),
+    (
+        ["compare", "--workers", "8,4", "--algorithms", "mean,sgp:neighbours=3"],
+        "sgp:neighbours=3 with 4 workers: --sgp.neighbours takes a whole number from 1 to 2, not '3'",
+    ),
+    (
+        ["train", "--local_sgd.period", "4"],
+        "--local_sgd.period is of no use to the algorithm mean: leave it out, or use --algorithm local_sgd",
+    ),
+    (
+        ["train", "--algorithm", "post_local_sgd", "--local_sgd.period", "4"],
+        "--local_sgd.period is of no use to the algorithm post_local_sgd: leave it out, or use --algorithm local_sgd",
+    ),
+    (
+        ["train", "--images.hidden", "4"],
+        "--images.hidden is of no use to the task linear: leave it out, or use --task images",
+    ),
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
     (["train", "--compute", "200"], "--compute takes a time such as 320ms, 1.5s or 50us, not '200'"),
     (

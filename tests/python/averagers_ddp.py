@@ -203,6 +203,7 @@ def sentences(rank):
     closed.close()
     everything = {
         "group_size": refused(lambda: flockstep.Flock(sgd(other), other, group_size=9)),
+        "neighbours": refused(lambda: flockstep.SGP(sgd(other), other, neighbours=3)),
         "period": refused(lambda: flockstep.LocalSGD(sgd(other), other, period=0)),
         "activation": refused(lambda: flockstep.Wagma(sgd(other), other, activation="second")),
         "twice": refused(lambda: flockstep.Flock(sgd(model), model)),

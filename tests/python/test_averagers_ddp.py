@@ -64,6 +64,7 @@ def test_a_group_of_some_workers_averages_by_itself(results):
     ("what", "sentence"),
     {
         "group_size": "bad_input: group_size takes",
+        "neighbours": "bad_input: neighbours takes a whole number from 1 to",
         "period": "bad_input: period takes",
         "activation": "bad_input: activation",
         "twice": "bad_input: the model is in an averager already: close() that one before Flock takes it",
