@@ -46,4 +46,12 @@ std::optional<std::uint64_t> available_memory(const path& root) {
   return least;
 }
 
+// Linux limits the mappings of a process. A stack takes two: itself and the page that guards it.
+std::optional<std::uint64_t> most_stacks(const path& root) {
+  constexpr std::uint64_t kMappingsOfTheRest = 4096;  // libraries, torch's above all, and large buffers
+  const Amount mappings = number_in(root / "proc/sys/vm/max_map_count");
+  if (!mappings) return std::nullopt;
+  return (*mappings - std::min(*mappings, kMappingsOfTheRest)) / 2;
+}
+
 }  // namespace flockstep::base

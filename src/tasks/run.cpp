@@ -31,6 +31,16 @@ void protect_what_is_there(const train::TrainOptions& options) {
                             options.out.string()));
 }
 
+// Before anything is made for each of them.
+void require_stacks_for(int workers) {
+  const auto most = base::most_stacks();
+  if (most && static_cast<std::uint64_t>(workers) > *most)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} workers need a stack each, and this machine lets a process have {}: use fewer "
+                            "--workers, or raise vm.max_map_count",
+                            workers, *most));
+}
+
 void require_memory_for(const Workload& workload, const std::string& engine, int workers) {
   const auto size = workload.model_size();
   if (!size) return;
@@ -59,6 +69,7 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     throw Error(ErrorCode::bad_input, "--pretend-parameters and --bytes-scale are two words for one thing: give one");
   std::optional<Workload> of_all;  // where all workers live in this process
   if (request.engine != "mpi" && launch.workers > 0) {
+    require_stacks_for(launch.workers);
     train::TrainOptions options = complete(request.train, launch.workers);
     if (request.engine == "sim") {
       options.platform = engines::sim::text_of(launch.sim);

@@ -1,6 +1,7 @@
 """`flockstep report`: one page that needs nothing but itself, and one sentence where there is none to draw."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -8,11 +9,12 @@ import pty
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import COMMAND, run, run_json
-from flockstep.report import step_time_pictures
+from flockstep.report import run_page, step_time_pictures
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
 from flockstep.report.tables import deviation_text
@@ -329,6 +331,25 @@ def test_a_wrong_folder_is_a_wrong_call(tmp_path):
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def refuse_to_write(*_arguments, **_keywords):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize("in_the_way", ["where the page goes", "where libraries draw"])
+def test_a_read_only_file_system_is_one_sentence(tmp_path, monkeypatch, capsys, in_the_way):
+    folder = tmp_path / "run"
+    write_sample_run(folder)
+    if in_the_way == "where the page goes":
+        for name in ("write_text", "unlink", "replace"):
+            monkeypatch.setattr(Path, name, refuse_to_write)
+        sentence = f"cannot write {folder / 'report.html'}: Read-only file system"
+    else:
+        monkeypatch.setattr(run_page, "page_of", refuse_to_write)
+        sentence = f"cannot draw {folder}: [Errno 30] Read-only file system"
+    assert draw([str(folder)]) == 1
+    assert capsys.readouterr().err == f"flockstep: {sentence}\n"
 
 
 def test_without_python_or_matplotlib_one_sentence_says_how_to_get_it(tmp_path):

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/available_memory.h"
 #include "engines/sim/platform_trial.h"
 
 namespace flockstep::engines::sim {
@@ -164,6 +165,13 @@ void Simulator::after(double seconds, std::function<void()> action) {
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
+  // SimGrid would end the process.
+  if (const auto most = base::most_stacks(); most && engine_->get_actor_count() >= *most)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the workers of this simulation and their agents need a stack each, and this machine lets "
+                            "a process have {}: use fewer workers, or raise vm.max_map_count",
+                            *most),
+                "sim");
   const ExceptionsKept exceptions;
   s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
 }
