@@ -1,9 +1,10 @@
 """Numbers that nobody means are refused in one sentence, or do no harm; either way the command soon ends."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import run
+from conftest import COMMAND, run
 
 SHORT = ["--steps", 2, "--linear.dimension", 10]
 VALUES = [10**12, 2**63 - 1, 10**30]
@@ -46,4 +47,19 @@ def test_more_workers_than_stacks_are_refused(command, engine, needs):
     assert done.returncode == 2
     assert f"{workers} workers need a stack each, and this machine lets a process have " in done.stderr
     assert "use fewer --workers, or raise vm.max_map_count" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("algorithm", ["mean", "wagma"])
+def test_a_simulation_says_when_there_is_no_room_for_its_stacks(algorithm, needs):
+    needs("sim")
+    # 8 MiB each: room for a hundred or so less than the workers of one need, or the workers and agents of the other.
+    workers = {"mean": 800, "wagma": 400}[algorithm]
+    call = f"{COMMAND} train --engine sim --no-gradients --algorithm {algorithm} --workers {workers} --steps 1"
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -v 5000000; exec {call}"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2, done.stderr
+    assert "the workers of this simulation and their agents need a stack each, and there is room for " in done.stderr
+    assert "use fewer workers, or raise the limit that ulimit -v tells" in done.stderr
     assert done.stderr.count("\n") == 1

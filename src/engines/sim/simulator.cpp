@@ -3,6 +3,8 @@
 #include <cxxabi.h>
 #include <fmt/core.h>
 #include <simgrid/version.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <simgrid/simix.hpp>
@@ -13,6 +15,8 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
+#include <fstream>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -73,6 +77,31 @@ constexpr bool needs_threads() {
 #endif
 }
 
+constexpr std::uint64_t kStackKib = 8192;  // only what is touched takes memory, and libtorch runs on these
+
+// Bytes of address space that a process may still take; nothing without a limit.
+std::optional<std::uint64_t> address_space_left() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const std::uint64_t taken = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur - std::min<std::uint64_t>(limit.rlim_cur, taken);
+}
+
+// SimGrid ends the process where it gets no stack for another actor.
+void require_room_for_another(std::uint64_t actors) {
+  const auto most = base::most_stacks();
+  const auto space = address_space_left();
+  if ((!most || actors < *most) && (!space || *space > 2 * (kStackKib << 10))) return;
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("the workers of this simulation and their agents need a stack each, and there is room for {}: "
+                  "use fewer workers, or raise {}",
+                  actors, most && actors >= *most ? "vm.max_map_count" : "the limit that ulimit -v tells"),
+      "sim");
+}
+
 s4u::Engine* make_engine() {
   if (s4u::Engine::has_instance())
     throw Error(
@@ -83,7 +112,7 @@ s4u::Engine* make_engine() {
   std::vector<std::string> arguments{
       "flockstep",
       "--log=root.thresh:critical",
-      "--cfg=contexts/stack-size:8192",  // KiB; only what is touched takes memory, and libtorch runs on these
+      fmt::format("--cfg=contexts/stack-size:{}", kStackKib),
       needs_threads() ? "--cfg=contexts/factory:thread" : "--cfg=contexts/factory:raw",
       "--cfg=debug/clean-atexit:no",  // an exit from inside an actor would destroy the stack it stands on
       "--cfg=network/model:CM02",
@@ -165,15 +194,16 @@ void Simulator::after(double seconds, std::function<void()> action) {
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
-  // SimGrid would end the process.
-  if (const auto most = base::most_stacks(); most && engine_->get_actor_count() >= *most)
-    throw Error(ErrorCode::bad_input,
-                fmt::format("the workers of this simulation and their agents need a stack each, and this machine lets "
-                            "a process have {}: use fewer workers, or raise vm.max_map_count",
-                            *most),
-                "sim");
-  const ExceptionsKept exceptions;
-  s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
+  std::optional<Error> refused;
+  at_once([&] {  // one after the other, so that each finds the stacks of those before it
+    try {
+      require_room_for_another(engine_->get_actor_count());
+      s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
+    } catch (const Error& error) {
+      refused = error;
+    }
+  });
+  if (refused) throw Error(*refused);
 }
 
 void Simulator::run() { engine_->run(); }
