@@ -92,6 +92,76 @@ def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, build):
     assert "1 processes agree" in check(program)
 
 
+README = (ROOT / "README.md").read_text()
+
+
+def block_with(language, line):
+    """The README's one block in that language that has this line."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    [found] = [block for block in blocks if line in block.splitlines()]
+    return found
+
+
+def build_as_the_readme_says(folder, prefix, program):
+    """A project with nothing but the README's lines about the package; returns its executable."""
+    folder.mkdir()
+    (folder / "main.cpp").write_text(program)
+    project = f"""cmake_minimum_required(VERSION 3.25)
+project(program LANGUAGES CXX)
+add_executable(program main.cpp)
+{block_with("cmake", "target_link_libraries(program flockstep::flockstep)")}"""
+    (folder / "CMakeLists.txt").write_text(project)
+    check("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    check("cmake", "--build", folder / "build")
+    return folder / "build" / "program"
+
+
+def test_the_readmes_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
+    include, loop = block_with("cpp", "#include <flockstep/flockstep.h>").split("\n\n", 1)
+    update = "for (std::size_t i = 0; i < n; ++i) model[i] += gradient[i];"
+    loop = loop.replace("for (...)", "for (int step = 0; step < 50; ++step)")
+    loop = loop.replace("[](flockstep::Worker&", "[&](flockstep::Worker&").replace('"mean"', "algorithm")
+    for line in ("gradient.assign(n, 1.0f + worker.rank());", update, update):
+        loop, count = re.subn(r"^( +)\.\.\. ", rf"\1{line} ", loop, count=1, flags=re.MULTILINE)
+        assert count == 1
+    assert "..." not in loop
+    loop = loop.replace("\n});", '\n  if (worker.rank() == 3) std::printf("%g %g\\n", model[0], model[n - 1]);\n});')
+    program = f"""{include}
+#include <cstdio>
+
+int main(int, char** arguments) {{
+  const char* const algorithm = arguments[1];
+  constexpr std::size_t n = 5;
+{loop}}}
+"""
+    executable = build_as_the_readme_says(tmp_path / "loop", prefix, program)
+    for algorithm in ("mean", "eager_solo", "eager_majority", "local_sgd", "dpsgd", "adpsgd", "swarm", "flock"):
+        model = [float(number) for number in check(executable, algorithm).split()]
+        assert model == pytest.approx([125, 125], rel=1e-5), f"{algorithm}: 50 updates by 2.5 in the mean"
+
+
+def test_the_readmes_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
+    needs("mpi")
+    include, lines = block_with("cpp", "#include <flockstep/mpi.h>").split("\n\n", 1)
+    program = f"""{include}
+#include <cstdio>
+#include <vector>
+
+void combine(std::vector<float>& gradient) {{
+{lines}}}
+
+int main(int argc, char** argv) {{
+  MPI_Init(&argc, &argv);
+  std::vector<float> gradient(5, 3.0f);
+  combine(gradient);
+  std::printf("%g\\n", gradient[0]);
+  MPI_Finalize();
+}}
+"""
+    executable = build_as_the_readme_says(tmp_path / "mpi", prefix, program)
+    assert check(*MPIRUN, "-n", 2, executable).split() == ["3", "3"]
+
+
 LEARNED = 0.75  # 0.80 to 0.84 were seen; a guess finds 0.1
 
 
