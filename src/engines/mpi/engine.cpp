@@ -56,6 +56,17 @@ void in_pieces(Span bytes, const Post& post) {
 
 }  // namespace
 
+void require_tags() {
+  void* highest = nullptr;
+  int is_known = 0;
+  checked(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest, &is_known), "reading the highest tag");
+  if (is_known && *static_cast<const int*>(highest) < kMaximalTag)
+    throw Error(ErrorCode::unavailable,
+                fmt::format("this MPI has tags up to {}, and Flockstep needs {}: use another transport",
+                            *static_cast<const int*>(highest), kMaximalTag),
+                "mpi");
+}
+
 MpiEngine::MpiEngine(MPI_Comm workers) : collectives_(workers), messages_(workers), controls_(workers) {
   checked(MPI_Comm_rank(collectives_.get(), &rank_), "reading the rank");
   checked(MPI_Comm_size(collectives_.get(), &size_), "reading the size");

@@ -20,6 +20,9 @@
 
 namespace flockstep::engines::mpi {
 
+// Throws Error{unavailable} where this MPI has fewer tags than engines use.
+void require_tags();
+
 class MpiEngine final : public PairwiseEngine {
  public:
   explicit MpiEngine(MPI_Comm workers);  // collective over it; the calling thread is the worker's own
