@@ -208,6 +208,24 @@ TEST(PostLocalSgd, letsModelsPartOnlyAfterTheSwitchAndMeetAPeriodLater) {
   }
 }
 
+TEST(PostLocalSgd, keepsTheCountsOfItsGuardsOverTheSwitchAndOverACheckpoint) {
+  const Scene scene{"post_local_sgd", 2, {{"switch_after", "3"}}};
+  run_learners(scene, [&](Learner& learner) {
+    learner.algorithm->attend({false, false});  // nobody has a gradient: zeros
+    steps(learner, 2, 0.1f);
+    learner.algorithm->attend({});
+    for (int step = 2; step < 6; ++step) {
+      steps(learner, 1, 0.1f);
+      EXPECT_EQ(learner.algorithm->guards().all_zero, 2) << "after step " << step;
+      base::Archive archive;
+      learner.algorithm->save(archive);
+      const auto restored = find_algorithm(scene.algorithm).make({learner.context, learner.layout, scene.settings});
+      restored->restore(archive);
+      EXPECT_EQ(restored->guards().all_zero, 2) << "after step " << step;
+    }
+  });
+}
+
 TEST(PostLocalSgd, givesTheMemoryOfTheFirstPhaseBack) {
   const Scene scene{"post_local_sgd", 4, {{"switch_after", "2"}}};
   run_learners(scene, [](Learner& learner) {
