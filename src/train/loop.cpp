@@ -199,6 +199,7 @@ bool Loop::update(std::int64_t step) {
   if (finite) {
     optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
+    optimizer_->skip();
     measurements_.add_skipped();
     context_.log().warn("step {}: non-finite gradient, update skipped", step);
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "tasks/descent.h"
 #include "train/pull.h"
 
 namespace flockstep::train {
@@ -69,6 +70,37 @@ TEST_F(LoopTest, aNonFiniteGradientOnOneWorkerSkipsTheStepEverywhereAndIsCounted
   EXPECT_EQ(summary.skipped_steps, 3);
   EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 29), 1e-5);
   EXPECT_TRUE(summary.replicas_equal);
+}
+
+// Pulls by the rate of a schedule that ends with the run.
+class Scheduled final : public Pull {
+ public:
+  using Pull::Pull;
+  std::unique_ptr<Optimizer> make_optimizer() override {
+    return tasks::make_descent(
+        {.rate = {.learning_rate = 0.2, .schedule = tasks::Schedule::linear, .steps = 30}, .momentum = 0}, kParameters);
+  }
+};
+
+class ScheduleTest : public PullTest {
+ protected:
+  std::unique_ptr<Task> make_task(int rank) override {
+    return std::make_unique<Scheduled>(rank, rank == 1 ? poisoned_step_ : -1);
+  }
+};
+
+TEST_F(ScheduleTest, aSkippedStepLeavesTheSchedulesOfAllWorkersAtTheSamePlace) {
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "30"}};
+  poisoned_step_ = 4;
+  double sum = 0;
+  for (const int rank : {0, 1}) {
+    double weight = 8;
+    for (int step = 0; step < 30; ++step)
+      if (rank == 0 || step != poisoned_step_) weight -= 0.2 * (30 - step) / 30 * (weight - rank);
+    sum += weight;
+  }
+  EXPECT_NEAR(run(2).quality, sum / 2, 1e-5);
 }
 
 TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
