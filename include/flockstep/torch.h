@@ -103,9 +103,10 @@ class DataParallel {
   void random(const std::function<void()>& body);
 
   // Makes the models of all workers equal, buffers included: before an evaluation where workers average models. Steps
-  // may follow.
+  // may follow. Throws Error{bad_input} while gradients are under way (eager_solo, eager_majority): call finish().
   void consolidate();
   // At the end: one more update where gradients are still under way (eager_solo, eager_majority), then consolidate().
+  // Steps may follow.
   void finish(torch::optim::Optimizer& optimizer);
   // Everybody takes worker 0's parameters and buffers: after only one worker has loaded some.
   void broadcast();

@@ -21,6 +21,7 @@ from flockstep._log import forward, logger
 _DATA_LANES = 3
 
 _MOMENT_S = 0.1
+_LONGEST = timedelta(days=11574)  # clocks count nanoseconds in 64 bits
 
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
@@ -72,6 +73,10 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         raise Error(f"a timeout is a datetime.timedelta, and {timeout!r} is none", code="bad_input")
     if timeout <= timedelta(0):
         raise Error(f"a deadline has to lie ahead, and {timeout} does not", code="bad_input")
+    if timeout > _LONGEST:
+        raise Error(
+            f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end", code="bad_input"
+        )
 
     ranks = tuple(dist.get_process_group_ranks(group))
     number = _attachments[ranks]
