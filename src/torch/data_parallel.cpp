@@ -177,6 +177,7 @@ void DataParallel::finish(torch::optim::Optimizer& optimizer) {
 }
 void DataParallel::consolidate() {
   const Implementation::Call call(*implementation_);
+  implementation_->session->require_drained();
   implementation_->consolidate();
 }
 void DataParallel::broadcast() {

@@ -80,7 +80,12 @@ void DataParallel::Implementation::finish_backward(double weight) {
 
   const bool everybody_waits = algorithm().gradients_are_equal();
   const std::vector<bool> dropped = everybody_waits ? torch_front::unused_everywhere(context, unused) : unused;
-  algorithm().finish_gradient(gradient.span(), weight);
+  try {
+    algorithm().finish_gradient(gradient.span(), weight);
+  } catch (...) {  // such as a weight that is none: another step may follow
+    begin_pass();
+    throw;
+  }
   if (everybody_waits) learn_order(present);
   if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
     watch.observe(step, report->statistics);
@@ -89,6 +94,10 @@ void DataParallel::Implementation::finish_backward(double weight) {
 
   ++step;
   attendance.advance();
+  begin_pass();
+}
+
+void DataParallel::Implementation::begin_pass() {
   queue.begin();
   fired_.assign(fired_.size(), false);
   any_fired_ = accumulated_ = false;
