@@ -152,14 +152,16 @@ void combine(std::vector<float>& gradient) {{
 
 int main(int argc, char** argv) {{
   MPI_Init(&argc, &argv);
-  std::vector<float> gradient(5, 3.0f);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::vector<float> gradient(5, 1.0f + rank);
   combine(gradient);
-  std::printf("%g\\n", gradient[0]);
+  std::printf("%.9g\\n", gradient[0]);
   MPI_Finalize();
 }}
 """
     executable = build_as_the_readme_says(tmp_path / "mpi", prefix, program)
-    assert check(*MPIRUN, "-n", 2, executable).split() == ["3", "3"]
+    assert len(set(check(*MPIRUN, "-n", 2, executable).split())) == 1, "both processes have the same result"
 
 
 LEARNED = 0.75  # 0.80 to 0.84 were seen; a guess finds 0.1
