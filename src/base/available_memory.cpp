@@ -1,8 +1,12 @@
 #include "base/available_memory.h"
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
 #include <string>
+
+#include "base/files.h"
+#include "base/split.h"
+#include "flockstep/error.h"
 
 namespace flockstep::base {
 namespace {
@@ -12,12 +16,18 @@ using Amount = std::optional<std::uint64_t>;
 
 // The number behind a word at the beginning of a line, or, without a word, the number that the file begins with.
 Amount number_in(const path& file, const std::string& name = "") {
-  std::ifstream stream(file);
-  std::uint64_t number = 0;
-  if (name.empty()) return stream >> number ? Amount(number) : std::nullopt;
-  for (std::string word; stream >> word;) {
-    if (word == name) return stream >> number ? Amount(number) : std::nullopt;
-    std::getline(stream, word);
+  std::string text;
+  try {
+    text = read_text(file);
+  } catch (const Error&) {  // not there: not known
+    return std::nullopt;
+  }
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.starts_with(name + (name.empty() ? "" : " "))) continue;
+    const std::size_t begin = std::min(line.find_first_not_of(' ', name.size()), line.size());
+    std::uint64_t number = 0;
+    const bool is_number = std::from_chars(line.data() + begin, line.data() + line.size(), number).ec == std::errc();
+    return is_number ? Amount(number) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <sstream>
+#include <charconv>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/split.h"
 #include "runtime/gather.h"
 
 namespace flockstep::torch_front {
@@ -16,6 +17,13 @@ constexpr const char* kKind = "flockstep-torch-1";
 std::uint64_t checksum_of(const std::string& bytes) { return base::hash_of(std::span<const char>(bytes)); }
 
 [[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::bad_file, sentence); }
+
+template <typename Number>
+std::optional<Number> number_in(const std::string& word) {
+  Number number{};
+  const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return failed == std::errc() && end == word.data() + word.size() ? std::optional(number) : std::nullopt;
+}
 
 }  // namespace
 
@@ -43,12 +51,16 @@ bool CheckpointFolder::has_latest() const {
 
 CheckpointFolder::Latest CheckpointFolder::read_latest() const {
   const std::filesystem::path path = folder_ / "latest";
-  std::istringstream text(base::read_text(path));
-  std::string kind;
+  std::string text = base::read_text(path);
+  if (text.ends_with('\n')) text.pop_back();
+  std::vector<std::string> words = base::split(text, ' ');
+  words.resize(std::max<std::size_t>(words.size(), 3));
   Latest latest;
-  text >> kind >> latest.set >> latest.workers;
-  for (std::uint64_t checksum; text >> checksum;) latest.checksums.push_back(checksum);
-  if (kind != kKind || (latest.set != "a" && latest.set != "b") || latest.workers < 1 ||
+  latest.set = words[1];
+  latest.workers = number_in<int>(words[2]).value_or(0);
+  for (std::size_t i = 3; i < words.size(); ++i)
+    if (const auto checksum = number_in<std::uint64_t>(words[i])) latest.checksums.push_back(*checksum);
+  if (words[0] != kKind || (latest.set != "a" && latest.set != "b") || latest.workers < 1 ||
       std::ssize(latest.checksums) != latest.workers)
     refuse(path.string() + " does not name a whole set of checkpoint files: delete it or restore it");
   return latest;

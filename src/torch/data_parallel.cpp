@@ -1,13 +1,12 @@
 // The public interface in include/flockstep/torch.h, and how a DataParallel begins and ends.
 #include "torch/data_parallel.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
 
 #include "algorithms/average_over_all.h"
 #include "algorithms/public_reports.h"
 #include "algorithms/worker.h"
+#include "base/text.h"
 #include "torch/collective.h"
 
 namespace flockstep {
@@ -16,7 +15,7 @@ namespace {
 std::size_t bucket_floats(const DataParallelSettings& settings) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   if (settings.bucket_kib < 1 || settings.bucket_kib > kMost)
-    throw Error(ErrorCode::bad_input, c10::str("bucket_kib is 1 to ", kMost, ", not ", settings.bucket_kib));
+    throw Error(ErrorCode::bad_input, base::concatenated("bucket_kib is 1 to ", kMost, ", not ", settings.bucket_kib));
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
@@ -46,11 +45,12 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       fired_(flat.count()) {
   row.check(options, context.size());
   if (settings.buffers == Buffers::broadcast && !combines_gradients())
-    throw Error(ErrorCode::bad_input,
-                c10::str(std::string(row.name),
-                         row.family == algorithms::Family::model ? " averages buffers with the models"
-                                                                 : " does not exchange buffers in every step",
-                         ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
+    throw Error(
+        ErrorCode::bad_input,
+        base::concatenated(std::string(row.name),
+                           row.family == algorithms::Family::model ? " averages buffers with the models"
+                                                                   : " does not exchange buffers in every step",
+                           ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
   const Call call(*this);
   agree();
   base::Memory& memory = context.engine().memory();
@@ -163,8 +163,9 @@ void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
   const auto rank = static_cast<std::size_t>(implementation_->context.rank());
   if (!attendance.steps.empty() && static_cast<double>(attendance.step) < attendance.steps[rank])
     throw Error(ErrorCode::bad_input,
-                c10::str("worker ", rank, " has told join of ", attendance.steps[rank], " steps and has taken ",
-                         attendance.step, ": finish_epoch comes after the last of them"));
+                base::concatenated("worker ", rank, " has told join of ",
+                                   base::counted(static_cast<std::int64_t>(attendance.steps[rank]), "step"),
+                                   " and has taken ", attendance.step, ": finish_epoch comes after the last of them"));
   while (!attendance.steps.empty()) step(optimizer);
 }
 

@@ -1,9 +1,9 @@
 // The path of a gradient: from backward's hooks through the algorithm and back into the tensors.
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "torch/collective.h"
 #include "torch/data_parallel.h"
@@ -60,9 +60,10 @@ void DataParallel::Implementation::finish_backward(double weight) {
     throw Error(ErrorCode::bad_input,
                 "finish_backward was called while a no_sync() lives: the last batch of a step comes after its end");
   if (is_absent && (any_fired_ || accumulated_))
-    throw Error(ErrorCode::bad_input, c10::str("worker ", context.rank(),
-                                               " has had a backward pass in a step that it told join it has no batch "
-                                               "for"));
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("worker ", context.rank(),
+                                   " has had a backward pass in a step that it told join it has no batch "
+                                   "for"));
   flat.collect_model();
   algorithm().attend(present);
 

@@ -14,16 +14,19 @@ MetricsFile::MetricsFile(const std::filesystem::path& path, std::uint64_t keep) 
     throw Error(ErrorCode::bad_file,
                 fmt::format("{} is shorter than its checkpoint says: start again in another folder", path.string()));
   if (keep > 0) std::filesystem::resize_file(path, keep, code);
-  file_.open(path, keep > 0 ? std::ios::app : std::ios::trunc);
+  file_.reset(std::fopen(path.c_str(), keep > 0 ? "ae" : "we"));
   if (code || !file_) throw Error(ErrorCode::bad_file, fmt::format("cannot write {}", path.string()));
 }
 
-void MetricsFile::append(const nlohmann::json& line) { file_ << line.dump() << '\n'; }
+void MetricsFile::append(const nlohmann::json& line) {
+  const std::string text = line.dump() + "\n";
+  std::fwrite(text.data(), 1, text.size(), file_.get());  // a failure stays in the file's state: see flush
+}
 
 std::uint64_t MetricsFile::flush() {
-  file_.flush();
-  if (!file_) throw Error(ErrorCode::bad_file, fmt::format("cannot write {}: is the disk full?", path_.string()));
-  return static_cast<std::uint64_t>(file_.tellp());
+  if (std::fflush(file_.get()) != 0 || std::ferror(file_.get()) != 0)
+    throw Error(ErrorCode::bad_file, fmt::format("cannot write {}: is the disk full?", path_.string()));
+  return static_cast<std::uint64_t>(std::ftell(file_.get()));
 }
 
 }  // namespace flockstep::train
