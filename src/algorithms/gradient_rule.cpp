@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -228,9 +229,10 @@ std::string GradientRule::restore(const base::Archive& archive) {
     if (workers != workers_) memory_[section] = math::resample(memory_[section], rule_.belonging, workers_);
   }
   if (workers == workers_ || !had_memory) return "";
-  return rule_.belonging == math::Belonging::position
-             ? fmt::format("the sorted momentum of {} workers was re-sampled for {}", workers, workers_)
-             : fmt::format("the memory of {} workers does not fit {}: it starts anew", workers, workers_);
+  return rule_.belonging == math::Belonging::position ? fmt::format("the sorted momentum of {} was re-sampled for {}",
+                                                                    base::counted(workers, "worker"), workers_)
+                                                      : fmt::format("the memory of {} does not fit {}: it starts anew",
+                                                                    base::counted(workers, "worker"), workers_);
 }
 
 GradientRuleOptions gradient_rule_options(const base::SettingsReader& reader) {

@@ -207,7 +207,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_flag("--no-gradients", flags.no_gradients,
                    "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
   command.add_option("--out", flags.out, "folder for metrics, trace and results");
-  command.add_option("--log", flags.log, "quiet, warning, info or debug, to standard error")->capture_default_str();
+  command
+      .add_option(
+          "--log", flags.log,
+          "to standard error: quiet, warning, info (options, evaluations, checkpoints) or debug (every step, too)")
+      ->capture_default_str();
   command.add_flag("--json", flags.json, "print the result as JSON");
   command.add_option("--config", flags.config, "TOML file with any of these options, such as steps = 100");
   for (const auto& row : tasks::tasks()) add_dotted(command, flags, row.name, row.options);

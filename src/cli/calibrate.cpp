@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "base/text.h"
 #include "bench/calibrated_platform.h"
 #include "bench/calibration.h"
 #include "bench/steps.h"
@@ -41,8 +42,9 @@ std::string processor_name() {
 
 // For a comment in the file, where two dashes would end it.
 std::string machine_of(const std::string& engine) {
-  std::string text = fmt::format("{}, {} cores; {} {}.", processor_name(), std::thread::hardware_concurrency(), engine,
-                                 engines::find_backend(engine).availability().version);
+  std::string text =
+      fmt::format("{}, {}; {} {}.", processor_name(), base::counted(std::thread::hardware_concurrency(), "core"),
+                  engine, engines::find_backend(engine).availability().version);
   for (std::size_t at; (at = text.find("--")) != std::string::npos;) text.erase(at, 1);
   return text;
 }
@@ -113,6 +115,8 @@ int run_measuring(const CalibrateFlags& flags) {
       if (!path.empty()) base::check_writable(path);
   warn_when_bound_to_one_core();
   const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
+  Progress progress;
+  progress.begin_uncounted("measuring this machine");
   const auto measured =
       bench::run_on_workers<Measured>(backend, launch_of(flags, workers), [&](engines::Engine& worker) {
         Measured result{{}, {engine, worker.size(), step_options.steps, {}}, worker.rank()};
@@ -132,7 +136,8 @@ int run_measuring(const CalibrateFlags& flags) {
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
-  fmt::print("{} workers on {}\n{}", measured.machine.workers, engine, table_of(measured.machine).text());
+  fmt::print("{} on {}\n{}", base::counted(measured.machine.workers, "worker"), engine,
+             table_of(measured.machine).text());
   if (!cases.empty()) fmt::print("\n{}", table_of(measured.steps).text());
   for (const std::string& path : {flags.out, flags.steps})
     if (!path.empty()) fmt::print("written to {}\n", path);
@@ -192,8 +197,8 @@ int run_against(const CalibrateFlags& flags) {
                            .dump(2));
     return 0;
   }
-  fmt::print("{} workers, measured on {}, simulated on {}\n{}largest error {:.1f}%\n", measured.workers,
-             measured.engine, flags.platform, table.text(), 100 * largest);
+  fmt::print("{}, measured on {}, simulated on {}\n{}largest error {:.1f}%\n",
+             base::counted(measured.workers, "worker"), measured.engine, flags.platform, table.text(), 100 * largest);
   return 0;
 }
 

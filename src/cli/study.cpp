@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/child_runs.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -88,6 +89,8 @@ void print(const study::StudyResult& result) {
 // A study without its pictures is still one: what stands in their way is told, and that is all.
 void draw(const StudyFlags& flags) {
   try {
+    Progress progress;
+    progress.begin_uncounted("drawing the pictures");
     const std::string page = draw_report(flags.out);
     if (!flags.json) fmt::print("Tables and pictures are in {}.\n", page);
   } catch (const Error& error) {
@@ -119,12 +122,14 @@ int run_study(const StudyFlags& flags) {
     result = row.make({flags.steps, flags.quick, folder.path(), flags.data}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
-    fmt::print(stderr, "flockstep: interrupted after {} runs{}\n", cells.made() + cells.kept(),
+    fmt::print(stderr, "flockstep: interrupted after {}{}\n", base::counted(cells.made() + cells.kept(), "run"),
                flags.out.empty() ? "" : "; the same call again goes on from there");
     return 1;
   }
   progress.clear();
-  if (cells.kept() > 0) fmt::print(stderr, "flockstep: {} runs were already done\n", cells.kept());
+  if (cells.kept() > 0)
+    fmt::print(stderr, "flockstep: {} {} already done\n", base::counted(cells.kept(), "run"),
+               cells.kept() == 1 ? "was" : "were");
   nlohmann::json json = to_json(result);
   json["study"] = row.name;
   json["description"] = row.description;

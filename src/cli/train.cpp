@@ -2,8 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/launcher.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -20,9 +22,9 @@ std::string readable_time(double seconds) {
 void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& outcome) {
   const train::Summary& summary = outcome.summary;
   const std::string& platform = outcome.options.platform;
-  fmt::print("{} on {}, {} workers on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
-             outcome.workers, request.engine, platform.empty() ? "" : fmt::format(" ({})", platform),
-             outcome.options.seed);
+  fmt::print("{} on {}, {} on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
+             base::counted(outcome.workers, "worker"), request.engine,
+             platform.empty() ? "" : fmt::format(" ({})", platform), outcome.options.seed);
   Table table({"measure", "value"});
   table.left();
   table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
@@ -56,8 +58,8 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
                                     summary.replicas_equal ? "the same on every worker" : "differs between workers")});
   const auto& guards = summary.guards;
   if (guards.non_finite + guards.all_zero + guards.unsafe > 0)
-    table.add({"guards", fmt::format("{} steps with non-finite gradients, {} with all zero, {} without safe weights",
-                                     guards.non_finite, guards.all_zero, guards.unsafe)});
+    table.add({"guards", fmt::format("{} with non-finite gradients, {} with all zero, {} without safe weights",
+                                     base::counted(guards.non_finite, "step"), guards.all_zero, guards.unsafe)});
   fmt::print("{}", table.text());
   for (const std::string& note : summary.notes) fmt::print("note: {}\n", note);
   for (const auto& finding : summary.findings) fmt::print("finding: {}\n", finding.sentence);
@@ -98,6 +100,7 @@ void add_train(CLI::App& app, Action& chosen) {
       "option of the task: learning rate of the local update");
   add_checkpoint_flag(command, *flags);
   command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
+  add_short_help(command);
   command.callback(
       [flags, algorithm, &chosen] { chosen = [flags, algorithm] { return run_train(*flags, *algorithm); }; });
 }

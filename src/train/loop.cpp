@@ -1,6 +1,7 @@
 #include "train/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "train/backward.h"
@@ -49,6 +51,7 @@ class Loop {
   Summary run();
 
  private:
+  void log_options();
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
   void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
@@ -111,6 +114,16 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
   summary_.lower_is_better = task_->metric().lower_is_better;
 }
 
+// Once for all, as they agree in them.
+void Loop::log_options() {
+  if (context_.rank() != 0) return;
+  std::vector<std::string> given;
+  for (const auto& [name, value] : agreed_of(options_))
+    if (!value.empty()) given.push_back(fmt::format("{} {}", name, value));
+  context_.log().info("{} on {}: {}", base::counted(context_.size(), "worker"), context_.engine().name(),
+                      fmt::join(given, ", "));
+}
+
 void Loop::resume_or_begin() {
   std::uint64_t keep = 0;
   std::optional<Checkpoints::Found> found;
@@ -147,8 +160,8 @@ void Loop::resume(const base::Archive& archive, int workers) {
     return;
   }
   summary_.notes.push_back(
-      fmt::format("resumed after step {} with {} workers where there had been {}{}{}", step_, context_.size(), workers,
-                  remade.empty() ? "" : "; " + remade,
+      fmt::format("resumed after step {} with {} where there had been {}{}{}", step_,
+                  base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
                   algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
@@ -187,6 +200,7 @@ void Loop::take_step(std::int64_t step) {
   algorithm_->after_update(step, model_.span());
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
+  context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
   measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
                     task_->samples_per_step());
   measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
@@ -265,6 +279,9 @@ bool Loop::flush() {
 bool Loop::evaluate() {
   const bool stop = flush();
   if (evaluator_) evaluator_->evaluate(step_, model_.span(), options_, summary_);
+  if (evaluator_ && context_.rank() == 0)
+    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step_, summary_.metric, summary_.quality,
+                        summary_.train_loss);
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = step_;
   if (writes() && is_new) {
@@ -302,6 +319,7 @@ bool Loop::checkpoint() {
 
 Summary Loop::run() {
   counted_messages_ = sent_in_messages();
+  log_options();
   resume_or_begin();
   bool stop = evaluate();
   set_out();
@@ -349,6 +367,7 @@ Summary Loop::finish(bool interrupted) {
     if (context_.rank() == 0)
       base::write_atomically(options_.out / "summary.json",
                              describe(summary_, options_, context_.engine().name(), context_.size()).dump(2) + "\n");
+    context_.log().info("metrics, trace and summary are in {}", options_.out.string());
   }
   context_.wait(context_.engine().barrier(), "end");
   return summary_;

@@ -274,6 +274,36 @@ def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comp
     assert any(re.search(r"ends with \(adacons [^,]*\).*against time", picture) for picture in page.pictures)
 
 
+def many_rows(tmp_path, comparison, losses):
+    """The comparison as if there were one algorithm for each of the losses, which are medians."""
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    saved = json.loads((out / "compare.json").read_text())
+    (case,) = saved["cases"]
+    first = case["rows"][0]
+    case["statistic"] = "median"
+    case["rows"] = []
+    for index, loss in enumerate(losses):
+        row = json.loads(json.dumps(first)) | {"algorithm": f"rule{index}", "folders": [], "runs": 3, "diverged": 0}
+        row["quality"] |= {"median": loss, "mean": 10 * loss}
+        row["curve"]["quality"]["median"] = [loss for _ in row["curve"]["steps"]]
+        case["rows"].append(row)
+    (out / "compare.json").write_text(json.dumps(saved))
+    return out
+
+
+def test_the_curves_of_a_comparison_tell_what_its_table_does(tmp_path, comparison):
+    page = report(many_rows(tmp_path, comparison, [3.25, 1.125]))
+    assert any("ends with (rule0 3.25, rule1 1.125): Loss against steps." in picture for picture in page.pictures)
+    assert "Lines are medians over the seeds, as the table's column is" in page.text
+
+
+def test_of_many_curves_the_first_and_the_best_stand_out(tmp_path, comparison):
+    page = report(many_rows(tmp_path, comparison, [9, 4, 8, 3, 7, 2, 6, 1, 5]))
+    (picture,) = [each for each in page.pictures if "Loss against steps" in each]
+    assert "(rule0 9, rule1 4, rule3 3, rule5 2, rule7 1, rule8 5)" in picture
+    assert "rule0 and those that end best; 3 others in grey" in picture
+
+
 def test_what_is_not_there_is_left_out(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs")

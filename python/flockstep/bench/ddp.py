@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from flockstep.bench.harness import Spread, Target, milliseconds, ratio, table
+from flockstep.bench.harness import ABOUT_RATIOS, Spread, Target, milliseconds, ratio, table
 from flockstep.bench.launch import Children
 
 BAR = 1.00
@@ -63,6 +63,6 @@ def run(models: list[str], contenders: list[str], rounds: int, limit_s: float, a
             print(f"{model}, {children.size} workers on c10d over Gloo; medians and quartiles of the slowest worker")
             print(table(HEAD, [row.cells() for row in of_model]), end="\n\n", flush=True)
     if children.rank == 0:
-        targets = "".join(f"{row.target.line()}\n" for row in rows if row.target)
+        targets = ABOUT_RATIOS + "\n" + "".join(f"{row.target.line()}\n" for row in rows if row.target)
         print(json.dumps([row.json() for row in rows], indent=2) + "\n" if as_json else targets, end="", flush=True)
     return int(any(row.failure and row.contender in ("adacons", "mean") for row in rows))

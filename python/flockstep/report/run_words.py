@@ -30,10 +30,12 @@ def headline_of(run: Run) -> tuple[str, str]:
     title = f"{summary.get('algorithm')} on {summary.get('task')}"
     if "metric" in summary:
         title += f": {summary['metric']} {readable(number(summary.get('quality')))}"
-    lead = [f"{summary.get('workers')} workers on {summary.get('engine')}"]
+    lead = [f"{counted(int(summary.get('workers', 0)), 'worker')} on {summary.get('engine')}"]
     if "seed" in summary:
         lead.append(f"seed {summary['seed']}")
-    lead.append(f"{summary.get('steps')} steps" + (" (interrupted)" if summary.get("interrupted") else ""))
+    lead.append(
+        counted(int(summary.get("steps", 0)), "step") + (" (interrupted)" if summary.get("interrupted") else "")
+    )
     return title, ", ".join(lead)
 
 
