@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from paths import BUILD, folder_to_import_from
+from paths import BUILD, HANG_S, folder_to_import_from
 
 sys.path.insert(0, str(folder_to_import_from()))
 COMMAND = BUILD / "bin" / "flockstep"
@@ -13,14 +13,14 @@ COMMAND = BUILD / "bin" / "flockstep"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
 
-def run(*arguments, workers=0, timeout=120, **keywords):
+def run(*arguments, workers=0, **keywords):
     """Runs the command, under mpirun when `workers` is given, and returns the completed process."""
     launcher = [*MPIRUN, "-n", str(workers)] if workers else []
     return subprocess.run(
         [*launcher, COMMAND, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=HANG_S,
         stdin=subprocess.DEVNULL,
         **keywords,
     )

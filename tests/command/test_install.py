@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import MPIRUN
-from paths import BUILD, ROOT
+from paths import BUILD, HANG_S, ROOT
 
 
 def check(*command, **keywords):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, **keywords)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **keywords, timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -68,7 +68,7 @@ def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
     assert len(shared) == 1
     assert "accuracy" in check(command, "train", "--task", "vision", "--steps", "2")
     shared[0].unlink()
-    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stderr == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
 
@@ -115,7 +115,7 @@ def test_the_libtorch_program_learns_under_mpirun(needs, mnist):
 
 @pytest.mark.parametrize("program", ["stock", "parallel"])
 def test_the_libtorch_program_says_what_is_not_there(mnist, program):
-    done = subprocess.run([mnist / program, "/nowhere"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([mnist / program, "/nowhere"], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == ("there is neither /nowhere/t10k-images-idx3-ubyte nor /nowhere/t10k-images-idx3-ubyte.gz\n")

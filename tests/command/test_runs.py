@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from conftest import COMMAND, MPIRUN, run, run_json
+from paths import HANG_S
 
 
 def lines_of(folder):
@@ -49,7 +50,7 @@ def killed_and_resumed(tmp_path, *arguments):
     kept = ["--out", str(out), "--checkpoint-every", "10"]
     process = subprocess.Popen([COMMAND, *plain, *kept, "--compute-ms", "10"], stdout=subprocess.DEVNULL)
     latest = out / "checkpoint" / "latest"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not (latest.exists() and int(latest.read_text().split()[0]) >= 20):
         assert time.monotonic() < deadline
         assert process.poll() is None
@@ -129,7 +130,7 @@ def test_workers_that_do_not_share_the_folder_are_told(needs, tmp_path):
     here.mkdir()
     there.mkdir()
     both = [["--wdir", str(folder), "-n", "1", *train] for folder in (here, there)]
-    done = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert "--out must be a folder that all workers share" in done.stderr
     assert not (here / "run" / "checkpoint" / "latest").exists()
@@ -265,12 +266,12 @@ def test_signals_reach_the_child_of_a_simulated_comparison(needs, tmp_path):
         command = ["compare", "--engine", "sim", "--steps", "1000000", "--evaluate-every", "50", "--out", str(out)]
         process = subprocess.Popen([COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while not (metrics.exists() and metrics.stat().st_size > 2000):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(number)
-        stdout, _ = process.communicate(timeout=30)  # returns only when the child has let go of the pipes, too
+        stdout, _ = process.communicate(timeout=HANG_S)  # returns only when the child has let go of the pipes, too
         assert process.returncode == code
         assert ("Interrupted" in stdout) == (number == signal.SIGINT)
 
@@ -284,13 +285,13 @@ def test_ctrl_c_ends_cleanly_with_what_was_measured(tmp_path):
         text=True,
     )
     metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not (metrics.exists() and metrics.stat().st_size > 2000):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, stderr
     assert "mean" in stdout
     assert "Interrupted" in stdout

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, MPIRUN, run
+from paths import HANG_S
 
 WRONG = [
     (["trian"], "unknown command 'trian' (did you mean train?)"),
@@ -14,6 +15,7 @@ WRONG = [
     (["train", "--task", "liner"], "unknown task 'liner' (did you mean linear?)"),
     (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
     (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
+    (["train", "--foo"], "train does not take --foo (see `flockstep train --help`)"),
     (["train", "--steps", "0"], "--steps"),
     (["train", "--steps", "many"], "--steps"),
     (["train", "--workers", "-1"], "--workers"),
@@ -189,7 +191,7 @@ def test_a_wrong_call_on_sim_comes_once(needs):
 def test_gradients_of_different_length_are_named(needs):
     needs("mpi")
     ranks = [["-n", "1", COMMAND, "train", "--linear.dimension", str(size)] for size in (1000, 999)]
-    done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2
     assert "worker 1 has linear.dimension 999 where worker 0 has 1000" in done.stderr
     assert done.stderr.count("flockstep: ") == 1
@@ -203,7 +205,7 @@ def test_an_option_that_differs_between_workers_is_named(needs):
         (ranks[1], "worker 1 has local_sgd.period 2 where worker 0 has 4"),
         (ranks[2], "worker 1 has local_sgd.period at its default where worker 0 has 4"),
     ):
-        done = subprocess.run([*MPIRUN, *ranks[0], ":", *odd], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*MPIRUN, *ranks[0], ":", *odd], capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("flockstep: ") == 1
@@ -212,14 +214,14 @@ def test_an_option_that_differs_between_workers_is_named(needs):
 def test_a_wrong_call_of_one_process_is_told_by_that_process(needs):
     needs("mpi")
     right, wrong = (["-n", "1", COMMAND, "train", "--steps", "5", *more] for more in ([], ["--stpes", "6"]))
-    done = subprocess.run([*MPIRUN, *right, ":", *wrong], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*MPIRUN, *right, ":", *wrong], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2
     assert "did you mean --steps?" in done.stderr
 
 
 def test_workers_that_cannot_be_started_are_told():
     limited = f"ulimit -v 2000000; exec {COMMAND} train --steps 2 --workers 4000 --batch 4000"
-    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "ask for fewer workers" in done.stderr or "memory" in done.stderr
@@ -227,7 +229,7 @@ def test_workers_that_cannot_be_started_are_told():
 
 def test_a_result_that_cannot_be_written_fails_the_command():
     with open("/dev/full", "w") as full:
-        done = subprocess.run([COMMAND, "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([COMMAND, "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert "cannot write the result" in done.stderr
 

@@ -7,6 +7,7 @@ import time
 import flockstep
 import torch
 import torch.distributed as dist
+from cases import tell, wait_to_hear
 from ddp_training import batch, distance, flat, loss_of, made
 from hooks_shared import gradient_of, refusal, train, wrapped
 from rule_oracle import Expected
@@ -15,28 +16,25 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def a_thread_counts_meanwhile():
-    """Rank 0 comes late into backward; a thread of the others counts while they wait there."""
+    """Rank 0 comes into backward once a thread of each other has counted, which waits there."""
     model = wrapped()
     state = flockstep.adacons(model)
     train(model, 2)
     loss = loss_of(model, 2)
-    counted, ends = [0], threading.Event()
 
     def count():
-        while not ends.wait(0.001):
-            counted[0] += 1
+        for _ in range(50):
+            time.sleep(0.001)
+        tell(f"counted, {dist.get_rank()}")
 
     thread = threading.Thread(target=count)
     thread.start()
     if dist.get_rank() == 0:
-        time.sleep(0.6)
-    before, begin = counted[0], time.monotonic()
+        wait_to_hear("counted, 1", "counted, 2")
     loss.backward()
-    outcome = {"counted": counted[0] - before, "seconds": time.monotonic() - begin}
-    ends.set()
     thread.join()
     state.close()
-    return outcome
+    return True
 
 
 class Breaks(torch.autograd.Function):

@@ -21,7 +21,6 @@ def results(torchrun, folder):
 
 def test_rank_0_may_take_a_state_dict_alone_and_is_warned_once(results):
     seen = results["rank_0_takes_a_state_dict_alone"][0]
-    assert seen["seconds"] < 0.3
     assert len(seen["warnings"]) == 1
     assert "call consolidate() on all workers" in seen["warnings"][0]
     assert set(seen["kinds"]) <= {"Tensor", "NoneType", "bool", "float", "int", "str"}

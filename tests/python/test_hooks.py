@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).with_name("hooks_program.py")
 @pytest.fixture(scope="module")
 def run(torchrun, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hooks")
-    process = torchrun(PROGRAM, 3, folder, timeout=240)
+    process = torchrun(PROGRAM, 3, folder)
     assert process.returncode == 0, process.stdout + process.stderr
     return folder, outcomes(process)
 
@@ -150,9 +150,7 @@ def test_a_sub_group_that_the_state_was_not_told_of_is_named(of):
 
 
 def test_python_threads_run_while_backward_waits(of):
-    for rank in of("a thread counts meanwhile")[1:]:
-        assert rank["seconds"] > 0.4
-        assert rank["counted"] > 50
+    assert of("a thread counts meanwhile") == [True] * 3
 
 
 def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goes_on(of):
