@@ -1,6 +1,7 @@
 """What the tests of the built command share."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from paths import BUILD, HANG_S, folder_to_import_from
 
 sys.path.insert(0, str(folder_to_import_from()))
+os.environ["FLOCKSTEP_PROGRESS_S"] = "0"  # only on a slow machine would there be such lines
 COMMAND = BUILD / "bin" / "flockstep"
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]

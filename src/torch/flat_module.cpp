@@ -227,7 +227,7 @@ void FlatModule::look_at(std::span<const float> model) {
 void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
   if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
-    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", at::IntArrayRef(entry.sizes),
+    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", base::bracketed(entry.sizes),
            " in main memory when training began: make another ", holder_, " to go on with it");
 }
 
