@@ -79,7 +79,9 @@ nlohmann::json to_json(const Curve& curve) {
     min.push_back(each.min);
     max.push_back(each.max);
   }
-  return {{"steps", curve.steps}, {"time_s", curve.time_s}, {"quality", {{"mean", mean}, {"median", median}, {"min", min}, {"max", max}}}};
+  return {{"steps", curve.steps},
+          {"time_s", curve.time_s},
+          {"quality", {{"mean", mean}, {"median", median}, {"min", min}, {"max", max}}}};
 }
 
 bool as_good(double quality, double target, bool lower_is_better) {
