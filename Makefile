@@ -8,10 +8,10 @@ command  := build/release/bin/flockstep
 python   := build/venv/bin/python
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
-# Rules on directions get the norm of the mean, so that one learning rate suits all.
+# Rules on directions get the size of the median gradient, so that one learning rate suits all.
 demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 0.83 \
   --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
-  --adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm
+  --adacons.magnitude matched --direction_consensus.magnitude matched
 # The same object compiled in two build folders is one to ccache: the wheel, say, has most of them from build/release.
 export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1

@@ -66,7 +66,8 @@ void check_kernels(const Block& block, std::span<const float> coefficients) {
   std::vector<float> out(n);
   std::vector<double> expected_out(n);
   kernels::weighted_sum(rows, coefficients, out);
-  kernels::reference::weighted_sum(rows, coefficients, std::span<double>(expected_out));
+  const std::vector<double> doubles(coefficients.begin(), coefficients.end());
+  kernels::reference::weighted_sum(rows, std::span<const double>(doubles), std::span<double>(expected_out));
   double sum_of_magnitudes = 0;
   for (const float c : coefficients) sum_of_magnitudes += std::abs(static_cast<double>(c));
   require_close("weighted_sum", std::vector<double>(out.begin(), out.end()), expected_out, 4 * sum_of_magnitudes);

@@ -1,7 +1,9 @@
 """Checks that the layers hold: each folder of src/ includes only from itself and from those above it.
 
 The order is the one drawn in docs/architecture.md. Some layers must also stay free of things that belong to others:
-torch headers, threads and clocks, MPI. And no two files may define a type of the same name in the same namespace: the
+torch headers, threads and clocks, MPI. What is linked where torch is, which is all but the command itself, stays free of
+C++ streams, and of torch's functions that build texts with them: where a compiler links its C++ library statically, a
+stream meets two of them and breaks. And no two files may define a type of the same name in the same namespace: the
 compiler sees one at a time, and the linker keeps either's functions for both.
 """
 
@@ -27,7 +29,14 @@ LAYERS = [
 ]
 ABOVE_THE_ENGINES = {"runtime", "algorithms", "train"}
 PURE = {"math", "protocol"}
+STREAMS_ALLOWED = "src/cli/"
+STREAM = r"#include <(iostream|[iof]stream|sstream|iomanip|c10/util/StringUtil\.h)>|std::\w*stream\b|\bc10::(str|Join)\(|\bTORCH_(CHECK|WARN)"
 TORCH_ALLOWED = ("src/torch/", "src/tasks/torch/", "src/engines/c10d/")
+
+
+def streams_of(path: Path) -> list[str]:
+    found = None if str(path).startswith(STREAMS_ALLOWED) else re.search(STREAM, path.read_text())
+    return [f"{path}: has {found[0]}, and streams break near torch: use base/text.h or base/files.h"] if found else []
 
 
 def problems_of(path: Path) -> list[str]:
@@ -70,10 +79,17 @@ def repeated_types(paths: list[Path]) -> list[str]:
     return problems
 
 
+def sources_in(*folders: str) -> list[Path]:
+    patterns = [f"{folder}/*.{kind}" for folder in folders for kind in ("h", "cpp")]
+    listed = subprocess.run(["git", "ls-files", *patterns], capture_output=True, text=True, check=True)
+    return [Path(name) for name in listed.stdout.split()]
+
+
 def main() -> int:
-    listed = subprocess.run(["git", "ls-files", "src/*.h", "src/*.cpp"], capture_output=True, text=True, check=True)
-    paths = [Path(name) for name in listed.stdout.split()]
+    paths = sources_in("src")
     problems = [problem for path in paths for problem in problems_of(path)] + repeated_types(paths)
+    for path in sources_in("src", "include", "bench", "python/native", "tests/torch"):
+        problems += streams_of(path)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

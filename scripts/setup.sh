@@ -21,6 +21,7 @@ readonly packages=(
   "libfmt-dev"           "text formatting"
   "libspdlog-dev"        "logging"
   "libcli11-dev"         "command line"
+  "libtomlplusplus-dev"  "files of options"
   "nlohmann-json3-dev"   "JSON"
   "libhwy-dev"           "portable SIMD"
   "zlib1g-dev"           "the data of the task images"

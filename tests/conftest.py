@@ -1,26 +1,28 @@
 """What the tests of the built command share."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
-from paths import BUILD, folder_to_import_from
+from paths import BUILD, HANG_S, folder_to_import_from
 
 sys.path.insert(0, str(folder_to_import_from()))
+os.environ["FLOCKSTEP_PROGRESS_S"] = "0"  # only on a slow machine would there be such lines
 COMMAND = BUILD / "bin" / "flockstep"
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
 
-def run(*arguments, workers=0, timeout=120, **keywords):
+def run(*arguments, workers=0, **keywords):
     """Runs the command, under mpirun when `workers` is given, and returns the completed process."""
     launcher = [*MPIRUN, "-n", str(workers)] if workers else []
     return subprocess.run(
         [*launcher, COMMAND, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=HANG_S,
         stdin=subprocess.DEVNULL,
         **keywords,
     )

@@ -20,7 +20,7 @@ void compute(const std::vector<float>& model, int rank, std::vector<float>& grad
 int run(std::vector<float>& gradient) {
   flockstep::MpiWorker worker(MPI_COMM_WORLD);  // line one
   std::vector<float> model{0, 0};
-  flockstep::Synchronizer adacons(worker, "adacons", model.size(), {{"magnitude", "mean_norm"}});  // line two
+  flockstep::Synchronizer adacons(worker, "adacons", model.size(), {{"magnitude", "matched"}});  // line two
 
   for (int step = 0; step < 2000; ++step) {
     compute(model, worker.rank(), gradient);

@@ -7,6 +7,9 @@
 //     synchronizer.after_backward(gradient);   // now the mean over all workers, the same bits everywhere
 //     ...                                      // any local update of the model
 //     synchronizer.after_update(model);        // for algorithms that average models instead
+//     ...
+//     if (synchronizer.drain(gradient)) ...    // once, at the end: one more update with gradients that were under way
+//     synchronizer.consolidate(model);         // one model, everywhere
 //   });
 //
 // Every call that waits for others throws flockstep::Error once it has waited too long or a worker is lost.
@@ -30,7 +33,7 @@ namespace flockstep {
 struct LaunchSettings {
   std::string engine = "auto";  // mpi under mpirun, else threads; `flockstep engines` lists them
   int workers = 1;              // ignored by mpi, where mpirun has decided
-  double deadline_s = 60;       // of every single wait
+  double deadline_s = 60;       // of every single wait: above 0, at most 1e9
   // threads only (sim always is): one worker at a time, in an order drawn from `seed`, so that a run repeats bit for
   // bit.
   bool deterministic = false;
@@ -110,7 +113,8 @@ class Synchronizer {
 
   // Before the first step, and after restore() if there is one: the model that all workers start from. Algorithms that
   // average without waiting need it, on all workers together: forgetting it throws Error{bad_input} at their first
-  // step, and so does beginning while another Synchronizer that has begun with such an algorithm lives. No harm
+  // step, and so does beginning while another Synchronizer that has begun with such an algorithm lives. They throw
+  // Error{mismatch} on every worker where the models differ, unless eager_solo or eager_majority was restored. No harm
   // elsewhere.
   void begin(std::span<const float> model);
 
@@ -125,17 +129,19 @@ class Synchronizer {
 
   void after_update(std::span<float> model);
 
-  // At the end, before consolidate(): gradients that were still under way. True when `gradient` was filled and asks for
-  // one more local update, without any hook around it.
+  // At the end, before consolidate(): gradients that were still under way (eager_solo, eager_majority). True when
+  // `gradient` was filled and asks for one more local update, without any hook around it.
   bool drain(std::span<float> gradient);
   // Makes the models of all workers equal: call it at the end and, with an algorithm that averages without waiting,
-  // before save(). Steps may follow. Algorithms that average without waiting throw Error{mismatch}, here and in
-  // drain(), if workers have not done the same number of steps.
+  // before save(). Steps may follow. Throws Error{bad_input} if gradients are under way that drain() would give.
+  // Algorithms that average without waiting throw Error{mismatch}, here and in drain(), if workers have not done the
+  // same number of steps.
   void consolidate(std::span<float> model);
 
   // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards. Restoring with
   // another number of workers re-makes what it can and says so in one sentence; else it returns nothing. Before
-  // begin().
+  // begin() with algorithms that average without waiting; with the others also later, to go back to an earlier state,
+  // and begin() may follow again. Findings start anew.
   std::vector<std::byte> save() const;
   std::string restore(std::span<const std::byte> state);
 

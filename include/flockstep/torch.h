@@ -39,8 +39,8 @@ enum class Buffers {
 
 struct DataParallelSettings {
   std::string algorithm = "mean";
-  // As in `flockstep algorithms`. Where there is an option `magnitude`, its default here is mean_norm, so that a tuned
-  // learning rate and gradient clipping keep their meaning (but for weighted_mean, which is a mean over all samples).
+  // As in `flockstep algorithms`, but `magnitude` defaults to matched (normalized_mean, adacons, direction_consensus,
+  // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning.
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;
   std::size_t bucket_kib = 4096;
@@ -103,20 +103,22 @@ class DataParallel {
   void random(const std::function<void()>& body);
 
   // Makes the models of all workers equal, buffers included: before an evaluation where workers average models. Steps
-  // may follow.
+  // may follow. Throws Error{bad_input} while gradients are under way (eager_solo, eager_majority): call finish().
   void consolidate();
   // At the end: one more update where gradients are still under way (eager_solo, eager_majority), then consolidate().
+  // Steps may follow.
   void finish(torch::optim::Optimizer& optimizer);
   // Everybody takes worker 0's parameters and buffers: after only one worker has loaded some.
   void broadcast();
 
   // One file per worker, which torch::serialize reads: module, optimizer, this worker's random numbers and the
-  // algorithm's state. Collective; algorithms that average models without waiting consolidate first. A new set replaces
-  // the old one in `folder`, which all workers share, once it is complete. Whoever goes on from it ends on the bits of
+  // algorithm's state. Collective; algorithms that average models without waiting consolidate first. `folder`, which
+  // all workers share, keeps the last two sets that are complete. Whoever goes on from it ends on the bits of
   // an uninterrupted run, unless results depend on who came first.
   void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
-  // Before the first step. Returns what had to be re-made, in one sentence, where another number of workers has saved;
-  // else nothing. Throws Error{bad_file}.
+  // Before the first step. Where a file of the last set is bad, everybody goes on from the set before it. Returns why
+  // that was, and what had to be re-made where another number of workers has saved, in one sentence; else nothing.
+  // Throws Error{bad_file}.
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
   StepReport report() const;

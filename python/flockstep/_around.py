@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from typing import Any
 
@@ -9,8 +10,10 @@ import torch
 
 # What a torch.optim.Optimizer keeps hooks in.
 _HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
-# Of a state_dict's first parameter group: there torch's own tools for checkpoints leave it where it is.
+# Of a state_dict, beside "state" and "param_groups", where plain optimizers do not look. Torch's own tools for
+# checkpoints drop it there, and keep what is in a parameter group: for them it is in the first one.
 _ENTRY = "flockstep"
+_TOOLS = "torch.distributed.checkpoint.state_dict"
 
 
 class Around(torch.optim.Optimizer):
@@ -66,7 +69,8 @@ class Around(torch.optim.Optimizer):
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         state_dict = self._inner.state_dict()
-        state_dict["param_groups"][0][_ENTRY] = self._own_state()
+        place = state_dict["param_groups"][0] if _is_called_by(_TOOLS) else state_dict
+        place[_ENTRY] = self._own_state()
         for post_hook in self._optimizer_state_dict_post_hooks.values():
             changed = post_hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
@@ -78,8 +82,15 @@ class Around(torch.optim.Optimizer):
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         groups = [{**group} for group in state_dict["param_groups"]]
-        entries = [group.pop(_ENTRY, None) for group in groups]
+        entries = [state_dict.pop(_ENTRY, None), *(group.pop(_ENTRY, None) for group in groups)]
         self._inner.load_state_dict({**state_dict, "param_groups": groups})
-        self._load_own_state(entries[0] if entries else None)
+        self._load_own_state(next((entry for entry in entries if entry is not None), None))
         for post_hook in self._optimizer_load_state_dict_post_hooks.values():
             post_hook(self)
+
+
+def _is_called_by(module: str) -> bool:
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__", "").startswith("flockstep.") and frame.f_back is not None:
+        frame = frame.f_back
+    return bool(frame.f_globals.get("__name__") == module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import ClassVar
 
@@ -12,7 +13,8 @@ import torch.distributed as dist
 from torch import nn
 
 from flockstep import _native
-from flockstep._averaged_model import DdpSwitch, tensors_of
+from flockstep._averaged_model import tensors_of
+from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import Error
 from flockstep._telemetry import Recorder
 from flockstep._worker import Attached, attach
@@ -43,33 +45,39 @@ class Attachment:
         self._tensors = _identities(model)
         if any(self._tensors & other._tensors for other in self._alive):
             raise Error(f"the model is in an averager already: close() that one before {holder} takes it")
-        self._worker: Attached = attach(process_group, deadline=timeout)
         self._ddp = ddp
         self._last_state = b""
-        try:
+        with ExitStack() as undo:
+            undo.callback(ddp.end)
+            ddp.watch(model)
+            self._worker: Attached = attach(process_group, deadline=timeout)
+            undo.callback(self._worker.close)
             self.recorder = Recorder(self._worker, run_dir, algorithm, options)
-            self.native = _native.ModelExchange(
-                self._worker.native,
-                self.recorder.native,
-                algorithm,
-                options,
-                parameters,
-                buffers,
-                holder=holder,
-                averages_gradients=averages_gradients,
-                starts_anew=starts_anew,
-            )
-        except Error as error:
-            self._worker.close()
-            # The command's way to name an option.
-            raise type(error)(str(error).replace(f"--{algorithm}.", ""), code=error.code, engine=error.engine) from None
-        except BaseException:
-            self._worker.close()
-            raise
+            try:
+                self.native = _native.ModelExchange(
+                    self._worker.native,
+                    self.recorder.native,
+                    algorithm,
+                    options,
+                    parameters,
+                    buffers,
+                    holder=holder,
+                    averages_gradients=averages_gradients,
+                    starts_anew=starts_anew,
+                )
+            except Error as error:  # which names options as the command does
+                sentence = str(error).replace(f"--{algorithm}.", "")
+                raise type(error)(sentence, code=error.code, engine=error.engine) from None
+            undo.pop_all()
+        self.rank = self._worker.rank
         self.size = self._worker.size
         self.is_closed = False
         self._process = os.getpid()
         self._alive.add(self)
+
+    def gather_texts(self, mine: str) -> list[str]:
+        """Everybody's. Collective."""
+        return self._worker.native.gather_texts(mine)
 
     def check_model(self, model: nn.Module) -> None:
         """Raises :class:`flockstep.Error` if the model has other tensors by now."""
@@ -97,7 +105,7 @@ class Attachment:
         # The worker first: so peers hear that it has ended, and not that its agent dropped what was under way.
         self._worker.close()
         self.native.close()
-        self._ddp.restore()
+        self._ddp.end()
         self.recorder.close()
 
 

@@ -1,14 +1,12 @@
-"""What an averager asks of a model and an optimizer, and how it keeps DDP from synchronising beside it."""
+"""What an averager asks of a model and an optimizer."""
 
 from __future__ import annotations
-
-import warnings
-from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from flockstep._ddp_switch import check_ddp
 from flockstep._errors import Error
 
 NamedTensors = list[tuple[str, torch.Tensor]]
@@ -45,8 +43,8 @@ def _check_modules(model: nn.Module, holder: str) -> None:
                 f"{name} is a SyncBatchNorm, which waits for all workers in every forward pass: use BatchNorm, whose "
                 f"statistics {holder} averages with the model"
             )
-        if isinstance(module, DistributedDataParallel) and module.mixed_precision is not None:
-            raise Error(f"DDP's mixed_precision moves parameters behind {holder}'s back: use torch.autocast instead")
+        if isinstance(module, DistributedDataParallel):
+            check_ddp(module, holder)
         if type(module).__name__ == "FullyShardedDataParallel":
             raise Error(
                 f"{holder} averages whole models, and {name or 'this one'} is sharded: use DDP or a plain model"
@@ -72,50 +70,3 @@ def tensors_of(model: nn.Module) -> tuple[NamedTensors, NamedTensors]:
         list(model.named_parameters(remove_duplicate=False)),
         list(model.named_buffers(remove_duplicate=False)),
     )
-
-
-class DdpSwitch:
-    """Whether the DDP modules in a model synchronise gradients and buffers, which waits for everybody.
-
-    A forward pass does so as ``require_backward_grad_sync`` and ``broadcast_buffers`` say; the first one of a
-    ``static_graph`` whatever they say, unless it seems to have been there. ``no_sync()`` puts back what it found.
-    """
-
-    _OFF: ClassVar[dict[str, bool]] = {
-        "require_backward_grad_sync": False,
-        "require_forward_param_sync": False,
-        "broadcast_buffers": False,
-        "_static_graph_delay_allreduce_enqueued": True,
-    }
-
-    def __init__(self, model: nn.Module) -> None:
-        self.modules = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
-        self._before: list[dict[str, Any]] = []  # while it is off
-
-    def check_no_hook(self, holder: str) -> None:
-        """Raises :class:`flockstep.Error` for a communication hook, which would never run."""
-        if any(getattr(module, "_comm_hooks", None) for module in self.modules):
-            raise Error(
-                f"the DDP model has a communication hook, which would never run, because {holder} averages models and "
-                "not gradients: use one of them"
-            )
-
-    def off(self) -> None:
-        if self._before:
-            return
-        for module in self.modules:
-            self._before.append({name: getattr(module, name) for name in self._OFF if hasattr(module, name)})
-            for name in self._before[-1]:
-                setattr(module, name, self._OFF[name])
-
-    def restore(self) -> None:
-        for module, before in zip(self.modules, self._before, strict=False):
-            for name, value in before.items():
-                setattr(module, name, value)
-            if module.static_graph and not before.get("_static_graph_delay_allreduce_enqueued", True):
-                warnings.warn(
-                    "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
-                    "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",
-                    stacklevel=2,
-                )
-        self._before = []

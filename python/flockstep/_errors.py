@@ -9,7 +9,7 @@ import sys
 _DETAILS = re.compile(r" \[(bad_input|mismatch|deadline|peer_lost|unavailable|bad_file)(?: on (\w+))?\]\Z")
 
 
-def _this_rank() -> int | None:
+def this_rank() -> int | None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -38,7 +38,7 @@ class Error(RuntimeError):
         super().__init__(sentence)
         self.code = code or self._usual_code
         self.engine = engine
-        self.rank = _this_rank() if rank is None else rank
+        self.rank = this_rank() if rank is None else rank
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (type(self), str(self), self.code, self.engine, self.rank)

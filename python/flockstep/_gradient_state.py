@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import copy
+import itertools
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -18,18 +20,24 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep import _native
-from flockstep._errors import Error
+from flockstep._errors import Error, this_rank
 from flockstep._telemetry import Measured, Recorder
+from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
 _ANY_NUMBER_OF_WORKERS = 2**31 - 1
 _states: weakref.WeakSet[GradientState] = weakref.WeakSet()
+# Those that no hook was called with so far, also if they are gone: the class, the rule, and where they were made.
+_uncalled: dict[int, tuple[str, str, Line]] = {}
+_numbers = itertools.count()
 
 
 def as_words(options: Mapping[str, object]) -> dict[str, str]:
     """Options as the command takes them."""
     words = {name: str(value) for name, value in options.items()}
     if "watch" in options:
+        if not isinstance(options["watch"], bool):
+            raise Error(f"watch is True or False, not {options['watch']!r}", code="bad_input")
         words["watch"] = "always" if options["watch"] else "auto"
     return words
 
@@ -46,8 +54,8 @@ class GradientState(Measured):
 
     It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next; not
     with a ``process_group`` of its own. A copy of a DDP model has lost its communication hook. It says so in its next
-    forward pass if the hook was registered with the function that is named as the rule is; with ``register_comm_hook``,
-    ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
+    forward pass outside of ``torch.no_grad()`` if the hook was registered with the function that is named as the rule
+    is; with ``register_comm_hook``, ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
     """
 
     def __init__(
@@ -73,6 +81,9 @@ class GradientState(Measured):
         self._timeout = timeout
         self._divide_by_initial_world_size: bool | None = None
         self.weight = 1.0
+        self._line = users_line()
+        self._number = next(_numbers)
+        _uncalled[self._number] = (type(self).__name__, rule, self._line)
         self._forget_worker(process_group)
 
     def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
@@ -91,7 +102,9 @@ class GradientState(Measured):
                 "make another state and give it the state_dict() of this one",
                 code="bad_input",
             )
+        self._settle()  # the copy may be the one that is used, in another process
         kept = {"_rule", "_options", "_start_step", "_run_dir", "_timeout", "_divide_by_initial_world_size", "weight"}
+        kept |= {"_line", "_number"}
         values = {name: value for name, value in self.__dict__.items() if name in kept}
         rule, memory = self._current_memory()
         return {**values, "_step": self.step, "_memory": memory if rule == self._rule else []}
@@ -143,8 +156,13 @@ class GradientState(Measured):
         _states.add(self)
         return self._exchange
 
+    # Nothing to be said about it at the end.
+    def _settle(self) -> None:
+        _uncalled.pop(self._number, None)
+
     # The hook.
     def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
+        self._settle()
         exchange = self._exchange or self._attach()
         if bucket.index() == 0:
             self._warn(exchange)
@@ -157,10 +175,24 @@ class GradientState(Measured):
         model = self._model() if self._model is not None else None
         return bool(getattr(model, "_divide_by_initial_world_size", True))
 
-    # The next forward pass begins: if the backward pass before it was not whole, nobody has to wait for its rest. Whether
-    # that one has failed on all ranks.
-    def _abandon(self) -> bool:
-        return self._exchange is not None and self._exchange.abandon()
+    def _begin(self) -> None:
+        if self._exchange is not None:
+            self._exchange.begin()
+
+    # The next forward pass begins. If the backward pass before it broke off, the others still wait for its rest: for
+    # buckets, and for what DDP itself exchanges behind them. Whether that pass has failed, which it has on all ranks.
+    def _abandon(self, model: DistributedDataParallel, broke_off: bool) -> bool:
+        if self._exchange is None or not broke_off:
+            return self._exchange is not None and self._exchange.abandon()
+        zeros = model.reducer._get_zeros_like_grad_buckets()
+        tells_who_uses_what = model.find_unused_parameters and not model.static_graph
+        used = None
+        if tells_who_uses_what and self._exchange.handed_over() < len(zeros):
+            used = model.process_group.allreduce(model.reducer._get_local_used_map())
+        self._exchange.break_off(zeros)
+        if used is not None:
+            used.wait()
+        return True
 
     # All workers find the same; one says it.
     def _warn(self, exchange: _native.GradientExchange) -> None:
@@ -168,7 +200,7 @@ class GradientState(Measured):
         new, self._warnings = raised[self._warnings :], len(raised)
         if self._attached is not None and self._attached.rank == 0:
             for sentence in new:
-                warnings.warn(sentence, RuntimeWarning, stacklevel=4)
+                warn(sentence, self._line)
 
     @property
     def rule(self) -> str:
@@ -288,8 +320,10 @@ class GradientState(Measured):
 
 
 def default_options(rule: str) -> dict[str, object]:
-    """Learning rates and clipping are tuned for averaged gradients, which results then are as large as."""
-    return {"watch": True} if rule in ("mean", "weighted_mean") else {"watch": True, "magnitude": "mean_norm"}
+    """Learning rates and clipping are tuned for averaged gradients, which results then are about as large as."""
+    if rule in ("mean", "weighted_mean"):
+        return {"watch": True}
+    return {"watch": True, "magnitude": "mean_norm" if rule == "adasum" else "matched"}
 
 
 # Registered after that of _worker.py, which closes workers: so it runs before.
@@ -299,4 +333,20 @@ def _close_all() -> None:
         state.close()
 
 
+# A program that breaks off may not have come to its first backward pass.
+@atexit.register
+def _warn_of_uncalled() -> None:
+    rank = this_rank()
+    if hasattr(sys, "last_type") or (int(os.environ.get("RANK", "0")) if rank is None else rank) != 0:
+        return
+    for state, rule, line in _uncalled.values():
+        warn(
+            f"no backward pass has called the hook of this {state}, so that gradients were not combined by {rule}: "
+            f"register it on the DDP model that is trained, as with flockstep.{rule}(ddp_model); some frameworks leave out a "
+            "ddp_comm_hook on the CPU",
+            line,
+        )
+
+
 os.register_at_fork(after_in_child=_states.clear)
+os.register_at_fork(after_in_child=_uncalled.clear)

@@ -6,7 +6,7 @@ import atexit
 import os
 import time
 import weakref
-from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -21,11 +21,12 @@ from flockstep._log import forward, logger
 _DATA_LANES = 3
 
 _MOMENT_S = 0.1
+_GLANCE_S = 0.005
+_LONGEST = timedelta(days=11574)  # clocks count nanoseconds in 64 bits
 
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
-# How often this process has attached to each list of ranks; the same number on all of them.
-_attachments: Counter[tuple[int, ...]] = Counter()
+_has_been_attached = False
 
 
 class Attached:
@@ -72,26 +73,66 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         raise Error(f"a timeout is a datetime.timedelta, and {timeout!r} is none", code="bad_input")
     if timeout <= timedelta(0):
         raise Error(f"a deadline has to lie ahead, and {timeout} does not", code="bad_input")
+    if timeout > _LONGEST:
+        raise Error(
+            f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end", code="bad_input"
+        )
 
-    ranks = tuple(dist.get_process_group_ranks(group))
-    number = _attachments[ranks]
-    _attachments[ranks] += 1
+    ranks = dist.get_process_group_ranks(group)
     # Where torchrun starts workers again, the store still has the addresses of those before.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}/{number}"
+    prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
+    call = _Call(PrefixStore(prefix, _get_default_store()), group)
     try:
+        prefix = f"{prefix}/{call.number(timeout)}"
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)
     except RuntimeError as error:
+        call.withdraw()
         raise Error(
-            f"rank {dist.get_rank()} could not connect to all of its peers within {timeout}: do all ranks of the process "
-            f"group make the same flockstep objects, in the same order? ({str(error).splitlines()[0]})",
+            f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s: do all "
+            "ranks of the process group make the same flockstep objects, in the same order? "
+            f"({str(error).splitlines()[0]})",
             code="peer_lost",
         ) from error
+    global _has_been_attached
+    _has_been_attached = True
     attached = Attached(_native.Worker(data, control, timeout.total_seconds()))
     _attached.append(weakref.ref(attached, _attached.remove))
     logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
     return attached
+
+
+class _Call:
+    """How members agree on a number that none of them has used, also if some did not come the last time: the first one
+    calls the others, and takes its call back where it has waited in vain. So they do not meet at its former addresses."""
+
+    def __init__(self, store: PrefixStore, members: dist.ProcessGroup) -> None:
+        self._store = store
+        self._rank, self._size = dist.get_rank(members), dist.get_world_size(members)
+
+    def number(self, timeout: timedelta) -> int:
+        if self._rank == 0:
+            number: int = self._store.add("number", 1)
+            self._tell(number)
+            return number
+        key, begin = f"call/{self._rank}", time.monotonic()
+        while time.monotonic() - begin < timeout.total_seconds():
+            number = int(self._store.get(key)) if self._store.check([key]) else 0
+            if number != 0:
+                self._store.set(key, "0")
+                return number
+            time.sleep(_GLANCE_S)
+        raise RuntimeError("the first rank of the process group has not come")
+
+    def withdraw(self) -> None:
+        if self._rank == 0:
+            with suppress(RuntimeError):  # the store may be what has failed
+                self._tell(0)
+
+    def _tell(self, number: int) -> None:
+        for rank in range(1, self._size):
+            self._store.set(f"call/{rank}", str(number))
 
 
 # Not new_group(): only members of the group come here, and the names that it gives for that depend on how many groups a
@@ -119,7 +160,7 @@ def _close_all() -> None:
             attached.close()
     # A thread of torch's own that still holds the tensors of a program's last collective on Gloo aborts the process once
     # the interpreter has ended. It lets go of them within a moment.
-    if _attachments:
+    if _has_been_attached:
         time.sleep(_MOMENT_S)
 
 

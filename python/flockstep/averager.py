@@ -20,11 +20,13 @@ from typing_extensions import Self, Unpack
 from flockstep import _native
 from flockstep._around import Around
 from flockstep._attachment import Attachment
-from flockstep._averaged_model import DdpSwitch, check, check_belong
+from flockstep._averaged_model import check, check_belong
+from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import Error
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
 from flockstep._telemetry import Measured, Recorder
+from flockstep._warning import users_line, warn
 
 
 class Common(TypedDict, total=False):
@@ -47,7 +49,8 @@ class Averager(Around, Joinable, Measured):
     :meth:`load_state_dict`, waits for all workers and starts from rank 0's model once more, so a checkpoint may be
     loaded after the averager is made. Apart from that, :meth:`consolidate` is the only collective.
 
-    The gradient and buffer synchronisation of a DDP model is switched off until :meth:`close`.
+    The gradient and buffer synchronisation of a DDP model is switched off until :meth:`close`, also of one that is made
+    around the model later, and whatever a script writes to ``require_backward_grad_sync``.
     """
 
     _algorithm: ClassVar[str]
@@ -77,9 +80,9 @@ class Averager(Around, Joinable, Measured):
             {
                 "inner": optimizer,
                 "model": model,
-                "options": {name: _text(value) for name, value in options.items() if value is not None},
+                "options": {name: _text(name, value) for name, value in options.items() if value is not None},
                 "common": common,
-                "ddp": DdpSwitch(model),
+                "ddp": DdpSwitch(model, self._name),
                 "saved": b"",
                 "consolidated": True,
             }
@@ -112,6 +115,7 @@ class Averager(Around, Joinable, Measured):
                 "this worker has left the others: before its next step call resume() after a pause(), or "
                 "consolidate() after a join()"
             )
+        self._ddp.check_off()
         self._tell_joined()
         native.begin()
         loss = self._update(native, closure)
@@ -243,7 +247,7 @@ class Averager(Around, Joinable, Measured):
     # ---- checkpoints ----
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, and in its first parameter group how far the averaging has come.
+        """The inner optimizer's state, and beside it how far the averaging has come, which plain optimizers leave alone.
 
         Never communicates, so rank 0 may call it alone. Without a :meth:`consolidate` since the last step the model
         beside it is this worker's own, which is warned of once. Holds tensors and plain Python values.
@@ -307,7 +311,7 @@ class Averager(Around, Joinable, Measured):
         return type(self).__name__
 
     def _check_ddp(self) -> None:
-        self._ddp.check_no_hook(self._name)
+        self._ddp.check_no_hook()
 
     def _attach(self) -> Attachment:
         if self._attachment is None:
@@ -325,10 +329,23 @@ class Averager(Around, Joinable, Measured):
             )
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
+            self._compare_learning_rates(attachment)
             if self._saved:
                 self._restore(attachment.native)
             self._follow(attachment.native)
         return self._attachment
+
+    def _compare_learning_rates(self, attachment: Attachment) -> None:
+        """Models of workers are averaged as equals, so a worker whose steps are longer counts more."""
+        mine = ", ".join(f"{float(group['lr']):.9g}" for group in self.param_groups if "lr" in group)
+        everybodys = attachment.gather_texts(mine)
+        others = [rank for rank, rates in enumerate(everybodys) if rates != everybodys[0]]
+        if others and attachment.rank == 0:
+            warn(
+                f"worker {others[0]} has the learning rate {everybodys[others[0]]} where worker 0 has {everybodys[0]}, so "
+                f"that it counts differently in what {self._name} averages: give all workers the same one",
+                users_line(),
+            )
 
     def _follow(self, native: _native.ModelExchange) -> None:
         """Has DDP do what the next step needs."""
@@ -362,7 +379,9 @@ class Averager(Around, Joinable, Measured):
         self.close()
 
 
-def _text(value: object) -> str:
-    if isinstance(value, timedelta):
-        return f"{value / timedelta(milliseconds=1)}ms"
-    return str(value)
+def _text(name: str, value: object) -> str:
+    if name != "deadline":
+        return str(value)
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        raise Error(f"deadline is a datetime.timedelta of 0 or more, not {value!r}")
+    return f"{value / timedelta(milliseconds=1)}ms"

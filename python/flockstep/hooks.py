@@ -11,6 +11,8 @@ import torch
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from flockstep._backward import BackwardPasses
+from flockstep._ddp_switch import is_off
 from flockstep._errors import Error
 from flockstep._gradient_state import GradientState
 from flockstep.rules import (
@@ -65,27 +67,29 @@ def adasum_hook(state: AdasumState, bucket: GradBucket) -> torch.futures.Future[
 class _Guard:
     """A forward pre-hook on the DDP model, which goes with it into copies and files, while what it guards does not."""
 
-    def __init__(self, state: GradientState, reducer: object) -> None:
+    def __init__(self, state: GradientState, reducer: object, passes: BackwardPasses) -> None:
         self._state: GradientState | None = state
         self._reducer: object = reducer
+        self._passes = passes
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_state": None, "_reducer": None}
+        return {"_state": None, "_reducer": None, "_passes": None}
 
     def is_of(self, model: DistributedDataParallel) -> bool:
         return self._reducer is model.reducer
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, model: DistributedDataParallel, inputs: object) -> None:
+        if not (torch.is_grad_enabled() and model.require_backward_grad_sync):
+            return  # no synchronised backward pass follows, as in an evaluation
         if self._state is None or not self.is_of(model):
             raise Error(
                 "this DDP model is a copy or was loaded, and has lost its communication hook on the way: register the "
-                "rule on it again, as with flockstep.adacons(model)",
+                "rule on it again, as with flockstep.adacons(model), or use it under torch.no_grad()",
                 code="bad_input",
             )
         is_inside_backward = torch._C._current_graph_task_id() != -1
-        begins_a_pass = torch.is_grad_enabled() and model.require_backward_grad_sync and not is_inside_backward
-        if begins_a_pass and self._state._abandon():
+        if not is_inside_backward and self._state._abandon(model, self._passes.broke_off()):
             # Else the reducer refuses to go on. On all ranks alike: their buckets are cut anew after it.
             model.reducer._reset_state()
 
@@ -144,6 +148,9 @@ def _remove_lost(model: DistributedDataParallel) -> None:
         if isinstance(hook, _Guard) and not hook.is_of(model):
             del model._forward_pre_hooks[key]
             model._comm_hooks.clear()
+    for key, passes in list(model._forward_hooks.items()):
+        if isinstance(passes, BackwardPasses) and not model._comm_hooks:
+            del model._forward_hooks[key]
 
 
 def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
@@ -151,6 +158,8 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
     _remove_lost(ddp)
     if ddp._comm_hooks:
         _refuse("this DDP model has a communication hook already, and a second one cannot be registered")
+    if is_off(ddp):
+        _refuse("an averager has this DDP model, whose hook would never run: close() the averager first")
     state._attach(ddp)
     try:
         ddp.register_comm_hook(state, hook)
@@ -159,7 +168,9 @@ def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any,
         raise Error(
             f"DDP does not take the communication hook: {str(error).splitlines()[0]}", code="bad_input"
         ) from error
-    ddp.register_forward_pre_hook(_Guard(state, ddp.reducer))
+    passes = BackwardPasses(state._begin)
+    ddp.register_forward_pre_hook(_Guard(state, ddp.reducer, passes))
+    ddp.register_forward_hook(passes)
 
 
 def _registering(
@@ -168,7 +179,11 @@ def _registering(
     @functools.wraps(make)
     def register(ddp_model: torch.nn.Module, /, *arguments: _Options.args, **options: _Options.kwargs) -> _State:
         state = make(*arguments, **options)
-        _register(ddp_model, state, hook)
+        try:
+            _register(ddp_model, state, hook)
+        except BaseException:
+            state._settle()
+            raise
         return state
 
     model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_ONLY)

@@ -10,15 +10,16 @@ import torch.distributed as dist
 
 from flockstep._gradient_state import GradientState
 
-Magnitude = Literal["own", "mean_norm", "median_norm"]
+Magnitude = Literal["own", "mean_norm", "median_norm", "matched"]
 Granularity = Literal["model", "bucket", "tensor"]
 NonFinite = Literal["propagate", "exclude"]
 Wire = Literal["float32", "bfloat16"]
 
 _COMMON_ARGUMENTS = """
-        magnitude: the norm of the result: ``own`` (as the rule gives it), ``mean_norm`` (of the plain mean, so that a
-            tuned learning rate, clipping and gradient scaling keep their meaning) or ``median_norm`` (of the median
-            worker).
+        magnitude: the norm of the result: ``own`` (as the rule gives it), ``mean_norm`` (of the plain mean),
+            ``median_norm`` (of the median worker) or ``matched`` (every direction at the median worker's norm, so that
+            no single worker sets the step; not for ``adasum``). With ``mean_norm`` and ``matched`` a tuned learning rate,
+            clipping and gradient scaling keep their meaning.
         granularity: what is weighted as one: the ``model``, each of DDP's buckets (``bucket``; what is remembered of
             them starts anew when DDP rebuilds them after its first step) or each parameter (``tensor``).
         non_finite: a gradient with NaN or infinity on any rank: ``propagate`` (all ranks get a result that is not
@@ -129,7 +130,7 @@ class NormalizedMeanState(GradientState):
     def __init__(
         self,
         *,
-        magnitude: Magnitude = "mean_norm",
+        magnitude: Magnitude = "matched",
         granularity: Granularity = "model",
         non_finite: NonFinite = "propagate",
         wire: Wire = "float32",
@@ -163,8 +164,8 @@ class AdaConsState(GradientState):
 
     Args:
         beta: momentum of the sorted coefficients, 0 to 1; 0 turns it off.
-        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all by the
-            least.
+        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all
+            so that the least is 0.
         permutation: ``published`` hands smoothed coefficients to the wrong workers from 3 on, as the published code does,
             for parity checks."""
 
@@ -174,7 +175,7 @@ class AdaConsState(GradientState):
         beta: float = 0.99,
         negative: Literal["keep", "clip", "shift"] = "keep",
         permutation: Literal["inverse", "published"] = "inverse",
-        magnitude: Magnitude = "mean_norm",
+        magnitude: Magnitude = "matched",
         granularity: Granularity = "model",
         non_finite: NonFinite = "propagate",
         wire: Wire = "float32",
@@ -216,7 +217,7 @@ class DirectionConsensusState(GradientState):
         self,
         *,
         beta: float = 0.9,
-        magnitude: Magnitude = "mean_norm",
+        magnitude: Magnitude = "matched",
         granularity: Granularity = "model",
         non_finite: NonFinite = "propagate",
         wire: Wire = "float32",
@@ -256,7 +257,7 @@ class GeometricMedianState(GradientState):
         self,
         *,
         on: Literal["directions", "raw"] = "directions",
-        magnitude: Magnitude = "mean_norm",
+        magnitude: Magnitude = "matched",
         granularity: Granularity = "model",
         non_finite: NonFinite = "propagate",
         wire: Wire = "float32",

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/text.h"
 #include "flockstep/error.h"
 #include "native/parts.h"
 
@@ -26,7 +27,7 @@ PyObject* class_of(ErrorCode code) {
 // is printed as it stands, it can be read.
 std::string text_of(const Error& error) {
   const std::string engine = error.engine().empty() ? "" : " on " + error.engine();
-  return c10::str(error.what(), " [", to_string(error.code()), engine, "]");
+  return base::concatenated(error.what(), " [", to_string(error.code()), engine, "]");
 }
 
 class ErrorForTorch : public torch::PyTorchError {

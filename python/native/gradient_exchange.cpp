@@ -1,13 +1,13 @@
 // flockstep._native.GradientExchange: what a communication hook of DistributedDataParallel calls.
 #include "torch/gradient_exchange.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <unistd.h>
 
+#include "base/text.h"
 #include "native/errors.h"
 #include "native/parts.h"
 #include "native/recording.h"
@@ -69,40 +69,48 @@ class GradientExchange {
 
   // A joined worker, which has no more data, hands over zeros outside of any backward pass.
   std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
-    torch_front::GradientOffer offer;
-    offer.bucket.numbers = bucket.getBuffer();
-    // Made here, so that the conductor needs no interpreter.
-    offer.result = c10::IValue(
-        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
-    for (const at::Tensor& parameter : bucket.getParameters()) {
-      offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
-      offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
-    }
-    offer.buckets = buckets_beside(bucket);
+    torch_front::GradientOffer offer = offer_of(bucket);
     offer.has_gradient = torch::autograd::get_current_graph_task_id() != -1;
     offer.weight = weight;
     offer.divides_by_all = divides_by_all;
-    const bool is_in_backward = offer.has_gradient;
-    const std::size_t buckets = offer.buckets;
+    if (pass_.size() == offer.buckets) begin();
     auto future = exchange_->add(std::move(offer));
-    if (!pass_ || pass_->futures.size() == pass_->buckets) {
-      pass_ = std::make_shared<Pass>();
-      pass_->buckets = buckets;
-      if (is_in_backward)
-        torch::autograd::Engine::get_default_engine().queue_callback([pass = pass_] { pass->ended = true; });
-    }
-    pass_->futures.push_back(future);
+    pass_.push_back(future);
     return std::make_shared<PythonFutureWrapper>(future);
   }
 
-  // The pass that has begun, if any, will get no more buckets. Whether it has failed, which it then has on all workers:
-  // backward raised something in the midst of it, here or elsewhere. Not if it came to its end without some buckets.
+  // A backward pass does.
+  void begin() { pass_.clear(); }
+  std::size_t handed_over() const { return pass_.size(); }
+
+  // The backward pass has raised an exception. `zeros` are all buckets as DDP has them: they stand for those that it
+  // has not come to, and the pass fails on all workers. Where it has come to all, the others have a result that this
+  // worker lacks, which nothing mends: throws, here and there.
+  void break_off(const std::vector<c10d::GradBucket>& zeros) {
+    const std::vector<torch_front::GradientExchange::Future> pass = std::exchange(pass_, {});
+    for (std::size_t bucket = pass.size(); bucket < zeros.size(); ++bucket) {
+      torch_front::GradientOffer offer = offer_of(zeros[bucket]);
+      offer.is_missing = true;
+      exchange_->add(std::move(offer));
+    }
+    if (pass.size() < zeros.size()) return;
+    const py::gil_scoped_release released;
+    for (const auto& future : pass) future->wait();
+    if (std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); })) return;
+    engines::Engine& engine = worker_->context().engine();
+    engine.fail(Error(
+        ErrorCode::mismatch,
+        base::concatenated("worker ", engine.rank(), "'s backward pass raised an exception after its last bucket, so ",
+                           "others may have taken a step that worker ", engine.rank(),
+                           " has not: start all workers again from a checkpoint"),
+        std::string(engine.name())));
+  }
+
+  // The pass, if any, will get no more buckets. Whether it has failed, which it then has on all workers.
   bool abandon() {
-    const std::shared_ptr<Pass> pass = std::exchange(pass_, nullptr);
+    const std::vector<torch_front::GradientExchange::Future> pass = std::exchange(pass_, {});
     exchange_->abandon();
-    if (!pass) return false;
-    return (pass->futures.size() < pass->buckets && !pass->ended) ||
-           std::ranges::any_of(pass->futures, [](const auto& future) { return future->hasError(); });
+    return std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); });
   }
 
   torch_front::GradientExchange& exchange() { return *exchange_; }
@@ -116,17 +124,24 @@ class GradientExchange {
   }
 
  private:
-  // What backward has handed over; until the next one begins.
-  struct Pass {
-    std::size_t buckets = 0;
-    std::vector<torch_front::GradientExchange::Future> futures;
-    std::atomic<bool> ended = false;  // backward, without an error
-  };
+  static torch_front::GradientOffer offer_of(const c10d::GradBucket& bucket) {
+    torch_front::GradientOffer offer;
+    offer.bucket.numbers = bucket.getBuffer();
+    // Made here, so that the conductor needs no interpreter.
+    offer.result = c10::IValue(
+        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
+      offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
+    }
+    offer.buckets = buckets_beside(bucket);
+    return offer;
+  }
 
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
   std::unique_ptr<torch_front::GradientExchange> exchange_;
-  std::shared_ptr<Pass> pass_;
+  std::vector<torch_front::GradientExchange::Future> pass_;  // what backward has handed over; until the next one begins
   const pid_t process_ = getpid();
 };
 
@@ -166,6 +181,9 @@ void bind_gradient_exchange(py::module_& module) {
            py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
            py::arg("memory"), py::arg("recording"))
       .def("add", &GradientExchange::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
+      .def("begin", &GradientExchange::begin)
+      .def("handed_over", &GradientExchange::handed_over)
+      .def("break_off", &GradientExchange::break_off, py::arg("zeros"))
       .def("abandon", &GradientExchange::abandon)
       .def(
           "set_rule",

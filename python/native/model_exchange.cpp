@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "native/parts.h"
 #include "native/recording.h"
 
@@ -67,9 +69,19 @@ auto ask(Result (torch_front::ModelExchange::*method)() const) {
   return [method](ModelExchange& self) { return (self.exchange().*method)(); };
 }
 
+// Whether something may wait for a gradient, as DDP's reducers do: they hang themselves on the node that accumulates
+// it.
+bool have_hooks(const std::vector<at::Tensor>& parameters) {
+  return std::ranges::any_of(parameters, [](const at::Tensor& parameter) {
+    const auto node = torch::autograd::impl::try_get_grad_accumulator(parameter);
+    return node && !node->post_hooks().empty();
+  });
+}
+
 }  // namespace
 
 void bind_model_exchange(py::module_& module) {
+  module.def("have_hooks", &have_hooks, py::arg("parameters"));
   using Exchange = torch_front::ModelExchange;
   py::class_<ModelExchange>(module, "ModelExchange")
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,

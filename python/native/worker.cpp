@@ -1,6 +1,7 @@
 #include "native/worker.h"
 
 #include "native/parts.h"
+#include "runtime/gather.h"
 
 namespace py = pybind11;
 
@@ -30,6 +31,10 @@ void bind_worker(py::module_& module) {
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
       .def("take_log_lines", &take_log_lines)
+      .def(
+          "gather_texts",
+          [](Worker& worker, const std::string& mine) { return runtime::gather_texts(worker.context(), mine); },
+          py::arg("mine"), py::call_guard<py::gil_scoped_release>())
       .def("barrier", &Worker::barrier, py::call_guard<py::gil_scoped_release>())
       .def("close", &Worker::close, py::call_guard<py::gil_scoped_release>());
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 3>{{
     {"beta", "0.99", "momentum of the sorted coefficients; 0 turns it off"},
-    {"negative", "keep", "negative coefficients: keep (as published), clip to 0 or shift all by the least"},
+    {"negative", "keep", "negative coefficients: keep (as published), clip to 0, or shift all so that the least is 0"},
     {"permutation", "inverse", "smoothed values go back to their owners: inverse, or published (wrong from P = 3 on)"},
 }});
 constexpr std::array<base::Choice<math::Negative>, 3> kNegative{

@@ -9,6 +9,11 @@ namespace {
 RuleAndOptions choose(const base::Settings& settings) {
   const base::SettingsReader reader("adasum", kGradientRuleOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
+  if (common.aggregate.magnitude == math::Magnitude::matched)
+    throw Error(
+        ErrorCode::bad_input,
+        "--adasum.magnitude takes own, mean_norm or median_norm, not 'matched': what adasum gives is no average of "
+        "directions");
   return {math::adasum(), common};
 }
 

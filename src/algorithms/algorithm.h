@@ -76,6 +76,8 @@ class Algorithm {
   // The end of a run, before consolidate: gradients that were still under way. True when `gradient` was filled and asks
   // for one more local update.
   virtual bool drain(std::span<float> /*gradient*/) { return false; }
+  // Whether drain() would give anything but zeros to anybody: the same on all workers, all of whom ask.
+  virtual bool has_gradients_under_way() { return false; }
   // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
   // always are. Steps may follow. Whoever is away takes part and is back with it; its model counts unless it has fallen
   // behind by more than a period, and all go on with the same step, see next_step().

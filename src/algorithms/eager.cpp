@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/merge.h"
+#include "runtime/gather.h"
 
 namespace flockstep::algorithms {
 namespace {
@@ -144,6 +145,15 @@ class Eager final : public Algorithm {
     agent_->at_rest([&] { gradients_.apply_last(gradient); });
     context_.wait(context_.engine().barrier(), "barrier");  // steps may follow, and nobody's before all are here
     return true;
+  }
+
+  bool has_gradients_under_way() override {
+    double any = 0;
+    const auto is_zero = [](std::span<const float> values) {
+      return std::ranges::all_of(values, [](float value) { return value == 0; });
+    };
+    agent_->at_rest([&] { any = is_zero(gradients_.to_send()) && is_zero(gradients_.to_apply()) ? 0 : 1; });
+    return std::ranges::max(runtime::gather_doubles(context_, {&any, 1})) > 0;
   }
 
   bool replicas_are_equal() const override { return false; }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -18,9 +19,10 @@ using math::Need;
 using math::Statistics;
 using runtime::OnePass;
 
-constexpr std::array<base::Choice<math::Magnitude>, 3> kMagnitudes{{{"own", math::Magnitude::own},
+constexpr std::array<base::Choice<math::Magnitude>, 4> kMagnitudes{{{"own", math::Magnitude::own},
                                                                     {"mean_norm", math::Magnitude::mean_norm},
-                                                                    {"median_norm", math::Magnitude::median_norm}}};
+                                                                    {"median_norm", math::Magnitude::median_norm},
+                                                                    {"matched", math::Magnitude::matched}}};
 constexpr std::array<base::Choice<runtime::Granularity>, 3> kGranularities{{{"model", runtime::Granularity::model},
                                                                             {"bucket", runtime::Granularity::bucket},
                                                                             {"tensor", runtime::Granularity::tensor}}};
@@ -138,8 +140,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
     const std::vector<float> coefficients(blind->begin(), blind->end());
     if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
     if (!pass.any_started()) pass.start_all(gradient);
-    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), coefficients), target, {},
-                       step.arrived);
+    return pass.finish(gradient, runtime::Coefficients(pass.sections().count(), *blind), target, {}, step.arrived);
   }
 
   const std::vector<Statistics> sections = observe(pass, gradient, weights);
@@ -154,7 +155,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
     for (double& value : decision.c) value *= step.scale;
     if (decision.norm) *decision.norm *= step.scale;
     if (blind) decision.c = *blind;  // looking on must not change what is seen
-    coefficients.emplace_back(decision.c.begin(), decision.c.end());
+    coefficients.push_back(decision.c);
     norms.push_back(decision.norm ? runtime::Norm{*decision.norm, rounding_of(decision.c, sections[section])}
                                   : runtime::Norm{0, std::numeric_limits<double>::infinity()});
   }
@@ -228,9 +229,10 @@ std::string GradientRule::restore(const base::Archive& archive) {
     if (workers != workers_) memory_[section] = math::resample(memory_[section], rule_.belonging, workers_);
   }
   if (workers == workers_ || !had_memory) return "";
-  return rule_.belonging == math::Belonging::position
-             ? fmt::format("the sorted momentum of {} workers was re-sampled for {}", workers, workers_)
-             : fmt::format("the memory of {} workers does not fit {}: it starts anew", workers, workers_);
+  return rule_.belonging == math::Belonging::position ? fmt::format("the sorted momentum of {} was re-sampled for {}",
+                                                                    base::counted(workers, "worker"), workers_)
+                                                      : fmt::format("the memory of {} does not fit {}: it starts anew",
+                                                                    base::counted(workers, "worker"), workers_);
 }
 
 GradientRuleOptions gradient_rule_options(const base::SettingsReader& reader) {

@@ -20,7 +20,8 @@ struct GradientRuleOptions {
 
 inline constexpr std::array<base::OptionSpec, 6> kGradientRuleOptions{{
     {"magnitude", "own",
-     "norm of the result: own (as the rule gives it), mean_norm (of the plain mean) or median_norm"},
+     "norm of the result: own (as the rule gives it), mean_norm (of the plain mean), median_norm or matched (every "
+     "direction at the median worker's norm)"},
     {"granularity", "model", "what is weighted as one: model, bucket or tensor"},
     {"non_finite", "propagate",
      "a gradient with NaN or infinity: propagate (all skip the step) or exclude that worker"},

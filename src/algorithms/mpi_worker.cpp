@@ -7,7 +7,9 @@ namespace flockstep {
 
 struct MpiWorker::Implementation {
   Implementation(MPI_Comm communicator, double deadline_s)
-      : attachment(communicator, base::Duration(deadline_s)), behind(attachment.engine(), deadline_s), worker(behind) {}
+      : attachment(communicator, base::deadline_of(deadline_s)),
+        behind(attachment.engine(), deadline_s),
+        worker(behind) {}
   engines::mpi::Attachment attachment;
   Worker::Implementation behind;
   Worker worker;

@@ -39,7 +39,9 @@ class PostLocalSgd final : public Algorithm {
     phase_->after_update(step - options_.switch_after, model);
     const bool was_local = is_local();
     steps_ = step + 1;
-    if (is_local() != was_local) enter_phase();
+    if (is_local() == was_local) return;
+    earlier_guards_ = phase_->guards();
+    enter_phase();
   }
 
   bool meets_after(std::int64_t step) const override {
@@ -54,14 +56,17 @@ class PostLocalSgd final : public Algorithm {
       average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_), present_);
   }
   const GradientReport* report() const override { return phase_->report(); }
-  GuardCounts guards() const override { return phase_->guards(); }
+  // local_sgd has none of its own.
+  GuardCounts guards() const override { return is_local() ? earlier_guards_ : phase_->guards(); }
 
   void save(base::Archive& archive) const override {
     archive.put_value("post_local_sgd steps", steps_);
+    archive.put_value("post_local_sgd guards", guards());
     phase_->save(archive);
   }
   std::string restore(const base::Archive& archive) override {
     steps_ = archive.get_value<std::int64_t>("post_local_sgd steps");
+    earlier_guards_ = archive.get_value<GuardCounts>("post_local_sgd guards");
     enter_phase();
     return phase_->restore(archive);
   }
@@ -81,8 +86,9 @@ class PostLocalSgd final : public Algorithm {
   const runtime::Layout& layout_;
   std::size_t buffers_;
   PostLocalSgdOptions options_;
-  std::int64_t steps_ = 0;     // local updates so far
-  std::vector<bool> present_;  // empty: everybody
+  std::int64_t steps_ = 0;      // local updates so far
+  GuardCounts earlier_guards_;  // of the first phase, once it is over
+  std::vector<bool> present_;   // empty: everybody
   std::unique_ptr<Algorithm> phase_;
 };
 

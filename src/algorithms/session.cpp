@@ -46,6 +46,13 @@ void Session::consolidate(std::span<float> model) {
   updates_ = algorithm_->next_step(updates_);
 }
 
+void Session::require_drained() {
+  if (algorithm_->has_gradients_under_way())
+    throw Error(ErrorCode::bad_input,
+                "gradients are still under way that the model lacks: call drain and make one more update with what it "
+                "gives, then consolidate (DataParallel::finish does all of it)");
+}
+
 MeetingReport Session::meetings() const {
   MeetingReport all = earlier_;
   if (const auto* const mine = algorithm_->meetings()) all += *mine;
@@ -59,12 +66,21 @@ void Session::save(base::Archive& archive) const {
 }
 
 std::string Session::restore(const base::Archive& archive) {
-  if (begun_)
+  if (begun_ && algorithm_->needs_begin())
     throw Error(ErrorCode::bad_input,
-                "restore was called after begin: restore first, then begin with the model that goes on");
+                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
+                "goes on");
+  std::string remade = algorithm_->restore(archive);
   updates_ = archive.get_value<std::int64_t>("updates");
   earlier_ = MeetingReport::restored(archive);
-  return algorithm_->restore(archive);
+  begun_ = false;
+  restored_ = true;
+  return remade;
+}
+
+// Workers in lockstep hold what they are given, and some of the others have gone apart before they were saved.
+bool Session::begins_alike() const {
+  return !begun_ && algorithm_->needs_begin() && !(restored_ && algorithm_->resumes_apart());
 }
 
 }  // namespace flockstep::algorithms

@@ -27,6 +27,8 @@ class Session {
   bool is_away() const { return is_away_; }
   // Whoever is away is back with it.
   void consolidate(std::span<float> model);
+  // Throws Error{bad_input} on all workers, who all ask, if models lack gradients that drain() would give.
+  void require_drained();
   // Local updates so far, with those that others have taken while this worker was away.
   std::int64_t updates() const { return updates_; }
 
@@ -34,13 +36,16 @@ class Session {
   MeetingReport meetings() const;
 
   void save(base::Archive& archive) const;
-  // Before begin(); throws Error{bad_input} after it.
+  // Where the algorithm needs a beginning, before begin(): throws Error{bad_input} after it. Elsewhere at any time, and
+  // another begin() may follow.
   std::string restore(const base::Archive& archive);
+  // Whether the model of the next begin() has to be the same on all workers.
+  bool begins_alike() const;
 
  private:
   std::unique_ptr<Algorithm> algorithm_;
   std::int64_t updates_ = 0;
-  bool begun_ = false, is_away_ = false;
+  bool begun_ = false, restored_ = false, is_away_ = false;
   MeetingReport earlier_;  // meetings of the session that this one continues
 };
 

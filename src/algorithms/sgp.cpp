@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "algorithms/alone.h"
 #include "algorithms/average_over_all.h"
@@ -30,7 +29,7 @@ class Sgp final : public Algorithm {
  public:
   explicit Sgp(const AlgorithmInputs& inputs)
       : context_(inputs.context),
-        n_(sgp_options(inputs.settings).neighbours),
+        n_(sgp_options(inputs.settings, context_.size()).neighbours),
         models_(inputs.models()),
         pushed_(models_.size() + 1, models_.bucket_floats()),
         presence_(context_),
@@ -106,9 +105,9 @@ class Sgp final : public Algorithm {
 
 }  // namespace
 
-SgpOptions sgp_options(const base::Settings& settings) {
+SgpOptions sgp_options(const base::Settings& settings, int workers) {
   const base::SettingsReader reader("sgp", kOptions, settings);
-  return {.neighbours = reader.integer("neighbours", 1, std::numeric_limits<std::int64_t>::max())};
+  return {.neighbours = reader.integer("neighbours", 1, std::max(1, math::push_sum_hops(workers)))};
 }
 
 AlgorithmRow sgp_row() {
@@ -119,12 +118,12 @@ AlgorithmRow sgp_row() {
       .bytes_text = "4 (D+1) n",
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings& settings) {
-            return 4 * (parameters + 1) * math::push_sum_neighbours(workers, sgp_options(settings).neighbours);
+            return 4 * (parameters + 1) * math::push_sum_neighbours(workers, sgp_options(settings, workers).neighbours);
           },
       .models_held = models_held_among_others<1>,
       .options = kOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs, Checkpoint::apart); },
-      .check = [](const base::Settings& settings, int) { sgp_options(settings); },
+      .check = [](const base::Settings& settings, int workers) { sgp_options(settings, workers); },
   };
 }
 

@@ -1,6 +1,7 @@
 // What stands behind the public Worker.
 #pragma once
 
+#include "base/deadline.h"
 #include "flockstep/flockstep.h"
 #include "runtime/context.h"
 
@@ -8,7 +9,7 @@ namespace flockstep {
 
 class Worker::Implementation {
  public:
-  Implementation(engines::Engine& engine, double deadline_s) : context(engine, base::Duration(deadline_s)) {}
+  Implementation(engines::Engine& engine, double deadline_s) : context(engine, base::deadline_of(deadline_s)) {}
   runtime::Context context;
   int data_parallels = 0;  // alive
 };

@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "flockstep/error.h"
@@ -113,14 +112,15 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail("read", path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail("read", path);
   std::string text;
-  for (std::array<char, 1 << 16> piece; file.read(piece.data(), piece.size()), file.gcount() > 0;)
-    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
-  if (file.bad()) fail("read", path);  // a folder, for one
-  return text;
+  for (std::array<char, 1 << 16> piece;;) {
+    const ::ssize_t count = ::read(file.get(), piece.data(), piece.size());
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) fail("read", path);  // a folder, for one
+    if (count > 0) text.append(piece.data(), static_cast<std::size_t>(count));
+  }
 }
 
 }  // namespace flockstep::base

@@ -10,10 +10,11 @@
 
 namespace flockstep::base {
 
-// Changes of one letter (insert, delete, replace) that turn one word into the other.
+// Changes (a letter inserted, deleted or replaced, two neighbours swapped) that turn one word into the other.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The known name nearest to `wrong`, or nothing when none is near.
+// The known name nearest to `wrong`, or nothing when none is near: one change for every three letters, dashes before
+// them left out, but at least one.
 std::string_view nearest_name(std::string_view wrong, std::span<const std::string_view> known);
 
 // "unknown engine thread (did you mean threads?); there are self, threads, mpi, sim".

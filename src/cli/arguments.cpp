@@ -132,7 +132,34 @@ void set_compute(const RunFlags& flags, std::string_view engine, train::PaceOpti
   train::parse_jitter(flags.jitter, pace);
 }
 
+template <typename Row>
+void refuse_options_of_others(const CLI::App& command, std::string_view kind, std::span<const Row> rows,
+                              const Row& chosen) {
+  for (const Row& row : rows)
+    for (const base::OptionSpec& option : row.options)
+      if (const std::string flag = fmt::format("--{}.{}", row.name, option.name);
+          &row != &chosen && command.count(flag) > 0)
+        throw Error(ErrorCode::bad_input, fmt::format("{} is of no use to the {} {}: leave it out, or use --{} {}",
+                                                      flag, kind, chosen.name, kind, row.name));
+}
+
 }  // namespace
+
+void refuse_options_of_others(const CLI::App& command, std::string_view task, std::string_view algorithm) {
+  refuse_options_of_others(command, "task", tasks::tasks(), tasks::find_task(task));
+  refuse_options_of_others(command, "algorithm", algorithms::algorithms(), algorithms::find_algorithm(algorithm));
+}
+
+std::string unknown_flag_sentence(const CLI::App& command, const std::string& flag) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames()[0]);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string_view nearest = base::nearest_name(flag, known);
+  const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+  return fmt::format("{} does not take {}{} (see `flockstep {} --help`)", command.get_name(), flag, hint,
+                     command.get_name());
+}
 
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -207,7 +234,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_flag("--no-gradients", flags.no_gradients,
                    "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
   command.add_option("--out", flags.out, "folder for metrics, trace and results");
-  command.add_option("--log", flags.log, "quiet, warning, info or debug, to standard error")->capture_default_str();
+  command
+      .add_option(
+          "--log", flags.log,
+          "to standard error: quiet, warning, info (options, evaluations, checkpoints) or debug (every step, too)")
+      ->capture_default_str();
   command.add_flag("--json", flags.json, "print the result as JSON");
   command.add_option("--config", flags.config, "TOML file with any of these options, such as steps = 100");
   for (const auto& row : tasks::tasks()) add_dotted(command, flags, row.name, row.options);

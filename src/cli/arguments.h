@@ -46,6 +46,13 @@ tasks::RunRequest request_of(const RunFlags& flags);
 // Options given as --NAME.OPTION.
 base::Settings settings_of(const RunFlags& flags, std::string_view name);
 
+// Throws Error{bad_input} for options on the command line of algorithms and tasks other than the ones that run: they
+// would be ignored without a word. A config file may have them.
+void refuse_options_of_others(const CLI::App& command, std::string_view task, std::string_view algorithm);
+
+// That the command does not take a flag, and which one may be meant.
+std::string unknown_flag_sentence(const CLI::App& command, const std::string& flag);
+
 // The arguments of `train` that make the same run in a process of its own.
 std::vector<std::string> arguments_of(const tasks::RunRequest& request);
 

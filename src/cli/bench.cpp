@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "base/schema.h"
 #include "base/split.h"
 #include "bench/straggler.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 
 namespace flockstep::cli {
 namespace {
@@ -71,10 +73,15 @@ std::string ratio(const bench::Spread& spread) {
 void print_targets(const std::vector<bench::TargetResult>& targets, bool json) {
   if (json) {
     nlohmann::json all = nlohmann::json::array();
-    for (const auto& target : targets) all.push_back(to_json(target));
+    for (const auto& target : targets) {
+      all.push_back(to_json(target));
+      all.back()["schema"] = base::kSchema;
+    }
     fmt::print("{}\n", all.dump(2));
     return;
   }
+  if (!targets.empty())
+    fmt::print("A ratio is the median of the ratios within a round, not the ratio of the medians above.\n");
   for (const auto& target : targets)
     fmt::print("{} {}: {:.3f}, {} {:.2f}: {}\n", target.id, target.measure, target.figure,
                target.at_most ? "at most" : "at least", target.bar, target.holds() ? "holds" : "does not hold");
@@ -117,7 +124,10 @@ void add_bench(CLI::App& app, Action& chosen) {
   command.add_flag("--json", flags->json, "one object per target: id, figure, bar, at_most, holds");
   command.callback([flags, &chosen] {
     chosen = [flags] {
-      return base::find_by_name(std::span<const BenchRow>(kBenches), flags->name, "benchmark").run(*flags);
+      const BenchRow& row = base::find_by_name(std::span<const BenchRow>(kBenches), flags->name, "benchmark");
+      Progress progress;
+      progress.begin_uncounted(fmt::format("measuring {}", row.name));
+      return row.run(*flags);
     };
   });
 }

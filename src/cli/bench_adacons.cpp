@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/table.h"
@@ -21,8 +22,8 @@ int bench_adacons(const BenchFlags& flags) {
   const bench::AdaConsBench result = bench::run_adacons_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
-    fmt::print("{} workers on {}, {} floats; medians and quartiles of the slowest worker\n", result.workers,
-               options.engine, flags.floats);
+    fmt::print("{} on {}, {} floats; medians and quartiles of the slowest worker\n",
+               base::counted(result.workers, "worker"), options.engine, flags.floats);
     Table table({"operation", "ms"});
     table.add({"adacons, one pass", milliseconds(result.one_pass_seconds)});
     table.add({"adacons, two all-reduces as published", milliseconds(result.two_all_reduces_seconds)});

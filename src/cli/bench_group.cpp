@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/table.h"
@@ -40,8 +41,8 @@ int bench_group(const BenchFlags& flags) {
   const bench::GroupBench result = bench::run_group_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
-    fmt::print("{} workers on {}, {} floats; medians and quartiles of the slowest worker\n", result.workers,
-               options.engine, flags.floats);
+    fmt::print("{} on {}, {} floats; medians and quartiles of the slowest worker\n",
+               base::counted(result.workers, "worker"), options.engine, flags.floats);
     fmt::print("{}\n", table_of(result).text());
     fmt::print("worker r {:.0f} r ms late, {} floats, back to back; what worker 0 spends\n",
                1e3 * bench::kLateness.count(), bench::kLateFloats);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/split.h"
+#include "base/text.h"
 #include "cli/bench.h"
 #include "cli/table.h"
 #include "engines/launcher.h"
@@ -22,8 +23,9 @@ int bench_straggler(const BenchFlags& flags) {
   const bench::StragglerBench result = bench::run_straggler_bench(options);
   if (result.rank != 0) return 0;
   if (!flags.json) {
-    fmt::print("{} workers on {}, {} steps of {:.4g} ms, {} late in each; medians and quartiles of {} rounds\n",
-               result.workers, options.engine, options.steps, flags.compute_ms, flags.straggler, options.rounds);
+    fmt::print("{} on {}, {} of {:.4g} ms, {} late in each; medians and quartiles of {}\n",
+               base::counted(result.workers, "worker"), options.engine, base::counted(options.steps, "step"),
+               flags.compute_ms, flags.straggler, base::counted(options.rounds, "round"));
     Table table({"algorithm", "samples/s", "over mean", "waiting, %"});
     for (const bench::Throughput& each : result.algorithms)
       table.add({each.algorithm, fmt::format("{:.1f}", each.samples_per_s.median), ratio(each.over_mean),

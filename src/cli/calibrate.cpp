@@ -7,8 +7,10 @@
 
 #include "algorithms/registry.h"
 #include "base/files.h"
+#include "base/schema.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "base/text.h"
 #include "bench/calibrated_platform.h"
 #include "bench/calibration.h"
 #include "bench/steps.h"
@@ -41,8 +43,9 @@ std::string processor_name() {
 
 // For a comment in the file, where two dashes would end it.
 std::string machine_of(const std::string& engine) {
-  std::string text = fmt::format("{}, {} cores; {} {}.", processor_name(), std::thread::hardware_concurrency(), engine,
-                                 engines::find_backend(engine).availability().version);
+  std::string text =
+      fmt::format("{}, {}; {} {}.", processor_name(), base::counted(std::thread::hardware_concurrency(), "core"),
+                  engine, engines::find_backend(engine).availability().version);
   for (std::size_t at; (at = text.find("--")) != std::string::npos;) text.erase(at, 1);
   return text;
 }
@@ -113,6 +116,8 @@ int run_measuring(const CalibrateFlags& flags) {
       if (!path.empty()) base::check_writable(path);
   warn_when_bound_to_one_core();
   const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
+  Progress progress;
+  progress.begin_uncounted("measuring this machine");
   const auto measured =
       bench::run_on_workers<Measured>(backend, launch_of(flags, workers), [&](engines::Engine& worker) {
         Measured result{{}, {engine, worker.size(), step_options.steps, {}}, worker.rank()};
@@ -125,14 +130,20 @@ int run_measuring(const CalibrateFlags& flags) {
       });
   if (measured.rank != 0) return 0;
   if (!flags.out.empty()) base::write_atomically(flags.out, platform_file(measured.machine, machine_of(engine)));
-  if (!flags.steps.empty()) base::write_atomically(flags.steps, to_json(measured.steps).dump(2) + "\n");
+  nlohmann::json json{{"schema", base::kSchema}};
+  if (!flags.steps.empty()) {
+    nlohmann::json steps = json;
+    steps.update(to_json(measured.steps));
+    base::write_atomically(flags.steps, steps.dump(2) + "\n");
+  }
   if (flags.json) {
-    nlohmann::json json = to_json(measured.machine);
+    json.update(to_json(measured.machine));
     if (!cases.empty()) json.update(to_json(measured.steps));
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
-  fmt::print("{} workers on {}\n{}", measured.machine.workers, engine, table_of(measured.machine).text());
+  fmt::print("{} on {}\n{}", base::counted(measured.machine.workers, "worker"), engine,
+             table_of(measured.machine).text());
   if (!cases.empty()) fmt::print("\n{}", table_of(measured.steps).text());
   for (const std::string& path : {flags.out, flags.steps})
     if (!path.empty()) fmt::print("written to {}\n", path);
@@ -141,7 +152,9 @@ int run_measuring(const CalibrateFlags& flags) {
 
 bench::StepTimes read_steps(const std::string& path) {
   // What is no JSON is a value in which nothing is found.
-  const auto times = bench::step_times_from_json(nlohmann::json::parse(base::read_text(path), nullptr, false));
+  const auto json = nlohmann::json::parse(base::read_text(path), nullptr, false);
+  base::require_known_schema(json, path);
+  const auto times = bench::step_times_from_json(json);
   if (times) return *times;
   throw Error(ErrorCode::bad_file,
               fmt::format("{} holds no step times: write it with flockstep calibrate --steps {}", path, path));
@@ -184,7 +197,8 @@ int run_against(const CalibrateFlags& flags) {
                      {"error", error}});
   }
   if (flags.json) {
-    fmt::print("{}\n", nlohmann::json{{"workers", measured.workers},
+    fmt::print("{}\n", nlohmann::json{{"schema", base::kSchema},
+                                      {"workers", measured.workers},
                                       {"measured_on", measured.engine},
                                       {"platform", flags.platform},
                                       {"largest_error", largest},
@@ -192,8 +206,8 @@ int run_against(const CalibrateFlags& flags) {
                            .dump(2));
     return 0;
   }
-  fmt::print("{} workers, measured on {}, simulated on {}\n{}largest error {:.1f}%\n", measured.workers,
-             measured.engine, flags.platform, table.text(), 100 * largest);
+  fmt::print("{}, measured on {}, simulated on {}\n{}largest error {:.1f}%\n",
+             base::counted(measured.workers, "worker"), measured.engine, flags.platform, table.text(), 100 * largest);
   return 0;
 }
 

@@ -31,7 +31,7 @@ tasks::RunOutcome outcome_of(const compare::PlannedRun& run, const Finished& fin
 
 void ChildRuns::start(const compare::PlannedRun& run) {
   children_.push_back(std::make_unique<Child>("/proc/self/exe", arguments_of(run.request),
-                                              std::vector{end_with_us_variable()},
+                                              std::vector{end_with_us_variable(), without_progress_lines()},
                                               at_a_time_ > 1 ? Errors::kept : Errors::ours));
   runs_.push_back(&run);
 }

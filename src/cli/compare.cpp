@@ -6,10 +6,12 @@
 
 #include "algorithms/registry.h"
 #include "base/split.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/child_runs.h"
 #include "cli/commands.h"
 #include "cli/compare_table.h"
+#include "cli/help.h"
 #include "cli/launcher.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -32,6 +34,8 @@ void print(const compare::Comparison& comparison, const RunFlags& flags) {
 // A comparison without its pictures is still one: what stands in their way is told, and that is all.
 void report(const RunFlags& flags) {
   try {
+    Progress progress;
+    progress.begin_uncounted("drawing the report");
     const std::string page = draw_report(flags.out);
     if (!flags.json) fmt::print("The report is {}.\n", page);
   } catch (const Error& error) {
@@ -46,9 +50,9 @@ void require_launched_size(const RunFlags& flags, tasks::RunRequest& base) {
   for (const int workers : flags.workers)
     if (workers != here->size)
       throw Error(ErrorCode::bad_input,
-                  fmt::format("mpirun has started {} workers, so this comparison cannot have {}: start mpirun once for "
+                  fmt::format("mpirun has started {}, so this comparison cannot have {}: start mpirun once for "
                               "each number of workers",
-                              here->size, workers));
+                              base::counted(here->size, "worker"), workers));
   base.launch.workers = here->size;
 }
 
@@ -93,12 +97,13 @@ void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& re
 
 compare::Comparison compare_here_or_in_children(compare::CompareRequest& request, std::size_t jobs) {
   Progress progress;
-  if (jobs > 1) {
-    progress.begin(fmt::format("{} at a time", jobs), "runs");
-    request.on_progress = [&](std::size_t made, std::size_t to_make) {
+  if (jobs > 1) progress.begin(fmt::format("{} at a time", jobs), "runs");
+  request.on_progress = [&](std::size_t made, std::size_t to_make) {
+    if (jobs > 1)
       progress.show_at_once(static_cast<std::int64_t>(made), static_cast<std::int64_t>(to_make));
-    };
-  }
+    else
+      progress.set_runs(made, to_make);
+  };
   if (jobs > 1 || request.base.engine == "sim") {  // whose clock starts once per process
     ChildRuns runs(jobs, progress);
     return compare::compare(request, runs);
@@ -123,7 +128,8 @@ int run_compare(const CompareFlags& given) {
   request.target = given.target;
   apply_learning_rates(given, request);
   request.on_earlier = [](std::ptrdiff_t done, std::size_t planned) {
-    fmt::print(stderr, "flockstep: {} of {} runs were already done\n", done, planned);
+    fmt::print(stderr, "flockstep: {} of {} {} already done\n", done, base::counted(planned, "run"),
+               planned == 1 ? "was" : "were");
   };
   require_runs_of_their_own(given.jobs, request.base);
   require_launched_size(flags, request.base);
@@ -188,6 +194,7 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.footer(
       "With --out, the same call again does not make a run twice: what is done is read back, what was cut "
       "short goes on from its checkpoint or is made again.");
+  add_short_help(command);
   command.callback([flags, &chosen] { chosen = [flags] { return run_compare(*flags); }; });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "cli/table.h"
 #include "compare/readable.h"
 
@@ -134,8 +135,8 @@ std::string text_of(const compare::Comparison& comparison, const compare::CaseRe
   while (columns.size() > optional && table_of(columns, result).width() > kWidest) columns.pop_back();
   const std::string verdict = compare::verdict(comparison, result);
   const std::string platform = comparison.how.value("platform", "");
-  return fmt::format("{}, {} workers on {}{}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
-                     result.workers, comparison.how.at("engine").get<std::string>(),
+  return fmt::format("{}, {} on {}{}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
+                     base::counted(result.workers, "worker"), comparison.how.at("engine").get<std::string>(),
                      platform.empty() ? "" : fmt::format(" ({})", platform), result.batch,
                      about_quality(comparison, result), table_of(columns, result).text(), verdict.empty() ? "" : "\n",
                      verdict.empty() ? "" : verdict + "\n");

@@ -1,13 +1,14 @@
 // Flags from a file: --config.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 namespace flockstep::cli {
 
-// Puts the options of the TOML file behind --config, if there is one, in front of those on the command line, which win.
-// Throws Error{bad_input}.
-std::vector<std::string> with_config_file(std::vector<std::string> arguments);
+// Sets what the TOML file behind --config says, if the command takes one and `arguments` name one. It comes before the
+// command line is parsed, which so has the last word. Throws Error{bad_input} that names file, line and column.
+void apply_config_file(CLI::App& command, const std::vector<std::string>& arguments);
 
 }  // namespace flockstep::cli

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
+#include "base/schema.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "engines/mpi/backend.h"
@@ -44,7 +45,8 @@ int list_algorithms(bool as_json) {
   for (const auto& row : algorithms::algorithms()) {
     table.add({std::string(row.name), std::string(to_string(row.family)), std::string(row.bytes_text),
                std::string(row.description)});
-    json.push_back({{"name", row.name},
+    json.push_back({{"schema", base::kSchema},
+                    {"name", row.name},
                     {"family", to_string(row.family)},
                     {"bytes_per_step", row.bytes_text},
                     {"description", row.description},
@@ -65,7 +67,8 @@ int list_tasks(bool as_json) {
     const bool available = !row.needs_torch || tasks::torch_tasks_are_built();
     table.add({std::string(row.name), available ? "yes" : "no, needs torch", std::string(row.metric),
                std::string(row.description)});
-    json.push_back({{"name", row.name},
+    json.push_back({{"schema", base::kSchema},
+                    {"name", row.name},
                     {"available", available},
                     {"metric", row.metric},
                     {"description", row.description},
@@ -79,7 +82,10 @@ int list_tasks(bool as_json) {
 }
 
 int list_engines(bool as_json) {
-  nlohmann::json json{{"version", kVersion}, {"simd", kernels::simd_target()}, {"engines", nlohmann::json::array()}};
+  nlohmann::json json{{"schema", base::kSchema},
+                      {"version", kVersion},
+                      {"simd", kernels::simd_target()},
+                      {"engines", nlohmann::json::array()}};
   Table table({"name", "here", "version, or how to get it", "what it is"});
   table.left();
   for (const auto& backend : engines::backends()) {
@@ -113,7 +119,8 @@ int list_platforms(bool as_json) {
     table.add({std::string(name), fmt::format("{}", tree.bandwidth_gbps),
                far > near ? fmt::format("{:.3g} to {:.3g}", near, far) : fmt::format("{:.3g}", near),
                fmt::format("{}", tree.memory_gbytes_s), std::string(description)});
-    json.push_back({{"name", name},
+    json.push_back({{"schema", base::kSchema},
+                    {"name", name},
                     {"description", description},
                     {"bandwidth_gbps", tree.bandwidth_gbps},
                     {"latency_us", {{"switch", near}, {"pod", pod}, {"far", far}}},

@@ -1,11 +1,14 @@
 // The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, and the lists `algorithms`,
 // `tasks`, `engines`, `platforms`.
 // Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -34,7 +37,8 @@ int complain(const std::string& sentence, int code) {
     end_silently_on_sigterm();
     if (!speaks()) std::this_thread::sleep_for(kLetRankZeroSpeak);
   }
-  if (!sentence.empty()) fmt::print(stderr, "flockstep: {}\n", sentence);
+  // Not by fmt, which throws where nobody can be told.
+  if (!sentence.empty()) std::fputs(fmt::format("flockstep: {}\n", sentence).c_str(), stderr);
   if (engines::launched()) {
     std::this_thread::sleep_for(kStay);
     if (code == kFailedRun) engines::mpi::abort_all(code);  // peers may be waiting for this process
@@ -47,15 +51,7 @@ int complain(const std::string& sentence, int code) {
 std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
   const auto extras = command.remaining();
   if (extras.empty()) return fmt::format("{} (see `flockstep {} --help`)", error.what(), command.get_name());
-  const std::string wrong = extras[0].substr(0, extras[0].find('='));
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames()[0]);
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string_view nearest = base::nearest_name(wrong, known);
-  const std::string hint = nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
-  return fmt::format("{} does not take {}{} (see `flockstep {} --help`)", command.get_name(), wrong, hint,
-                     command.get_name());
+  return unknown_flag_sentence(command, extras[0].substr(0, extras[0].find('=')));
 }
 
 int run(std::vector<std::string> arguments) {
@@ -89,13 +85,10 @@ int run(std::vector<std::string> arguments) {
     }
   }
   try {
-    arguments = with_config_file(std::move(arguments));
+    if (command) apply_config_file(*command, arguments);
     std::ranges::reverse(arguments);  // as CLI11 wants them
     app.parse(arguments);
-    const int code = chosen();
-    if (std::fflush(stdout) != 0)
-      return complain(fmt::format("cannot write the result: {}", std::strerror(errno)), kFailedRun);
-    return code;
+    return chosen();
   } catch (const CLI::Success& success) {  // --help, --version
     return speaks() ? app.exit(success) : 0;
   } catch (const CLI::Error& error) {
@@ -106,15 +99,35 @@ int run(std::vector<std::string> arguments) {
   } catch (const std::bad_alloc&) {
     return complain("there is not enough memory for this run", kFailedRun);
   } catch (const std::exception& error) {
-    return complain(error.what(), kFailedRun);
+    return complain(std::ferror(stdout) ? fmt::format("cannot write the result: {}", error.what()) : error.what(),
+                    kFailedRun);
   }
+}
+
+// Whatever was printed, by whichever command and however long ago: a result that is lost is a failure.
+int flush_output(int code) {
+  if (code != 0) return code;
+  const bool failed_before = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed_before) return code;
+  return complain(failed_before ? "cannot write the result to standard output"
+                                : fmt::format("cannot write the result: {}", std::strerror(errno)),
+                  kFailedRun);
+}
+
+// The number of a closed standard stream would go to the next file that is opened, and what is meant for the terminal
+// into it. Standard output stays closed for writing, so that a lost result is noticed.
+void occupy_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest number that is free
 }
 
 }  // namespace
 }  // namespace flockstep::cli
 
 int main(int argc, char** argv) {
+  flockstep::cli::occupy_standard_streams();
   flockstep::cli::end_with_parent_if_asked();
   flockstep::cli::install_signal_handlers();
-  return flockstep::cli::run({argv + 1, argv + argc});
+  return flockstep::cli::flush_output(flockstep::cli::run({argv + 1, argv + argc}));
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "engines/launcher.h"
 #include "runtime/gather.h"
 
 namespace flockstep::cli {
@@ -20,6 +21,10 @@ namespace {
 
 // A handler can reach nothing but globals, and only what is lock-free is safe in it.
 std::atomic<bool> g_interrupted{false};
+std::atomic<bool> g_end_requested{false}, g_asks_for_end{false}, g_terminated{false};
+std::atomic<bool> g_has_timer{false};
+timer_t g_timer;       // written before g_has_timer, like the next
+itimerspec g_grace{};  // what a launcher leaves, less a little
 std::atomic<const char*> g_advice{""};
 std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled before the count is
 std::atomic<int> g_lower_rank_count{0};
@@ -58,6 +63,15 @@ void on_terminate(int) {
   _exit(kTerminated);
 }
 
+void on_end_early(int number) {
+  g_end_requested = true;
+  if (number != SIGTERM) return;
+  const bool again = g_terminated.exchange(true), has_timer = g_has_timer.load();
+  if (!g_asks_for_end.load() || (again && !has_timer))
+    on_terminate(number);  // a launcher and a job's end may both send it
+  if (has_timer && !again) timer_settime(g_timer, 0, &g_grace, nullptr);
+}
+
 void on_terminate_silently(int) { _exit(kTerminated); }
 
 void install(int number, void (*handler)(int)) {
@@ -75,9 +89,38 @@ void install_signal_handlers() {
   install(SIGTERM, on_terminate);
 }
 
+void end_early_on_signals() {
+  if (engines::launched()) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGALRM;
+    install(SIGALRM, on_terminate);
+    // A peer may be lost that the run would wait for. Open MPI's mpirun kills after one second, Slurm after thirty.
+    if (std::getenv("OMPI_COMM_WORLD_RANK"))
+      g_grace.it_value.tv_nsec = 700'000'000;
+    else
+      g_grace.it_value.tv_sec = 20;
+    g_has_timer = timer_create(CLOCK_MONOTONIC, &event, &g_timer) == 0;
+  }
+  install(SIGUSR1, on_end_early);
+  install(SIGTERM, on_end_early);
+}
+
+bool end_requested() {
+  g_asks_for_end = true;
+  return g_end_requested.load();
+}
+
+void ignore_further_signals() {
+  for (const int number : {SIGTERM, SIGUSR1, SIGALRM}) install(number, SIG_IGN);
+}
+
 void advise_on_sigterm(const char* advice) { g_advice = advice; }
 
-void end_silently_on_sigterm() { install(SIGTERM, on_terminate_silently); }
+void end_silently_on_sigterm() {
+  install(SIGTERM, on_terminate_silently);
+  install(SIGALRM, on_terminate_silently);
+}
 
 void pass_signals_to(pid_t child) {
   for (auto& each : g_children) {
@@ -98,6 +141,7 @@ HeldSignals::HeldSignals() {
   sigemptyset(&held);
   sigaddset(&held, SIGINT);
   sigaddset(&held, SIGTERM);
+  sigaddset(&held, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &held, &before);
 }
 

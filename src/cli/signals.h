@@ -2,7 +2,7 @@
 //
 // Ctrl-C asks a run to end at its next evaluation, keeping what was measured; a second one ends the process at once.
 // SIGTERM is what a launcher sends to the survivors of a lost worker: one sentence, from the lowest living rank, then
-// out.
+// out. A run that can end early and go on later does so first, on SIGTERM and SIGUSR1.
 #pragma once
 
 #include <signal.h>
@@ -18,13 +18,22 @@ void install_signal_handlers();
 
 bool interrupted();
 
+// From here on SIGTERM and SIGUSR1 ask a run to end early (`end_requested`, which the run asks from its first step on).
+// SIGTERM ends the process at once where no step was taken yet, when it comes twice, and under a launcher, which kills
+// after a second, shortly before that.
+void end_early_on_signals();
+bool end_requested();
+// The run has ended early: nothing is to keep this process from saying so.
+void ignore_further_signals();
+constexpr int kEndedEarly = 128 + SIGTERM;  // its exit code, whichever of the two it was
+
 // Until it is taken back: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
 // ends it first.
 constexpr std::size_t kMostChildren = 256;
 void pass_signals_to(pid_t child);
 void pass_no_signals_to(pid_t child);
 
-// Keeps Ctrl-C and SIGTERM waiting while it lives.
+// Keeps Ctrl-C, SIGTERM and SIGUSR1 waiting while it lives.
 struct HeldSignals {
   HeldSignals();
   ~HeldSignals();

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/schema.h"
+#include "base/text.h"
 #include "cli/child_runs.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -30,7 +32,7 @@ int list_studies(bool as_json) {
   table.left();
   for (const study::StudyRow& row : study::studies()) {
     table.add({std::string(row.name), std::string(row.description)});
-    json.push_back({{"name", row.name}, {"description", row.description}});
+    json.push_back({{"schema", base::kSchema}, {"name", row.name}, {"description", row.description}});
   }
   fmt::print("{}", as_json ? json.dump(2) + "\n" : table.text());
   return 0;
@@ -68,6 +70,7 @@ void protect_other_study(const std::filesystem::path& folder, std::string_view n
   const std::filesystem::path file = folder / "study.json";
   if (!std::filesystem::exists(file)) return;
   const auto json = nlohmann::json::parse(base::read_text(file), nullptr, false);
+  base::require_known_schema(json, file.string());
   const bool is_study = json.is_object() && json.contains("study") && json["study"].is_string();
   if (is_study && json["study"] == name) return;
   throw Error(ErrorCode::bad_input, fmt::format("{} holds {}: choose another --out", folder.string(),
@@ -88,6 +91,8 @@ void print(const study::StudyResult& result) {
 // A study without its pictures is still one: what stands in their way is told, and that is all.
 void draw(const StudyFlags& flags) {
   try {
+    Progress progress;
+    progress.begin_uncounted("drawing the pictures");
     const std::string page = draw_report(flags.out);
     if (!flags.json) fmt::print("Tables and pictures are in {}.\n", page);
   } catch (const Error& error) {
@@ -119,13 +124,16 @@ int run_study(const StudyFlags& flags) {
     result = row.make({flags.steps, flags.quick, folder.path(), flags.data}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
-    fmt::print(stderr, "flockstep: interrupted after {} runs{}\n", cells.made() + cells.kept(),
+    fmt::print(stderr, "flockstep: interrupted after {}{}\n", base::counted(cells.made() + cells.kept(), "run"),
                flags.out.empty() ? "" : "; the same call again goes on from there");
     return 1;
   }
   progress.clear();
-  if (cells.kept() > 0) fmt::print(stderr, "flockstep: {} runs were already done\n", cells.kept());
+  if (cells.kept() > 0)
+    fmt::print(stderr, "flockstep: {} {} already done\n", base::counted(cells.kept(), "run"),
+               cells.kept() == 1 ? "was" : "were");
   nlohmann::json json = to_json(result);
+  json["schema"] = base::kSchema;
   json["study"] = row.name;
   json["description"] = row.description;
   json["version"] = kVersion;

@@ -2,8 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/launcher.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -20,9 +22,9 @@ std::string readable_time(double seconds) {
 void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& outcome) {
   const train::Summary& summary = outcome.summary;
   const std::string& platform = outcome.options.platform;
-  fmt::print("{} on {}, {} workers on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
-             outcome.workers, request.engine, platform.empty() ? "" : fmt::format(" ({})", platform),
-             outcome.options.seed);
+  fmt::print("{} on {}, {} on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
+             base::counted(outcome.workers, "worker"), request.engine,
+             platform.empty() ? "" : fmt::format(" ({})", platform), outcome.options.seed);
   Table table({"measure", "value"});
   table.left();
   table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
@@ -56,12 +58,24 @@ void print_summary(const tasks::RunRequest& request, const tasks::RunOutcome& ou
                                     summary.replicas_equal ? "the same on every worker" : "differs between workers")});
   const auto& guards = summary.guards;
   if (guards.non_finite + guards.all_zero + guards.unsafe > 0)
-    table.add({"guards", fmt::format("{} steps with non-finite gradients, {} with all zero, {} without safe weights",
-                                     guards.non_finite, guards.all_zero, guards.unsafe)});
+    table.add({"guards", fmt::format("{} with non-finite gradients, {} with all zero, {} without safe weights",
+                                     base::counted(guards.non_finite, "step"), guards.all_zero, guards.unsafe)});
   fmt::print("{}", table.text());
   for (const std::string& note : summary.notes) fmt::print("note: {}\n", note);
   for (const auto& finding : summary.findings) fmt::print("finding: {}\n", finding.sentence);
   if (!outcome.options.out.empty()) fmt::print("written to {}\n", outcome.options.out.string());
+}
+
+// It is to go on later, so there is no result yet.
+int tell_early_end(const tasks::RunOutcome& outcome) {
+  ignore_further_signals();
+  if (outcome.rank != 0) return kEndedEarly;
+  const std::string out = outcome.options.out.string();
+  fmt::print(stderr, "flockstep: ended early, after step {} of {}, as a signal asked: {}\n", outcome.summary.steps,
+             outcome.options.steps,
+             out.empty() ? "without --out there is no checkpoint to resume from"
+                         : fmt::format("the same call with --resume goes on from the checkpoint in {}", out));
+  return kEndedEarly;
 }
 
 int run_train(const RunFlags& flags, const std::string& algorithm) {
@@ -69,6 +83,8 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   request.train.algorithm = algorithm;
   request.train.algorithm_settings = settings_of(flags, algorithm);
   request.on_start = learn_peers;
+  request.end_requested = end_requested;
+  end_early_on_signals();
   warn_when_bound_to_one_core();
   advise_on_sigterm(flags.checkpoint_every > 0 ? "; --resume continues from the last checkpoint"
                                                : "; with --checkpoint-every and --out, --resume could continue it");
@@ -76,6 +92,7 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   Progress progress;
   const tasks::RunOutcome outcome = tasks::run(request, observer_of(progress, algorithm));
   progress.clear();
+  if (outcome.ended_early) return tell_early_end(outcome);
   if (outcome.rank != 0) return 0;
   if (flags.json)
     fmt::print("{}\n", train::describe(outcome.summary, outcome.options, request.engine, outcome.workers).dump(2));
@@ -98,8 +115,11 @@ void add_train(CLI::App& app, Action& chosen) {
       "option of the task: learning rate of the local update");
   add_checkpoint_flag(command, *flags);
   command.add_flag("--resume", flags->resume, "continue the run in --out from its last checkpoint");
-  command.callback(
-      [flags, algorithm, &chosen] { chosen = [flags, algorithm] { return run_train(*flags, *algorithm); }; });
+  add_short_help(command);
+  command.callback([flags, algorithm, &command, &chosen] {
+    refuse_options_of_others(command, flags->task, *algorithm);
+    chosen = [flags, algorithm] { return run_train(*flags, *algorithm); };
+  });
 }
 
 }  // namespace flockstep::cli

@@ -72,13 +72,16 @@ Curve curve_of(const std::vector<Evaluations>& runs, bool lower_is_better) {
 }
 
 nlohmann::json to_json(const Curve& curve) {
-  nlohmann::json mean = nlohmann::json::array(), min = mean, max = mean;
+  nlohmann::json mean = nlohmann::json::array(), median = mean, min = mean, max = mean;
   for (const Spread& each : curve.quality) {
     mean.push_back(each.mean);
+    median.push_back(each.median);
     min.push_back(each.min);
     max.push_back(each.max);
   }
-  return {{"steps", curve.steps}, {"time_s", curve.time_s}, {"quality", {{"mean", mean}, {"min", min}, {"max", max}}}};
+  return {{"steps", curve.steps},
+          {"time_s", curve.time_s},
+          {"quality", {{"mean", mean}, {"median", median}, {"min", min}, {"max", max}}}};
 }
 
 bool as_good(double quality, double target, bool lower_is_better) {

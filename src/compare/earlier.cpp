@@ -7,6 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/schema.h"
 #include "engines/registry.h"
 #include "flockstep/version.h"
 #include "runtime/gather.h"
@@ -81,8 +82,10 @@ namespace {
 }
 
 void require_same_run(const path& folder, const runtime::Agreed& mine) {
-  const auto saved = nlohmann::json::parse(base::read_text(folder / "request.json"), nullptr, false);
+  auto saved = nlohmann::json::parse(base::read_text(folder / "request.json"), nullptr, false);
   if (!saved.is_object()) refuse(folder, "a request.json that cannot be read");
+  base::require_known_schema(saved, (folder / "request.json").string());
+  saved.erase("schema");
   for (const auto& [name, value] : mine) {
     const auto before = saved.find(name);
     if (before == saved.end()) refuse(folder, fmt::format("a run with {} at its default, not {}", name, value));
@@ -100,6 +103,7 @@ void require_same_run(const path& folder, const runtime::Agreed& mine) {
 nlohmann::json finished_summary(const path& folder) {
   if (!exists(folder / "summary.json")) return {};
   const auto json = nlohmann::json::parse(base::read_text(folder / "summary.json"), nullptr, false);
+  base::require_known_schema(json, (folder / "summary.json").string());
   try {
     const train::Summary summary = train::summary_from_json(json);
     return !summary.interrupted && summary.steps == json.at("requested_steps") ? json : nlohmann::json();
@@ -192,7 +196,7 @@ Earlier find_earlier(const CompareRequest& request, Plan& plan) {
 }
 
 void mark_begun(const PlannedRun& run) {
-  nlohmann::json json;
+  nlohmann::json json{{"schema", base::kSchema}};
   for (const auto& [name, value] : identity_of(run.request)) json[name] = value;
   base::make_directory(run.request.train.out);
   base::write_atomically(run.request.train.out / "request.json", json.dump(2) + "\n");

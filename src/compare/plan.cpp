@@ -9,6 +9,7 @@
 #include "algorithms/registry.h"
 #include "base/names.h"
 #include "base/split.h"
+#include "base/text.h"
 #include "tasks/registry.h"
 
 namespace flockstep::compare {
@@ -150,7 +151,7 @@ void check_algorithm(const Variant& variant, const Plan& plan, std::size_t value
     std::string who = variant.label;
     if (!variant.values.empty() && plan.search->owner == variant.algorithm)
       who += fmt::format(":{}={}", plan.search->option, variant.values[value]);
-    if (workers != kUnknown) who += fmt::format(" with {} workers", workers);
+    if (workers != kUnknown) who += " with " + base::counted(workers, "worker");
     throw Error(error.code(), fmt::format("{}: {}", who, error.what()));
   }
 }

@@ -1,4 +1,5 @@
 // What the numbers of a comparison look like: the statistic to show, compare.json.
+#include "base/schema.h"
 #include "compare/compare.h"
 
 namespace flockstep::compare {
@@ -84,7 +85,8 @@ nlohmann::json to_json(const Comparison& comparison) {
                      {"rows", rows}});
     if (!comparison.has_quality()) leave_out_quality(cases.back());
   }
-  nlohmann::json json{{"interrupted", comparison.interrupted}, {"how", comparison.how}, {"cases", cases}};
+  nlohmann::json json{
+      {"schema", base::kSchema}, {"interrupted", comparison.interrupted}, {"how", comparison.how}, {"cases", cases}};
   if (comparison.has_quality())
     json.update({{"metric", comparison.metric}, {"lower_is_better", comparison.lower_is_better}});
   return json;

@@ -1,16 +1,15 @@
 #include "engines/wait.h"
 
-#include <fmt/core.h>
+#include "engines/missing.h"
 
 namespace flockstep::engines {
 
 void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what) {
+  const base::Time begin = engine.now();
   if (engine.wait_until([&] { return operation.done(); }, deadline)) return;
-  engine.fail(
-      Error(ErrorCode::deadline,
-            fmt::format("worker {}: {} did not finish in time; a peer is stuck or gone, or the deadline is too short",
-                        engine.rank(), what),
-            std::string(engine.name())));
+  const std::vector<int> missing = missing_from(operation);
+  engine.fail(Error(ErrorCode::deadline, late_sentence(missing, what, engine.rank(), deadline - begin),
+                    std::string(engine.name())));
 }
 
 std::optional<Control> wait_for_control(Engine& engine, base::Time deadline) {

@@ -15,7 +15,7 @@ ConstBytes const_bytes_of(std::span<T> values) {
 }
 
 // Waits until the operation is done; a deadline that passes breaks the engine and throws Error{deadline}.
-// `what` completes the sentence "... did not finish in time".
+// `what` completes the sentences "worker 1 has not arrived at ..." and "... did not finish within 5 s".
 void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what);
 
 // A control message from any peer, or nothing once the deadline has passed (the engine stays usable).

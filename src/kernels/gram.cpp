@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_inl.h"
+#include "kernels/wide.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flockstep::kernels {
@@ -308,19 +309,29 @@ void check_shape(std::size_t workers, std::size_t places) {
   base::check(workers > 0, "at least one row");
   base::check(places == packed_size(workers), "a place for every pair of rows");
 }
+
+// The squares tell of every product: |xy| <= (x^2 + y^2) / 2.
+template <typename T>
+void take_again_if_lost(std::span<const T* const> rows, std::size_t n, std::span<double> K) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (wide::is_lost(K[packed_index(i, i)], rows[i], n, rows.size())) return wide::gram(rows, n, K);
+}
 }  // namespace
 
 void gram(std::span<const float* const> rows, std::size_t n, std::span<double> K) {
   check_shape(rows.size(), K.size());
   HWY_DYNAMIC_DISPATCH(gram_float)(rows, n, K);
+  take_again_if_lost(rows, n, K);
 }
 void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K) {
   check_shape(rows.size(), K.size());
   HWY_DYNAMIC_DISPATCH(gram_bfloat16)(rows, n, K);
+  take_again_if_lost(rows, n, K);
 }
 void gram(std::span<const Half* const> rows, std::size_t n, std::span<double> K) {
   check_shape(rows.size(), K.size());
   HWY_DYNAMIC_DISPATCH(gram_half)(rows, n, K);
+  take_again_if_lost(rows, n, K);
 }
 
 }  // namespace flockstep::kernels

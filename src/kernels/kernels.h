@@ -6,8 +6,8 @@
 //
 // Sums of products (gram, row_statistics, dot) are taken in float over runs of at most 16 vectors and from there on in
 // double, for any length: the error is about 1e-6 of the sum of the products' magnitudes at the very worst, and 1e-8 as
-// a rule. Products of numbers beyond 1e19 overflow and give infinity, below 1e-22 they vanish: both are far outside
-// what training survives.
+// a rule. That holds for every finite number: where squares do not fit a float (numbers beyond about 1e19, or none
+// above about 1e-16), the sums are taken a second time, in double throughout and several times slower.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,12 @@ void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<
 //
 // Each element is added in the order of the rows, in double, and rounded once. There every product is exact, so the
 // bits of an element depend on its column alone: not on its place, on how the range was split, or on the processor.
+//
+// Coefficients given in double count with the 24 digits of a float, at any exponent: one over the norm of large
+// gradients may be below every float.
+void weighted_sum(std::span<const float* const> rows, std::span<const double> coefficients, std::span<float> out);
+void weighted_sum(std::span<const BFloat16* const> rows, std::span<const double> coefficients, std::span<float> out);
+void weighted_sum(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out);
 void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out);
 void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out);
 void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out);

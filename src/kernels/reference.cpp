@@ -37,11 +37,12 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
 }
 
 template <typename T>
-void weighted_sum(std::span<const T* const> rows, std::span<const float> coefficients, std::span<double> out) {
+void weighted_sum(std::span<const T* const> rows, std::span<const double> coefficients, std::span<double> out) {
   std::ranges::fill(out, 0.0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (coefficients[i] == 0.0f) continue;
-    for (std::size_t k = 0; k < out.size(); ++k) out[k] += static_cast<double>(coefficients[i]) * at(rows[i], k);
+    if (coefficients[i] == 0) continue;
+    const double c = with_float_precision(coefficients[i]);
+    for (std::size_t k = 0; k < out.size(); ++k) out[k] += c * at(rows[i], k);
   }
 }
 
@@ -69,9 +70,9 @@ template void gram(std::span<const Half* const>, std::size_t, std::span<double>)
 template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
 template void row_statistics(std::span<const BFloat16* const>, std::size_t, std::span<double>, std::span<double>);
 template void row_statistics(std::span<const Half* const>, std::size_t, std::span<double>, std::span<double>);
-template void weighted_sum(std::span<const float* const>, std::span<const float>, std::span<double>);
-template void weighted_sum(std::span<const BFloat16* const>, std::span<const float>, std::span<double>);
-template void weighted_sum(std::span<const Half* const>, std::span<const float>, std::span<double>);
+template void weighted_sum(std::span<const float* const>, std::span<const double>, std::span<double>);
+template void weighted_sum(std::span<const BFloat16* const>, std::span<const double>, std::span<double>);
+template void weighted_sum(std::span<const Half* const>, std::span<const double>, std::span<double>);
 template void axpy(float, std::span<const float>, std::span<float>);
 template void axpy(float, std::span<const BFloat16>, std::span<float>);
 template void axpy(float, std::span<const Half>, std::span<float>);

@@ -19,7 +19,7 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
 
 // Keeps the double, where the kernel rounds it to float.
 template <typename T>
-void weighted_sum(std::span<const T* const> rows, std::span<const float> coefficients, std::span<double> out);
+void weighted_sum(std::span<const T* const> rows, std::span<const double> coefficients, std::span<double> out);
 
 template <typename T>
 void axpy(float a, std::span<const T> x, std::span<float> y);

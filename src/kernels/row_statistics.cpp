@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_inl.h"
+#include "kernels/wide.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flockstep::kernels {
@@ -176,19 +177,28 @@ void check_shape(std::size_t workers, std::span<double> d, std::span<double> q) 
   base::check(workers > 0, "at least one row");
   base::check(d.size() == workers && q.size() == workers, "a place in d and in q for every row");
 }
+
+template <typename T>
+void take_again_if_lost(std::span<const T* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (wide::is_lost(q[i], rows[i], n, rows.size())) return wide::row_statistics(rows, n, d, q);
+}
 }  // namespace
 
 void row_statistics(std::span<const float* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
   check_shape(rows.size(), d, q);
   HWY_DYNAMIC_DISPATCH(row_statistics_float)(rows, n, d, q);
+  take_again_if_lost(rows, n, d, q);
 }
 void row_statistics(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
   check_shape(rows.size(), d, q);
   HWY_DYNAMIC_DISPATCH(row_statistics_bfloat16)(rows, n, d, q);
+  take_again_if_lost(rows, n, d, q);
 }
 void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
   check_shape(rows.size(), d, q);
   HWY_DYNAMIC_DISPATCH(row_statistics_half)(rows, n, d, q);
+  take_again_if_lost(rows, n, d, q);
 }
 
 }  // namespace flockstep::kernels

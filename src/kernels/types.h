@@ -34,6 +34,13 @@ inline float to_float(Half value) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }
 
+// Rounded to the 24 digits of a float at any exponent of a double, so that its product with a float is exact in double.
+inline double with_float_precision(double value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return std::ldexp(static_cast<double>(static_cast<float>(mantissa)), exponent);
+}
+
 // Round to nearest, ties to even. NaN stays NaN: rounding its mantissa alone could carry it into infinity.
 inline BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

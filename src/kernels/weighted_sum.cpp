@@ -1,7 +1,7 @@
 // The weighted sum of rows: four rows at a time into a block of doubles that stays in the first-level cache.
 //
-// A product of two floats is exact in double, so fusing it with the addition or not gives the same bits: that is what
-// makes the result independent of vector width, of the place of an element and of the processor.
+// A product of two numbers of 24 bits is exact in double, so fusing it with the addition or not gives the same bits:
+// that is what makes the result independent of vector width, of the place of an element and of the processor.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -41,7 +41,7 @@ HWY_INLINE DoubleVector add_rows(const DoubleVector (&coefficient)[Rows], Double
 }
 
 template <std::size_t Rows, typename T>
-HWY_NOINLINE void add_group(const T* const* rows, const float* coefficients, const Step step) {
+HWY_NOINLINE void add_group(const T* const* rows, const double* coefficients, const Step step) {
   const Doubles d;
   const FloatsOfDoubles d32;
   const T* from[Rows];
@@ -49,7 +49,7 @@ HWY_NOINLINE void add_group(const T* const* rows, const float* coefficients, con
 #pragma GCC unroll 4
   for (std::size_t r = 0; r < Rows; ++r) {
     from[r] = rows[r] + step.begin;
-    coefficient[r] = hn::Set(d, static_cast<double>(coefficients[r]));
+    coefficient[r] = hn::Set(d, coefficients[r]);
   }
   const std::size_t whole = step.n / kDoubleLanes * kDoubleLanes;
   for (std::size_t k = 0; k < whole; k += kDoubleLanes) {
@@ -81,13 +81,13 @@ HWY_NOINLINE void add_group(const T* const* rows, const float* coefficients, con
 }
 
 template <typename T>
-void sweep(std::span<const T* const> all_rows, std::span<const float> all_coefficients, std::span<float> out) {
+void sweep(std::span<const T* const> all_rows, std::span<const double> all_coefficients, std::span<float> out) {
   std::vector<const T*> rows;
-  std::vector<float> coefficients;
+  std::vector<double> coefficients;
   for (std::size_t i = 0; i < all_rows.size(); ++i) {
-    if (all_coefficients[i] == 0.0f) continue;
+    if (all_coefficients[i] == 0) continue;
     rows.push_back(all_rows[i]);
-    coefficients.push_back(all_coefficients[i]);
+    coefficients.push_back(with_float_precision(all_coefficients[i]));
   }
   if (rows.empty()) {
     std::ranges::fill(out, 0.0f);
@@ -114,14 +114,15 @@ void sweep(std::span<const T* const> all_rows, std::span<const float> all_coeffi
   }
 }
 
-void weighted_sum_float(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out) {
+void weighted_sum_float(std::span<const float* const> rows, std::span<const double> coefficients,
+                        std::span<float> out) {
   sweep(rows, coefficients, out);
 }
-void weighted_sum_bfloat16(std::span<const BFloat16* const> rows, std::span<const float> coefficients,
+void weighted_sum_bfloat16(std::span<const BFloat16* const> rows, std::span<const double> coefficients,
                            std::span<float> out) {
   sweep(rows, coefficients, out);
 }
-void weighted_sum_half(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out) {
+void weighted_sum_half(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out) {
   sweep(rows, coefficients, out);
 }
 
@@ -136,17 +137,33 @@ HWY_EXPORT(weighted_sum_float);
 HWY_EXPORT(weighted_sum_bfloat16);
 HWY_EXPORT(weighted_sum_half);
 
-void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out) {
-  base::check(rows.size() == coefficients.size(), "one coefficient for every row");
+namespace {
+void check_shape(std::size_t rows, std::size_t coefficients) {
+  base::check(rows == coefficients, "one coefficient for every row");
+}
+}  // namespace
+
+void weighted_sum(std::span<const float* const> rows, std::span<const double> coefficients, std::span<float> out) {
+  check_shape(rows.size(), coefficients.size());
   HWY_DYNAMIC_DISPATCH(weighted_sum_float)(rows, coefficients, out);
 }
-void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out) {
-  base::check(rows.size() == coefficients.size(), "one coefficient for every row");
+void weighted_sum(std::span<const BFloat16* const> rows, std::span<const double> coefficients, std::span<float> out) {
+  check_shape(rows.size(), coefficients.size());
   HWY_DYNAMIC_DISPATCH(weighted_sum_bfloat16)(rows, coefficients, out);
 }
-void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out) {
-  base::check(rows.size() == coefficients.size(), "one coefficient for every row");
+void weighted_sum(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out) {
+  check_shape(rows.size(), coefficients.size());
   HWY_DYNAMIC_DISPATCH(weighted_sum_half)(rows, coefficients, out);
+}
+
+void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out) {
+  weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
+}
+void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out) {
+  weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
+}
+void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out) {
+  weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
 }
 
 }  // namespace flockstep::kernels

@@ -21,11 +21,10 @@ void treat_negative(Negative negative, std::vector<double>& a) {
   if (negative == Negative::clip) {
     for (double& value : a) value = std::max(value, 0.0);
   } else if (negative == Negative::shift) {
-    const auto [least, most] = std::minmax_element(a.begin(), a.end());
-    if (const double smallest = *least; smallest == *most)
+    const double least = std::min(*std::min_element(a.begin(), a.end()), 0.0);
+    for (double& value : a) value -= least;
+    if (std::all_of(a.begin(), a.end(), [](double value) { return value == 0; }))
       std::fill(a.begin(), a.end(), 1 / static_cast<double>(a.size()));
-    else
-      for (double& value : a) value -= smallest;
   }
 }
 
@@ -61,6 +60,7 @@ Rule adacons(const AdaConsOptions& options) {
   base::check(options.eps > 0, "eps is positive");
   return {.need = Need::row_sums,
           .belonging = Belonging::position,
+          .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
             return step(options, statistics, memory);
           }};

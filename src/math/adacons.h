@@ -13,7 +13,7 @@ namespace flockstep::math {
 enum class Negative {
   keep,   // as published: the worker's gradient is subtracted
   clip,   // max(a, 0)
-  shift,  // a - min a, so that the least worker counts nothing; all equal: 1/P
+  shift,  // a - min a where min a < 0, so that the least worker counts nothing; all zero then: 1/P
 };
 
 // How the smoothed list is handed back to the workers.

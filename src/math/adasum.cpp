@@ -13,29 +13,36 @@ double product(const Statistics& statistics, const std::vector<double>& x, const
   return sum;
 }
 
-std::vector<double> merged(const Statistics& statistics, double nearly_zero, const std::vector<double>& x,
-                           const std::vector<double>& y) {
-  const double xx = product(statistics, x, x), yy = product(statistics, y, y), xy = product(statistics, x, y);
-  if (xx <= nearly_zero) return y;
-  if (yy <= nearly_zero) return x;
-  std::vector<double> sum(x.size());
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = (1 - xy / (2 * xx)) * x[i] + (1 - xy / (2 * yy)) * y[i];
-  return sum;
+struct Part {
+  std::vector<double> c;
+  double workers;  // that it stands for
+};
+
+Part merged(const Statistics& statistics, double nearly_zero, const Part& x, const Part& y) {
+  const double workers = x.workers + y.workers;
+  const double xx = product(statistics, x.c, x.c), yy = product(statistics, y.c, y.c),
+               xy = product(statistics, x.c, y.c);
+  if (xx <= nearly_zero) return {y.c, workers};
+  if (yy <= nearly_zero) return {x.c, workers};
+  const double of_x = 1 - x.workers / workers * xy / xx, of_y = 1 - y.workers / workers * xy / yy;
+  std::vector<double> sum(x.c.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = of_x * x.c[i] + of_y * y.c[i];
+  return {std::move(sum), workers};
 }
 
 std::optional<Outcome> step(const Statistics& statistics) {
   const std::size_t P = statistics.workers();
   const double nearly_zero = 1e-12 * std::accumulate(statistics.q.begin(), statistics.q.end(), 0.0);  // of trace K
-  std::vector<std::vector<double>> level(P, std::vector<double>(P));
-  for (std::size_t i = 0; i < P; ++i) level[i][i] = 1;
+  std::vector<Part> level(P, {std::vector<double>(P), 1});
+  for (std::size_t i = 0; i < P; ++i) level[i].c[i] = 1;
   while (level.size() > 1) {
-    std::vector<std::vector<double>> above;
+    std::vector<Part> above;
     for (std::size_t i = 0; i + 1 < level.size(); i += 2)
       above.push_back(merged(statistics, nearly_zero, level[i], level[i + 1]));
     if (level.size() % 2 == 1) above.push_back(std::move(level.back()));
     level = std::move(above);
   }
-  return Outcome{.c = std::move(level.front()), .memory = {}};
+  return Outcome{.c = std::move(level.front().c), .memory = {}};
 }
 
 }  // namespace

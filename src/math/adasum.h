@@ -1,5 +1,6 @@
-// Adasum: pairs of gradients are merged over a tree, (1 - x.y/(2||x||^2)) x + (1 - x.y/(2||y||^2)) y, so that
-// orthogonal ones add and parallel ones average. The pair rule is not associative, so the tree is part of the
+// Adasum: pairs are merged over a tree. x of p workers and y of q workers give
+// (1 - p/(p+q) x.y/||x||^2) x + (1 - q/(p+q) x.y/||y||^2) y, so that orthogonal ones add up and parallel ones average,
+// for any number of workers; p = q is the published form. The pair rule is not associative, so the tree is part of the
 // definition: neighbours (0,1), (2,3), ..., an odd last one moves up unchanged, repeat. Hence who is which rank
 // matters.
 #pragma once

@@ -44,15 +44,69 @@ std::vector<double> memory_of_all(const Rule& rule, std::vector<double> before, 
   return before;
 }
 
-// Nothing also where finite gradients are so large that the linear sweep's sums overflowed: no rule can order those.
-std::optional<Outcome> outcome_of(const Rule& rule, const Statistics& present, const std::vector<double>& memory) {
-  const bool overflowed = !std::all_of(present.d.begin(), present.d.end(), [](double x) { return std::isfinite(x); });
-  if (rule.need != Need::nothing && overflowed) return std::nullopt;
-  return rule.apply(present, memory);
+// ||sum_i c_i g_i||^2 from row sums, where all gradients lie on one line (as single numbers do), so that
+// K_ij = d_i d_j / sum d. Nothing where they do not.
+std::optional<double> square_norm_on_a_line(const Statistics& present, const std::vector<double>& c) {
+  const double square_of_sum = std::accumulate(present.d.begin(), present.d.end(), 0.0);
+  if (!(square_of_sum > 0)) return std::nullopt;
+  double along = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const double d = present.d[i];
+    if (!(d * d >= (1 - 1e-4) * present.q[i] * square_of_sum)) return std::nullopt;
+    along += c[i] * d;
+  }
+  return along * along / square_of_sum;
+}
+
+// Whether the weighted sum is shorter than a thousandth of its terms together: sums of products, which are good to six
+// digits, cannot tell that from rounding. Without the matrix, whether it is known to be.
+bool cancels(const Statistics& present, const std::vector<double>& c) {
+  double lengths = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) lengths += std::abs(c[i]) * std::sqrt(present.q[i]);
+  if (lengths == 0) return true;
+  const std::optional<double> square =
+      present.has_matrix() ? square_norm(present, c) : square_norm_on_a_line(present, c);
+  return square && *square <= 1e-6 * lengths * lengths;
+}
+
+// Nothing also where directions cancel.
+std::optional<Outcome> outcome_of(const Rule& rule, const AggregateOptions& options, const Statistics& present,
+                                  const std::vector<double>& memory) {
+  std::optional<Outcome> outcome = rule.apply(present, memory);
+  if (!outcome) return std::nullopt;
+  const bool matched = options.magnitude == Magnitude::matched;
+  if (matched && rule.shares == Shares::of_gradients) {
+    const std::vector<double> n = norms(present, options.eps);
+    for (std::size_t i = 0; i < n.size(); ++i) outcome->c[i] /= n[i];
+  }
+  const bool on_directions = matched || rule.shares == Shares::of_directions;
+  if (on_directions && cancels(present, outcome->c)) return std::nullopt;
+  return outcome;
 }
 
 bool scales(const Rule& rule, Magnitude magnitude) {
   return magnitude != Magnitude::own && !(magnitude == Magnitude::mean_norm && rule.has_mean_norm);
+}
+
+// Of the gradients that are not zero; there is one. Also of those that count nothing: a rule may leave out all but the
+// one that explodes.
+double lower_median_norm(const Statistics& present, double eps) {
+  std::vector<double> n;
+  for (const double q : present.q)
+    if (q > 0) n.push_back(std::sqrt(q) + eps);
+  const auto middle = n.begin() + static_cast<std::ptrdiff_t>((n.size() - 1) / 2);
+  std::nth_element(n.begin(), middle, n.end());
+  return *middle;
+}
+
+// c_i = a_i / n_i -> (a_i / sum |a|) med(n) / n_i. Negative shares would else make the result as long as sum |a| is.
+void match_norms(const Statistics& present, double eps, std::vector<double>& c) {
+  const std::vector<double> n = norms(present, eps);
+  double shares = 0;
+  for (std::size_t i = 0; i < c.size(); ++i)
+    if (present.q[i] > 0) shares += std::abs(c[i]) * n[i];  // a share of zeros would only make the result shorter
+  const double factor = lower_median_norm(present, eps) / shares;
+  for (double& value : c) value *= factor;
 }
 
 double target_norm(Magnitude magnitude, const Statistics& present) {
@@ -61,10 +115,24 @@ double target_norm(Magnitude magnitude, const Statistics& present) {
   return std::sqrt(square < 0 ? 0 : square) / static_cast<double>(present.workers());
 }
 
+// The plain mean, no longer than a result of this magnitude may be: where one worker explodes and directions cancel, it
+// must not set the step.
+std::vector<double> short_mean(const AggregateOptions& options, const Statistics& present) {
+  std::vector<double> c(present.workers(), 1 / static_cast<double>(present.workers()));
+  const double norm = target_norm(Magnitude::mean_norm, present);
+  const double most = options.magnitude == Magnitude::own       ? 1
+                      : options.magnitude == Magnitude::matched ? lower_median_norm(present, options.eps)
+                                                                : target_norm(options.magnitude, present);
+  if (norm > most)
+    for (double& value : c) value *= most / norm;
+  return c;
+}
+
 // Scales c, or says in `norm` what somebody else has to scale the result to.
-void set_magnitude(Magnitude magnitude, const Statistics& present, std::vector<double>& c,
+void set_magnitude(const AggregateOptions& options, const Statistics& present, std::vector<double>& c,
                    std::optional<double>& norm) {
-  const double target = target_norm(magnitude, present);
+  if (options.magnitude == Magnitude::matched) return match_norms(present, options.eps, c);
+  const double target = target_norm(options.magnitude, present);
   if (!std::isfinite(target)) return;
   if (!present.has_matrix()) {
     norm = target;
@@ -116,6 +184,7 @@ std::vector<std::size_t> living_workers(const Statistics& statistics) {
 
 Decision decide(const Rule& rule, const AggregateOptions& options, const Statistics& statistics,
                 const std::vector<double>& memory) {
+  base::check(rule.shares != Shares::none || options.magnitude != Magnitude::matched, "shares that can be matched");
   base::check(has_what_is_needed(statistics, needed(rule, options)), "the statistics that this rule needs");
   const std::size_t P = statistics.workers();
   base::check(memory.empty() || memory.size() == P || rule.belonging == Belonging::position,
@@ -145,16 +214,19 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
     return decision;
   }
 
-  std::optional<Outcome> outcome = outcome_of(rule, present, fitted_memory(rule, memory, living));
+  std::optional<Outcome> outcome = outcome_of(rule, options, present, fitted_memory(rule, memory, living));
+  bool is_mean = false;
   if (!outcome) {
     raise(Event::unsafe);
     if (!looked) return decision;
     outcome = normalized_mean(options.eps).apply(present, {});
+    is_mean = cancels(present, outcome->c);
+    if (is_mean) outcome->c = short_mean(options, present);
   } else if (decision.event == Event::none) {
     decision.memory = memory_of_all(rule, memory, std::move(outcome->memory), living, P);
   }
 
-  if (scales(rule, options.magnitude)) set_magnitude(options.magnitude, present, outcome->c, decision.norm);
+  if (!is_mean && scales(rule, options.magnitude)) set_magnitude(options, present, outcome->c, decision.norm);
   // A gradient of zeros adds nothing whatever it is multiplied by, and what a rule divides by its norm is no figure.
   for (std::size_t k = 0; k < living.size(); ++k)
     if (!looked || present.q[k] > 0) decision.c[living[k]] = outcome->c[k];

@@ -16,6 +16,11 @@ enum class Magnitude {
   own,          // as the rule gives it
   mean_norm,    // the norm of the plain mean gradient: a learning rate tuned for averaging stays valid
   median_norm,  // the median worker's norm
+  // Every direction at the median worker's norm: c_i = (a_i / sum |a|) med(n) / n_i, where a_i is worker i's share (see
+  // Shares; zero gradients have none) and n_i = ||g_i|| + eps. Never longer than the median worker's
+  // gradient, whoever explodes; the plain mean where shares and norms are equal. The median is that over the workers
+  // that take part and whose gradient is not zero; of two in the middle, the smaller.
+  matched,
 };
 
 // What becomes of a step in which a worker's gradient holds NaN or infinity.
@@ -35,7 +40,10 @@ enum class Event {
   none,
   non_finite,  // a worker's gradient held NaN or infinity
   all_zero,    // all gradients were zero, and so is the result
-  unsafe,      // no safe normalisation: the result is that of normalized_mean, or zero where no statistics were taken
+  // No safe normalisation, or directions that cancel: the result is that of normalized_mean, or zero where no
+  // statistics were taken. Where that cancels too, the plain mean, cut to a norm of 1 (own) or of the median worker's
+  // (median_norm, matched).
+  unsafe,
 };
 std::string_view to_string(Event event);
 

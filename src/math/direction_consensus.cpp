@@ -18,6 +18,10 @@ std::optional<Outcome> step(const DirectionConsensusOptions& options, const Stat
     r[i] /= static_cast<double>(P);
   }
   std::vector<double> m = with_momentum(options.beta, memory, r);
+  // Cosines are good to six digits (and smaller where norms are below eps): what is left below is no agreement.
+  double largest = 0;
+  for (std::size_t i = 0; i < P; ++i) largest = std::max(largest, U[packed_index(i, i)]);
+  if (*std::max_element(m.begin(), m.end()) <= 1e-6 * largest) return std::nullopt;
   for (std::size_t i = 0; i < P; ++i) a[i] = std::max(m[i], 0.0);
 
   auto c = normalised(std::move(a));
@@ -34,6 +38,7 @@ Rule direction_consensus(const DirectionConsensusOptions& options) {
   base::check(options.eps > 0, "eps is positive");
   return {.need = Need::matrix,
           .belonging = Belonging::worker,
+          .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
             return step(options, statistics, memory);
           }};

@@ -53,7 +53,9 @@ std::optional<Outcome> step(const GeometricMedianOptions& options, const Statist
 
 Rule geometric_median(const GeometricMedianOptions& options) {
   base::check(options.eps > 0, "eps is positive");
-  return {.need = Need::matrix, .apply = [options](const Statistics& statistics, const std::vector<double>&) {
+  return {.need = Need::matrix,
+          .shares = options.on == MedianOf::directions ? Shares::of_directions : Shares::of_gradients,
+          .apply = [options](const Statistics& statistics, const std::vector<double>&) {
             return step(options, statistics);
           }};
 }

@@ -3,7 +3,9 @@
 namespace flockstep::math {
 
 Rule mean() {
-  return {.has_mean_norm = true, .apply = [](const Statistics& statistics, const std::vector<double>&) {
+  return {.shares = Shares::of_gradients,
+          .has_mean_norm = true,
+          .apply = [](const Statistics& statistics, const std::vector<double>&) {
             const std::size_t P = statistics.workers();
             return std::optional<Outcome>({.c = std::vector<double>(P, 1.0 / static_cast<double>(P)), .memory = {}});
           }};

@@ -10,7 +10,9 @@
 
 namespace flockstep::math {
 
-// How many one sends to, and receives from: n, or ceil(log2 P) where that is less; none for one worker.
+// How many different hops there are: ceil(log2 P).
+int push_sum_hops(int workers);
+// How many one sends to, and receives from: n, or as many as there are hops where that is less; none for one worker.
 int push_sum_neighbours(int workers, std::int64_t n);
 
 std::vector<int> out_neighbours(int rank, int workers, std::int64_t n, std::int64_t step);

@@ -19,6 +19,13 @@ enum class Belonging {
   worker,    // to one worker each: it goes with those that take part, and another number of them starts anew
 };
 
+// What a worker's coefficient, c_i or c_i n_i, is its share of. Shares sum to one.
+enum class Shares {
+  none,           // the coefficients are no shares
+  of_gradients,   // c_i: an average of gradients
+  of_directions,  // c_i n_i: an average of directions, g_i / n_i
+};
+
 struct Outcome {
   std::vector<double> c;       // one per worker
   std::vector<double> memory;  // after this step; empty where the rule has none
@@ -27,6 +34,7 @@ struct Outcome {
 struct Rule {
   Need need = Need::nothing;
   Belonging belonging = Belonging::nobody;
+  Shares shares = Shares::none;
   bool uses_weights = false;
   // The result has the norm of the plain mean by definition, so that Magnitude::mean_norm asks for no statistics.
   bool has_mean_norm = false;

@@ -3,7 +3,8 @@
 namespace flockstep::math {
 
 Rule weighted_mean() {
-  return {.uses_weights = true,
+  return {.shares = Shares::of_gradients,
+          .uses_weights = true,
           .apply = [](const Statistics& statistics, const std::vector<double>&) -> std::optional<Outcome> {
             auto c = normalised(statistics.weights);
             if (!c) return std::nullopt;

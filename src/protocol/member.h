@@ -34,6 +34,10 @@ class Member {
   // What has to be done, in order. `now` never goes back.
   std::vector<Action> step(base::Time now, const Event& event);
 
+  // The newest round that the worker has arrived at, and the one that all others have to have arrived at before it may
+  // go on, if the policy wants everybody.
+  Iteration arrived() const { return arrived_; }
+  Iteration needed() const { return waits_for_minimum_ ? arrived_ + 1 - options_.period : arrived_; }
   // The newest round that is complete here; first - 1 before any is.
   Iteration executed() const { return executed_; }
   // The newest round that is known to run and that this member takes part in, or has.

@@ -1,6 +1,8 @@
 #include "protocol/message.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "flockstep/error.h"
 
@@ -12,6 +14,27 @@ struct Head {
   std::int32_t root, ranks, lost;
   Message::Kind kind;
 };
+
+// More than anybody will ever train, and far from where sums of numbers overflow.
+constexpr Iteration kMostIterations = Iteration{1} << 48;
+
+bool can_be_said(const Message& message, int workers) {
+  using Kind = Message::Kind;
+  const auto is_worker = [&](int rank) { return rank >= 0 && rank < workers; };
+  const auto are_workers = [&](const Ranks& ranks) {
+    return std::ranges::all_of(ranks, is_worker) &&
+           std::ranges::adjacent_find(ranks, std::greater_equal()) == ranks.end();
+  };
+  const Kind kind = message.kind;
+  const bool counts = kind == Kind::count_me || kind == Kind::counted;
+  const bool has_number = (message.number >= -1 && message.number <= kMostIterations) ||
+                          ((kind == Kind::finished || kind == Kind::count_me) && message.number == kAway);
+  const bool has_ranks = counts                 ? message.ranks.size() == 1
+                         : kind == Kind::absent ? are_workers(message.ranks)
+                                                : message.ranks.empty();
+  return has_number && has_ranks && is_worker(message.root) && are_workers(message.lost) &&
+         message.lost.size() < static_cast<std::size_t>(workers);
+}
 
 }  // namespace
 
@@ -33,7 +56,7 @@ std::vector<std::byte> to_bytes(const Message& message) {
   return bytes;
 }
 
-Message message_from_bytes(std::span<const std::byte> bytes) {
+Message message_from_bytes(std::span<const std::byte> bytes, int workers) {
   Head head;
   const auto refuse = [] {
     throw Error(ErrorCode::mismatch,
@@ -53,6 +76,7 @@ Message message_from_bytes(std::span<const std::byte> bytes) {
     if (!list->empty()) std::memcpy(list->data(), place, list->size() * sizeof(int));
     place += list->size() * sizeof(int);
   }
+  if (!can_be_said(message, workers)) refuse();
   return message;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,8 @@ namespace flockstep::protocol {
 
 // Iterations of the workers and rounds share their numbers: round t is the one that iteration t ends with.
 using Iteration = std::int64_t;
-using Ranks = std::vector<int>;  // rising, each once
+inline constexpr Iteration kAway = std::numeric_limits<Iteration>::max();  // of a worker that is not waited for
+using Ranks = std::vector<int>;                                            // rising, each once
 
 struct Message {
   enum class Kind : std::uint8_t {
@@ -35,11 +37,13 @@ struct Message {
   Ranks ranks{};
   Ranks lost{};  // workers that the sender knows to be lost
 
+  bool tells_of_losses() const { return kind == Kind::absent || !lost.empty(); }
   bool operator==(const Message&) const = default;
 };
 
 std::vector<std::byte> to_bytes(const Message& message);
-Message message_from_bytes(std::span<const std::byte> bytes);  // throws Error{mismatch} for what to_bytes did not make
+// Throws Error{mismatch} for what none of so many members says.
+Message message_from_bytes(std::span<const std::byte> bytes, int workers);
 
 // A part of a model on its way inside a group. The model is cut into chunks, and these as Grid says. `reduce`: in a row
 // the sender's contribution to the receiver's column, in a column the sum of the sender's row for the receiver's piece.

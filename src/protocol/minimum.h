@@ -35,8 +35,6 @@ class Minimum {
   void on_lost(const Turn& turn);
 
  private:
-  static constexpr Iteration kAway = std::numeric_limits<Iteration>::max();
-
   Iteration least(const Turn& turn) const;  // of this worker and those below it
   void update(const Turn& turn);
   void ask_to_be_counted(const Turn& turn, int rank, const Ranks& time);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "engines/missing.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -16,8 +18,12 @@ namespace {
 // With nothing to wait for the agent looks up this often: finite, because not every clock can count to the last time.
 constexpr base::Duration kIdle = std::chrono::hours(1);
 
-// Before every control message: the number of the sender's instance.
+// How long others may take to say how far they are.
+constexpr base::Duration kPatienceForAnswers{1};
+
+// Before every control message: the number of the sender's instance, and in its upper two bits the kind.
 using Prefix = std::array<std::byte, sizeof(std::uint32_t)>;
+constexpr int kKindShift = 30;
 
 }  // namespace
 
@@ -50,6 +56,7 @@ void AgentHost::end() noexcept {
 // going. The engine is broken then, so the agent has come to an end soon.
 void AgentHost::ask(const std::function<void()>& request, std::string_view what) {
   request_ = &request;
+  what_ = what;
   for_agent_->raise();
   try {
     context_.wait_for([this] { return for_worker_->take(); }, what);
@@ -61,6 +68,7 @@ void AgentHost::ask(const std::function<void()>& request, std::string_view what)
 
 void AgentHost::answer() {
   base::check(std::exchange(owes_answer_, false), "one answer to each request");
+  inquiry_.reset();
   for_worker_->raise();
 }
 
@@ -78,20 +86,26 @@ engines::Tag AgentHost::own_tag(engines::Tag tag) const {
 }
 
 void AgentHost::send_control(int peer, std::span<const std::byte> payload) {
-  const auto prefix = std::bit_cast<Prefix>(instance_.number());
+  send_control(peer, Kind::message, payload);
+}
+
+void AgentHost::send_control(int peer, Kind kind, std::span<const std::byte> payload) {
+  const auto prefix = std::bit_cast<Prefix>(instance_.number() | static_cast<std::uint32_t>(kind) << kKindShift);
   std::vector<std::byte> message(prefix.begin(), prefix.end());
   message.insert(message.end(), payload.begin(), payload.end());
   context_.engine().send_control(peer, message);
 }
 
-bool AgentHost::is_for_us(const engines::Control& control) const {
+AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
   Prefix prefix;
   if (control.payload.size() < prefix.size())
     throw Error(ErrorCode::mismatch,
                 "a control message of another kind arrived: all workers must run the same algorithm",
                 std::string(context_.engine().name()));
   std::ranges::copy_n(control.payload.begin(), prefix.size(), prefix.begin());
-  return std::bit_cast<std::uint32_t>(prefix) == instance_.number();
+  const auto word = std::bit_cast<std::uint32_t>(prefix);
+  const bool is_for_us = (word & ((1u << kKindShift) - 1)) == instance_.number();
+  return is_for_us ? static_cast<Kind>(word >> kKindShift) : Kind::none;
 }
 
 void AgentHost::add(engines::Pending operation, bool is_send, int peer, std::function<void()> done) {
@@ -106,7 +120,8 @@ void AgentHost::run() {
 }
 
 base::Time AgentHost::next_time() const {
-  const base::Time time = std::min(wake_at_, now() + kIdle);
+  base::Time time = std::min(wake_at_, now() + kIdle);
+  if (owes_answer_) time = std::min(time, inquiry_ ? inquiry_->end : asked_ + context_.patience());
   return transfers_.empty() ? time : std::min(time, transfers_.front().deadline);
 }
 
@@ -118,7 +133,7 @@ bool AgentHost::look() {
   }
   ended_ = context_.engine().ended();  // before its last words are taken
   while (auto control = context_.engine().take_control())
-    if (is_for_us(*control)) controls_.push_back(std::move(*control));
+    if (kind_of(*control) != Kind::none) controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
   return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_ && transfers_.empty());
@@ -128,17 +143,71 @@ void AgentHost::react() {
   if (stopping_.load(std::memory_order_acquire)) return;
   if (std::exchange(has_request_, false)) {
     owes_answer_ = true;
+    asked_ = now();
     (*request_)();
   }
-  for (; !controls_.empty(); controls_.pop_front())
-    service_.on_control(controls_.front().peer, std::span(controls_.front().payload).subspan(sizeof(Prefix)));
+  for (; !controls_.empty(); controls_.pop_front()) on_control(controls_.front());
   end_transfers();
   if (now() >= wake_at_) {
     wake_at_ = base::Time::max();
     service_.on_time();
   }
-  require_in_time();
   require_all();
+  require_answer();
+  if (!inquiry_) require_in_time();
+}
+
+void AgentHost::on_control(const engines::Control& control) {
+  const auto payload = std::span(control.payload).subspan(sizeof(Prefix));
+  std::int64_t arrived = -1;
+  switch (kind_of(control)) {
+    case Kind::message: return service_.on_control(control.peer, payload);
+    case Kind::question:
+      if (const auto progress = service_.progress()) arrived = progress->arrived;
+      return send_control(control.peer, Kind::answer, std::as_bytes(std::span(&arrived, 1)));
+    case Kind::answer:
+      if (!inquiry_ || payload.size() != sizeof arrived) return;
+      std::memcpy(&arrived, payload.data(), sizeof arrived);
+      std::erase(inquiry_->silent, control.peer);
+      if (const auto progress = service_.progress(); progress && arrived < progress->needed)
+        inquiry_->behind.push_back(control.peer);
+      return;
+    case Kind::none: return;
+  }
+}
+
+// ---- requests that are not answered in time ----
+
+void AgentHost::require_answer() {
+  if (!owes_answer_ || now() < asked_ + context_.patience()) return;
+  if (!inquiry_) inquire();
+  if (inquiry_->silent.empty() || now() >= inquiry_->end) fail_late();
+}
+
+void AgentHost::inquire() {
+  inquiry_ = {now() + kPatienceForAnswers, {}, {}};
+  if (!service_.progress()) return;
+  for (int peer = 0; peer < context_.size(); ++peer) {
+    if (peer == context_.rank()) continue;
+    inquiry_->silent.push_back(peer);
+    send_control(peer, Kind::question, {});
+  }
+}
+
+// Whose agent does not even answer has not arrived either; where all are there, those whom transfers wait for.
+void AgentHost::fail_late() {
+  std::vector<int> missing = inquiry_->behind;
+  missing.insert(missing.end(), inquiry_->silent.begin(), inquiry_->silent.end());
+  const auto progress = service_.progress();
+  const bool is_behind = progress && !missing.empty();
+  if (!is_behind)
+    for (const Transfer& transfer : transfers_) missing.push_back(transfer.peer);
+  std::ranges::sort(missing);
+  missing.erase(std::ranges::unique(missing).begin(), missing.end());
+  const std::string place = is_behind ? fmt::format("round {}", progress->needed) : std::string(what_);
+  context_.engine().fail(Error(ErrorCode::deadline,
+                               engines::late_sentence(missing, place, context_.rank(), context_.patience()),
+                               std::string(context_.engine().name())));
 }
 
 // What is done leaves the list first: the callbacks may start further transfers.
@@ -156,9 +225,9 @@ void AgentHost::require_in_time() {
   const Transfer& late = transfers_.front();
   context_.engine().fail(Error(
       ErrorCode::deadline,
-      fmt::format("worker {}: the agent '{}' could not {} worker {} within {:.3g} s; that worker is stuck or gone, "
-                  "or the deadline is too short",
-                  context_.rank(), name_, late.is_send ? "send to" : "receive from", late.peer,
+      fmt::format("worker {} has {} the agent '{}' of worker {} within {:.3g} s; it is stuck or gone, or the deadline "
+                  "is too short",
+                  late.peer, late.is_send ? "taken nothing from" : "sent nothing to", name_, context_.rank(),
                   context_.patience().count()),
       std::string(context_.engine().name())));
 }

@@ -3,7 +3,8 @@
 // worker waits for the answer.
 //
 // Agents count on each other: once a worker has ended, a request that is not answered at once throws Error{peer_lost},
-// where the engine hears of it.
+// where the engine hears of it. A request that is not answered in time breaks the engine: before, the agent asks all
+// others how far their workers are, so that the sentence names those who are missing.
 //
 // Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
 // has left under way in control messages is dropped, and transfers have tags of their own.
@@ -30,6 +31,12 @@ class AgentHost {
     virtual void on_control(int peer, std::span<const std::byte> payload) = 0;
     // Called once `wake_at` has passed; the service then asks for the next time, if any.
     virtual void on_time() {}
+    // For the sentence of a deadline: the round that the worker has arrived at last, and the one that all others have
+    // to have arrived at before it can go on. Nothing where there are no rounds.
+    struct Progress {
+      std::int64_t arrived, needed;
+    };
+    virtual std::optional<Progress> progress() const { return std::nullopt; }
   };
 
   // A fourth of the engine's: agents that follow each other use different ones.
@@ -45,7 +52,7 @@ class AgentHost {
 
   // ---- the worker's side ----
   // Has the agent run `request`, and waits until the service has called answer(), in it or later. `what` is a string
-  // literal that completes "... did not happen in time"; counted and traced as a wait.
+  // literal that completes "... did not finish within 5 s"; counted and traced as a wait.
   void ask(const std::function<void()>& request, std::string_view what);
 
   // ---- the service's side ----
@@ -83,10 +90,23 @@ class AgentHost {
     bool is_done = false;
   };
 
+  // What a control message is: the service's own, or between hosts.
+  enum class Kind : std::uint32_t { message, question, answer, none };
+  // Between a request that is not answered in time and the sentence about it: who has not said yet that it is there.
+  struct Inquiry {
+    base::Time end;
+    std::vector<int> silent, behind;
+  };
+
   void run();
   bool look();
   void react();
-  bool is_for_us(const engines::Control& control) const;
+  Kind kind_of(const engines::Control& control) const;
+  void on_control(const engines::Control& control);
+  void send_control(int peer, Kind kind, std::span<const std::byte> payload);
+  void require_answer();
+  void inquire();
+  void fail_late();
   engines::Tag own_tag(engines::Tag tag) const;
   void end_transfers();
   void require_in_time();
@@ -100,9 +120,12 @@ class AgentHost {
   const Instance instance_;
   std::unique_ptr<engines::Signal> for_agent_, for_worker_;
   const std::function<void()>* request_ = nullptr;  // handed over by for_agent_, back by for_worker_
+  std::string_view what_;                           // the same
   std::atomic<bool> stopping_ = false;
   // The agent's own.
   bool has_request_ = false, owes_answer_ = false;
+  base::Time asked_{};  // when the request came
+  std::optional<Inquiry> inquiry_;
   std::optional<int> ended_;  // a worker that has
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines

@@ -1,10 +1,14 @@
 #include "runtime/context.h"
 
-#include <fmt/core.h>
-
 #include "engines/all_reduce.h"
+#include "engines/missing.h"
 
 namespace flockstep::runtime {
+namespace {
+
+constexpr base::Duration kPatienceForAgents{3};
+
+}  // namespace
 
 Context::Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity, base::LogLevel log_level)
     : engine_(engine),
@@ -18,14 +22,14 @@ void Context::wait(engines::Operation& operation, std::string_view name, base::T
   count(name, issued, begin);
 }
 
+// An agent that is asked for something has the same deadline, and then finds out who is missing: it may say so first.
 void Context::wait_for(const std::function<bool()>& ready, std::string_view name) {
   const base::Time begin = engine_.now();
-  if (!engine_.wait_until(ready, begin + patience_))
+  bool is_ready = engine_.wait_until(ready, begin + patience_);
+  if (!is_ready && has_agent_) is_ready = engine_.wait_until(ready, engine_.now() + kPatienceForAgents);
+  if (!is_ready)
     engine_.fail(
-        Error(ErrorCode::deadline,
-              fmt::format("worker {}: {} did not happen in time; a peer is stuck or gone, or the deadline is too short",
-                          rank(), name),
-              std::string(engine_.name())));
+        Error(ErrorCode::deadline, engines::late_sentence({}, name, rank(), patience_), std::string(engine_.name())));
   const base::Time end = engine_.now();
   waited_ += end - begin;
   trace_.record(base::Track::wait, name, begin, end);

@@ -29,7 +29,7 @@ class Context {
   void wait(engines::Operation& operation, std::string_view name, base::Time issued);
   // The same for one issued just now.
   void wait(const engines::Pending& operation, std::string_view name) { wait(*operation, name, engine_.now()); }
-  // The same for anything that becomes true; `name` completes "... did not happen in time". ready() looks or takes.
+  // The same for anything that becomes true; `name` completes "... did not finish within 5 s". ready() looks or takes.
   void wait_for(const std::function<bool()>& ready, std::string_view name);
 
   // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.

@@ -227,7 +227,7 @@ void OnePass::bring_to(const std::vector<Norm>& norms, Whole whole) {
   each_segment([&](std::size_t section, std::span<float> part) {
     const double norm = std::sqrt(squares[section]);
     if (norm <= norms[section].rounding) return;
-    const auto scale = static_cast<float>(norms[section].wanted / norm);
+    const double scale = norms[section].wanted / norm;
     const float* const row = part.data();
     kernels::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
     context_.engine().charge(static_cast<double>(3 * part.size_bytes()));

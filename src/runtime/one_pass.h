@@ -34,7 +34,7 @@ struct OnePassOptions {
 };
 
 // One list per section, one number per worker.
-using Coefficients = std::vector<std::vector<float>>;
+using Coefficients = std::vector<std::vector<double>>;
 
 // The norm that a section's result is to have, unless its own is no larger than `rounding`; infinite where the result
 // is to stay as it is.

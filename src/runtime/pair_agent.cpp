@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "flockstep/error.h"
 
 namespace flockstep::runtime {
@@ -179,9 +178,9 @@ void PairAgent::on_time() {
   if (state_ != State::asking || host_.now() < ask_deadline_) return;
   context_.engine().fail(Error(
       ErrorCode::deadline,
-      fmt::format("worker {}: worker {} did not say within {:.3g} s whether it can average; it is stuck or gone, or "
+      fmt::format("worker {} has not told worker {} within {:.3g} s whether it can average; it is stuck or gone, or "
                   "the deadline is too short",
-                  context_.rank(), peer_, context_.patience().count()),
+                  peer_, context_.rank(), context_.patience().count()),
       std::string(context_.engine().name())));
 }
 
@@ -224,11 +223,11 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       }
       return;
     case Message::accept:
-      base::check(is_answer_to_us, "an answer to a question");
+      if (!is_answer_to_us) refuse();
       asked_here_ = true;
       return start_average(peer);
     case Message::busy:
-      base::check(is_answer_to_us, "an answer to a question");
+      if (!is_answer_to_us) refuse();
       state_ = State::idle;
       return go_on();
     case Message::away:

@@ -142,7 +142,14 @@ void RoundAgent::at_rest(const std::function<void()>& action) {
 // ---- the agent's ----
 
 void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
-  step(protocol::Received{peer, protocol::message_from_bytes(payload)});
+  protocol::Message message = protocol::message_from_bytes(payload, context_.size());
+  if (message.tells_of_losses())
+    throw Error(ErrorCode::mismatch,
+                fmt::format("worker {} tells of workers that are lost, and no engine outlives a loss: all workers must "
+                            "run the same version of Flockstep",
+                            peer),
+                std::string(context_.engine().name()));
+  step(protocol::Received{peer, std::move(message)});
 }
 
 void RoundAgent::step(const protocol::Event& event) {

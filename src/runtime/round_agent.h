@@ -64,6 +64,7 @@ class RoundAgent final : private AgentHost::Service {
   void give(int peer);
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override { step(protocol::Tick{}); }
+  std::optional<Progress> progress() const override { return Progress{member_.arrived(), member_.needed()}; }
   void step(const protocol::Event& event);
 
   void perform(const protocol::Send& action);

@@ -1,6 +1,7 @@
 #include "study/kept_cells.h"
 
 #include "base/files.h"
+#include "base/schema.h"
 #include "compare/earlier.h"
 
 namespace flockstep::study {
@@ -17,6 +18,7 @@ nlohmann::json request_json(const Cell& cell) {
 std::optional<train::Summary> KeptCells::find(const Cell& cell) const {
   if (options_.folder.empty() || !std::filesystem::exists(file_of(cell))) return std::nullopt;
   const auto json = nlohmann::json::parse(base::read_text(file_of(cell)), nullptr, false);
+  base::require_known_schema(json, file_of(cell).string());
   try {
     if (json.at("request") != request_json(cell)) return std::nullopt;
     return train::summary_from_json(json.at("result"));
@@ -29,6 +31,7 @@ void KeptCells::keep(const Cell& cell, const tasks::RunOutcome& outcome) const {
   if (options_.folder.empty()) return;
   base::make_directory(options_.folder / "cells");
   const nlohmann::json json{
+      {"schema", base::kSchema},
       {"request", request_json(cell)},
       {"result", train::describe(outcome.summary, outcome.options, cell.request.engine, outcome.workers)}};
   base::write_atomically(file_of(cell), json.dump(2) + "\n");

@@ -19,8 +19,8 @@ class Adam final : public train::Optimizer {
     for (const runtime::Range& range : decaying_)
       for (float& weight : range.of(model)) weight *= static_cast<float>(1 - rate * options_.weight_decay);
 
-    const auto steps = static_cast<double>(step_);
-    const double of_mean = 1 - std::pow(options_.beta1, steps), of_square = 1 - std::pow(options_.beta2, steps);
+    const auto updates = static_cast<double>(++updates_);
+    const double of_mean = 1 - std::pow(options_.beta1, updates), of_square = 1 - std::pow(options_.beta2, updates);
     const auto beta1 = static_cast<float>(options_.beta1), beta2 = static_cast<float>(options_.beta2);
     const auto step = static_cast<float>(rate / of_mean), root = static_cast<float>(1 / std::sqrt(of_square));
     const auto epsilon = static_cast<float>(options_.epsilon), scale = scale_of(gradient);
@@ -31,13 +31,16 @@ class Adam final : public train::Optimizer {
       model[i] -= step * mean_[i] / (std::sqrt(square_[i]) * root + epsilon);
     }
   }
+  void skip() override { ++step_; }
   void save(base::Archive& archive) const override {
     archive.put_value("adam step", step_);
+    archive.put_value("adam updates", updates_);
     archive.put("adam mean", std::span(mean_));
     archive.put("adam square", std::span(square_));
   }
   void restore(const base::Archive& archive) override {
     step_ = archive.get_value<std::int64_t>("adam step");
+    updates_ = archive.get_value<std::int64_t>("adam updates");
     archive.get("adam mean", std::span(mean_));
     archive.get("adam square", std::span(square_));
   }
@@ -51,7 +54,8 @@ class Adam final : public train::Optimizer {
 
   AdamOptions options_;
   std::vector<runtime::Range> decaying_;
-  std::int64_t step_ = 0;  // updates so far
+  std::int64_t updates_ = 0;  // in the two means
+  std::int64_t step_ = 0;     // of the schedule: updates that were skipped count, too
   std::vector<float> mean_, square_;
 };
 

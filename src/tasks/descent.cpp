@@ -21,6 +21,7 @@ class Descent final : public train::Optimizer {
     const auto rate = static_cast<float>(rate_of(options_.rate, step_++));
     kernels::axpy(-rate, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
   }
+  void skip() override { ++step_; }
   void save(base::Archive& archive) const override {
     archive.put_value("descent step", step_);
     archive.put("velocity", std::span(velocity_));
@@ -33,7 +34,7 @@ class Descent final : public train::Optimizer {
  private:
   DescentOptions options_;
   std::vector<runtime::Range> decaying_;
-  std::int64_t step_ = 0;  // updates so far
+  std::int64_t step_ = 0;  // updates so far, and those that were skipped
   std::vector<float> velocity_;
 };
 

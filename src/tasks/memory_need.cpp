@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "algorithms/registry.h"
+#include "base/text.h"
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
@@ -37,12 +38,12 @@ void require_memory(const NeedOfOne& need_of_one, int workers, std::optional<std
     const int middle = std::midpoint(fitting, too_many);
     (fits(middle) ? fitting : too_many) = middle;
   }
-  throw Error(
-      ErrorCode::bad_input,
-      fmt::format("{} workers need {} of memory, and {} are free: use {}{}", workers,
-                  readable_bytes(need_of_one(workers) * workers), readable_bytes(static_cast<double>(*available)),
-                  fitting > 0 ? fmt::format("up to {} workers", fitting) : "a smaller model",
-                  ways.empty() ? "" : ", or " + ways));
+  throw Error(ErrorCode::bad_input,
+              fmt::format("{} {} {} of memory, and {} are free: use {}{}", base::counted(workers, "worker"),
+                          workers == 1 ? "needs" : "need", readable_bytes(need_of_one(workers) * workers),
+                          readable_bytes(static_cast<double>(*available)),
+                          fitting > 0 ? "up to " + base::counted(fitting, "worker") : "a smaller model",
+                          ways.empty() ? "" : ", or " + ways));
 }
 
 }  // namespace flockstep::tasks

@@ -16,6 +16,12 @@
 #include "tasks/vision/vision.h"
 
 namespace flockstep::tasks {
+namespace {
+
+// More would be drawn for hours before the first step ends.
+constexpr std::int64_t kMostBatchPerWorker = std::int64_t{1} << 20;
+
+}  // namespace
 
 std::span<const TaskRow> tasks() {
   static const std::array rows{linear_row(),         images_row(),      vision_row(),    detection_row(),
@@ -39,6 +45,10 @@ train::TrainOptions complete(train::TrainOptions options, int workers) {
     throw Error(ErrorCode::bad_input, "with --no-gradients there is nothing to evaluate: leave --evaluate-every out");
   if (!options.gradients) options.evaluate_every = options.steps;
   if (options.evaluate_every == 0) options.evaluate_every = std::max<std::int64_t>(1, options.steps / 20);
+  if (options.batch > kMostBatchPerWorker * workers)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("a batch of {} gives workers more than {} samples each: use at most {} for {} workers",
+                            options.batch, kMostBatchPerWorker, kMostBatchPerWorker * workers, workers));
   const std::int64_t least = task.least_batch_per_worker;
   if (options.batch < workers * least && task.takes_uneven_batches)
     throw Error(ErrorCode::bad_input,

@@ -29,7 +29,7 @@ WorkerData::WorkerData(const TaskInputs& inputs)
       rank(inputs.rank),
       workers(inputs.workers),
       data_rank(inputs.data_rank),
-      samples(part_of(static_cast<std::size_t>(inputs.batch), workers, rank).size) {}
+      samples(part_of(static_cast<std::size_t>(inputs.batch), workers, data_rank).size) {}
 
 base::Random WorkerData::random(std::int64_t step) const {
   return {seed, base::Purpose::data, static_cast<std::uint32_t>(data_rank), static_cast<std::uint32_t>(step)};

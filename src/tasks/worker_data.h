@@ -40,7 +40,7 @@ struct WorkerData {
   std::uint64_t seed;
   int rank, workers;
   int data_rank;        // whose data this worker reads
-  std::size_t samples;  // in a batch of its own
+  std::size_t samples;  // in one batch: as many as that worker has, so that a copy is one where batches are uneven
 };
 
 // What evaluations that count come to: records of two numbers each, a part and the whole, over all workers.

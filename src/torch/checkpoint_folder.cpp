@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/schema.h"
 #include "runtime/gather.h"
 
 namespace flockstep::torch_front {
 namespace {
 
-constexpr const char* kKind = "flockstep-torch-1";
+constexpr const char* kKind = "flockstep-torch";
 
 std::uint64_t checksum_of(const std::string& bytes) { return base::hash_of(std::span<const char>(bytes)); }
 
@@ -41,61 +42,107 @@ bool CheckpointFolder::has_latest() const {
   return std::filesystem::exists(folder_ / "latest", ignored);
 }
 
-CheckpointFolder::Latest CheckpointFolder::read_latest() const {
-  const std::filesystem::path path = folder_ / "latest";
-  std::istringstream text(base::read_text(path));
-  std::string kind;
-  Latest latest;
-  text >> kind >> latest.set >> latest.workers;
-  for (std::uint64_t checksum; text >> checksum;) latest.checksums.push_back(checksum);
-  if (kind != kKind || (latest.set != "a" && latest.set != "b") || latest.workers < 1 ||
-      std::ssize(latest.checksums) != latest.workers)
-    refuse(path.string() + " does not name a whole set of checkpoint files: delete it or restore it");
-  return latest;
+std::vector<CheckpointFolder::Set> CheckpointFolder::listed() const {
+  const std::string path = (folder_ / "latest").string();
+  const auto json = nlohmann::json::parse(base::read_text(path), nullptr, false);
+  base::require_known_schema(json, path);
+  std::vector<Set> sets;
+  try {
+    if (json.at("kind") == kKind)
+      for (const nlohmann::json& each : json.at("sets")) sets.push_back({each.at("name"), each.at("checksums")});
+  } catch (const nlohmann::json::exception&) {
+    sets.clear();
+  }
+  const auto is_one = [](const Set& set) { return (set.name == "a" || set.name == "b") && set.workers() > 0; };
+  if (sets.empty() || !std::ranges::all_of(sets, is_one))
+    refuse(path +
+           " does not list sets of checkpoint files as this version writes them: restore it, or go on with the "
+           "version that wrote it");
+  return sets;
+}
+
+void CheckpointFolder::list(const std::vector<Set>& sets) const {
+  nlohmann::json names = nlohmann::json::array();
+  for (const Set& set : sets) names.push_back({{"name", set.name}, {"checksums", set.checksums}});
+  const nlohmann::json json{{"schema", base::kSchema}, {"kind", kKind}, {"sets", names}};
+  base::write_atomically(folder_ / "latest", json.dump() + "\n");
 }
 
 void CheckpointFolder::write(const std::function<std::string()>& make) {
   // Worker 0 looks, so that everybody writes to the same set even where somebody else sees the folder late.
+  std::vector<Set> kept;
   double other = 0;
   if (context_.rank() == 0 && has_latest()) try {
-      other = read_latest().set == "a" ? 1 : 0;
+      kept = {listed().front()};
+      other = kept[0].name == "a" ? 1 : 0;
     } catch (const Error&) {  // what cannot be read is written anew
     }
   context_.all_reduce({&other, 1}, "checkpoint");
-  const std::string set = other == 0 ? "a" : "b";
+  Set set{other == 0 ? "a" : "b", {}};
 
   double checksum = 0;
   together(context_, [&] {
     const std::string mine = make();
     checksum = std::bit_cast<double>(checksum_of(mine));
-    base::make_directory(folder_ / set);
-    base::write_atomically(file_of(set, context_.rank()), mine);
+    base::make_directory(folder_ / set.name);
+    base::write_atomically(file_of(set.name, context_.rank()), mine);
   });
-  const std::vector<double> checksums = runtime::gather_doubles(context_, {&checksum, 1});
+  for (const double each : runtime::gather_doubles(context_, {&checksum, 1}))
+    set.checksums.push_back(std::bit_cast<std::uint64_t>(each));
   together(context_, [&] {
     if (context_.rank() != 0) return;
-    std::string text = std::string(kKind) + " " + set + " " + std::to_string(context_.size());
     for (int rank = 0; rank < context_.size(); ++rank) {
       std::error_code ignored;
-      if (!std::filesystem::exists(file_of(set, rank), ignored))
-        refuse(file_of(set, rank).string() + " is missing on worker 0: the folder must be one that all workers share");
-      text += " " + std::to_string(std::bit_cast<std::uint64_t>(checksums[static_cast<std::size_t>(rank)]));
+      if (!std::filesystem::exists(file_of(set.name, rank), ignored))
+        refuse(file_of(set.name, rank).string() +
+               " is missing on worker 0: the folder must be one that all workers share");
     }
-    base::write_atomically(folder_ / "latest", text + "\n");
+    kept.insert(kept.begin(), set);
+    list(kept);
   });
-  std::error_code ignored;  // an old set that stays costs space, nothing else
-  if (context_.rank() == 0) std::filesystem::remove_all(folder_ / (set == "a" ? "b" : "a"), ignored);
+}
+
+CheckpointFolder::Found CheckpointFolder::read(const Set& set, const std::vector<Set>& all) const {
+  const auto rank = static_cast<std::size_t>(set.workers() == context_.size() ? context_.rank() : 0);
+  const std::string path = file_of(set.name, static_cast<int>(rank)).string();
+  Found found{base::read_text(path), path, set.workers(), {}};
+  const std::uint64_t checksum = checksum_of(found.bytes);
+  if (checksum == set.checksums[rank]) return found;
+  for (const Set& each : all)
+    if (const auto owner = std::ranges::find(each.checksums, checksum); owner != each.checksums.end())
+      refuse(path + " is the file of worker " + std::to_string(owner - each.checksums.begin()) + " of " +
+             std::to_string(each.workers()) + " in set " + each.name + ", not of worker " + std::to_string(rank) +
+             " in set " + set.name);
+  refuse(path + " is not the file that was saved (its checksum is wrong): it is damaged, or of another training");
 }
 
 CheckpointFolder::Found CheckpointFolder::read() const {
-  if (!has_latest()) refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
-  const Latest latest = read_latest();
-  const int rank = latest.workers == context_.size() ? context_.rank() : 0;
-  const std::string path = file_of(latest.set, rank).string();
-  Found found{base::read_text(path), path, latest.workers};
-  if (checksum_of(found.bytes) != latest.checksums[static_cast<std::size_t>(rank)])
-    refuse(path + " is not the whole file that was saved (its checksum is wrong): delete the checkpoint or restore it");
-  return found;
+  std::vector<Set> sets;
+  together(context_, [&] {
+    if (!has_latest()) refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
+    sets = listed();
+  });
+  std::string bad;  // what was wrong with the newest
+  for (const Set& set : sets) {
+    Found found;
+    std::string failure;
+    try {
+      together(context_, [&] { found = read(set, sets); });
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    if (failure.empty()) {
+      if (bad.empty()) return found;
+      found.warning = "this is the checkpoint before the last one, because " + bad;
+      // The next one must not be written over the only one that is whole.
+      together(context_, [&] {
+        if (context_.rank() == 0) list({set});
+      });
+      return found;
+    }
+    if (bad.empty()) bad = failure;
+  }
+  refuse("no checkpoint in " + folder_.string() + " is whole: " + bad);
 }
 
 }  // namespace flockstep::torch_front

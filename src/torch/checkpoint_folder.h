@@ -1,8 +1,9 @@
-// A folder with one file per worker, and a pointer to the last complete set of them with the files' checksums. Knows
-// nothing of what is in the files.
+// A folder with one file per worker, in two sets, so that one bad file does not end a training; and a list of the sets
+// that are whole, with the files' checksums, which bind a file to its worker and its set. Knows nothing of what is in
+// the files.
 //
 //   FOLDER/a/worker-0.pt ...   written first, each atomically; the next set goes to b, the one after that to a
-//   FOLDER/latest              then this, so that whoever is killed leaves a whole set behind
+//   FOLDER/latest              then this, the newest set first: whoever is killed leaves a whole set behind
 #pragma once
 
 #include <filesystem>
@@ -23,9 +24,11 @@ class CheckpointFolder {
 
   struct Found {
     std::string bytes, path;
-    int workers;  // that wrote it
+    int workers = 0;      // that wrote it
+    std::string warning;  // why it is not of the newest set; empty if it is
   };
-  // This worker's file of the latest set, or worker 0's if another number of workers wrote it. Throws Error{bad_file}.
+  // Collective: this worker's file of the newest set of which everybody can read theirs, or worker 0's if another
+  // number of workers wrote it. Throws Error{bad_file}, everywhere.
   Found read() const;
 
   // Collective: where `body`, which waits for nobody, threw on one worker, all throw the first such sentence as
@@ -33,13 +36,15 @@ class CheckpointFolder {
   static void together(runtime::Context& context, const std::function<void()>& body);
 
  private:
-  struct Latest {
-    std::string set;
-    int workers;
-    std::vector<std::uint64_t> checksums;
+  struct Set {
+    std::string name;
+    std::vector<std::uint64_t> checksums;  // of the workers' files
+    int workers() const { return static_cast<int>(checksums.size()); }
   };
   bool has_latest() const;  // as far as can be told
-  Latest read_latest() const;
+  std::vector<Set> listed() const;
+  void list(const std::vector<Set>& sets) const;
+  Found read(const Set& set, const std::vector<Set>& all) const;
   std::filesystem::path file_of(const std::string& set, int rank) const;
 
   runtime::Context& context_;

@@ -1,8 +1,8 @@
 #include "torch/collective.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
+
+#include "base/text.h"
 
 namespace flockstep::torch_front {
 
@@ -11,7 +11,7 @@ void check_alike(runtime::Context& context, const FlatModule& flat, runtime::Agr
   const auto mine = static_cast<double>(flat.descriptions().size());
   const std::vector<double> counts = runtime::gather_doubles(context, {&mine, 1});
   for (std::size_t index = 0; index < static_cast<std::size_t>(std::ranges::max(counts)); ++index)
-    agreed.emplace_back(c10::str("as tensor ", index),
+    agreed.emplace_back(base::concatenated("as tensor ", index),
                         index < flat.descriptions().size() ? flat.descriptions()[index] : "nothing");
   runtime::check_agreement(context, agreed);
 }

@@ -1,13 +1,12 @@
 // The public interface in include/flockstep/torch.h, and how a DataParallel begins and ends.
 #include "torch/data_parallel.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
 
 #include "algorithms/average_over_all.h"
 #include "algorithms/public_reports.h"
 #include "algorithms/worker.h"
+#include "base/text.h"
 #include "torch/collective.h"
 
 namespace flockstep {
@@ -16,16 +15,18 @@ namespace {
 std::size_t bucket_floats(const DataParallelSettings& settings) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   if (settings.bucket_kib < 1 || settings.bucket_kib > kMost)
-    throw Error(ErrorCode::bad_input, c10::str("bucket_kib is 1 to ", kMost, ", not ", settings.bucket_kib));
+    throw Error(ErrorCode::bad_input, base::concatenated("bucket_kib is 1 to ", kMost, ", not ", settings.bucket_kib));
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
-// Learning rates and clipping are tuned for averaged gradients, which these results then are as large as. A weighted
-// mean is one already: that over all samples.
+// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
-  const bool has_magnitude = std::ranges::find(row.options, "magnitude", &base::OptionSpec::name) != row.options.end();
-  if (has_magnitude && row.name != "weighted_mean") options.try_emplace("magnitude", "mean_norm");
+  constexpr std::string_view kOnDirections[] = {"normalized_mean", "adacons", "direction_consensus",
+                                                "geometric_median"};
+  if (std::ranges::find(kOnDirections, row.name) != std::end(kOnDirections))
+    options.try_emplace("magnitude", "matched");
+  if (row.name == "adasum") options.try_emplace("magnitude", "mean_norm");
   return options;
 }
 
@@ -46,11 +47,12 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       fired_(flat.count()) {
   row.check(options, context.size());
   if (settings.buffers == Buffers::broadcast && !combines_gradients())
-    throw Error(ErrorCode::bad_input,
-                c10::str(std::string(row.name),
-                         row.family == algorithms::Family::model ? " averages buffers with the models"
-                                                                 : " does not exchange buffers in every step",
-                         ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
+    throw Error(
+        ErrorCode::bad_input,
+        base::concatenated(std::string(row.name),
+                           row.family == algorithms::Family::model ? " averages buffers with the models"
+                                                                   : " does not exchange buffers in every step",
+                           ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
   const Call call(*this);
   agree();
   base::Memory& memory = context.engine().memory();
@@ -163,8 +165,9 @@ void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
   const auto rank = static_cast<std::size_t>(implementation_->context.rank());
   if (!attendance.steps.empty() && static_cast<double>(attendance.step) < attendance.steps[rank])
     throw Error(ErrorCode::bad_input,
-                c10::str("worker ", rank, " has told join of ", attendance.steps[rank], " steps and has taken ",
-                         attendance.step, ": finish_epoch comes after the last of them"));
+                base::concatenated("worker ", rank, " has told join of ",
+                                   base::counted(static_cast<std::int64_t>(attendance.steps[rank]), "step"),
+                                   " and has taken ", attendance.step, ": finish_epoch comes after the last of them"));
   while (!attendance.steps.empty()) step(optimizer);
 }
 
@@ -177,6 +180,7 @@ void DataParallel::finish(torch::optim::Optimizer& optimizer) {
 }
 void DataParallel::consolidate() {
   const Implementation::Call call(*implementation_);
+  implementation_->session->require_drained();
   implementation_->consolidate();
 }
 void DataParallel::broadcast() {

@@ -88,6 +88,7 @@ struct DataParallel::Implementation {
   void take(std::size_t index);  // the hook
   void mark(std::size_t index);
   void start_ready();
+  void begin_pass();  // nothing of the next backward pass is there yet
   // Whether buckets may start in backward's hooks. Not inside random(), where this worker holds up others of its
   // process, who may have to come first. Nor beside another DataParallel: one backward pass may go through both, and
   // completes their buckets in an order of each worker's own.

@@ -1,12 +1,12 @@
 // Checkpoints: everything of one worker in one file that torch::serialize reads and writes. The algorithm's state,
 // which is bytes to torch, is a tensor in it.
-#include <c10/util/StringUtil.h>
 #include <torch/serialize.h>
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
+#include "base/split.h"
+#include "base/text.h"
 #include "torch/checkpoint_folder.h"
 #include "torch/data_parallel.h"
 
@@ -19,7 +19,7 @@ using torch_front::CheckpointFolder;
 
 template <typename... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
-  throw Error(ErrorCode::bad_file, c10::str(parts...));
+  throw Error(ErrorCode::bad_file, base::concatenated(parts...));
 }
 
 template <typename Saved>
@@ -97,9 +97,12 @@ std::string DataParallel::Implementation::serialized(const base::Archive& state,
   write(archive, "module", module);
   write(archive, "optimizer", optimizer);
   archive.write("flockstep", as_tensor(state.to_bytes()), /*is_buffer=*/true);
-  std::ostringstream file;
-  archive.save_to(file);
-  return std::move(file).str();
+  std::string file;
+  archive.save_to([&file](const void* bytes, std::size_t size) {
+    file.append(static_cast<const char*>(bytes), size);
+    return size;
+  });
+  return file;
 }
 
 void DataParallel::Implementation::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
@@ -121,15 +124,18 @@ base::Archive DataParallel::Implementation::load(const std::string& bytes, const
     // What can be told is refused before anything is changed; of optimizers only torch can tell.
     if (const std::string saved = archive.get_text("algorithm"); saved != settings.algorithm)
       refuse(path, " is of a training with ", saved, ": go on with that instead of ", settings.algorithm);
-    std::istringstream tensors(archive.get_text("tensors"));
-    std::string saved;
-    for (const std::string& mine : flat.descriptions())
-      if (!std::getline(tensors, saved) || saved != mine)
-        refuse(path, " is of another module: it has ", tensors ? saved : "nothing", " where this one has ", mine);
-    if (std::getline(tensors, saved)) refuse(path, " is of another module: this one has no ", saved);
+    std::vector<std::string> tensors = base::split(archive.get_text("tensors"), '\n');
+    tensors.pop_back();  // every line ends with a newline
+    for (std::size_t i = 0; i < flat.descriptions().size(); ++i) {
+      const std::string& mine = flat.descriptions()[i];
+      const std::string saved = i < tensors.size() ? tensors[i] : "nothing";
+      if (saved != mine) refuse(path, " is of another module: it has ", saved, " where this one has ", mine);
+    }
+    if (tensors.size() > flat.descriptions().size())
+      refuse(path, " is of another module: this one has no ", tensors[flat.descriptions().size()]);
     if (workers != context.size() && algorithm().resumes_apart())
-      refuse("the checkpoint holds a model for each of ", workers, " workers, which ", settings.algorithm,
-             " keeps apart: go on with as many, not ", context.size());
+      refuse("the checkpoint holds a model for each of ", base::counted(workers, "worker"), ", which ",
+             settings.algorithm, " keeps apart: go on with as many, not ", context.size());
 
     InputArchive part;
     file.read("module", part);
@@ -149,10 +155,9 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   if (step > 0)
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
-  int workers = 0;
+  const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
+  const int workers = found.workers;
   CheckpointFolder::together(context, [&] {
-    const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
-    workers = found.workers;
     state = load(found.bytes, found.path, workers, optimizer);
     step = state.get_value<std::int64_t>("step");
     const auto order = state.get_vector<std::size_t>("order of buckets");
@@ -163,11 +168,13 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
   });
   flat.collect_model();
-  const std::string remade = renew(&state);
+  std::string remade = renew(&state);
+  if (!found.warning.empty()) remade = found.warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
-  return c10::str("everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",
-                  workers, " workers have saved where there are ", context.size(), " now",
-                  remade.empty() ? "" : "; " + remade);
+  return base::concatenated(
+      "everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",
+      base::counted(workers, "worker"), workers == 1 ? " has" : " have", " saved where there are ", context.size(),
+      " now", remade.empty() ? "" : "; " + remade);
 }
 
 }  // namespace flockstep

@@ -1,9 +1,9 @@
 // The path of a gradient: from backward's hooks through the algorithm and back into the tensors.
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "torch/collective.h"
 #include "torch/data_parallel.h"
@@ -60,9 +60,10 @@ void DataParallel::Implementation::finish_backward(double weight) {
     throw Error(ErrorCode::bad_input,
                 "finish_backward was called while a no_sync() lives: the last batch of a step comes after its end");
   if (is_absent && (any_fired_ || accumulated_))
-    throw Error(ErrorCode::bad_input, c10::str("worker ", context.rank(),
-                                               " has had a backward pass in a step that it told join it has no batch "
-                                               "for"));
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("worker ", context.rank(),
+                                   " has had a backward pass in a step that it told join it has no batch "
+                                   "for"));
   flat.collect_model();
   algorithm().attend(present);
 
@@ -80,7 +81,12 @@ void DataParallel::Implementation::finish_backward(double weight) {
 
   const bool everybody_waits = algorithm().gradients_are_equal();
   const std::vector<bool> dropped = everybody_waits ? torch_front::unused_everywhere(context, unused) : unused;
-  algorithm().finish_gradient(gradient.span(), weight);
+  try {
+    algorithm().finish_gradient(gradient.span(), weight);
+  } catch (...) {  // such as a weight that is none: another step may follow
+    begin_pass();
+    throw;
+  }
   if (everybody_waits) learn_order(present);
   if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
     watch.observe(step, report->statistics);
@@ -89,6 +95,10 @@ void DataParallel::Implementation::finish_backward(double weight) {
 
   ++step;
   attendance.advance();
+  begin_pass();
+}
+
+void DataParallel::Implementation::begin_pass() {
   queue.begin();
   fired_.assign(fired_.size(), false);
   any_fired_ = accumulated_ = false;

@@ -1,13 +1,13 @@
 #include "torch/flat_module.h"
 
 #include <ATen/MemoryOverlap.h>
-#include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "flockstep/error.h"
 
 namespace flockstep::torch_front {
@@ -17,7 +17,7 @@ using torch::Tensor;
 
 template <typename... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
-  throw Error(ErrorCode::bad_input, c10::str(parts...));
+  throw Error(ErrorCode::bad_input, base::concatenated(parts...));
 }
 
 struct GradientHook final : torch::autograd::PostAccumulateGradHook {
@@ -47,11 +47,12 @@ bool can_be_written(const Tensor& tensor) {
 }
 
 std::string description_of(const std::string& name, const Tensor& tensor, const char* role = "") {
-  std::string text = c10::str(name, " ", role, c10::toString(tensor.scalar_type()), " ", tensor.sizes());
-  if (!tensor.device().is_cpu()) return c10::str(text, " on ", tensor.device());
-  if (tensor.layout() != at::kStrided) return c10::str(text, " ", tensor.layout());
+  std::string text =
+      base::concatenated(name, " ", role, c10::toString(tensor.scalar_type()), " ", base::bracketed(tensor.sizes()));
+  if (!tensor.device().is_cpu()) return base::concatenated(text, " on ", tensor.device().str());
+  if (tensor.layout() != at::kStrided) return base::concatenated(text, ", which is not dense");
   // Numbers lie in the span as the strides say, so these have to agree as well.
-  return tensor.is_contiguous() ? text : c10::str(text, " with strides ", tensor.strides());
+  return tensor.is_contiguous() ? text : base::concatenated(text, " with strides ", base::bracketed(tensor.strides()));
 }
 
 bool is_same(const Tensor& a, const Tensor& b) { return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl(); }
@@ -226,7 +227,7 @@ void FlatModule::look_at(std::span<const float> model) {
 void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
   if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
-    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", at::IntArrayRef(entry.sizes),
+    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", base::bracketed(entry.sizes),
            " in main memory when training began: make another ", holder_, " to go on with it");
 }
 
@@ -276,7 +277,7 @@ bool FlatModule::collect_gradient(std::size_t index) {
   Entry& entry = entries_[index];
   Tensor& gradient = entry.tensor.mutable_grad();
   if (gradient.defined() && (!is_in_memory(gradient) || gradient.sizes() != entry.sizes))
-    refuse(description_of(c10::str("the gradient of ", entry.name), gradient),
+    refuse(description_of(base::concatenated("the gradient of ", entry.name), gradient),
            " cannot travel: only dense gradients in main memory can");
   if (has_view_as_gradient(entry)) return true;
   const Tensor view = entry.is_view ? entry.gradient : view_of(gradient_, entry);

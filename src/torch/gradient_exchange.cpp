@@ -1,6 +1,6 @@
 #include "torch/gradient_exchange.h"
 
-#include <c10/util/StringUtil.h>
+#include "base/text.h"
 
 namespace flockstep::torch_front {
 namespace {
@@ -91,8 +91,8 @@ void GradientExchange::conduct(const GradientPassesSettings& settings) {
 // Whatever went wrong here alone: nobody has to wait for this worker any more.
 void GradientExchange::tell_peers() noexcept {
   try {
-    context_.engine().fail(
-        Error(ErrorCode::peer_lost, c10::str("worker ", context_.rank(), "'s exchange of gradients has failed")));
+    context_.engine().fail(Error(
+        ErrorCode::peer_lost, base::concatenated("worker ", context_.rank(), "'s exchange of gradients has failed")));
   } catch (...) {  // as it always does here
   }
 }
@@ -116,8 +116,8 @@ bool GradientExchange::run_next(GradientPasses& passes) {
   const bool came =
       context_.engine().wait_until([&] { return signal_->take() || passes.can_sweep(); }, context_.deadline());
   if (!came && passes.is_open())
-    throw Error(ErrorCode::deadline,
-                c10::str("worker ", context_.rank(), "'s backward pass has not come to its last bucket in time"));
+    throw Error(ErrorCode::deadline, base::concatenated("worker ", context_.rank(),
+                                                        "'s backward pass has not come to its last bucket in time"));
   return true;
 }
 

@@ -1,12 +1,11 @@
 #include "torch/gradient_passes.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
 #include <mutex>
 
 #include "algorithms/public_reports.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "runtime/gather.h"
 
 namespace flockstep::torch_front {
@@ -18,7 +17,8 @@ constexpr std::size_t kTravelling = 6;
 const algorithms::AlgorithmRow& row_of(const std::string& name) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
   if (row.family != algorithms::Family::gradient)
-    throw Error(ErrorCode::bad_input, c10::str(name, " does not combine gradients, and cannot be a hook's rule"));
+    throw Error(ErrorCode::bad_input,
+                base::concatenated(name, " does not combine gradients, and cannot be a hook's rule"));
   return row;
 }
 
@@ -143,21 +143,28 @@ std::vector<GradientPasses::State> GradientPasses::exchange_states(Kind kind) {
 std::optional<Error> GradientPasses::failure_in(const std::vector<State>& states) const {
   for (std::size_t rank = 0; rank < states.size(); ++rank)
     if (states[rank].kind == Kind::abandoned)
-      return Error(ErrorCode::peer_lost, c10::str("worker ", rank,
-                                                  "'s backward pass ended before its last bucket, so this step has no "
-                                                  "result on any worker: see what it raised there"));
+      return Error(ErrorCode::peer_lost,
+                   base::concatenated("worker ", rank,
+                                      "'s backward pass ended before its last bucket, so this step has no "
+                                      "result on any worker: see what it raised there"));
   const auto differs =
       std::ranges::find_if(states, [&](const State& state) { return state.collects != states[0].collects; });
   if (differs != states.end())
-    return Error(ErrorCode::mismatch, c10::str("worker ", differs - states.begin(),
-                                               " has other buckets of gradients than worker 0: all workers must train "
-                                               "the same model"));
+    return Error(ErrorCode::mismatch,
+                 base::concatenated("worker ", differs - states.begin(),
+                                    " has other buckets of gradients than worker 0: all workers must train "
+                                    "the same model"));
   return std::nullopt;
+}
+
+GradientPasses::Kind GradientPasses::kind() const {
+  if (pass_.back().offer.is_missing) return Kind::abandoned;
+  return pass_.front().offer.has_gradient ? Kind::present : Kind::absent;
 }
 
 void GradientPasses::finish() {
   last_bucket_ = context_.engine().now();
-  const std::vector<State> states = exchange_states(pass_.front().offer.has_gradient ? Kind::present : Kind::absent);
+  const std::vector<State> states = exchange_states(kind());
   try {
     if (const std::optional<Error> failure = failure_in(states)) {
       drop();
@@ -205,9 +212,9 @@ void GradientPasses::lay_out() {
   runtime::Agreed agreed;
   for (const Taken& taken : pass_) {
     buckets.push_back(taken.offer.bucket);
-    agreed.emplace_back(
-        c10::str("as bucket ", buckets.size() - 1, " of gradients"),
-        c10::str(taken.offer.bucket.numbers.scalar_type(), " [", c10::Join(", ", buckets.back().sizes), "]"));
+    agreed.emplace_back(base::concatenated("as bucket ", buckets.size() - 1, " of gradients"),
+                        base::concatenated(c10::toString(taken.offer.bucket.numbers.scalar_type()), " ",
+                                           base::bracketed(buckets.back().sizes)));
   }
   if (!rule_) {
     agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(step_)}});

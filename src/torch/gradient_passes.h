@@ -6,8 +6,10 @@
 //   the last bucket   everybody's state of this pass is gathered: who has a gradient, what it counts, who asked for
 //                     another rule, whose pass has failed; then statistics, coefficients, sums, and the futures
 //
-// Every pass is carried to its end on all workers. Whose backward pass breaks off makes up for the missing buckets when
-// its next one begins, or at abandon(), and all workers get the same error for that pass and go on.
+// Every pass is carried to its end on all workers. Whose backward pass breaks off hands over zeros for the buckets that
+// are missing, all of them where it had come to none, and all workers get the same error for that pass and go on.
+// Whoever cannot tell which buckets those are leaves it to abandon(), or to the next pass: that makes up for them as
+// they were in the pass before.
 #pragma once
 
 #include <functional>
@@ -45,6 +47,7 @@ struct GradientOffer {
   c10::IValue result = {};      // what the future is to hold, if not the tensor itself
   std::size_t buckets = 1;      // in this pass
   bool has_gradient = true;     // false: zeros, in the name of a worker that has run out of data
+  bool is_missing = false;      // zeros in the place of one that a backward pass has broken off before
   double weight = 1;            // the number of samples behind the gradient
   bool divides_by_all = false;  // `mean` divides by all workers, also where some have no gradient
 };
@@ -112,6 +115,7 @@ class GradientPasses {
   void start(const GradientBucket& bucket);
   void collect();
   void finish();
+  Kind kind() const;
   std::vector<State> exchange_states(Kind kind);
   // What all workers meet alike, and can go on from.
   std::optional<Error> failure_in(const std::vector<State>& states) const;

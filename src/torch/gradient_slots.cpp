@@ -1,11 +1,10 @@
 #include "torch/gradient_slots.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "flockstep/error.h"
 
 namespace flockstep::torch_front {
@@ -29,14 +28,16 @@ void check_can_travel(const GradientBucket& bucket) {
     throw Error(ErrorCode::bad_input,
                 "a parameter has a sparse gradient, which cannot be exchanged: make its Embedding with sparse=False");
   if (!numbers.device().is_cpu())
-    throw Error(ErrorCode::bad_input, c10::str("gradients are on ", numbers.device().str(),
-                                               ", and only those in main memory can be exchanged: keep the model on "
-                                               "the CPU"));
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("gradients are on ", numbers.device().str(),
+                                   ", and only those in main memory can be exchanged: keep the model on "
+                                   "the CPU"));
   const at::ScalarType type = numbers.scalar_type();
   if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
-    throw Error(ErrorCode::bad_input, c10::str("gradients of type ", c10::toString(type),
-                                               " cannot be exchanged without loss: parameters are float32, bfloat16 "
-                                               "or float16"));
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("gradients of type ", c10::toString(type),
+                                   " cannot be exchanged without loss: parameters are float32, bfloat16 "
+                                   "or float16"));
   base::check(numbers.is_contiguous(), "flat numbers");
   // DDP shows complex numbers as twice as many real ones.
   if (static_cast<std::size_t>(numbers.numel()) !=

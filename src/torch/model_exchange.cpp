@@ -1,11 +1,10 @@
 #include "torch/model_exchange.h"
 
-#include <c10/util/StringUtil.h>
-
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "torch/collective.h"
 
@@ -15,7 +14,7 @@ namespace {
 const algorithms::AlgorithmRow& averager_row(const std::string& name) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
   if (row.family != algorithms::Family::model)
-    throw Error(ErrorCode::bad_input, c10::str(name, " combines gradients, and has no models to average"));
+    throw Error(ErrorCode::bad_input, base::concatenated(name, " combines gradients, and has no models to average"));
   return row;
 }
 
@@ -118,16 +117,18 @@ std::vector<bool> ModelExchange::ask(const Attendance& attendance) {
   const std::vector<double> all = runtime::gather_doubles(context_, mine);
   const auto place = [&](std::size_t worker) {
     const auto steps = static_cast<std::int64_t>(all[worker * mine.size()]);
-    return c10::str("worker ", worker,
-                    all[worker * mine.size() + 1] != 0 ? c10::str(" is in consolidate() after ", steps, " steps")
-                                                       : c10::str(" is in step ", steps + 1));
+    return base::concatenated("worker ", worker,
+                              all[worker * mine.size() + 1] != 0
+                                  ? base::concatenated(" is in consolidate() after ", base::counted(steps, "step"))
+                                  : base::concatenated(" is in step ", steps + 1));
   };
   std::vector<bool> present;
   for (std::size_t i = 0; i < all.size(); i += mine.size()) {
     if (all[i] != all[0] || all[i + 1] != all[1])
-      throw Error(ErrorCode::mismatch,
-                  c10::str(place(i / mine.size()), " where ", place(0),
-                           ": workers with different numbers of batches train in \"with optimizer.join():\""));
+      throw Error(
+          ErrorCode::mismatch,
+          base::concatenated(place(i / mine.size()), " where ", place(0),
+                             ": workers with different numbers of batches train in \"with optimizer.join():\""));
     present.push_back(all[i + 2] != 0);
   }
   return present;
@@ -177,10 +178,11 @@ std::vector<std::byte> ModelExchange::save() const {
 }
 
 std::string ModelExchange::restore(std::span<const std::byte> state) {
-  const base::Archive archive = base::Archive::from_bytes(state, c10::str("the state of this ", settings_.holder));
+  const base::Archive archive =
+      base::Archive::from_bytes(state, base::concatenated("the state of this ", settings_.holder));
   if (const std::string saved = archive.get_text("algorithm"); saved != settings_.algorithm)
-    throw Error(ErrorCode::bad_file, c10::str("the state that was loaded is of a training with ", saved,
-                                              ": go on with that instead of ", settings_.algorithm));
+    throw Error(ErrorCode::bad_file, base::concatenated("the state that was loaded is of a training with ", saved,
+                                                        ": go on with that instead of ", settings_.algorithm));
   algorithms::Session next = made();
   std::string remade = next.restore(archive);
   next_.emplace(std::move(next));

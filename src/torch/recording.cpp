@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/split.h"
 #include "train/trace_file.h"
 
 namespace flockstep::torch_front {
@@ -28,11 +28,14 @@ double unix_time_s() {
 
 // How many bytes of an earlier run's metrics are about the steps before this one, which is about to be written.
 std::uint64_t bytes_before(const std::filesystem::path& path, std::int64_t step) {
-  std::ifstream file(path);
+  if (!std::filesystem::exists(path)) return 0;
+  std::vector<std::string> lines = base::split(base::read_text(path), '\n');
+  lines.pop_back();  // what no newline ends is not whole
   std::uint64_t bytes = 0;
-  for (std::string text; std::getline(file, text) && !file.eof(); bytes += text.size() + 1) {
+  for (const std::string& text : lines) {
     const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object() || line.value("step", step) >= step) break;
+    bytes += text.size() + 1;
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 #include "train/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
+#include "engines/missing.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "train/backward.h"
@@ -49,6 +52,7 @@ class Loop {
   Summary run();
 
  private:
+  void log_options();
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
   void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
@@ -65,6 +69,7 @@ class Loop {
   bool checkpoint();
   void write_step_lines();
   std::uint64_t sent_in_messages();
+  Summary end_early();
   Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
 
@@ -77,7 +82,8 @@ class Loop {
   base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<Evaluator> evaluator_;    // where there are gradients
+  std::optional<Evaluator> evaluator_;  // where there are gradients
+  Checkpoints checkpoints_;
   std::unique_ptr<MetricsFile> metrics_;  // rank 0 only
   Telemetry telemetry_;                   // rank 0 only
 
@@ -96,7 +102,8 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
-      backward_(engine, layout_, options.pace, options.faults, options.seed) {
+      backward_(engine, layout_, options.pace, options.faults, options.seed),
+      checkpoints_(context_, options.out) {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
   agreed.emplace_back("buffers", std::to_string(task_->buffers()));
@@ -111,11 +118,25 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
   summary_.lower_is_better = task_->metric().lower_is_better;
 }
 
+// Once for all, as they agree in them.
+void Loop::log_options() {
+  if (context_.rank() != 0) return;
+  std::vector<std::string> given;
+  for (const auto& [name, value] : agreed_of(options_))
+    if (!value.empty()) given.push_back(fmt::format("{} {}", name, value));
+  context_.log().info("{} on {}: {}", base::counted(context_.size(), "worker"), context_.engine().name(),
+                      fmt::join(given, ", "));
+}
+
 void Loop::resume_or_begin() {
   std::uint64_t keep = 0;
   std::optional<Checkpoints::Found> found;
-  if (options_.resume) found = Checkpoints(context_, options_.out).read_latest();
+  if (options_.resume) found = checkpoints_.read_latest();
   if (found) {
+    if (!found->warning.empty()) {
+      summary_.notes.push_back(found->warning);
+      if (context_.rank() == 0) observer_.warn(found->warning);
+    }
     require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
                      found->archive.get_value<bool>("apart"));
     keep = found->archive.get_value<std::uint64_t>("metrics bytes");
@@ -147,8 +168,8 @@ void Loop::resume(const base::Archive& archive, int workers) {
     return;
   }
   summary_.notes.push_back(
-      fmt::format("resumed after step {} with {} workers where there had been {}{}{}", step_, context_.size(), workers,
-                  remade.empty() ? "" : "; " + remade,
+      fmt::format("resumed after step {} with {} where there had been {}{}{}", step_,
+                  base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
                   algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
@@ -187,6 +208,7 @@ void Loop::take_step(std::int64_t step) {
   algorithm_->after_update(step, model_.span());
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
+  context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
   measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
                     task_->samples_per_step());
   measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
@@ -199,6 +221,7 @@ bool Loop::update(std::int64_t step) {
   if (finite) {
     optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
+    optimizer_->skip();
     measurements_.add_skipped();
     context_.log().warn("step {}: non-finite gradient, update skipped", step);
   }
@@ -211,7 +234,13 @@ void Loop::meet() {
   if (met_) return;
   const Duration before = context_.waited();
   const engines::Pending barrier = context_.engine().barrier();
-  context_.wait_for([&] { return barrier->done(); }, "meeting of all workers");
+  const base::Time deadline = context_.deadline();
+  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, "meeting of all workers");
+  if (!barrier->done())
+    context_.engine().fail(Error(ErrorCode::deadline,
+                                 engines::late_sentence(engines::missing_from(*barrier), "the meeting of all workers",
+                                                        context_.rank(), context_.patience()),
+                                 std::string(context_.engine().name())));
   measurements_.add_meeting((context_.waited() - before).count());
   met_ = true;
 }
@@ -265,6 +294,9 @@ bool Loop::flush() {
 bool Loop::evaluate() {
   const bool stop = flush();
   if (evaluator_) evaluator_->evaluate(step_, model_.span(), options_, summary_);
+  if (evaluator_ && context_.rank() == 0)
+    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step_, summary_.metric, summary_.quality,
+                        summary_.train_loss);
   const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = step_;
   if (writes() && is_new) {
@@ -295,17 +327,19 @@ bool Loop::checkpoint() {
   algorithm_->save(archive);
   optimizer_->save(archive);
   task_->save(archive);
-  Checkpoints(context_, options_.out).write(step_, archive);
+  checkpoints_.write(step_, std::move(archive));
   context_.log().info("checkpoint after step {}", step_);
   return stop;
 }
 
 Summary Loop::run() {
   counted_messages_ = sent_in_messages();
+  log_options();
   resume_or_begin();
   bool stop = evaluate();
   set_out();
   while (step_ < options_.steps && !stop) {
+    if (!observer_.may_take_step(step_ + 1)) return end_early();
     take_step(step_++);
     if (context_.rank() == 0) observer_.progress(step_, options_.steps);
     if (step_ == options_.steps) drain();
@@ -317,6 +351,18 @@ Summary Loop::run() {
   if (evaluated_ != step_ || (interrupted && evaluator_ && evaluator_->averages()))
     evaluate();  // what was drained changes models that differ
   return finish(interrupted);
+}
+
+// The checkpoint comes first: there may be little time. The rest brings agents to an end that others still talk to.
+Summary Loop::end_early() {
+  meet();
+  if (!options_.out.empty()) checkpoint();
+  drain();
+  algorithm_->consolidate(model_.span());
+  summary_.steps = step_;
+  summary_.interrupted = true;
+  context_.wait(context_.engine().barrier(), "end");
+  return summary_;
 }
 
 bool Loop::pause() {
@@ -349,6 +395,7 @@ Summary Loop::finish(bool interrupted) {
     if (context_.rank() == 0)
       base::write_atomically(options_.out / "summary.json",
                              describe(summary_, options_, context_.engine().name(), context_.size()).dump(2) + "\n");
+    context_.log().info("metrics, trace and summary are in {}", options_.out.string());
   }
   context_.wait(context_.engine().barrier(), "end");
   return summary_;

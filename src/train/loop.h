@@ -18,13 +18,18 @@ namespace flockstep::train {
 struct Observer {
   std::function<void(std::int64_t step, std::int64_t steps)> progress = [](auto, auto) {};  // rank 0, after every step
   std::function<bool()> stop_requested = [] { return false; };  // asked on every worker when it evaluates
+  // Asked on every worker before each step, counted from 1. False, before the same one everywhere: the run ends there
+  // and is to go on later, so that with `out` it leaves a checkpoint, and no summary.
+  std::function<bool(std::int64_t step)> may_take_step = [](auto) { return true; };
+  std::function<void(const std::string&)> warn = [](const auto&) {};  // rank 0, a sentence for people
   // Before the first step, where all workers share a process: how many of them have their task. One at a time.
   std::function<void(std::int64_t ready, std::int64_t workers)> set_up = [](auto, auto) {};
 };
 
 using MakeTask = std::function<std::unique_ptr<Task>(int rank, int workers)>;
 
-// Runs to the end on this worker, or to the next evaluation after a request to stop. Collective.
+// Runs to the end on this worker, to the next evaluation after a request to stop, or as far as it may take steps.
+// Collective.
 // `options.steps` and the like must be set: defaults are the task registry's business.
 Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
               const Observer& observer);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 
 namespace flockstep::train {
@@ -19,7 +20,10 @@ class MetricsFile {
 
  private:
   std::filesystem::path path_;
-  std::ofstream file_;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
 };
 
 }  // namespace flockstep::train

@@ -60,6 +60,9 @@ void parse_fixed_stragglers(std::string_view text, PaceOptions& options) {
     options.fixed.push_back(
         {static_cast<int>(base::parse_integer("the worker in --straggler-fixed", worker, 0, kMostWorkers)),
          base::parse_duration("--straggler-fixed", delay)});
+    if (std::ranges::count(options.fixed, options.fixed.back().worker, &FixedStraggler::worker) > 1)
+      throw Error(ErrorCode::bad_input, fmt::format("--straggler-fixed names worker {} twice: give it one delay",
+                                                    options.fixed.back().worker));
     text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
   }
 }

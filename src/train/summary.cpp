@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/schema.h"
 #include "train/telemetry.h"
 
 namespace flockstep::train {
@@ -61,6 +62,7 @@ void read_quality(const nlohmann::json& json, Summary& summary) {
 
 nlohmann::json to_json(const Summary& summary) {
   nlohmann::json json{
+      {"schema", base::kSchema},
       {"steps", summary.steps},
       {"interrupted", summary.interrupted},
       {"time_s", summary.time_s},

@@ -18,6 +18,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void update(std::span<float> model, std::span<const float> gradient) = 0;
+  // In place of an update whose gradient is not finite. A schedule goes on, so that it stays with those of the workers
+  // whose gradients were.
+  virtual void skip() {}
   virtual void save(base::Archive& /*archive*/) const {}
   virtual void restore(const base::Archive& /*archive*/) {}
 };

@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "base/files.h"
+#include "base/schema.h"
 #include "runtime/gather.h"
 
 namespace flockstep::train {
@@ -50,7 +49,8 @@ std::string events_of(int rank, const base::Trace& trace, double epoch_s = 0) {
 // `events` are those of all workers.
 void write(const std::filesystem::path& path, std::string events) {
   events.resize(events.size() - 2);  // the last comma and newline
-  base::write_atomically(path, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
+  base::write_atomically(path, fmt::format("{{\"schema\":{},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",
+                                           base::kSchema, events));
 }
 
 }  // namespace
@@ -70,9 +70,11 @@ void write_trace_part(int rank, int workers, const base::Trace& trace, double ep
   base::write_atomically(part(rank), events_of(rank, trace, epoch_s));
   std::string text;
   for (int worker = 0; worker < workers; ++worker) {
-    std::ifstream file(part(worker), std::ios::binary);
-    if (!file) return;  // it is not there yet, or another worker has just done what follows
-    text.append(std::istreambuf_iterator<char>(file), {});
+    try {
+      text += base::read_text(part(worker));
+    } catch (const Error&) {  // it is not there yet, or another worker has just done what follows
+      return;
+    }
   }
   // Several workers may get here at once: each writes a file of its own first.
   const auto whole = folder / fmt::format("trace-{}.whole", rank);

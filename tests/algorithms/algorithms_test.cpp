@@ -120,6 +120,13 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
               find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),
             "--local_sgd.period takes a whole number at least 1, not '0'");
+  const auto of_sgp = [&](const std::string& neighbours, int workers) {
+    return sentence_of([&] { find_algorithm("sgp").check({{"neighbours", neighbours}}, workers); });
+  };
+  EXPECT_EQ(of_sgp("3", 4), "--sgp.neighbours takes a whole number from 1 to 2, not '3'");
+  EXPECT_EQ(of_sgp("2", 2), "--sgp.neighbours takes a whole number from 1 to 1, not '2'");
+  for (const auto& [neighbours, workers] : {std::pair{"1", 1}, {"1", 2}, {"2", 3}, {"2", 4}, {"3", 5}, {"10", 1024}})
+    EXPECT_EQ(of_sgp(neighbours, workers), "");
   EXPECT_NE(sentence_of([] { find_algorithm("mean").check({{"beta", "1"}}, 4); }), "");
   const auto adacons = [&](const std::string& option, const std::string& value) {
     return sentence_of([&] { find_algorithm("adacons").check({{option, value}}, 4); });

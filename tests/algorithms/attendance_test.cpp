@@ -140,6 +140,7 @@ INSTANTIATE_TEST_SUITE_P(All, Attendance,
 
 TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
   const auto& [averager, workers] = GetParam();
+  if (workers == 2 && averager.neighbours == 2) GTEST_SKIP() << "two workers have one hop";
   base::Settings settings;
   if (averager.name == "local_sgd") settings["period"] = std::to_string(averager.period);
   if (averager.name == "sgp") settings["neighbours"] = std::to_string(averager.neighbours);

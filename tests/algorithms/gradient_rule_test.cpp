@@ -172,7 +172,7 @@ TEST(GradientRules, overlapChangesNoBit) {
 
 TEST(GradientRules, aboveSixtyFourWorkersRowSumsComeFromTheLinearSweepWithTheSameResult) {
   for (const std::string_view name : {"normalized_mean", "adacons"})
-    for (const std::string magnitude : {"own", "mean_norm", "median_norm"}) {
+    for (const std::string magnitude : {"own", "mean_norm", "median_norm", "matched"}) {
       constexpr std::size_t kWorkers = 70, kSize = 200;
       test::on_threads(kWorkers, [&](runtime::Context& context) {
         const base::Settings settings{{"magnitude", magnitude}};
@@ -182,7 +182,9 @@ TEST(GradientRules, aboveSixtyFourWorkersRowSumsComeFromTheLinearSweepWithTheSam
           const auto values = member.step(step);
           const auto gradients = gradients_of(kWorkers, step, kSize);
           auto result = expected.step(gradients);
-          if (magnitude != "own")
+          if (magnitude == "matched")
+            result = oracle::scaled(oracle::lower_median_norm(gradients), result);
+          else if (magnitude != "own")
             result = oracle::scaled(
                 (magnitude == "mean_norm" ? oracle::mean_norm(gradients) : oracle::median_norm(gradients)) /
                     oracle::norm(result),
@@ -284,11 +286,81 @@ TEST(GradientRules, lookingOnChangesNoBitOfAMean) {
     });
 }
 
+// One tensor spikes on worker 1 and the other is zero on worker 2. Each worker's gradient would else be (1, ..., 1).
+TEST(GradientRules, matchNormsOfEveryTensorBucketOrModelOnItsOwn) {
+  for (const std::string_view name : {"normalized_mean", "adacons", "direction_consensus", "geometric_median"})
+    for (const std::string granularity : {"model", "bucket", "tensor"})
+      for (const float spike : {1000.0f, 0.001f})
+        test::on_threads(5, [&](runtime::Context& context) {
+          const std::vector<std::size_t> tensors{30, 90};
+          const runtime::Layout layout(tensors, 50);
+          const base::Settings settings{{"granularity", granularity}, {"magnitude", "matched"}};
+          const auto algorithm = find_algorithm(name).make({context, layout, settings});
+          std::vector<float> values(120, 1);
+          const std::span<float> first(values.data(), 30), second(values.data() + 30, 90);
+          if (context.rank() == 1)
+            for (float& value : first) value = spike;
+          if (context.rank() == 2) std::ranges::fill(second, 0.0f);
+          algorithm->finish_gradient(values, 1);
+          EXPECT_EQ(algorithm->guards().unsafe, 0) << name;
+          const double length = oracle::norm({values.begin(), values.end()}) / std::sqrt(120);
+          EXPECT_GT(length, 0.5) << name << " by " << granularity;
+          EXPECT_LT(length, 1.001) << name << " by " << granularity;
+          for (const float value : granularity == "tensor" ? values : std::vector<float>())
+            EXPECT_NEAR(value, 0.8f, 0.201f) << name;
+        });
+}
+
+TEST(GradientRules, giveTheMeanOfOneNumberWhereTwoWorkersDisagree) {
+  for (const std::string_view name : {"normalized_mean", "adacons", "direction_consensus", "geometric_median"})
+    for (const std::string magnitude : {"own", "mean_norm", "median_norm", "matched"})
+      for (const float scale : {1.0f, 0.1f, 0.7f})
+        test::on_threads(2, [&](runtime::Context& context) {
+          const std::vector<std::size_t> tensors{30, 1, 7};
+          const runtime::Layout layout(tensors, 50);
+          const base::Settings settings{{"granularity", "tensor"}, {"magnitude", magnitude}};
+          const auto algorithm = find_algorithm(name).make({context, layout, settings});
+          auto values = gradient_of(static_cast<std::size_t>(context.rank()), 0, layout.size());
+          values[30] = scale * (context.rank() == 0 ? 3.0f : -1.0f);
+          algorithm->finish_gradient(values, 1);
+          EXPECT_NEAR(values[30], scale, 1e-6f * scale) << name << ", " << magnitude;
+          EXPECT_EQ(algorithm->guards().unsafe, 1) << name;
+          EXPECT_EQ(algorithm->report()->event, math::Event::unsafe);
+        });
+}
+
+TEST(GradientRules, giveTheMeanOfOneNumberOnTheLinearSweepToo) {
+  for (const std::string_view name : {"normalized_mean", "adacons"})
+    test::on_threads(66, [&](runtime::Context& context) {
+      const std::vector<std::size_t> tensors{1, 3};
+      const runtime::Layout layout(tensors, 50);
+      const base::Settings settings{{"granularity", "tensor"}, {"magnitude", "matched"}};
+      const auto algorithm = find_algorithm(name).make({context, layout, settings});
+      std::vector<float> values(4, 1.0f);
+      values[0] = context.rank() % 2 == 0 ? 0.3f : -0.1f;
+      algorithm->finish_gradient(values, 1);
+      EXPECT_NEAR(values[0], 0.1f, 1e-6f) << name;
+      EXPECT_NEAR(values[1], 1, 1e-6f) << name;
+      EXPECT_FALSE(algorithm->report()->statistics.has_matrix());
+    });
+}
+
+TEST(GradientRules, adasumHasNothingToMatch) {
+  try {
+    find_algorithm("adasum").check({{"magnitude", "matched"}}, 4);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string(error.what()).find("--adasum.magnitude takes own, mean_norm or median_norm"),
+              std::string::npos);
+  }
+}
+
 // There the matrix is too coarse to tell the norm of the result, and it is measured.
 TEST(GradientRules, takeTheMagnitudeEvenWhereGradientsNearlyCancel) {
   test::on_threads(2, [](runtime::Context& context) {
     const base::Settings settings{{"magnitude", "median_norm"}};
-    Member member(context, "normalized_mean", settings);
+    Member member(context, "mean", settings);
     auto gradient = gradient_of(0, 0, 100);
     const auto nudge = gradient_of(1, 0, 100);
     for (std::size_t k = 0; k < 100; ++k)

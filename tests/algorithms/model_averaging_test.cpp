@@ -1,8 +1,10 @@
 // The algorithms that average models in lockstep with some or all others, on quadratics whose optimum is known.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numbers>
 
+#include "math/push_sum.h"
 #include "quadratic.h"
 
 namespace flockstep::algorithms {
@@ -18,13 +20,18 @@ using test::run_learners;
 using test::Scene;
 using test::target_of;
 
+// n of sgp, as far as there are hops.
+base::Settings neighbours(int n, int workers) {
+  return {{"neighbours", std::to_string(std::clamp(n, 1, std::max(1, math::push_sum_hops(workers))))}};
+}
+
 std::vector<Scene> averagers(int workers) {
   return {{"local_sgd", workers, {{"period", "4"}}},
           {"post_local_sgd", workers, {{"switch_after", "10"}, {"period", "4"}}},
           {"dpsgd", workers},
           {"sgp", workers},
-          {"sgp", workers, {{"neighbours", "2"}}},
-          {"sgp", workers, {{"neighbours", "9"}}}};
+          {"sgp", workers, neighbours(2, workers)},
+          {"sgp", workers, neighbours(9, workers)}};
 }
 
 std::string named(const Scene& scene) {
@@ -159,15 +166,15 @@ TEST(ModelAveragers, continueFromWhatTheySavedToTheSameBits) {
 // A model of parameters that stay zero, and of running statistics that are the worker's own rank.
 TEST(ModelAveragers, averageRunningStatisticsWithTheParameters) {
   constexpr std::size_t kParameters = 20, kBuffers = 3;
-  for (const auto& [name, settings] : {std::pair<std::string_view, base::Settings>{"local_sgd", {{"period", "1"}}},
-                                       {"post_local_sgd", {{"switch_after", "0"}, {"period", "1"}}},
-                                       {"post_local_sgd", {{"switch_after", "9"}}},
-                                       {"dpsgd", {}},
-                                       {"sgp", {{"neighbours", "2"}}},
-                                       {"adpsgd", {}},
-                                       {"swarm", {}},
-                                       {"eager_solo", {}}})
-    for (const int workers : {1, 2, 4}) {
+  for (const int workers : {1, 2, 4})
+    for (const auto& [name, settings] : {std::pair<std::string_view, base::Settings>{"local_sgd", {{"period", "1"}}},
+                                         {"post_local_sgd", {{"switch_after", "0"}, {"period", "1"}}},
+                                         {"post_local_sgd", {{"switch_after", "9"}}},
+                                         {"dpsgd", {}},
+                                         {"sgp", neighbours(2, workers)},
+                                         {"adpsgd", {}},
+                                         {"swarm", {}},
+                                         {"eager_solo", {}}}) {
       run_learners({"mean", workers}, [&](Learner& learner) {
         const runtime::Layout layout(kParameters, 8);
         const auto algorithm = find_algorithm(name).make({learner.context, layout, settings, 1, kBuffers});
@@ -206,6 +213,25 @@ TEST(PostLocalSgd, letsModelsPartOnlyAfterTheSwitchAndMeetAPeriodLater) {
     const bool equal = count <= 5 || (count - 5) % 3 == 0;
     EXPECT_EQ(disagreement(models) < 1e-6, equal) << "after " << count;
   }
+}
+
+TEST(PostLocalSgd, keepsTheCountsOfItsGuardsOverTheSwitchAndOverACheckpoint) {
+  const Scene scene{"post_local_sgd", 2, {{"switch_after", "3"}}};
+  run_learners(scene, [&](Learner& learner) {
+    steps(learner, 1, 0.1f);
+    for (int step = 1; step < 6; ++step) {
+      base::Archive archive;
+      learner.algorithm->save(archive);
+      if (step == 1) archive.put_value("rule guards", GuardCounts{.non_finite = 1, .all_zero = 2, .unsafe = 3});
+      learner.algorithm = find_algorithm(scene.algorithm).make({learner.context, learner.layout, scene.settings});
+      learner.algorithm->restore(archive);
+      for (int lap = 0; lap < 2; ++lap) {
+        const GuardCounts guards = learner.algorithm->guards();
+        EXPECT_TRUE(guards.non_finite == 1 && guards.all_zero == 2 && guards.unsafe == 3) << "after step " << step;
+        if (lap == 0) steps(learner, 1, 0.1f);
+      }
+    }
+  });
 }
 
 TEST(PostLocalSgd, givesTheMemoryOfTheFirstPhaseBack) {
@@ -308,8 +334,8 @@ struct Masses {
 
 TEST(Sgp, conservesMassAndAddsEveryUpdateAtFullLengthWhateverTheWeights) {
   for (int workers = 2; workers <= 9; ++workers)
-    for (const std::string neighbours : {"1", "2"}) {
-      const Scene scene{"sgp", workers, {{"neighbours", neighbours}}};
+    for (const int n : {1, 2}) {
+      const Scene scene{"sgp", workers, neighbours(n, workers)};
       for (const int updates : {1, 2, 7}) {
         SCOPED_TRACE(named(scene) + ", updates " + std::to_string(updates));
         Masses masses(workers);

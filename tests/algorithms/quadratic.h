@@ -109,7 +109,7 @@ inline std::vector<Model> run_learners(const Scene& scene, const std::function<v
   options.workers = scene.workers;
   options.deterministic = scene.deterministic;
   engines::find_backend(scene.engine).run(options, [&](engines::Engine& engine) {
-    runtime::Context context(engine, base::Duration(20));
+    runtime::Context context(engine, base::Duration(600));
     Learner learner(context, scene);
     learner.begin();
     body(learner);

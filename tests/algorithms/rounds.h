@@ -12,7 +12,7 @@ using engines::conformance::subject;
 // Runs `body` on every worker after begin(). All agents live until all bodies are done.
 inline void on_every_learner(const Scene& scene, const std::function<void(Learner&)>& body) {
   engines::conformance::on_every_worker([&](engines::Engine& engine) {
-    runtime::Context context(engine, base::Duration(20));
+    runtime::Context context(engine, base::Duration(600));
     Learner learner(context, scene);
     learner.begin();
     body(learner);

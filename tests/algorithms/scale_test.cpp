@@ -58,7 +58,7 @@ TEST_P(AtScale, allWorkersComeNearerToTheOptimumAndEndWithOneModel) {
   options.workers = workers_for(GetParam());
   std::vector<Model> models(static_cast<std::size_t>(options.workers));
   engines::find_backend("sim").run(options, [&](engines::Engine& engine) {
-    runtime::Context context(engine, base::Duration(20));
+    runtime::Context context(engine, base::Duration(600));
     train(context, GetParam(), models[static_cast<std::size_t>(engine.rank())]);
   });
   const std::vector<double> optimum(kSize, 1);

@@ -128,7 +128,8 @@ TEST(Session, aRestoreAfterTheBeginningIsRefusedAndChangesNothing) {
   first.session->save(archive);
   second.session->begin(model);
   EXPECT_EQ(sentence_of([&] { second.session->restore(archive); }),
-            "restore was called after begin: restore first, then begin with the model that goes on");
+            "restore was called after begin: make another Synchronizer, restore, then begin with the model that goes "
+            "on");
   second.session->after_update(model);
   EXPECT_EQ(second.fake->updated, std::vector<std::int64_t>{0});
 }

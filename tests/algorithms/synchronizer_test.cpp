@@ -96,6 +96,12 @@ void step(Synchronizer& synchronizer, std::vector<float>& model) {
   synchronizer.after_update(model);
 }
 
+void end(Synchronizer& synchronizer, std::vector<float>& model) {
+  std::vector<float> gradient(model.size());
+  synchronizer.drain(gradient);
+  synchronizer.consolidate(model);
+}
+
 TEST(Synchronizer, twoThatAverageWithoutWaitingCannotRunAtATime) {
   for (const std::string& algorithm : kWaitAvoiding)
     launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
@@ -113,7 +119,7 @@ TEST(Synchronizer, twoThatAverageWithoutWaitingCannotRunAtATime) {
       step(second, model);
       EXPECT_THROW(second.begin(model), Error);
       step(second, model);
-      second.consolidate(model);
+      end(second, model);
     });
 }
 
@@ -126,7 +132,7 @@ TEST(Synchronizer, oneThatFollowsAnotherKnowsNothingOfItsRounds) {
         Synchronizer synchronizer(worker, algorithm, 5);
         synchronizer.begin(std::vector<float>(5));
         for (int i = 0; i < 3; ++i) step(synchronizer, model);
-        if (session % 2) synchronizer.consolidate(model);
+        if (session % 2) end(synchronizer, model);
         Synchronizer(worker, "mean", 5).after_backward(model);  // all have done their steps
         const Meetings meetings = synchronizer.meetings();
         EXPECT_EQ(meetings.fresh + meetings.stale + meetings.alone + meetings.synchronised, 3);
@@ -160,7 +166,7 @@ TEST(Synchronizer, aRestoreAfterTheBeginningIsRefused) {
       synchronizer.begin(model);
       EXPECT_THROW(synchronizer.restore(state), Error);
       step(synchronizer, model);
-      synchronizer.consolidate(model);
+      end(synchronizer, model);
     });
 }
 
@@ -317,12 +323,13 @@ TEST(Synchronizer, afterAFailureEveryCallGivesTheSameError) {
         synchronizer.after_backward(values);
         synchronizer.after_update(values);
       } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::deadline);
+        EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+        EXPECT_STREQ(error.what(), "worker 1 waits for worker 0, which has ended");
         return error.what();
       }
       return "nothing was thrown";
     };
-    launch({.engine = "threads", .workers = 2, .deadline_s = 1}, [&](Worker& worker) {
+    launch({.engine = "threads", .workers = 2, .deadline_s = 60}, [&](Worker& worker) {
       const std::map<std::string, std::string> every_step{{"period", "1"}}, none;
       Synchronizer synchronizer(worker, algorithm, 3 << 20,
                                 algorithm == "local_sgd" ? every_step : none);  // several buckets

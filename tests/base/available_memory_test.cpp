@@ -53,6 +53,14 @@ TEST_F(AvailableMemoryTest, isUnknownWhereNothingTells) {
   EXPECT_EQ(available_memory(root_), std::nullopt);
 }
 
+TEST_F(AvailableMemoryTest, hasRoomForAStackInEveryTwoMappings) {
+  EXPECT_EQ(most_stacks(root_), std::nullopt);
+  write("proc/sys/vm/max_map_count", "65530\n");
+  EXPECT_EQ(most_stacks(root_), 30717u);
+  write("proc/sys/vm/max_map_count", "1000\n");
+  EXPECT_EQ(most_stacks(root_), 0u);
+}
+
 TEST_F(AvailableMemoryTest, isSomethingHere) {
   const auto here = available_memory();
   if (!here) GTEST_SKIP() << "this system does not tell";

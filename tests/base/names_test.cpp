@@ -15,6 +15,8 @@ TEST(Names, editDistanceCountsSingleLetterChanges) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(edit_distance("mean", "mean"), 0u);
+  EXPECT_EQ(edit_distance("maen", "mean"), 1u);
+  EXPECT_EQ(edit_distance("ab", "ba"), 1u);
 }
 
 TEST(Names, theNearestIsSuggestedAndAFarOneIsNot) {
@@ -23,6 +25,15 @@ TEST(Names, theNearestIsSuggestedAndAFarOneIsNot) {
   EXPECT_EQ(nearest_name("zzzzzzzz", kKnown), "");
   EXPECT_EQ(unknown_name_sentence("algorithm", "maen", kKnown),
             "unknown algorithm 'maen' (did you mean mean?); there are adacons, mean, local_sgd");
+}
+
+TEST(Names, aShortWordIsNotTakenForAnotherOfTheSameLength) {
+  constexpr std::array<std::string_view, 4> kFlags{"--log", "--lr", "--json", "--out"};
+  EXPECT_EQ(nearest_name("--foo", kFlags), "");
+  EXPECT_EQ(nearest_name("--colour", kFlags), "");
+  EXPECT_EQ(nearest_name("--", kFlags), "");
+  EXPECT_EQ(nearest_name("--lgo", kFlags), "--log");
+  EXPECT_EQ(nearest_name("--jsn", kFlags), "--json");
 }
 
 TEST(Parts, coverTheWholeInOrderWithSizesThatDifferByAtMostOne) {

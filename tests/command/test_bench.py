@@ -38,6 +38,7 @@ def test_adacons_gives_its_targets_on_threads():
     done = run(*SMALL, "--workers", 2, "--wire", "bfloat16")
     assert "a ring all-reduce (the engine has none)" in done.stdout
     assert "exposed when overlapped with it" in done.stdout
+    assert "A ratio is the median of the ratios within a round, not the ratio of the medians above.\nA1 " in done.stdout
 
 
 GROUP = ["bench", "group", "--floats", 600001, "--rounds", 2]

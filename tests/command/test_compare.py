@@ -8,6 +8,7 @@ import time
 
 import pytest
 from conftest import COMMAND, run, run_json
+from paths import HANG_S
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -18,7 +19,7 @@ def stamps(out):
 
 
 def wait_for(path, process, size=1):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not (path.exists() and path.stat().st_size >= size):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
@@ -63,7 +64,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_figures(tmp_path, number)
     )
     wait_for(out / "runs" / "mean-seed-2" / "metrics.jsonl", process)
     process.send_signal(number)
-    stdout, _ = process.communicate(timeout=30)
+    stdout, _ = process.communicate(timeout=HANG_S)
     assert ("The same call again goes on from there." in stdout) == (number == signal.SIGINT)
     before = stamps(out)
     again = run(*call, "--out", out, "--json")

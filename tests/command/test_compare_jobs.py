@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import COMMAND, run, run_json
+from paths import HANG_S
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 LONG = ["compare", "--algorithms", "mean,local_sgd", "--workers", "2", "--steps", "100000", "--compute-ms", "5"]
@@ -29,7 +30,7 @@ def threads_of(process_id):
 
 def children_of(process, count):
     """The process ids of its `count` children, once all of them have begun to train."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while True:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         # A worker is a thread: the command's own and two more.
@@ -42,7 +43,7 @@ def children_of(process, count):
 
 def kill_children_until_it_ends(process):
     """Whichever they are: while we look, a run may end and another begin."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while process.poll() is None:
         with contextlib.suppress(OSError):  # it, or the child, has ended meanwhile
             for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
@@ -52,7 +53,7 @@ def kill_children_until_it_ends(process):
 
 
 def wait_for_a_summary(out, process):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not list(out.glob("runs/*/summary.json")):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
@@ -61,7 +62,7 @@ def wait_for_a_summary(out, process):
 
 def are_gone(children):
     """Whether all of them have ended, within a moment."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_S
     while any(Path(f"/proc/{child}").exists() for child in children):
         if time.monotonic() > deadline:
             return False
@@ -95,7 +96,7 @@ def test_a_comparison_that_is_ended_leaves_no_process_and_can_go_on(tmp_path, nu
     process = start(*call)
     children = children_of(process, 3)
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=HANG_S)
     assert are_gone(children)
     assert process.returncode == {signal.SIGINT: 0, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
     assert stderr.count("\n") == (number == signal.SIGTERM), stderr
@@ -106,7 +107,7 @@ def test_a_comparison_that_is_ended_leaves_no_process_and_can_go_on(tmp_path, nu
     process = start(*call)
     children = children_of(process, 3)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, stderr
     assert stderr == ""
     assert are_gone(children)
@@ -124,7 +125,7 @@ def test_a_second_call_on_the_same_folder_is_refused_while_the_first_is_under_wa
     )
     assert children_of(process, 2) == children, "the first is not disturbed"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, stderr
 
 
@@ -136,7 +137,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_figures(tmp_path):
     process = start(*call, "--out", out, "--jobs", 2)
     wait_for_a_summary(out, process)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANG_S)
     assert process.returncode == 0
     kept = json.loads((out / "compare.json").read_text())
     assert kept["interrupted"]
@@ -154,7 +155,7 @@ def test_a_run_that_is_lost_ends_the_others():
     process = start(*LONG, "--seeds", 3, "--jobs", 3)
     children = children_of(process, 3)
     os.kill(children[1], signal.SIGKILL)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert stderr == "flockstep: the run of local_sgd, seed 1 (2 of 6) ended with code 137\n"
     assert stdout == ""
@@ -167,7 +168,7 @@ def test_what_was_done_before_a_run_was_lost_is_kept(tmp_path):
     process = start(*call)
     wait_for_a_summary(out, process)
     kill_children_until_it_ends(process)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert stderr.count("\n") == 1
     kept = list(out.glob("runs/*/summary.json"))
@@ -180,18 +181,19 @@ def test_runs_that_fail_alike_say_so_once():
     call = ["compare", "--algorithms", "mean", "--workers", 2, "--steps", 10, "--seeds", 4, "--jobs", 4]
     done = run(*call, "--straggler-fixed", "1:2s", "--deadline", 0.2)
     assert done.returncode == 1
-    assert done.stderr.count("did not finish in time") == 1
+    assert done.stderr.count("worker 1 has not arrived at all_to_all") == 1
     assert done.stderr.count("\n") == 2
     assert "ended with code 1" in done.stderr
 
 
-def test_slept_compute_overlaps():
+def test_slept_compute_overlaps(tmp_path, without_pictures):
+    out = tmp_path / "comparison"
     call = ["compare", "--algorithms", "mean", "--workers", 2, "--steps", 10, "--seeds", 4, "--compute-ms", 200]
-    begin = time.monotonic()
-    row = run_json(*call, "--jobs", 4)["cases"][0]["rows"][0]
-    # One after the other would take the sum of their times, and more, however busy the machine is.
+    row = run_json(*call, "--jobs", 4, "--out", out)["cases"][0]["rows"][0]
     assert row["time_s"]["min"] >= 10 * 0.2
-    assert time.monotonic() - begin < 4 * row["time_s"]["mean"]
+    begun = [path.stat().st_mtime for path in out.glob("runs/*/request.json")]
+    assert len(begun) == 4
+    assert max(begun) < min(path.stat().st_mtime for path in out.glob("runs/*/summary.json"))
 
 
 def test_jobs_do_not_go_with_mpirun(needs):
@@ -213,7 +215,7 @@ def test_a_terminal_is_told_how_many_runs_are_made():
     while chunk := read_terminal(main):
         shown += chunk
     os.close(main)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=HANG_S) == 0
     for made in range(4):
         assert f"] {made}/3 runs".encode() in shown
     assert b"steps" not in shown, "the runs themselves are silent"

@@ -4,12 +4,14 @@ import shlex
 import subprocess
 
 from conftest import run
-from paths import ROOT
+from paths import HANG_S, ROOT
 
 
 def demo_call():
     """The arguments of the command in the recipe, without --out."""
-    recipe = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    recipe = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=HANG_S
+    )
     (line,) = (line for line in recipe.stdout.splitlines() if "flockstep compare" in line)
     words = shlex.split(line.partition("$(")[0])  # what the shell would have to fill in ends the value of --out
     assert words[-2] == "--out"
@@ -18,7 +20,7 @@ def demo_call():
 
 def test_the_demo_ends_with_a_table_of_nine_a_verdict_and_a_report(torch, tmp_path):
     call, out = demo_call(), tmp_path / "demo"
-    done = run(*call, "--steps", 20, "--evaluate-every", 10, "--seeds", 1, "--out", out, timeout=300)
+    done = run(*call, "--steps", 20, "--evaluate-every", 10, "--seeds", 1, "--out", out)
     assert done.returncode == 0, done.stderr
     algorithms = call[call.index("--algorithms") + 1].split(",")
     assert len(algorithms) == 9

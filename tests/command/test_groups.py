@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, MPIRUN, run, run_json
+from paths import HANG_S
 
 ALGORITHMS = ["wagma", "flock", "eager_solo", "eager_majority"]
 TRAIN = ["train", "--task", "linear", "--steps", "40"]
@@ -60,6 +61,8 @@ def test_workers_started_differently_hear_which_option_it_is(needs):
         "shift; exec "
         + f"{COMMAND} train --steps 5 --algorithm wagma --wagma.period $(( 4 + OMPI_COMM_WORLD_RANK / 2 ))"
     )
-    done = subprocess.run([*MPIRUN, "-n", "3", "bash", "-c", own, "-", "-"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*MPIRUN, "-n", "3", "bash", "-c", own, "-", "-"], capture_output=True, text=True, timeout=HANG_S
+    )
     assert done.returncode == 2
     assert "worker 2 has wagma.period 5 where worker 0 has 4" in done.stderr

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import MPIRUN
-from paths import BUILD, ROOT
+from paths import BUILD, HANG_S, ROOT
 
 
 def check(*command, **keywords):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, **keywords)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **keywords, timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -68,7 +68,7 @@ def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
     assert len(shared) == 1
     assert "accuracy" in check(command, "train", "--task", "vision", "--steps", "2")
     shared[0].unlink()
-    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stderr == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
 
@@ -90,6 +90,78 @@ def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, build):
     program = build("mpi_span")
     assert "4 processes agree: y = 3.00 + -2.00 x" in check(*MPIRUN, "-n", 4, program)
     assert "1 processes agree" in check(program)
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def block_with(language, line):
+    """The README's one block in that language that has this line."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    [found] = [block for block in blocks if line in block.splitlines()]
+    return found
+
+
+def build_as_the_readme_says(folder, prefix, program):
+    """A project with nothing but the README's lines about the package; returns its executable."""
+    folder.mkdir()
+    (folder / "main.cpp").write_text(program)
+    project = f"""cmake_minimum_required(VERSION 3.25)
+project(program LANGUAGES CXX)
+add_executable(program main.cpp)
+{block_with("cmake", "target_link_libraries(program flockstep::flockstep)")}"""
+    (folder / "CMakeLists.txt").write_text(project)
+    check("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    check("cmake", "--build", folder / "build")
+    return folder / "build" / "program"
+
+
+def test_the_readmes_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
+    include, loop = block_with("cpp", "#include <flockstep/flockstep.h>").split("\n\n", 1)
+    update = "for (std::size_t i = 0; i < n; ++i) model[i] += gradient[i];"
+    loop = loop.replace("for (...)", "for (int step = 0; step < 50; ++step)")
+    loop = loop.replace("[](flockstep::Worker&", "[&](flockstep::Worker&").replace('"mean"', "algorithm")
+    for line in ("gradient.assign(n, 1.0f + worker.rank());", update, update):
+        loop, count = re.subn(r"^( +)\.\.\. ", rf"\1{line} ", loop, count=1, flags=re.MULTILINE)
+        assert count == 1
+    assert "..." not in loop
+    loop = loop.replace("\n});", '\n  if (worker.rank() == 3) std::printf("%g %g\\n", model[0], model[n - 1]);\n});')
+    program = f"""{include}
+#include <cstdio>
+
+int main(int, char** arguments) {{
+  const char* const algorithm = arguments[1];
+  constexpr std::size_t n = 5;
+{loop}}}
+"""
+    executable = build_as_the_readme_says(tmp_path / "loop", prefix, program)
+    for algorithm in ("mean", "eager_solo", "eager_majority", "local_sgd", "dpsgd", "adpsgd", "swarm", "flock"):
+        model = [float(number) for number in check(executable, algorithm).split()]
+        assert model == pytest.approx([125, 125], rel=1e-5), f"{algorithm}: 50 updates by 2.5 in the mean"
+
+
+def test_the_readmes_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
+    needs("mpi")
+    include, lines = block_with("cpp", "#include <flockstep/mpi.h>").split("\n\n", 1)
+    program = f"""{include}
+#include <cstdio>
+#include <vector>
+
+void combine(std::vector<float>& gradient) {{
+{lines}}}
+
+int main(int argc, char** argv) {{
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::vector<float> gradient(5, 1.0f + rank);
+  combine(gradient);
+  std::printf("%.9g\\n", gradient[0]);
+  MPI_Finalize();
+}}
+"""
+    executable = build_as_the_readme_says(tmp_path / "mpi", prefix, program)
+    assert len(set(check(*MPIRUN, "-n", 2, executable).split())) == 1, "both processes have the same result"
 
 
 LEARNED = 0.75  # 0.80 to 0.84 were seen; a guess finds 0.1
@@ -115,7 +187,7 @@ def test_the_libtorch_program_learns_under_mpirun(needs, mnist):
 
 @pytest.mark.parametrize("program", ["stock", "parallel"])
 def test_the_libtorch_program_says_what_is_not_there(mnist, program):
-    done = subprocess.run([mnist / program, "/nowhere"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([mnist / program, "/nowhere"], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == ("there is neither /nowhere/t10k-images-idx3-ubyte nor /nowhere/t10k-images-idx3-ubyte.gz\n")

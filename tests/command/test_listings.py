@@ -51,5 +51,26 @@ def test_help_is_everywhere(command):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_help_fits_on_a_screen_and_says_how_to_see_the_rest(command):
+    short, whole = run(command, "--help").stdout, run(command, "--help-all").stdout
+    assert len(short.splitlines()) <= 50
+    assert f"`flockstep {command} --help-all` shows all options" in short
+    assert "--workers" in short
+    for hidden in ("--bucket-kib", "--latency-us", "--wagma.period", "--images.momentum"):
+        assert hidden not in short
+        assert hidden in whole
+    options = {word.split("=")[0] for word in whole.split() if word.startswith("--")}
+    assert len(options) > 150
+
+
+def test_help_shows_the_options_of_what_is_named():
+    named = run("train", "--algorithm", "wagma", "--task", "images", "--engine", "sim", "--help").stdout
+    for option in ("--wagma.period", "--images.momentum", "--latency-us"):
+        assert option in named
+    assert "--flock.period" not in named
+    assert "--wagma.period" in run("compare", "--algorithms", "mean,wagma:period=3", "--help").stdout
+
+
 def test_version():
     assert run("--version").stdout.startswith("flockstep 0.")

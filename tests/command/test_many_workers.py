@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, run, run_json
+from paths import HANG_S
 
 MANY = ["train", "--engine", "sim", "--workers", 64, "--compute", "lognormal:100ms:0.5", "--platform", "ethernet-10g"]
 
@@ -66,7 +67,7 @@ def on_a_terminal(*arguments):
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    assert child.wait(timeout=60) == 0
+    assert child.wait(timeout=HANG_S) == 0
     return seen.decode()
 
 

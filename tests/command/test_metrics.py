@@ -9,7 +9,7 @@ import subprocess
 import numpy
 import pytest
 import sacrebleu
-from paths import BUILD
+from paths import BUILD, HANG_S
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from sklearn.metrics import log_loss, roc_auc_score
@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 TOOL = BUILD / "bin" / "metrics_tool"
 
 
-def ask(name, given, timeout=60):
+def ask(name, given, timeout=HANG_S):
     """The process that computes the metric `name` from the input `given`."""
     return subprocess.run([TOOL, name], input=json.dumps(given), capture_output=True, text=True, timeout=timeout)
 

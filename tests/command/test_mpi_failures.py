@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from conftest import COMMAND, MPIRUN, run
-from paths import BUILD
+from paths import BUILD, HANG_S
 
 FAILURES = [
     "aMessageNobodySendsBreaksTheEngineAtTheDeadline",
     "aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline",
+    "aWorkerThatReturnsEarlyIsNamedAtOnce",
     "blocksOfDifferentSizesAreAMismatch",
     "anAgentThatThrowsEndsItsWorkersWait",
     "anOperationDroppedBeforeItsTimeLeavesNothingDangling",
@@ -29,7 +30,7 @@ def test_conformance_after_a_failure(needs, name, workers):
         [*MPIRUN, "-n", str(workers), *suite, f"--gtest_filter=ConformanceFailure.{name}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert done.stdout.count("conformance: this process passed") == workers, done.stdout + done.stderr
 
@@ -59,38 +60,48 @@ def is_running(process):
 
 @pytest.mark.parametrize("victim", [0, 2])
 @pytest.mark.parametrize("algorithm", ["mean", "wagma", "flock"])
-def test_a_killed_worker_ends_the_run_within_five_seconds(needs, tmp_path, algorithm, victim):
+def test_a_killed_worker_ends_the_run(needs, tmp_path, algorithm, victim):
     needs("mpi")
     out = tmp_path / "run"
     command = [COMMAND, "train", "--steps", "100000", "--linear.dimension", "100000", "--batch", "3", "--out", out]
-    command += ["--algorithm", algorithm]
+    command += ["--algorithm", algorithm, "--deadline", "100000"]  # so that nothing ends it but the loss
     launcher = subprocess.Popen(
         [*MPIRUN, "-n", "3", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not ((out / "metrics.jsonl").exists() and len(processes_by_rank(launcher.pid)) == 3):
         assert time.monotonic() < deadline
         assert launcher.poll() is None
         time.sleep(0.02)
     time.sleep(0.5)  # well into the collectives
     workers = processes_by_rank(launcher.pid)
-    begin = time.monotonic()
     os.kill(workers[victim], signal.SIGKILL)
-    _, stderr = launcher.communicate(timeout=30)
+    _, stderr = launcher.communicate(timeout=HANG_S)
     assert launcher.returncode != 0
     assert stderr.count("flockstep: ended by SIGTERM") == 1, stderr
     assert "; with --checkpoint-every and --out, --resume could continue it\n" in stderr
     while any(is_running(process) for process in workers.values()):  # mpirun may be a moment ahead of the last
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert time.monotonic() - begin < 5
 
 
-def test_a_deadline_ends_all_processes_with_a_sentence(needs):
-    needs("mpi")
-    done = run("train", "--straggler-fixed", "1:5s", "--deadline", "0.3", "--steps", "3", workers=2, timeout=30)
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (["--algorithm", "mean"], "all_to_all"),
+        (["--algorithm", "wagma", "--wagma.period", "2"], "round"),
+        (["--algorithm", "eager_majority"], "round"),
+        (["--algorithm", "adpsgd"], "the meeting of all workers"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["mpi", "threads"])
+def test_a_deadline_ends_all_processes_and_names_who_is_missing(needs, engine, options, place):
+    needs(engine)
+    call = ["train", *options, "--straggler-fixed", "1:5s", "--deadline", "0.5", "--steps", "200"]
+    done = run(*call, workers=2) if engine == "mpi" else run(*call, "--engine", "threads", "--workers", "2")
     assert done.returncode == 1
-    assert "did not finish in time" in done.stderr
+    assert f"worker 1 has not arrived at {place}" in done.stderr
+    assert "where worker 0 has waited 0.5 s for it" in done.stderr
 
 
 def test_being_bound_to_one_core_is_pointed_out(needs):
@@ -99,6 +110,6 @@ def test_being_bound_to_one_core_is_pointed_out(needs):
         pytest.skip("only one core here")
     core = min(os.sched_getaffinity(0))
     bound = ["taskset", "-c", str(core), COMMAND, "train", "--steps", "2"]
-    done = subprocess.run(bound, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(bound, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0
     assert done.stderr.count("--bind-to none") == 1

@@ -14,8 +14,8 @@ SHORT = [*NAVIGATION, "--workers", 3, "--steps", 7, "--batch", 20, "--evaluate-e
 BLIND = 0.78
 
 
-def test_tiny_learns_within_a_minute(torch):
-    result = run_json(*NAVIGATION, "--workers", 4, timeout=60)
+def test_tiny_learns(torch):
+    result = run_json(*NAVIGATION, "--workers", 4)
     assert result["metric"] == "SPL"
     assert result["quality"] > 0.8 > BLIND  # 0.88 to 0.90 with three seeds
     assert result["validation"] > 0.75

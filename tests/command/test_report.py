@@ -1,6 +1,7 @@
 """`flockstep report`: one page that needs nothing but itself, and one sentence where there is none to draw."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -8,11 +9,12 @@ import pty
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import COMMAND, run, run_json
-from flockstep.report import step_time_pictures
+from flockstep.report import run_page, step_time_pictures
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
 from flockstep.report.tables import deviation_text
@@ -274,6 +276,36 @@ def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comp
     assert any(re.search(r"ends with \(adacons [^,]*\).*against time", picture) for picture in page.pictures)
 
 
+def many_rows(tmp_path, comparison, losses):
+    """The comparison as if there were one algorithm for each of the losses, which are medians."""
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    saved = json.loads((out / "compare.json").read_text())
+    (case,) = saved["cases"]
+    first = case["rows"][0]
+    case["statistic"] = "median"
+    case["rows"] = []
+    for index, loss in enumerate(losses):
+        row = json.loads(json.dumps(first)) | {"algorithm": f"rule{index}", "folders": [], "runs": 3, "diverged": 0}
+        row["quality"] |= {"median": loss, "mean": 10 * loss}
+        row["curve"]["quality"]["median"] = [loss for _ in row["curve"]["steps"]]
+        case["rows"].append(row)
+    (out / "compare.json").write_text(json.dumps(saved))
+    return out
+
+
+def test_the_curves_of_a_comparison_tell_what_its_table_does(tmp_path, comparison):
+    page = report(many_rows(tmp_path, comparison, [3.25, 1.125]))
+    assert any("ends with (rule0 3.25, rule1 1.125): Loss against steps." in picture for picture in page.pictures)
+    assert "Lines are medians over the seeds, as the table's column is" in page.text
+
+
+def test_of_many_curves_the_first_and_the_best_stand_out(tmp_path, comparison):
+    page = report(many_rows(tmp_path, comparison, [9, 4, 8, 3, 7, 2, 6, 1, 5]))
+    (picture,) = [each for each in page.pictures if "Loss against steps" in each]
+    assert "(rule0 9, rule1 4, rule3 3, rule5 2, rule7 1, rule8 5)" in picture
+    assert "rule0 and those that end best; 3 others in grey" in picture
+
+
 def test_what_is_not_there_is_left_out(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs")
@@ -329,6 +361,25 @@ def test_a_wrong_folder_is_a_wrong_call(tmp_path):
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def refuse_to_write(*_arguments, **_keywords):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize("in_the_way", ["where the page goes", "where libraries draw"])
+def test_a_read_only_file_system_is_one_sentence(tmp_path, monkeypatch, capsys, in_the_way):
+    folder = tmp_path / "run"
+    write_sample_run(folder)
+    if in_the_way == "where the page goes":
+        for name in ("write_text", "unlink", "replace"):
+            monkeypatch.setattr(Path, name, refuse_to_write)
+        sentence = f"cannot write {folder / 'report.html'}: Read-only file system"
+    else:
+        monkeypatch.setattr(run_page, "page_of", refuse_to_write)
+        sentence = f"cannot draw {folder}: [Errno 30] Read-only file system"
+    assert draw([str(folder)]) == 1
+    assert capsys.readouterr().err == f"flockstep: {sentence}\n"
 
 
 def test_without_python_or_matplotlib_one_sentence_says_how_to_get_it(tmp_path):

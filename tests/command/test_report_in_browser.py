@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from conftest import run, run_json
+from paths import HANG_S
 from sample_run import page_of
 
 # scripts/setup.sh installs the first; elsewhere any of its kin will do.
@@ -61,7 +62,7 @@ def seen_by(browser, page, width, tmp_path):
         env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
     )
     left = re.search(r"<title>seen:([^<]*)</title>", done.stdout)
     assert left, done.stderr[-2000:]

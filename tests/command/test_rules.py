@@ -168,7 +168,7 @@ def test_guards_are_counted_and_shown(tmp_path):
     result = run_json(*plain, "--out", tmp_path / "run")
     assert result["guards"] == {"skipped_steps": 4, "non_finite": 1, "all_zero": 0, "unsafe": 0}
     assert [line["step"] for line in lines_of(tmp_path / "run", "step") if line.get("event") == "non_finite"] == [7]
-    assert "1 steps with non-finite gradients" in run(*plain).stdout
+    assert "1 step with non-finite gradients" in run(*plain).stdout
     left_out = run_json(*plain, "--adacons.non_finite", "exclude")
     assert left_out["guards"]["skipped_steps"] == 0
     assert left_out["guards"]["non_finite"] == 1

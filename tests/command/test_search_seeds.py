@@ -7,6 +7,7 @@ import time
 
 import pytest
 from conftest import COMMAND, run, run_json
+from paths import HANG_S
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 RATES = ["--lr", "0.01,0.1,0.3", "--seeds", "3", "--search-seeds", "1"]
@@ -43,12 +44,12 @@ def test_several_at_a_time_interrupted_and_called_again_give_the_same_file(tmp_p
     whole = (tmp_path / "whole" / "compare.json").read_bytes()
     out = tmp_path / "interrupted"
     process = subprocess.Popen([COMMAND, *VIRTUAL, "--jobs", "2", "--out", str(out)], stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while len(runs_of(out)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANG_S)
     assert len(runs_of(out)) < 10
     again = run(*VIRTUAL, "--jobs", 2, "--out", out)
     assert again.returncode == 0, again.stderr

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from conftest import run
-from paths import ROOT
+from paths import HANG_S, ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import study_tools
@@ -60,7 +60,7 @@ def script(*arguments, without=""):
     start = f"import runpy, sys; sys.modules.update({{{without!r}: None}}); " if without else "import runpy, sys; "
     path = ROOT / "scripts" / "studies.py"
     code = f"{start}sys.argv = {['studies.py', *map(str, arguments)]!r}; runpy.run_path({str(path)!r}, run_name='__main__')"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
 
 
 @pytest.mark.parametrize("name", STUDIES)

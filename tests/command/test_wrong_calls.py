@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, MPIRUN, run
+from paths import HANG_S
 
 WRONG = [
     (["trian"], "unknown command 'trian' (did you mean train?)"),
@@ -14,6 +15,7 @@ WRONG = [
     (["train", "--task", "liner"], "unknown task 'liner' (did you mean linear?)"),
     (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
     (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
+    (["train", "--foo"], "train does not take --foo (see `flockstep train --help`)"),
     (["train", "--steps", "0"], "--steps"),
     (["train", "--steps", "many"], "--steps"),
     (["train", "--workers", "-1"], "--workers"),
@@ -22,6 +24,27 @@ WRONG = [
     (["train", "--straggler", "5x1ms"], "--straggler asks for 5 slow workers of 4: ask for 0 to 4"),
     (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms, not 'fast'"),
     (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
+    (["train", "--straggler-fixed", "3:1ms,3:2ms"], "--straggler-fixed names worker 3 twice: give it one delay"),
+    (
+        ["train", "--algorithm", "sgp", "--sgp.neighbours", "3"],
+        "--sgp.neighbours takes a whole number from 1 to 2, not '3'",
+    ),
+    (
+        ["compare", "--workers", "8,4", "--algorithms", "mean,sgp:neighbours=3"],
+        "sgp:neighbours=3 with 4 workers: --sgp.neighbours takes a whole number from 1 to 2, not '3'",
+    ),
+    (
+        ["train", "--local_sgd.period", "4"],
+        "--local_sgd.period is of no use to the algorithm mean: leave it out, or use --algorithm local_sgd",
+    ),
+    (
+        ["train", "--algorithm", "post_local_sgd", "--local_sgd.period", "4"],
+        "--local_sgd.period is of no use to the algorithm post_local_sgd: leave it out, or use --algorithm local_sgd",
+    ),
+    (
+        ["train", "--images.hidden", "4"],
+        "--images.hidden is of no use to the task linear: leave it out, or use --task images",
+    ),
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
     (["train", "--compute", "200"], "--compute takes a time such as 320ms, 1.5s or 50us, not '200'"),
     (
@@ -189,7 +212,7 @@ def test_a_wrong_call_on_sim_comes_once(needs):
 def test_gradients_of_different_length_are_named(needs):
     needs("mpi")
     ranks = [["-n", "1", COMMAND, "train", "--linear.dimension", str(size)] for size in (1000, 999)]
-    done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*MPIRUN, *ranks[0], ":", *ranks[1]], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2
     assert "worker 1 has linear.dimension 999 where worker 0 has 1000" in done.stderr
     assert done.stderr.count("flockstep: ") == 1
@@ -203,7 +226,7 @@ def test_an_option_that_differs_between_workers_is_named(needs):
         (ranks[1], "worker 1 has local_sgd.period 2 where worker 0 has 4"),
         (ranks[2], "worker 1 has local_sgd.period at its default where worker 0 has 4"),
     ):
-        done = subprocess.run([*MPIRUN, *ranks[0], ":", *odd], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*MPIRUN, *ranks[0], ":", *odd], capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 2
         assert sentence in done.stderr
         assert done.stderr.count("flockstep: ") == 1
@@ -212,14 +235,14 @@ def test_an_option_that_differs_between_workers_is_named(needs):
 def test_a_wrong_call_of_one_process_is_told_by_that_process(needs):
     needs("mpi")
     right, wrong = (["-n", "1", COMMAND, "train", "--steps", "5", *more] for more in ([], ["--stpes", "6"]))
-    done = subprocess.run([*MPIRUN, *right, ":", *wrong], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*MPIRUN, *right, ":", *wrong], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2
     assert "did you mean --steps?" in done.stderr
 
 
 def test_workers_that_cannot_be_started_are_told():
     limited = f"ulimit -v 2000000; exec {COMMAND} train --steps 2 --workers 4000 --batch 4000"
-    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "ask for fewer workers" in done.stderr or "memory" in done.stderr
@@ -227,7 +250,7 @@ def test_workers_that_cannot_be_started_are_told():
 
 def test_a_result_that_cannot_be_written_fails_the_command():
     with open("/dev/full", "w") as full:
-        done = subprocess.run([COMMAND, "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([COMMAND, "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert "cannot write the result" in done.stderr
 

@@ -96,6 +96,7 @@ TEST(Curve, isMeanAndRangeAtTheStepsThatAllSeedsHave) {
   const auto json = to_json(curve);
   EXPECT_EQ(json["steps"], (std::vector<int>{0, 20}));
   EXPECT_EQ(json["quality"]["mean"], (std::vector<double>{9, 3}));
+  EXPECT_EQ(json["quality"]["median"], (std::vector<double>{9, 2}));
   EXPECT_EQ(json["quality"]["min"], (std::vector<double>{9, 1}));
   EXPECT_EQ(json["quality"]["max"], (std::vector<double>{9, 6}));
   EXPECT_TRUE(curve_of({}, true).steps.empty());

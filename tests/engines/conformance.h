@@ -25,7 +25,7 @@ Subject& subject();
 void on_every_worker(const WorkerMain& body);
 
 // Long enough never to pass in a test that works, short enough to end one that hangs.
-inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(20); }
+inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(600); }
 
 inline void finish(Engine& engine, Operation& operation) {
   wait(engine, operation, in_good_time(engine), "a test's operation");

@@ -25,17 +25,27 @@ TYPED_TEST(Elementwise, axpyMatchesTheReferenceToTheBit) {
   });
 }
 
+template <typename T>
+void expect_reference_dot(const Rows<T>& rows) {
+  double magnitudes = 0;
+  for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
+  ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
+      << "n = " << rows.n();
+}
+
 TYPED_TEST(Elementwise, dotMatchesTheReference) {
   on_every_target([] {
-    for (const std::size_t n : lengths()) {
-      for (std::size_t shift = 0; shift < 4; ++shift) {
-        const Rows<TypeParam> rows(2, n, shift);
-        double magnitudes = 0;
-        for (std::size_t k = 0; k < n; ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
-        ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
-            << "n = " << n;
-      }
-    }
+    for (const std::size_t n : lengths())
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<TypeParam>(2, n, shift));
+  });
+}
+
+TYPED_TEST(Elementwise, dotOfProductsThatDoNotFitAFloatMatchesTheReference) {
+  on_every_target([] {
+    for (const std::vector<float>& factors : extremes<TypeParam>())
+      for (const std::size_t n : lengths())
+        for (std::size_t shift = 0; shift < 4; ++shift)
+          expect_reference_dot(Rows<TypeParam>(2, n, shift).scaled(factors));
   });
 }
 

@@ -15,6 +15,8 @@
 #include <limits>
 #include <random>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -57,6 +59,12 @@ class Rows {
   std::span<const T* const> pointers() const { return pointers_; }
   std::span<const T> row(std::size_t i) const { return {pointers_[i], n_}; }
   std::span<T> writable(std::size_t i) { return {memory_[i].data() + (memory_[i].size() - n_), n_}; }
+  // Row i times factors[i], or the only factor.
+  Rows scaled(const std::vector<float>& factors) && {
+    for (std::size_t i = 0; i < pointers_.size(); ++i)
+      for (T& value : writable(i)) value = from_float<T>(to_float(value) * factors[i % factors.size()]);
+    return std::move(*this);
+  }
   double magnitude(std::size_t i, std::size_t k) const {
     return std::abs(static_cast<double>(to_float(pointers_[i][k])));
   }
@@ -71,6 +79,14 @@ class Rows {
 inline std::vector<std::size_t> lengths() {
   return {0,  1,  2,  3,   4,   5,   7,   8,   9,   15,  16,   17,   31,  33,
           63, 64, 65, 127, 129, 255, 256, 257, 511, 513, 1023, 1025, 2049};
+}
+
+// Factors that bring normal numbers to the ends of a format, where their squares do not fit a float: all rows at one
+// end, and rows that lie as far apart as the format lets them.
+template <typename T>
+std::vector<std::vector<float>> extremes() {
+  if constexpr (std::is_same_v<T, Half>) return {{1e-7f}, {1e4f}, {1e4f, 1e-7f, 1}};
+  return {{1e-44f}, {1e-37f}, {1e-23f}, {1e-19f}, {1e19f}, {5e37f}, {5e37f, 1, 1e-44f, 1e-20f, 1e18f}};
 }
 
 // What float sums over runs of 16 vectors may differ by from double ones, for products whose magnitudes add up to

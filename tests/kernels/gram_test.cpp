@@ -38,6 +38,23 @@ TYPED_TEST(Gram, everyNumberOfRowsMatchesTheReference) {
   });
 }
 
+TYPED_TEST(Gram, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
+  on_every_target([] {
+    for (const std::vector<float>& factors : extremes<TypeParam>())
+      for (const std::size_t n : lengths())
+        for (std::size_t shift = 0; shift < 4; ++shift)
+          expect_reference(Rows<TypeParam>(5, n, shift).scaled(factors), 5);
+  });
+}
+
+TYPED_TEST(Gram, oneNumberWhoseSquareDoesNotFitAFloatIsSeenAmongMany) {
+  for (const float value : {1e-25f, 1e30f}) {
+    Rows<TypeParam> rows = Rows<TypeParam>(3, 3000).scaled({0});
+    rows.writable(1)[2999] = from_float<TypeParam>(value);
+    if (std::isfinite(to_float(rows.row(1)[2999]))) expect_reference(rows, 3);
+  }
+}
+
 // Longer than any distance that is prefetched over, at the number of rows where each pace of it begins.
 TYPED_TEST(Gram, longRowsMatchTheReference) {
   for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(Rows<TypeParam>(workers, 20'011), workers);
@@ -60,6 +77,15 @@ TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
     for (std::size_t i = 0; i < 6; ++i)
       for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isnan(K[packed_index(i, j)]), i == 4 || j == 4);
   });
+}
+
+TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAloneBesideRowsWhoseSquaresDoNotFitAFloat) {
+  Rows<TypeParam> rows = Rows<TypeParam>(6, 77).scaled({extremes<TypeParam>().back()});
+  rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
+  std::vector<double> K(packed_size(6));
+  gram(rows.pointers(), 77, K);
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isfinite(K[packed_index(i, j)]), i != 4 && j != 4);
 }
 
 // Adding 0.01 to a float again and again stops having any effect at about 2e5. Here no float sum goes beyond 16

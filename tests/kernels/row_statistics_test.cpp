@@ -43,6 +43,29 @@ TYPED_TEST(RowStatistics, everyNumberOfRowsMatchesTheReference) {
   });
 }
 
+TYPED_TEST(RowStatistics, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
+  on_every_target([] {
+    for (const std::vector<float>& factors : extremes<TypeParam>()) {
+      for (const std::size_t n : lengths())
+        for (std::size_t shift = 0; shift < 4; ++shift)
+          expect_reference(Rows<TypeParam>(5, n, shift).scaled(factors), 5);
+      expect_reference(Rows<TypeParam>(300, 1031).scaled(factors), 300);
+    }
+  });
+}
+
+// Each square fits a float, and their sum over the rows' common direction does not.
+TEST(RowStatisticsOverflow, manyEqualRowsBelowTheLimitMatchTheReference) {
+  const std::vector<float> row(100, 1e18f);
+  const std::vector<const float*> rows(300, row.data());
+  std::vector<double> d(300), q(300);
+  row_statistics(rows, 100, d, q);
+  for (std::size_t i = 0; i < 300; ++i) {
+    EXPECT_NEAR(d[i] / 3e40, 1, 1e-6);
+    EXPECT_NEAR(q[i] / 1e38, 1, 1e-6);
+  }
+}
+
 TYPED_TEST(RowStatistics, longRowsMatchTheReference) {
   for (const std::size_t workers : {3, 300}) expect_reference(Rows<TypeParam>(workers, 10'007), workers);
 }

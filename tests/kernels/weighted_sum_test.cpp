@@ -36,7 +36,8 @@ void expect_reference(const Rows<T>& rows, std::size_t workers) {
   const std::vector<float> coefficients = some_coefficients(workers);
   const std::vector<float> out = sum_of(rows, coefficients);
   std::vector<double> expected(rows.n());
-  reference::weighted_sum(rows.pointers(), coefficients, std::span<double>(expected));
+  const std::vector<double> doubles(coefficients.begin(), coefficients.end());
+  reference::weighted_sum(rows.pointers(), std::span<const double>(doubles), std::span<double>(expected));
   // The reference adds in the same order in double, so one rounding to float is all that may differ: none.
   for (std::size_t k = 0; k < rows.n(); ++k)
     ASSERT_EQ(out[k], static_cast<float>(expected[k])) << "P = " << workers << ", n = " << rows.n() << ", k = " << k;
@@ -54,6 +55,34 @@ TYPED_TEST(WeightedSum, everyNumberOfRowsMatchesTheReference) {
     for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
       for (const std::size_t n : {1, 17, 1031, 3001}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
   });
+}
+
+// A gradient's norm may be beyond any float, and what it is divided by with it.
+TYPED_TEST(WeightedSum, coefficientsBeyondAnyFloatMatchTheReferenceToTheBit) {
+  on_every_target([] {
+    for (const double size : {1e-60, 1e-41, 1e41, 1e60})
+      for (const std::size_t n : lengths())
+        for (std::size_t shift = 0; shift < 4; ++shift) {
+          const bool small = size < 1;
+          const Rows<TypeParam> rows =
+              Rows<TypeParam>(5, n, shift)
+                  .scaled({std::is_same_v<TypeParam, Half> ? (small ? 1e4f : 1e-7f) : (small ? 5e37f : 1e-37f)});
+          std::vector<double> coefficients, expected(n);
+          for (const float c : some_coefficients(5)) coefficients.push_back(static_cast<double>(c) * size / 3);
+          std::vector<float> out(n, -1.0f);
+          weighted_sum(rows.pointers(), coefficients, out);
+          reference::weighted_sum(rows.pointers(), std::span<const double>(coefficients), std::span<double>(expected));
+          for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(out[k], static_cast<float>(expected[k])) << size << ", " << k;
+        }
+  });
+}
+
+TEST(WeightedSumCoefficients, inDoubleCountAsTheFloatNearestToThem) {
+  const Rows<float> rows(3, 100);
+  const std::vector<double> thirds(3, 1.0 / 3);
+  std::vector<float> out(100);
+  weighted_sum(rows.pointers(), thirds, out);
+  EXPECT_EQ(bits_of(out), bits_of(sum_of(rows, std::vector<float>(3, 1.0f / 3))));
 }
 
 TYPED_TEST(WeightedSum, splittingTheRangeChangesNoBit) {
@@ -97,7 +126,7 @@ TYPED_TEST(WeightedSum, aNonFiniteNumberSpreadsToItsElementOnly) {
 
 TEST(WeightedSumOfNothing, isZero) {
   std::vector<float> out(9, 5.0f);
-  weighted_sum(std::span<const float* const>(), {}, out);
+  weighted_sum(std::span<const float* const>(), std::span<const double>(), out);
   EXPECT_EQ(out, std::vector<float>(9, 0.0f));
 }
 
@@ -144,7 +173,7 @@ TEST(WeightedSumOverflow, givesInfinityOnEveryTarget) {
 TEST(WeightedSumDeathTest, aMissingCoefficientIsAProgrammerError) {
   float one = 1;
   const std::vector<const float*> rows = {&one};
-  EXPECT_DEATH(weighted_sum(rows, {}, {&one, 1}), "one coefficient for every row");
+  EXPECT_DEATH(weighted_sum(rows, std::span<const double>(), {&one, 1}), "one coefficient for every row");
 }
 
 }  // namespace

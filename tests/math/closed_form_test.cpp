@@ -60,11 +60,48 @@ TEST(ClosedForm, orthonormalGradientsGiveTheirMean) {
   }
 }
 
-TEST(Adasum, orthogonalGradientsAddAndParallelOnesAverage) {
-  const Gradients orthogonal = orthonormal(6);
-  expect_near(result_of(adasum(), orthogonal), oracle::sum(orthogonal), 1e-12);
-  const Gradients parallel(8, drawn({1})[0]);
-  expect_near(result_of(adasum(), parallel), parallel[0], 1e-12);
+TEST(Adasum, orthogonalGradientsAddUp) {
+  for (std::size_t workers = 1; workers <= 17; ++workers) {
+    SCOPED_TRACE(testing::Message() << "P = " << workers);
+    Gradients orthogonal = orthonormal(workers);
+    for (std::size_t i = 0; i < workers; ++i) orthogonal[i][i + 1] *= static_cast<double>(1 + i % 3);
+    expect_near(result_of(adasum(), orthogonal), oracle::sum(orthogonal), 1e-12);
+  }
+}
+
+TEST(Adasum, parallelGradientsAverageForAnyNumberOfWorkersWhateverTheirNormsAndSigns) {
+  for (std::size_t workers = 1; workers <= 17; ++workers) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      SCOPED_TRACE(testing::Message() << "P = " << workers << ", seed " << seed);
+      const Vector g = drawn({1})[0];
+      base::Random random(seed, base::Purpose::test, static_cast<std::uint32_t>(workers), 0);
+      Gradients equal(workers, g), same_sign, any_sign;
+      for (std::size_t i = 0; i < workers; ++i) {
+        same_sign.push_back(oracle::scaled(0.1 + random.uniform(), g));
+        any_sign.push_back(oracle::scaled(random.normal(), g));
+      }
+      for (const Gradients& parallel : {equal, same_sign})
+        expect_near(result_of(adasum(), parallel), oracle::mean(parallel), 1e-12);
+      // A part that cancels down to 1e-6 of the norms is left out.
+      expect_near(result_of(adasum(), any_sign), oracle::mean(any_sign), 1e-4);
+    }
+  }
+}
+
+TEST(Adasum, ofTwoPairsIsTheKnownForm) {
+  const auto pair = [](const Vector& x, const Vector& y) {
+    const double xy = oracle::dot(x, y);
+    return oracle::added(oracle::scaled(1 - xy / (2 * oracle::dot(x, x)), x),
+                         oracle::scaled(1 - xy / (2 * oracle::dot(y, y)), y));
+  };
+  const Gradients g = drawn({4, 2, 0, 20, 0.5, 5});
+  expect_near(result_of(adasum(), g), pair(pair(g[0], g[1]), pair(g[2], g[3])), 1e-9);
+}
+
+TEST(Adasum, whereAPartCancelsTheRestStands) {
+  const Gradients g = drawn({2});
+  const Gradients opposed = {g[0], oracle::scaled(-1, g[0]), g[1]};
+  expect_near(result_of(adasum(), opposed), g[1], 1e-9);
 }
 
 TEST(Adasum, aZeroGradientDisappears) {
@@ -86,11 +123,24 @@ TEST(ClosedForm, anOpposedPairIsUnsafeForThoseThatAskForConsensus) {
   }
 }
 
-TEST(AdaCons, equalCoefficientsShiftedToZeroBecomeEqualShares) {
-  const Gradients gradients = orthonormal(4);
-  const auto outcome = adacons({.negative = Negative::shift}).apply(statistics_of(gradients), {});
-  ASSERT_TRUE(outcome);
-  for (const double c : outcome->c) EXPECT_NEAR(c, 0.25, 1e-7);
+TEST(AdaCons, coefficientsAreShiftedOnlyWhereOneIsNegative) {
+  const Rule shifting = adacons({.negative = Negative::shift});
+  const auto statistics = [](std::vector<double> d) { return Statistics::of_row_sums(std::move(d), ones(3), ones(3)); };
+  const auto positive = shifting.apply(statistics({9, 3, 6}), {}),
+             negative = shifting.apply(statistics({9, -3, 6}), {});
+  ASSERT_TRUE(positive && negative);
+  EXPECT_EQ(positive->c, adacons().apply(statistics({9, 3, 6}), {})->c);
+  const std::vector<double> shifted = {12.0 / 21, 0, 9.0 / 21};
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(negative->c[i], shifted[i], 1e-7);
+}
+
+TEST(AdaCons, coefficientsThatAreAllZeroOnceShiftedBecomeEqualShares) {
+  for (const double equal : {-2.0, 0.0, 2.0}) {
+    const Statistics statistics = Statistics::of_row_sums(std::vector(4, equal), ones(4), ones(4));
+    const auto outcome = adacons({.negative = Negative::shift}).apply(statistics, {});
+    ASSERT_TRUE(outcome) << equal;
+    for (const double c : outcome->c) EXPECT_NEAR(c, 0.25, 1e-7) << equal;
+  }
 }
 
 TEST(AdaCons, negativesAreNeverTreatedInTheMemory) {

@@ -119,7 +119,9 @@ TEST(Guard, withNobodyLeftItPropagates) {
 TEST(Guard, zerosEverywhereGiveZero) {
   for (const NamedRule& named : every_rule()) {
     for (const std::uint32_t steps_before : {0u, 3u}) {
-      for (const Magnitude magnitude : {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm}) {
+      for (const Magnitude magnitude :
+           {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm, Magnitude::matched}) {
+        if (magnitude == Magnitude::matched && named.name == "adasum") continue;
         SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
         const std::vector<double> memory = memory_after(named.rule, 3, steps_before);
         const Decision decision =
@@ -204,7 +206,9 @@ TEST(Guard, aWorkerWithoutSamplesMaySendAnything) {
 TEST(Guard, aWorkerWithoutSamplesIsLeftOutUnderEveryRuleAndMemoryGoesOnWithoutIt) {
   for (const NamedRule& named : every_rule())
     for (const std::uint32_t steps_before : {0u, 3u})
-      for (const Magnitude magnitude : {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm}) {
+      for (const Magnitude magnitude :
+           {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm, Magnitude::matched}) {
+        if (magnitude == Magnitude::matched && named.name == "adasum") continue;
         SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
         const AggregateOptions options{.magnitude = magnitude};
         const Gradients gradients = drawn({4});
@@ -279,6 +283,11 @@ TEST(Guard, ofTwoTheFirstIsReported) {
 TEST(GuardDeathTest, tooFewStatisticsAreAProgrammerError) {
   EXPECT_DEATH(decide(adasum(), {}, without_matrix(statistics_of(drawn({2}))), {}), "statistics that this rule needs");
   EXPECT_DEATH(decide(mean(), kExclude, Statistics::none(ones(2)), {}), "statistics that this rule needs");
+}
+
+TEST(GuardDeathTest, matchingWhatHasNoSharesIsAProgrammerError) {
+  EXPECT_DEATH(decide(adasum(), {.magnitude = Magnitude::matched}, statistics_of(drawn({2})), {}),
+               "shares that can be matched");
 }
 
 TEST(GuardDeathTest, aMemoryOfOtherWorkersIsAProgrammerError) {

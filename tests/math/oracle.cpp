@@ -38,10 +38,12 @@ Vector combined(const Gradients& gradients, const std::vector<double>& factors) 
   return result;
 }
 
-Vector adasum_pair(const Vector& x, const Vector& y, double small) {
+// x and y stand for so many workers as `left` and `right` say.
+Vector adasum_pair(const Vector& x, const Vector& y, std::size_t left, std::size_t right, double small) {
   if (dot(x, x) <= small) return y;
   if (dot(y, y) <= small) return x;
-  return added(scaled(1 - dot(x, y) / (2 * dot(x, x)), x), scaled(1 - dot(x, y) / (2 * dot(y, y)), y));
+  const double part = static_cast<double>(left) / static_cast<double>(left + right);
+  return added(scaled(1 - part * dot(x, y) / dot(x, x), x), scaled(1 - (1 - part) * dot(x, y) / dot(y, y), y));
 }
 
 // The largest power of two below the number of workers splits the tree: neighbours pair up to there first.
@@ -50,7 +52,7 @@ Vector adasum_between(const Gradients& gradients, std::size_t first, std::size_t
   std::size_t half = 1;
   while (2 * half < last - first) half *= 2;
   return adasum_pair(adasum_between(gradients, first, first + half, small),
-                     adasum_between(gradients, first + half, last, small), small);
+                     adasum_between(gradients, first + half, last, small), half, last - first - half, small);
 }
 
 }  // namespace
@@ -130,7 +132,7 @@ Vector AdaCons::step(const Gradients& gradients) {
   const double least = *std::min_element(share.begin(), share.end());
   for (double& value : share) {
     if (negatives == Negatives::clipped && value < 0) value = 0;
-    if (negatives == Negatives::shifted) value -= least;
+    if (negatives == Negatives::shifted && least < 0) value -= least;
   }
   if (negatives == Negatives::shifted && total(share) == 0) share.assign(P, 1);
   return weighted_mean(directions(gradients, eps), share);
@@ -156,6 +158,13 @@ double median_norm(const Gradients& gradients) {
   std::vector<double> all;
   for (const Vector& gradient : gradients) all.push_back(norm(gradient));
   return middle(all);
+}
+
+double lower_median_norm(const Gradients& gradients) {
+  std::vector<double> all;
+  for (const Vector& gradient : gradients) all.push_back(norm(gradient));
+  std::sort(all.begin(), all.end());
+  return all[(all.size() - 1) / 2];
 }
 
 }  // namespace flockstep::math::oracle

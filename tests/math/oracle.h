@@ -44,5 +44,6 @@ struct DirectionConsensus {
 // The norms that Magnitude speaks of.
 double mean_norm(const Gradients& gradients);
 double median_norm(const Gradients& gradients);
+double lower_median_norm(const Gradients& gradients);  // of two in the middle, the smaller
 
 }  // namespace flockstep::math::oracle

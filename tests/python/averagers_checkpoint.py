@@ -4,7 +4,6 @@ import copy
 import io
 import pickle
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import flockstep
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cases import backward, numbers, small_model, train_step
+from cases import backward, numbers, small_model, tell, train_step, wait_to_hear
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -49,18 +48,17 @@ def rank_0_takes_a_state_dict_alone(rank):
             train_step(model, optimizer, rank, step)
         seen = {}
         if rank == 0:
-            begin = time.monotonic()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 state = optimizer.state_dict()
                 optimizer.state_dict()
             seen = {
-                "seconds": time.monotonic() - begin,
                 "warnings": [str(warning.message) for warning in caught],
                 "kinds": sorted(kinds_in(state)),
             }
+            tell("state dict")
         else:
-            time.sleep(0.5)
+            wait_to_hear("state dict")
         optimizer.consolidate()
     fresh = small_model()
     with flockstep.Flock(adam(fresh), fresh) as optimizer, warnings.catch_warnings():
@@ -168,6 +166,27 @@ def a_state_without_ours(rank):
     return numbers(model)
 
 
+def a_plain_optimizer_keeps_nothing_of_ours(rank):
+    model = small_model()
+    with flockstep.Flock(adam(model), model) as optimizer:
+        train_step(model, optimizer, rank, 0)
+        optimizer.consolidate()
+        state = optimizer.state_dict()
+    plain = adam(model)
+    before = [sorted(group) for group in plain.param_groups]
+    plain.load_state_dict(state)
+    older = adam(model).state_dict()  # with ours where it was once
+    older["param_groups"][0]["flockstep"] = state["flockstep"]
+    with flockstep.Flock(adam(model), model) as optimizer:
+        optimizer.load_state_dict(older)
+        steps = optimizer.state_dict()["flockstep"] == state["flockstep"]
+    return {
+        "groups": [sorted(group) for group in plain.param_groups] == before,
+        "saved": list(plain.state_dict()) == ["state", "param_groups"],
+        "older": steps,
+    }
+
+
 def in_the_middle_of_a_training(rank):
     """Back to an earlier state, as after a spike of the loss."""
     model = small_model()
@@ -271,6 +290,7 @@ if __name__ == "__main__":
         who_goes_on_ends_as_who_was_never_interrupted,
         anybody_goes_on_from_rank_0s_checkpoint,
         a_state_without_ours,
+        a_plain_optimizer_keeps_nothing_of_ours,
         in_the_middle_of_a_training,
         distributed_checkpoint,
         pickled,

@@ -8,7 +8,7 @@ import cases
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import backward, numbers, small_model, train_step
+from cases import backward, is_told, numbers, small_model, tell, train_step, wait_to_hear
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -108,54 +108,58 @@ def compiled_wrapper(rank):
         return local and is_same_everywhere(numbers(model))
 
 
-# The longest of a worker's steps, but for the first, which waits for all.
-def longest_step(rank, make, model):
+# Worker 2 takes its fourth step only once the others have taken all of theirs: should they wait for it, nobody goes on.
+def steps_without_worker_2(rank, make, model, case):
     with make(sgd(model), model) as optimizer:
-        times = []
         for step in range(7):
-            begin = time.monotonic()
             if rank == 2 and step == 3:
-                time.sleep(1.5)
+                wait_to_hear(f"{case}, 0", f"{case}, 1")
             train_step(model, optimizer, rank, step)
-            times.append(time.monotonic() - begin)
+        tell(f"{case}, {rank}")
         optimizer.consolidate()
-    return {"longest": max(times[1:]), "equal": is_same_everywhere(numbers(model))}
+    return is_same_everywhere(numbers(model))
 
 
 def nobody_waits_for_a_worker_that_sleeps(rank):
     makers = {"Flock": flockstep.Flock, "Wagma": flockstep.Wagma, "ADPSGD": flockstep.ADPSGD}
     return {
-        f"{name}, {kind}": longest_step(rank, make, model)
+        f"{name}, {kind}": steps_without_worker_2(rank, make, model, f"{name}, {kind}")
         for name, make in makers.items()
         for kind, model in {"plain": normalised(), "DDP": DDP(normalised())}.items()
     }
 
 
+# Whether worker 2 had set out for its fourth step before a worker came out of it.
 def those_in_lockstep_wait(rank):
-    return longest_step(rank, lambda inner, model: flockstep.LocalSGD(inner, model, period=1), normalised())
+    model = normalised()
+    with flockstep.LocalSGD(sgd(model), model, period=1) as optimizer:
+        for step in range(4):
+            if rank == 2 and step == 3:
+                time.sleep(0.5)  # in which the others could go on
+                tell("worker 2 sets out")
+            train_step(model, optimizer, rank, step)
+        return is_told("worker 2 sets out")
 
 
 def a_thread_goes_on_while_the_worker_waits(rank):
+    """Worker 2 comes only once the others' threads have counted; without Python's lock they never would."""
     model = small_model()
-    counted, done = [0], threading.Event()
 
     def count():
-        while not done.wait(0.001):
-            counted[0] += 1
+        for _ in range(50):
+            time.sleep(0.001)
+        tell(f"counted, {rank}")
 
     with flockstep.LocalSGD(sgd(model), model, period=1) as optimizer:
         train_step(model, optimizer, rank, 0)
         thread = threading.Thread(target=count)
         backward(model, rank, 1)
         if rank == 2:
-            time.sleep(1)
+            wait_to_hear("counted, 0", "counted, 1")
         thread.start()
-        begin = time.monotonic()
         optimizer.step()
-        waited = time.monotonic() - begin
-        done.set()
         thread.join()
-        return {"counted": counted[0], "waited": waited}
+        return True
 
 
 def a_group_of_some_workers(rank):
@@ -203,6 +207,7 @@ def sentences(rank):
     closed.close()
     everything = {
         "group_size": refused(lambda: flockstep.Flock(sgd(other), other, group_size=9)),
+        "neighbours": refused(lambda: flockstep.SGP(sgd(other), other, neighbours=3)),
         "period": refused(lambda: flockstep.LocalSGD(sgd(other), other, period=0)),
         "activation": refused(lambda: flockstep.Wagma(sgd(other), other, activation="second")),
         "twice": refused(lambda: flockstep.Flock(sgd(model), model)),

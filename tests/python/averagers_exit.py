@@ -23,11 +23,11 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 
 WORKERS = 3
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 def training(rank, make=flockstep.Flock, steps=5):
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=LIMIT_S))
     model = DDP(small_model())
     optimizer = make(torch.optim.SGD(model.parameters(), lr=0.1), model)
     for step in range(steps):

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from datetime import timedelta
 
 import cases
 import flockstep
@@ -236,7 +237,7 @@ def copies_and_repeated_use(rank):
 def mistakes(rank):
     model = small_model()
     sentences = []
-    for options in ({"perod": 3}, {"rundir": "somewhere"}, {"timeout": 3}):
+    for options in ({"perod": 3}, {"rundir": "somewhere"}, {"timeout": 3}, {"timeout": timedelta.max}):
         try:
             flockstep.Flock(momentum(model), model, **options).close()
         except (TypeError, flockstep.Error) as error:

@@ -27,7 +27,7 @@ def save(model, optimizer, step):
 
 
 def main():
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=600))
     rank = dist.get_rank()
     is_first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     model = small_model(rank)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-PATIENCE = timedelta(seconds=20)
+PATIENCE = timedelta(seconds=600)  # against hanging: no case waits for its end
 
 
 def run(*cases):
@@ -29,6 +29,23 @@ def run(*cases):
     if dist.get_rank() == 0:
         print("RESULTS", json.dumps(results), flush=True)
     dist.destroy_process_group()
+
+
+def _store():
+    return dist.distributed_c10d._get_default_store()
+
+
+def tell(name):
+    """Lets all workers know that something has happened."""
+    _store().set(f"told: {name}", "")
+
+
+def wait_to_hear(*names):
+    _store().wait([f"told: {name}" for name in names], PATIENCE)
+
+
+def is_told(name):
+    return _store().check([f"told: {name}"])
 
 
 class Results(dict):

@@ -14,11 +14,11 @@ if not package_is_built():
 
 @pytest.fixture(scope="session")
 def python():
-    """python(script, *arguments, timeout=120): see launching.py."""
+    """python(script, *arguments): see launching.py."""
     return run_python
 
 
 @pytest.fixture(scope="session")
 def torchrun():
-    """torchrun(script, workers, *arguments, timeout=120, options=()): see launching.py."""
+    """torchrun(script, workers, *arguments, options=()): see launching.py."""
     return run_torchrun

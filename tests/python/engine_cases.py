@@ -15,13 +15,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch.distributed as dist
+from cases import PATIENCE, tell, wait_to_hear
 from flockstep import Error, _worker
 
 FOLDER = Path(sys.argv[1])
 found = {}
 
 
-def attach(seconds=60, group=None):
+def attach(seconds=600, group=None):
     return _worker.attach(group, deadline=timedelta(seconds=seconds))
 
 
@@ -67,24 +68,23 @@ def a_sub_group_of_the_world():
 
 
 def a_python_thread_counts_while_another_waits():
+    """Rank 0 comes once a thread of each other has counted."""
     worker = attach()
     worker.native.barrier()
-    count, stop = 0, threading.Event()
 
-    def go_on_counting():
-        nonlocal count
-        while not stop.wait(0.001):
-            count += 1
+    def count():
+        for _ in range(50):
+            time.sleep(0.001)
+        tell(f"counted, {dist.get_rank()}")
 
     if dist.get_rank() == 0:
-        time.sleep(1)
-    thread = threading.Thread(target=go_on_counting)
+        wait_to_hear("counted, 1", "counted, 2")
+    thread = threading.Thread(target=count)
     thread.start()
     seen = outcome(worker.native.barrier)
-    stop.set()
     thread.join()
     worker.close()
-    note("a_python_thread_counts_while_another_waits", count=count, **seen)
+    note("a_python_thread_counts_while_another_waits", code=seen["code"])
 
 
 def a_forked_child_ends_nothing():
@@ -166,7 +166,7 @@ def never_closed():
 
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", timeout=PATIENCE)
     for case in sys.argv[2:]:
         globals()[case]()
     (FOLDER / f"{os.environ['RANK']}.done").write_text(str(time.time()))

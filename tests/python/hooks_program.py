@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from ddp_training import run_cases
 from hooks_states import (
+    averaged_model,
     copied_model,
     copied_model_of_torchs_form,
     every_state_copied,
@@ -22,12 +23,15 @@ from hooks_training import (
     forgotten_sampler,
     join,
     join_with_a_finding_to_miss,
+    one_worker_times,
     overflow,
+    two_numbers_that_disagree,
     watching_is_ddp,
 )
 from hooks_trouble import (
     a_thread_counts_meanwhile,
     bad_input,
+    broken_after_the_last_bucket,
     broken_backward,
     closed_state,
     different_options,
@@ -58,18 +62,33 @@ if __name__ == "__main__":
         "resumed from a state_dict": functools.partial(resumed, "state_dict"),
         "every state copied": every_state_copied,
         "copied model": copied_model,
+        "averaged model": averaged_model,
         "copied model of torch's form": copied_model_of_torchs_form,
         "forked": forked,
         "a thread counts meanwhile": a_thread_counts_meanwhile,
         "broken backward on one rank": functools.partial(broken_backward, False),
         "broken backward on all ranks": functools.partial(broken_backward, True),
+        "broken in the first of several buckets": functools.partial(broken_backward, False, "last"),
+        "broken in the only bucket": functools.partial(broken_backward, False, bucket_cap_mb=25),
+        "broken in the only bucket on all ranks": functools.partial(broken_backward, True, bucket_cap_mb=25),
+        "broken while unused parameters are looked for": functools.partial(
+            broken_backward, False, find_unused_parameters=True
+        ),
+        "broken with gradients as views": functools.partial(
+            broken_backward, False, "last", gradient_as_bucket_view=True
+        ),
         "unused parameters": unused_parameters,
         "different options": different_options,
         "closed state": closed_state,
         "bad input": bad_input,
         "left open": left_open,
+        "broken after the last bucket": broken_after_the_last_bucket,
         "sub-group in torch's form": sub_group_in_torchs_form,
     }
+    for rule in ("normalized_mean", "adacons", "direction_consensus", "geometric_median"):
+        for factor in (1000.0, 0.001, 0.0):
+            cases[f"one worker times {factor}, {rule}"] = functools.partial(one_worker_times, rule, factor)
+        cases[f"two numbers that disagree, {rule}"] = functools.partial(two_numbers_that_disagree, rule)
     chosen = sys.argv[2:]
     run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
     dist.destroy_process_group()

@@ -12,10 +12,11 @@ from datetime import timedelta
 import flockstep
 import torch
 import torch.distributed as dist
-from ddp_training import distance, flat, loss_of
+from ddp_training import batch, distance, flat, loss_of
 from hooks_shared import SMALL, STATES, gradient_of, refusal, train, wrapped
 from rule_oracle import RULES, Expected
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, update_bn
 
 
 def switching():
@@ -169,6 +170,24 @@ def sub_group_in_torchs_form():
     state = flockstep.AdaConsState(timeout=timedelta(seconds=1))
     model.register_comm_hook(state, flockstep.adacons_hook)
     return refusal(loss_of(model, 0).backward)
+
+
+def averaged_model():
+    model = wrapped()
+    state = flockstep.adacons(model)
+    averaged = AveragedModel(model)
+    for step in range(2):
+        loss_of(model, step).backward()
+        averaged.update_parameters(model)
+    with torch.no_grad():
+        same = torch.equal(averaged(batch(0)[0]), model(batch(0)[0]))
+    update_bn([batch(0)[0]], averaged)
+    with averaged.module.no_sync():
+        loss_of(averaged, 0).backward()
+    loss_of(model, 2).backward()
+    outcome = {"evaluated": same, "trains on": state.step == 3}
+    state.close()
+    return outcome
 
 
 def copied_model():

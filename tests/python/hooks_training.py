@@ -9,6 +9,7 @@ from ddp_training import batch, distance, flat, loss_of, of_all
 from hooks_shared import gradient_of, train, wrapped
 from rule_oracle import Expected
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 
 def a_scaler_changes_nothing():
@@ -147,3 +148,38 @@ def forgotten_sampler():
         "findings": state.findings,
         "warnings": [str(each.message) for each in caught if each.category is RuntimeWarning],
     }
+
+
+def one_worker_times(rule, factor):
+    """The norm of the gradient where rank 1 multiplies its own, over that where it does not."""
+    norms = []
+    for times in (1.0, factor):
+        model = wrapped()
+        state = getattr(flockstep, rule)(model)
+        (loss_of(model, 0) * (times if dist.get_rank() == 1 else 1.0)).backward()
+        norms.append(float(flat(model.parameters()).norm()))
+        state.close()
+    return norms[1] / norms[0]
+
+
+class OneNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.number = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return (self.number * x).sum()
+
+
+def two_numbers_that_disagree(rule):
+    """Gradients of 3 and -1 of a parameter of one number, by tensor; rank 2 looks on."""
+    group = dist.new_group([0, 1])
+    outcome = None
+    if dist.get_rank() != 2:
+        model = DistributedDataParallel(OneNumber(), process_group=group)
+        state = getattr(flockstep, rule)(model, granularity="tensor")
+        model(torch.tensor([3.0, -1.0][dist.get_rank()])).backward()
+        outcome = {"gradient": model.module.number.grad.item(), "unsafe": state.report()["guards"]["unsafe"]}
+        state.close()
+    dist.barrier()
+    return outcome

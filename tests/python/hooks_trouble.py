@@ -7,6 +7,7 @@ import time
 import flockstep
 import torch
 import torch.distributed as dist
+from cases import tell, wait_to_hear
 from ddp_training import batch, distance, flat, loss_of, made
 from hooks_shared import gradient_of, refusal, train, wrapped
 from rule_oracle import Expected
@@ -15,28 +16,25 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def a_thread_counts_meanwhile():
-    """Rank 0 comes late into backward; a thread of the others counts while they wait there."""
+    """Rank 0 comes into backward once a thread of each other has counted, which waits there."""
     model = wrapped()
     state = flockstep.adacons(model)
     train(model, 2)
     loss = loss_of(model, 2)
-    counted, ends = [0], threading.Event()
 
     def count():
-        while not ends.wait(0.001):
-            counted[0] += 1
+        for _ in range(50):
+            time.sleep(0.001)
+        tell(f"counted, {dist.get_rank()}")
 
     thread = threading.Thread(target=count)
     thread.start()
     if dist.get_rank() == 0:
-        time.sleep(0.6)
-    before, begin = counted[0], time.monotonic()
+        wait_to_hear("counted, 1", "counted, 2")
     loss.backward()
-    outcome = {"counted": counted[0] - before, "seconds": time.monotonic() - begin}
-    ends.set()
     thread.join()
     state.close()
-    return outcome
+    return True
 
 
 class Breaks(torch.autograd.Function):
@@ -52,9 +50,10 @@ class Breaks(torch.autograd.Function):
         return gradient, None
 
 
-def broken_backward(everywhere):
-    """Backward breaks off after some buckets in steps 2 and 4, on rank 1 or on all; then training goes on."""
-    model = wrapped()
+def broken_backward(everywhere, layer="first", **options):
+    """Backward breaks off in steps 2 and 4, on rank 1 or on all, where it comes to a layer's output; then training goes
+    on."""
+    model = wrapped(**options)
     state = flockstep.adacons(model)
     expected, errors, worst = Expected("adacons"), [], 0.0
     for step in range(6):
@@ -62,7 +61,7 @@ def broken_backward(everywhere):
         model.zero_grad()
         x, y = batch(step)
         hidden = {}
-        handle = model.module.first.register_forward_hook(
+        handle = getattr(model.module, layer).register_forward_hook(
             lambda module, inputs, output, hidden=hidden: Breaks.apply(output, hidden["breaks"])
         )
         hidden["breaks"] = step in (2, 4) and (everywhere or dist.get_rank() == 1)
@@ -75,6 +74,19 @@ def broken_backward(everywhere):
             errors.append(error)
     state.close()
     return {"errors": errors, "distance": worst}
+
+
+def broken_after_the_last_bucket():
+    """Behind the model, on rank 1: the others have the result by then."""
+    model = wrapped()
+    state = flockstep.adacons(model)
+    train(model, 2)  # DDP itself exchanges something before the second forward pass
+    x, y = batch(2)
+    before = Breaks.apply(x.requires_grad_(), dist.get_rank() == 1)
+    raised = refusal(nn.functional.cross_entropy(model(before), y).backward)
+    later = refusal(lambda: loss_of(model, 3).backward())
+    state.close()
+    return {"first": None if raised is None else raised["type"], "later": later}
 
 
 def unused_parameters():
@@ -157,14 +169,24 @@ def bad_input():
         "skips buckets": refusal(lambda: flockstep.adacons(skips)),
         "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
         "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
+        "adasum matched": refusal(lambda: flockstep.AdasumState(magnitude="matched")),
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
         "start_step": refusal(lambda: flockstep.AdaConsState(start_step=-1)),
         "half a step": refusal(lambda: flockstep.AdaConsState(start_step=1.5)),
         "timeout": refusal(lambda: flockstep.AdaConsState(timeout=5)),
+        "watch": refusal(lambda: flockstep.AdaConsState(watch="no")),
+        "watch, switched": refusal(lambda: state.set_rule("adacons", watch="no")),
+        "in an averager": refusal(in_an_averager),
     }
     for each in (state, double_state, complex_state, sparse_state):
         each.close()
     return outcome
+
+
+def in_an_averager():
+    model = wrapped()
+    with flockstep.LocalSGD(torch.optim.SGD(model.parameters(), lr=0.1), model):
+        flockstep.adacons(model)
 
 
 def sharded():

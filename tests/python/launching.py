@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from paths import BUILD, PACKAGE
+from paths import BUILD, HANG_S, PACKAGE
 
 
 def environment(**more):
@@ -14,7 +14,7 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1", **more}
 
 
-def run_program(command, timeout=120, **keywords):
+def run_program(command, **keywords):
     """Runs to its end, in a session of its own, so that at the time limit none of its processes is left behind."""
     keywords.setdefault("env", environment())
     keywords.setdefault("cwd", BUILD)
@@ -28,21 +28,21 @@ def run_program(command, timeout=120, **keywords):
         **keywords,
     ) as process:
         try:
-            out, errors = process.communicate(timeout=timeout)
+            out, errors = process.communicate(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, errors = process.communicate()
-            pytest.fail(f"{command} was not done after {timeout} s:\n{out}\n{errors}")
+            pytest.fail(f"{command} was not done after {HANG_S} s:\n{out}\n{errors}")
     return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
-def run_python(script, *arguments, timeout=120, **keywords):
+def run_python(script, *arguments, **keywords):
     """Runs a script that may import flockstep; its completed process."""
-    return run_program([sys.executable, script, *arguments], timeout, **keywords)
+    return run_program([sys.executable, script, *arguments], **keywords)
 
 
-def run_torchrun(script, workers, *arguments, timeout=120, options=(), **keywords):
+def run_torchrun(script, workers, *arguments, options=(), **keywords):
     """The completed process, all workers together. `options` are torchrun's own, such as --max-restarts=1;
     env=environment(NAME="value") adds to the environment."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", workers]
-    return run_program([*launcher, *options, script, *arguments], timeout, **keywords)
+    return run_program([*launcher, *options, script, *arguments], **keywords)

@@ -22,6 +22,7 @@ class AdaCons:
 
     def __init__(self, beta=0.99):
         self.beta, self.sorted = beta, None
+        self.shares = 1.0  # of the last step, without their signs
 
     def __call__(self, gradients, weights=None):
         total = torch.stack(gradients).sum(0)
@@ -34,6 +35,7 @@ class AdaCons:
         a = torch.empty_like(a)
         a[order] = self.sorted
         a = a / a.sum()
+        self.shares = a.abs().sum()
         return sum(a[i] * gradient / norms[i] for i, gradient in enumerate(gradients))
 
     def resampled(self, size):
@@ -66,17 +68,18 @@ def geometric_median(gradients, weights=None):
 
 
 def adasum(gradients, weights=None):
-    level = list(gradients)
+    """Over a tree whose parts stand for several workers each."""
+    level = [(gradient, 1) for gradient in gradients]
     while len(level) > 1:
         pairs = [level[k : k + 2] for k in range(0, len(level), 2)]
-        level = [
-            pair[0]
-            if len(pair) == 1
-            else (1 - pair[0] @ pair[1] / (2 * pair[0] @ pair[0])) * pair[0]
-            + (1 - pair[0] @ pair[1] / (2 * pair[1] @ pair[1])) * pair[1]
-            for pair in pairs
-        ]
-    return level[0]
+        level = [pair[0] if len(pair) == 1 else adasum_pair(*pair) for pair in pairs]
+    return level[0][0]
+
+
+def adasum_pair(left, right):
+    (x, p), (y, q) = left, right
+    merged = (1 - p / (p + q) * (x @ y) / (x @ x)) * x + (1 - q / (p + q) * (x @ y) / (y @ y)) * y
+    return merged, p + q
 
 
 RULES = {
@@ -91,12 +94,18 @@ RULES = {
 
 
 class Expected:
-    """What a rule of the package is to give, at its defaults: brought to the norm of the mean."""
+    """What a rule of the package is to give, at its defaults: rules on directions at the median worker's norm, adasum at
+    that of the mean."""
 
     def __init__(self, name, **options):
         self.rule = AdaCons(**options) if name == "adacons" else RULES[name]()
-        self.scales = name not in ("mean", "weighted_mean")
+        self.name = name
 
     def __call__(self, gradients, weights=None):
         result = self.rule(gradients, weights)
-        return result * (mean(gradients).norm() / result.norm()) if self.scales else result
+        if self.name in ("mean", "weighted_mean"):
+            return result
+        if self.name == "adasum":
+            return result * (mean(gradients).norm() / result.norm())
+        norms = torch.stack([gradient.norm() for gradient in gradients])
+        return result * norms[norms > 0].median() / getattr(self.rule, "shares", 1.0)  # of two, the lower one

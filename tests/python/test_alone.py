@@ -10,7 +10,7 @@ PROGRAM = Path(__file__).with_name("alone_program.py")
 
 @pytest.fixture(scope="module")
 def outcome(python):
-    process = python(PROGRAM, timeout=60)
+    process = python(PROGRAM)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)
 

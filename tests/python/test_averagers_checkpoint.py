@@ -21,7 +21,6 @@ def results(torchrun, folder):
 
 def test_rank_0_may_take_a_state_dict_alone_and_is_warned_once(results):
     seen = results["rank_0_takes_a_state_dict_alone"][0]
-    assert seen["seconds"] < 0.3
     assert len(seen["warnings"]) == 1
     assert "call consolidate() on all workers" in seen["warnings"][0]
     assert set(seen["kinds"]) <= {"Tensor", "NoneType", "bool", "float", "int", "str"}
@@ -45,6 +44,11 @@ def test_any_number_of_workers_goes_on_from_rank_0s_checkpoint(results, averager
 def test_an_averager_goes_on_from_a_plain_optimizer_and_back(results):
     models = results["a_state_without_ours"]
     assert models[0] == models[1] == models[2]
+
+
+def test_a_plain_optimizer_keeps_nothing_of_an_averager(results):
+    for seen in results["a_plain_optimizer_keeps_nothing_of_ours"]:
+        assert all(seen.values()), seen
 
 
 def test_a_state_can_be_loaded_in_the_middle_of_a_training(results):

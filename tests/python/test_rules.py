@@ -30,7 +30,7 @@ ROUNDED = ["two_types", "static_graph_of_two_types"]  # results in bfloat16
 
 @pytest.fixture(scope="module")
 def distances(torchrun):
-    process = torchrun(PROGRAM, 3, timeout=240)
+    process = torchrun(PROGRAM, 3)
     assert process.returncode == 0, process.stderr
     return outcomes(process)
 

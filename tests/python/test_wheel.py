@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from paths import BUILD, ROOT
+from paths import BUILD, HANG_S, ROOT
 
 TORCH_HOME = Path(find_spec("torch").origin).parent.parent
 
 
-def pip(*arguments, timeout=600, **more):
+def pip(*arguments, **more):
     """Objects that the main build has are taken from ccache, if it was called by make and compiles alike."""
     compiler = re.search("^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
     shared = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -23,7 +23,7 @@ def pip(*arguments, timeout=600, **more):
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=HANG_S,
         stdin=subprocess.DEVNULL,
         cwd=ROOT,
         env={**os.environ, "CXX": compiler, **shared, **more},
@@ -44,21 +44,21 @@ def built(tmp_path_factory):
 def installed(built, tmp_path_factory):
     """The Python of an environment that holds the wheel and nothing else, not even pip."""
     folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=HANG_S)
     python = folder / "bin" / "python"
     done = pip("--python", python, "install", "--no-deps", "--no-index", built[1])
     assert done.returncode == 0, done.stderr
     return python
 
 
-def run(python, *arguments, path=(), timeout=120):
+def run(python, *arguments, path=()):
     """With the folders of `path` to import from, as if what lies there were installed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [python, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=HANG_S,
         stdin=subprocess.DEVNULL,
         cwd="/",
         env=environment,
@@ -177,7 +177,7 @@ def test_a_build_that_sees_no_torch_ends_with_one_sentence(installed, tmp_path):
 def test_a_library_that_is_missing_is_named(tmp_path, library, package):
     without = [f"-DFLOCKSTEP_{name}=OFF" for name in ("MPI", "SIM", "TORCH", "COMMAND", "TESTS")]
     configure = ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", f"-DCMAKE_DISABLE_FIND_PACKAGE_{library}=ON"]
-    done = subprocess.run([*configure, *without], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*configure, *without], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
     assert done.stderr.count("CMake Error") == 1
     assert f"{library} was not found: install {package}, as Debian calls it" in " ".join(done.stderr.split())

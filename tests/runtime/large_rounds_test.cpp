@@ -90,7 +90,7 @@ TYPED_TEST_SUITE(LargeRounds, Kinds);
 // Rounded to float at the row's sum, at the sum of these, and at the division: at most P/4 epsilon, over P, each time.
 TYPED_TEST(LargeRounds, giveEverybodyTheAverageToTheSameBit) {
   on_every_worker([&](Engine& engine) {
-    Context context(engine, base::Duration(20));
+    Context context(engine, base::Duration(600));
     for (const std::size_t size : {std::size_t{3}, std::size_t{1001}, std::size_t{1'300'001}}) {
       TypeParam data(context, size);
       data.reset(Model(size));
@@ -109,7 +109,7 @@ TEST(RoundsInAGrid, whileWorkersCompute_loseNoUpdate) {
   constexpr std::size_t kSize = 1001;
   constexpr int kSteps = 25;
   on_every_worker([&](Engine& engine) {
-    Context context(engine, base::Duration(20));
+    Context context(engine, base::Duration(600));
     protocol::Options options = rounds_over_all(context.size());
     options.sync = protocol::Sync::rolling;
     options.period = 4;
@@ -143,7 +143,7 @@ TEST(RoundsInAGrid, withABarrier_makeAllModelsEqual) {
   constexpr std::size_t kSize = 1001;
   constexpr int kSteps = 24, kPeriod = 4;
   on_every_worker([&](Engine& engine) {
-    Context context(engine, base::Duration(20));
+    Context context(engine, base::Duration(600));
     protocol::Options options = rounds_over_all(context.size());
     options.group_size = std::max(2, context.size() / 2);
     options.sync = protocol::Sync::barrier;
@@ -168,7 +168,7 @@ TEST(RoundsInAGrid, needAFewChunksBesideWhatTheDataKeeps) {
   constexpr std::size_t kSize = 1'500'000, kChunk = kSize / 3;
   ASSERT_EQ(RoundAgent::chunks_of(kSize), 3);
   on_every_worker([&](Engine& engine) {
-    Context context(engine, base::Duration(20));
+    Context context(engine, base::Duration(600));
     InPlace data(context, kSize);
     RoundAgent agent(context, rounds_over_all(context.size()), kSize, kSize, data);
     EXPECT_LE(engine.memory().held()[RoundParts::kStaging], 2 * sizeof(float) * (kChunk * 5 / 2 + 100));

@@ -36,7 +36,7 @@ TEST_P(OnePassAtAnySize, givesTheWeightedSumOfADoublePrecisionOracleAndTheSameBi
         one_pass.run(values, coefficients);
       } else {  // buckets may come in any order, as long as it is the same everywhere
         for (std::size_t bucket = layout.buckets().size(); bucket-- > 0;) one_pass.start(bucket, values);
-        one_pass.finish(values, {coefficients});
+        one_pass.finish(values, {{coefficients.begin(), coefficients.end()}});
       }
       for (std::size_t i = 0; i < size; ++i) {
         double sum = 0, magnitude = 0;

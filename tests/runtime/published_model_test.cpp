@@ -22,7 +22,7 @@ Model statistics(float value) { return Model(kSize - kParameters, value); }
 
 // One worker that started from zeros, on its own.
 struct Scene {
-  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(20)), published(context, kSize) {
+  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(600)), published(context, kSize) {
     published.reset(filled(0));
   }
 

@@ -22,7 +22,7 @@ Model parameters(float value) { return Model(kParameters, value); }
 
 // One worker that started from tens.
 struct Scene {
-  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(20)), shared(context, kSize) {
+  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(600)), shared(context, kSize) {
     shared.reset(model);
   }
 

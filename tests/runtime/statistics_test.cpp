@@ -98,15 +98,14 @@ TEST(OnePassStatistics, everySectionGetsItsOwnCoefficientsAndEverybodyTheSameBit
           for (std::size_t s = 0; s < pass.sections().count(); ++s)
             for (std::size_t i = 0; i < shape.workers; ++i)
               (i == 0 ? coefficients.emplace_back() : coefficients.back())
-                  .push_back(0.5f * static_cast<float>(s + 1) - 0.25f * static_cast<float>(i));
+                  .push_back(0.5 * static_cast<double>(s + 1) - 0.25 * static_cast<double>(i));
           pass.statistics(values, std::vector<double>(shape.workers, 1.0));
           pass.finish(values, coefficients);
           const auto section = sections_of(layout, granularity);
           for (std::size_t k = 0; k < layout.size(); ++k) {
             double sum = 0, magnitude = 0;
             for (std::size_t i = 0; i < shape.workers; ++i) {
-              const double term =
-                  static_cast<double>(coefficients[section[k]][i]) * as_sent(input_of(i, layout.size())[k], wire);
+              const double term = coefficients[section[k]][i] * as_sent(input_of(i, layout.size())[k], wire);
               sum += term;
               magnitude += std::abs(term);
             }
@@ -130,7 +129,7 @@ TEST(OnePassStatistics, ownShardsAreContiguousPartsOfWhatEverybodyWouldHaveGot) 
       OnePass everywhere(context, layout, "test", options),
           scattered(context, layout, Shards::by_worker(layout, shape.workers), "test", options);
       auto expected = input_of(rank, layout.size()), values = expected;
-      Coefficients coefficients(everywhere.sections().count(), std::vector<float>(shape.workers, 0.5f));
+      Coefficients coefficients(everywhere.sections().count(), std::vector<double>(shape.workers, 0.5));
       const std::vector<double> weights(shape.workers, 1.0);
       everywhere.statistics(expected, weights);
       everywhere.finish(expected, coefficients);

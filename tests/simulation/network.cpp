@@ -26,8 +26,9 @@ void Network::send(int from, int to, const Message& message) {
   double& newest = control_arrives_[pair(from, to)];
   newest = std::max(newest, truth_.now + truth_.scenario.control.draw(random_));
   const bool as_bytes = truth_.scenario.as_bytes;
-  queue_.put(newest, {.rank = to,
-                      .event = Received{from, as_bytes ? protocol::message_from_bytes(to_bytes(message)) : message}});
+  queue_.put(newest,
+             {.rank = to,
+              .event = Received{from, as_bytes ? protocol::message_from_bytes(to_bytes(message), workers_) : message}});
 }
 
 void Network::give(int from, int to) {

@@ -12,7 +12,7 @@ inline void on_threads(int workers, const std::function<void(runtime::Context&)>
   engines::LaunchOptions options;
   options.workers = workers;
   engines::threads::run(options, [&](engines::Engine& engine) {
-    runtime::Context context(engine, base::Duration(20));
+    runtime::Context context(engine, base::Duration(600));
     body(context);
   });
 }

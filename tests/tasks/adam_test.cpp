@@ -106,6 +106,20 @@ TEST(Adam, firstStepIsTheRateWhateverTheSizeOfTheGradient) {
   }
 }
 
+TEST(Adam, aSkippedUpdateMovesTheScheduleOnAndNotTheMeans) {
+  const RateOptions falling{.learning_rate = 0.4, .schedule = Schedule::linear, .steps = 4};
+  auto optimizer = make_adam({.rate = falling}, 1);
+  std::vector<float> model{0};
+  for (int step = 0; step < 3; ++step) optimizer->skip();
+  base::Archive archive;
+  optimizer->save(archive);
+  optimizer = make_adam({.rate = falling}, 1);
+  optimizer->restore(archive);
+  EXPECT_EQ(model[0], 0);
+  optimizer->update(model, std::vector<float>{7});  // its first, so that it is the rate: that of the fourth step
+  EXPECT_NEAR(model[0], -0.1, 1e-5);
+}
+
 TEST(Adam, goesOnFromACheckpointToTheSameBits) {
   const AdamOptions options{
       .rate = {.learning_rate = 0.01, .schedule = Schedule::linear, .steps = 20}, .weight_decay = 0.1, .clip = 1};

@@ -25,6 +25,18 @@ TEST(Descent, theRateFallsToZeroOverTheRunAndGoesOnFromACheckpoint) {
   EXPECT_EQ(places, (std::vector<float>{-4, -7, -9, -10, -10, -10}));
 }
 
+TEST(Descent, aSkippedUpdateMovesTheScheduleOnAndNothingElse) {
+  const auto optimizer =
+      make_descent({.rate = {.learning_rate = 4, .schedule = Schedule::linear, .steps = 4}, .momentum = 0.5}, 1);
+  const std::vector<float> gradient{1};
+  std::vector<float> model{0};
+  optimizer->update(model, gradient);
+  optimizer->skip();
+  EXPECT_EQ(model[0], -4);
+  optimizer->update(model, gradient);  // of the third step, at a rate of 2, with a velocity of 1.5
+  EXPECT_EQ(model[0], -7);
+}
+
 // With a constant gradient g and decay, w goes to -g/decay: w_t = -(g/decay) (1 - (1 - rate decay)^t).
 TEST(Descent, weightsDecayAndBiasesDoNot) {
   constexpr double kRate = 0.1, kDecay = 0.5;

@@ -124,22 +124,53 @@ TEST_F(Checkpoint, whatDoesNotFitIsRefusedEverywhereWithOneSentence) {
 
   const std::string whole = base::read_text(file_of(1));
   base::write_atomically(file_of(1), whole.substr(0, whole.size() / 2));
-  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the whole file"));
+  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the file that was saved"));
   std::string changed = whole;
   changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
   base::write_atomically(file_of(1), changed);
-  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the whole file"));
+  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the file that was saved"));
+  std::filesystem::copy_file(file_of(0), file_of(1), std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is the file of worker 0 of 3 in set a, not of worker 1 in set a"));
   std::filesystem::remove(file_of(1));
   EXPECT_TRUE(refuses_to_go_on("cannot read"));
-  base::write_atomically(folder_ / "latest", "flockstep-torch-1 a 3 1\n");
-  EXPECT_TRUE(refuses_to_go_on("does not name a whole set"));
+  for (const char* text :
+       {"flockstep-torch-1 a 3 1\n", "", R"({"schema": 1, "kind": "flockstep-torch", "sets": []})"}) {
+    base::write_atomically(folder_ / "latest", std::string_view(text));
+    EXPECT_TRUE(refuses_to_go_on("does not list sets of checkpoint files")) << text;
+  }
+  base::write_atomically(folder_ / "latest", R"({"schema": 99})");
+  EXPECT_TRUE(refuses_to_go_on("latest has schema 99, and this version of flockstep reads up to 1"));
+}
+
+TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheSetBeforeWhichTheNextSaveKeeps) {
+  const auto uninterrupted = trained("mean", 0, 8);
+  std::filesystem::remove_all(folder_);
+  trained("mean", 0, 4);  // a, after step 4
+  std::filesystem::copy(folder_ / "a", folder_ / "aside");
+  save(3, "mean");  // b
+  base::write_atomically(folder_ / "b" / "worker-2.pt", "nothing");
+  const auto restore = [&](const std::string& expected) {
+    on_workers(3, [&](Worker& worker) {
+      Net net(true);
+      DataParallel parallel(worker, net, {.algorithm = "mean", .buffers = Buffers::leave, .bucket_kib = 1});
+      const Optimizer optimizer = make_optimizer("Adam", net);
+      EXPECT_NE(parallel.restore(folder_, *optimizer).find(expected), std::string::npos) << worker.rank();
+      parallel.save(folder_, *optimizer);
+    });
+  };
+  restore("b/worker-2.pt is not the file that was saved");
+  EXPECT_EQ(base::read_text(folder_ / "a" / "worker-2.pt"), base::read_text(folder_ / "aside" / "worker-2.pt"));
+  EXPECT_EQ(trained("mean", 4, 8), uninterrupted) << "from b, which was written anew";
+  base::write_atomically(folder_ / "a" / "worker-0.pt", "nothing");
+  base::write_atomically(folder_ / "b" / "worker-1.pt", "nothing");
+  EXPECT_TRUE(refuses_to_go_on("is whole: "));
 }
 
 TEST_F(Checkpoint, theOldSetStaysUntilTheNewOneIsWhole) {
   save(2, "mean");
   EXPECT_TRUE(std::filesystem::exists(folder_ / "a"));
   save(2, "mean");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "a"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "a" / "worker-1.pt"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "b" / "worker-1.pt"));
   std::filesystem::create_directories(folder_ / "a" / "worker-1.pt.part");  // nothing can be written there
   EXPECT_TRUE(refuses(ErrorCode::bad_file, "cannot write", 2, [&](Worker& worker) {

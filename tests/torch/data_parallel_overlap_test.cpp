@@ -22,7 +22,7 @@ struct Reversed : nn::Module {
 };
 
 struct Subject {
-  explicit Subject(engines::Engine& engine) : engine(engine), context(engine, base::Duration(20)) {
+  explicit Subject(engines::Engine& engine) : engine(engine), context(engine, base::Duration(600)) {
     module.half_way = [this] { sent_half_way = sent(); };
   }
   std::uint64_t sent() const { return engine.bytes_sent_in_collectives() - sent_before; }

@@ -185,12 +185,13 @@ TEST(BucketQueue, letsBucketsGoInOneOrderHoweverTheyAreCompleted) {
   EXPECT_EQ(queue.next(), Next(2));
 }
 
-TEST(Magnitude, isTheMeansByDefault) {
+TEST(Magnitude, isTheMeansOrMatchedByDefault) {
   on_workers(3, [](Worker& worker) {
-    const auto norm_of = [&](const std::string& algorithm, const std::map<std::string, std::string>& options) {
+    const auto norm_of = [&](const std::string& algorithm, const std::map<std::string, std::string>& options,
+                             double spike = 1) {
       Net net;
       DataParallel parallel(worker, net, {.algorithm = algorithm, .options = options});
-      loss_of(net, batch_of(worker.rank(), 0, 2)).backward();
+      (loss_of(net, batch_of(worker.rank(), 0, 2)) * (worker.rank() == 1 ? spike : 1)).backward();
       parallel.finish_backward();
       double square = 0;
       std::set<const void*> seen;  // shared parameters are listed twice
@@ -200,8 +201,15 @@ TEST(Magnitude, isTheMeansByDefault) {
       return std::sqrt(square);
     };
     const double mean = norm_of("mean", {});
-    EXPECT_NEAR(norm_of("adacons", {}), mean, 1e-5 * mean);
-    EXPECT_NEAR(norm_of("direction_consensus", {}), mean, 1e-5 * mean);
+    EXPECT_NEAR(norm_of("adasum", {}), mean, 1e-5 * mean);
+    for (const std::string rule : {"normalized_mean", "adacons", "direction_consensus", "geometric_median"}) {
+      EXPECT_NEAR(norm_of(rule, {}), norm_of(rule, {{"magnitude", "matched"}}), 1e-6 * mean) << rule;
+      for (const double spike : {1.0, 1000.0, 0.001, 0.0}) {
+        EXPECT_LT(norm_of(rule, {}, spike), 3 * mean) << rule << ", one worker times " << spike;
+        EXPECT_GT(norm_of(rule, {}, spike), mean / 5) << rule << ", one worker times " << spike;
+      }
+      EXPECT_GT(norm_of(rule, {{"magnitude", "mean_norm"}}, 1000), 100 * mean) << rule;
+    }
     EXPECT_GT(std::abs(norm_of("adacons", {{"magnitude", "own"}}) - mean), 1e-3 * mean);
   });
 }

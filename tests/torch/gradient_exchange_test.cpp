@@ -55,7 +55,8 @@ class Side {
 
   struct Pass {
     Buckets buckets = kRebuilt;
-    std::size_t sent = 100;  // buckets before backward breaks off
+    std::size_t sent = 100;         // buckets before backward breaks off
+    bool hands_over_zeros = false;  // in the place of the others
     bool has_gradient = true;
     double weight = 1;
     bool divides_by_all = false;
@@ -65,12 +66,14 @@ class Side {
   std::vector<GradientExchange::Future> send(int step, const Pass& pass) {
     parts_.clear();
     std::vector<GradientExchange::Future> futures;
-    for (std::size_t b = 0; b < std::min(pass.sent, pass.buckets.size()); ++b) {
+    for (std::size_t b = 0; b < pass.buckets.size(); ++b) {
       GradientOffer offer;
+      offer.is_missing = b >= pass.sent;
+      if (offer.is_missing && !pass.hands_over_zeros) break;
       std::vector<at::Tensor> parts;
       for (const std::size_t parameter : pass.buckets[b]) {
         const std::vector<float> numbers = gradient_of(parameter, rank_, step);
-        parts.push_back(torch::tensor(numbers) * (pass.has_gradient ? 1 : 0));
+        parts.push_back(torch::tensor(numbers) * (pass.has_gradient && !offer.is_missing ? 1 : 0));
         offer.bucket.parameters.push_back(&kSizes[parameter]);
         offer.bucket.sizes.push_back(numbers.size());
         parts_.push_back(parameter);
@@ -319,6 +322,27 @@ TEST(GradientExchange, aBackwardPassThatBreaksOffFailsOnAllWorkersAndTheNextOneW
               for (int time = 0; time < 2; ++time)
                 EXPECT_EQ(refusal([&] { side.step(step, {}); }).find("worker 1's backward pass ended"), 0u);
             }
+          }
+          EXPECT_EQ(side.exchange.news().step, 5);
+        });
+}
+
+// As DDP's front does it, which knows the buckets: also before the first, and where they are cut anew in this pass.
+TEST(GradientExchange, zerosForTheBucketsThatAreMissingFailThePassOnAllWorkers) {
+  for (const int failing : {0, 1, 3})
+    for (const Buckets& buckets : {kAsMade, kRebuilt})
+      for (std::size_t sent = 0; sent < buckets.size(); ++sent)
+        test::on_threads(3, [&](runtime::Context& context) {
+          Side side(context, {.rule = {"mean", {}}});
+          for (int step = 0; step < 5; ++step) {
+            const Side::Pass whole{.buckets = step == 0 ? kAsMade : buckets};
+            if (step == failing) {
+              Side::Pass pass = whole;
+              if (context.rank() == 1) pass.sent = std::min(sent, whole.buckets.size() - 1);
+              pass.hands_over_zeros = true;
+              EXPECT_EQ(refusal([&] { side.step(step, pass); }).find("worker 1's backward pass ended"), 0u);
+            }
+            EXPECT_TRUE(are_near(side.step(step, whole), oracle::mean(gradients_of(up_to(3), step))));
           }
           EXPECT_EQ(side.exchange.news().step, 5);
         });

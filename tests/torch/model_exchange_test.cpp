@@ -73,7 +73,7 @@ void on_workers(int count, const std::function<void(runtime::Context&)>& body) {
   options.workers = count;
   options.deterministic = true;
   engines::find_backend("threads").run(options, [&](engines::Engine& engine) {
-    runtime::Context context(engine, base::Duration(20));
+    runtime::Context context(engine, base::Duration(600));
     body(context);
   });
 }

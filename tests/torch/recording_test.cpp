@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/split.h"
 #include "flockstep/error.h"
 #include "support/on_threads.h"
 
@@ -23,8 +23,9 @@ class RecordingTest : public testing::Test {
 
   std::vector<json> lines(const std::string& name) const {
     std::vector<json> found;
-    std::ifstream file(folder_ / name);
-    for (std::string line; std::getline(file, line);) found.push_back(json::parse(line));
+    std::vector<std::string> texts = base::split(base::read_text(folder_ / name), '\n');
+    texts.pop_back();  // every line ends with a newline
+    for (const std::string& text : texts) found.push_back(json::parse(text));
     return found;
   }
   std::vector<std::int64_t> steps(const std::string& name) const {
@@ -114,7 +115,7 @@ TEST_F(RecordingTest, goesOnWhereAnEarlierRunIsResumed) {
 
 TEST_F(RecordingTest, halfALineOfAKilledRunIsDropped) {
   record(1, 0, 1, 3);
-  std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"kind\":\"st";
+  base::write_atomically(folder_ / "metrics.jsonl", base::read_text(folder_ / "metrics.jsonl") + "{\"kind\":\"st");
   record(1, 0, 4, 4);
   EXPECT_EQ(steps("metrics.jsonl"), (std::vector<std::int64_t>{1, 2, 3, 4}));
 }

@@ -66,7 +66,7 @@ TEST(RetinaNet, anAnchorsNumbersComeFromItsPlace) {
     picture.set_requires_grad(true);
     const auto place = static_cast<std::int64_t>(9 * (row * 8 + column) + 4);
     network.forward(picture).scores[0][place][1].backward();
-    const torch::Tensor heat = picture.grad().abs().sum({0, 1});
+    const torch::Tensor heat = picture.grad().abs().sum(at::IntArrayRef({0, 1}));
     const auto centre_of = [&](std::int64_t dimension) {
       const torch::Tensor sums = heat.sum(dimension);
       return ((sums * (torch::arange(64) + 0.5)).sum() / sums.sum()).item<double>();

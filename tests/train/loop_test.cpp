@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "engines/last_step.h"
+#include "tasks/descent.h"
 #include "train/pull.h"
 
 namespace flockstep::train {
@@ -71,6 +73,37 @@ TEST_F(LoopTest, aNonFiniteGradientOnOneWorkerSkipsTheStepEverywhereAndIsCounted
   EXPECT_TRUE(summary.replicas_equal);
 }
 
+// Pulls by the rate of a schedule that ends with the run.
+class Scheduled final : public Pull {
+ public:
+  using Pull::Pull;
+  std::unique_ptr<Optimizer> make_optimizer() override {
+    return tasks::make_descent(
+        {.rate = {.learning_rate = 0.2, .schedule = tasks::Schedule::linear, .steps = 30}, .momentum = 0}, kParameters);
+  }
+};
+
+class ScheduleTest : public PullTest {
+ protected:
+  std::unique_ptr<Task> make_task(int rank) override {
+    return std::make_unique<Scheduled>(rank, rank == 1 ? poisoned_step_ : -1);
+  }
+};
+
+TEST_F(ScheduleTest, aSkippedStepLeavesTheSchedulesOfAllWorkersAtTheSamePlace) {
+  options_.algorithm = "local_sgd";
+  options_.algorithm_settings = {{"period", "30"}};
+  poisoned_step_ = 4;
+  double sum = 0;
+  for (const int rank : {0, 1}) {
+    double weight = 8;
+    for (int step = 0; step < 30; ++step)
+      if (rank == 0 || step != poisoned_step_) weight -= 0.2 * (30 - step) / 30 * (weight - rank);
+    sum += weight;
+  }
+  EXPECT_NEAR(run(2).quality, sum / 2, 1e-5);
+}
+
 TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
   const Summary whole = run(3);
   const std::string uninterrupted = whole.model_hash;
@@ -100,6 +133,53 @@ TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
   EXPECT_EQ(next, 31);
 }
 
+TEST_F(LoopTest, aRunThatIsToEndEarlyLeavesACheckpointAfterOneStepOfAllAndResumesToTheSameBits) {
+  launch_.deterministic = true;
+  options_.steps = options_.evaluate_every = 200;
+  for (const std::string algorithm : {"mean", "local_sgd", "eager_majority", "wagma", "adpsgd"}) {
+    options_.algorithm = algorithm;
+    options_.out.clear();
+    options_.resume = false;
+    const std::string uninterrupted = run(3).model_hash;
+    options_.out = folder_ / algorithm;
+    std::atomic<std::int64_t> seen{0};
+    engines::SharedLastStep last_step([&] { return seen >= 11; });
+    Observer observer;
+    observer.progress = [&](std::int64_t step, std::int64_t) { seen = step; };
+    observer.may_take_step = [&](std::int64_t step) { return last_step.may_take(step); };
+    const Summary first = run(3, observer);
+    EXPECT_TRUE(first.interrupted);
+    EXPECT_GE(first.steps, 11) << algorithm;
+    EXPECT_LT(first.steps, 200) << algorithm;
+    EXPECT_FALSE(std::filesystem::exists(options_.out / "summary.json"));
+    options_.resume = true;
+    const Summary second = run(3);
+    EXPECT_EQ(second.steps, 200) << algorithm;
+    if (algorithm == "mean" || algorithm == "local_sgd") {
+      EXPECT_EQ(second.model_hash, uninterrupted) << algorithm;
+    }
+  }
+}
+
+TEST(LastStep, isTheFurthestThatSomebodyHasBegunWhenSomebodyIsAsked) {
+  bool asked = false;
+  engines::SharedLastStep last_step([&] { return asked; });
+  EXPECT_TRUE(last_step.may_take(1));  // one worker
+  EXPECT_TRUE(last_step.may_take(2));
+  EXPECT_TRUE(last_step.may_take(3));
+  asked = true;
+  EXPECT_TRUE(last_step.may_take(1)) << "of another worker, who follows";
+  EXPECT_FALSE(last_step.may_take(4));
+  asked = false;
+  EXPECT_TRUE(last_step.may_take(2));
+  EXPECT_TRUE(last_step.may_take(3));
+  EXPECT_FALSE(last_step.may_take(4));
+
+  engines::SharedLastStep resumed([] { return true; });
+  EXPECT_FALSE(resumed.may_take(41)) << "asked before the first step";
+  EXPECT_FALSE(resumed.may_take(41));
+}
+
 TEST_F(LoopTest, aRequestToStopIsHeardLongBeforeADistantEvaluation) {
   options_.steps = options_.evaluate_every = 100000;
   std::atomic<int> asked{0};  // by both workers at the start, when the answer is still no
@@ -117,9 +197,18 @@ TEST_F(LoopTest, aDamagedCheckpointIsRefusedAndSoIsAnotherRunsCheckpoint) {
   options_.seed = 2;
   EXPECT_THROW(run(2), Error);
   options_.seed = 1;
-  const auto file = folder_ / "checkpoint" / "step-30" / "worker-1.bin";
-  const auto bytes = base::read_bytes(file);
-  base::write_atomically(file, std::span(bytes).first(bytes.size() / 2));
+  const std::string uninterrupted = run(2).model_hash;
+  for (const char* generation : {"step-30", "step-20"}) {
+    const auto file = folder_ / "checkpoint" / generation / "worker-1.bin";
+    const auto bytes = base::read_bytes(file);
+    base::write_atomically(file, std::span(bytes).first(bytes.size() / 2));
+    if (generation == std::string("step-20")) break;
+    const Summary gone_back = run(2);  // and writes the damaged one anew
+    EXPECT_EQ(gone_back.model_hash, uninterrupted);
+    ASSERT_EQ(gone_back.notes.size(), 1u);
+    EXPECT_NE(gone_back.notes[0].find("worker-1.bin"), std::string::npos) << gone_back.notes[0];
+    base::write_atomically(file, std::span(bytes).first(bytes.size() / 2));
+  }
   try {
     run(2);
     FAIL() << "nothing was thrown";

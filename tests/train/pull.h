@@ -66,7 +66,7 @@ class PullTest : public testing::Test {
     options_.task = "pull";
     options_.steps = 30;
     options_.evaluate_every = 10;
-    options_.patience = base::Duration(20);
+    options_.patience = base::Duration(600);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

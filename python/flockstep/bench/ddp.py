@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from flockstep.bench.harness import Spread, Target, milliseconds, ratio, table
+from flockstep._schema import SCHEMA
+from flockstep.bench.harness import ABOUT_RATIOS, Spread, Target, milliseconds, ratio, table
 from flockstep.bench.launch import Children
 
 BAR = 1.00
@@ -39,9 +40,9 @@ class Row:
 
     def json(self) -> dict[str, Any]:
         if self.failure:
-            return {"id": self.contender, "measure": self._measure, "failed": self.failure}
+            return {"schema": SCHEMA, "id": self.contender, "measure": self._measure, "failed": self.failure}
         spread = self.figures["over_plain"]
-        plain = {"figure": spread.median, "lower": spread.lower, "upper": spread.upper}
+        plain = {"schema": SCHEMA, "figure": spread.median, "lower": spread.lower, "upper": spread.upper}
         about = self.target.json() if self.target else {"id": self.contender, "measure": self._measure, **plain}
         return {**about, **{key: spread.median for key, spread in self.figures.items() if key != "over_plain"}}
 
@@ -63,6 +64,6 @@ def run(models: list[str], contenders: list[str], rounds: int, limit_s: float, a
             print(f"{model}, {children.size} workers on c10d over Gloo; medians and quartiles of the slowest worker")
             print(table(HEAD, [row.cells() for row in of_model]), end="\n\n", flush=True)
     if children.rank == 0:
-        targets = "".join(f"{row.target.line()}\n" for row in rows if row.target)
+        targets = ABOUT_RATIOS + "\n" + "".join(f"{row.target.line()}\n" for row in rows if row.target)
         print(json.dumps([row.json() for row in rows], indent=2) + "\n" if as_json else targets, end="", flush=True)
     return int(any(row.failure and row.contender in ("adacons", "mean") for row in rows))

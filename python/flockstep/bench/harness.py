@@ -12,6 +12,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from flockstep._schema import SCHEMA
+
+ABOUT_RATIOS = "A ratio is the median of the ratios within a round, not the ratio of the medians above."
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -54,6 +58,7 @@ class Target:
 
     def json(self) -> dict[str, Any]:
         return {
+            "schema": SCHEMA,
             "id": self.id,
             "measure": self.measure,
             "figure": self.spread.median,
@@ -69,6 +74,7 @@ def print_targets(targets: list[Target], as_json: bool) -> None:
     if as_json:
         print(json.dumps([target.json() for target in targets], indent=2))
     else:
+        print(ABOUT_RATIOS)
         print("\n".join(target.line() for target in targets))
 
 

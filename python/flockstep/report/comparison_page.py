@@ -20,7 +20,8 @@ from flockstep.report.values import Case, Colours, Comparison
 from flockstep.report.wording import capitalised
 
 SEEDS_NOTE = (
-    "Lines and bars are means over the seeds; shaded bands and whiskers reach from the lowest to the highest seed."
+    "Lines are {lines} over the seeds, as the table's column is, and bars are means unless they say otherwise; shaded bands "
+    "and whiskers reach from the lowest to the highest seed."
 )
 TIMELINE_NOTE = (
     "The same step of the run with the first seed, all on one scale: who is late is late everywhere. Thin bars show what "
@@ -64,7 +65,11 @@ def _pictures(comparison: Comparison, case: Case, colours: Colours, progress: Pr
     coefficients = _coefficients(comparison, case, progress)
     progress.say(f"{case_name(case)}: timelines")
     return [
-        *page.section("Quality", quality, SEEDS_NOTE if several else ""),
+        *page.section(
+            "Quality",
+            quality,
+            SEEDS_NOTE.format(lines="medians" if case.statistic == "median" else "means") if several else "",
+        ),
         *page.section("Speed and waiting", speed),
         *page.section("Who counts how much", coefficients),
         *page.section("One step, worker by worker", timeline_pictures.of_case(comparison, case), TIMELINE_NOTE),

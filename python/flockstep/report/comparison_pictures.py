@@ -8,6 +8,7 @@ from matplotlib.ticker import NullLocator
 
 from flockstep.report.end_labels import Line, label_ends
 from flockstep.report.style import (
+    FAINT,
     HEIGHT,
     INK,
     Picture,
@@ -23,6 +24,7 @@ from flockstep.report.style import (
 from flockstep.report.tables import readable, searched_in
 from flockstep.report.values import (
     LARGEST_DRAWN,
+    Array,
     Case,
     Colours,
     Comparison,
@@ -30,13 +32,32 @@ from flockstep.report.values import (
     Evaluation,
     Row,
     drawn_number,
+    number,
 )
-from flockstep.report.wording import capitalised, listed, short
+from flockstep.report.wording import capitalised, counted, listed
+
+MOST_TOLD_APART = 6  # lines of one picture that the eye can follow
 
 
 def colours_of(comparison: Comparison) -> Colours:
+    """Those whose lines stand out first: colours repeat after the tenth."""
     labels = [row.label for case in comparison.cases for row in case.rows]
-    return {label: index for index, label in enumerate(dict.fromkeys(labels))}
+    apart = {
+        label
+        for case in comparison.cases[:1]
+        for by_time in (False, True)
+        for label in told_apart(comparison, case, by_time)
+    }
+    return {
+        label: index for index, label in enumerate(sorted(dict.fromkeys(labels), key=lambda label: label not in apart))
+    }
+
+
+def smoothed(values: Array) -> Array:
+    """The running median of five, but for the start, which is the same for all: what single evaluations do hides where
+    many lines go."""
+    medians = [np.median(values[max(0, index - 2) : index + 3]) for index in range(values.size)]
+    return np.where(np.isfinite(values) & (np.arange(values.size) > 0), np.array(medians), values)
 
 
 def over_seeds(curves: list[list[Evaluation]]) -> Curve:
@@ -47,9 +68,10 @@ def over_seeds(curves: list[list[Evaluation]]) -> Curve:
         here = [evaluation for curve in curves for evaluation in curve if evaluation.step == step]
         known = [evaluation.quality for evaluation in here if math.isfinite(evaluation.quality)]
         mean = float(np.mean([evaluation.quality for evaluation in here]))
+        median = float(np.median(known)) if len(known) == len(here) else math.nan
         ends = (min(known), max(known)) if known else (math.nan, math.nan)
-        columns.append((float(np.mean([evaluation.time_s for evaluation in here])), mean, *ends))
-    return Curve(np.array(steps, dtype=np.float64), *np.array(columns, dtype=np.float64).reshape(-1, 4).T)
+        columns.append((float(np.mean([evaluation.time_s for evaluation in here])), mean, *ends, median))
+    return Curve(np.array(steps, dtype=np.float64), *np.array(columns, dtype=np.float64).reshape(-1, 5).T)
 
 
 def curve_of(row: Row) -> Curve | None:
@@ -76,21 +98,50 @@ def zoom_past_the_start(axes: Axes, curves: list[Curve]) -> bool:
     return True
 
 
+def quality_of(row: Row, case: Case) -> float:
+    """As the table has it."""
+    return number(row.figures["quality"]["median" if case.statistic == "median" else "mean"])
+
+
+def told_apart(comparison: Comparison, case: Case, by_time: bool) -> set[str]:
+    """The algorithms whose lines stand out: of many the first, which is what the others are compared with, and the best;
+    against time those that reach the target first."""
+    if len(case.rows) <= MOST_TOLD_APART:
+        return {row.label for row in case.rows}
+
+    def rank(row: Row) -> tuple[float, float]:
+        quality = quality_of(row, case) if comparison.lower_is_better else -quality_of(row, case)
+        time_s = number((row.figures.get("target_time_s") or {}).get("median")) if by_time else 0.0
+        return tuple(each if math.isfinite(each) else math.inf for each in (time_s, quality))  # type: ignore[return-value]
+
+    best = sorted(case.rows[1:], key=rank)[: MOST_TOLD_APART - 1]
+    return {row.label for row in (case.rows[0], *best)}
+
+
 def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool) -> Picture | None:
     rows = [(row, curve) for row in case.rows if (curve := curve_of(row))]
     if not rows:
         return None
-    figure = new_figure(height=HEIGHT + 0.5)
+    apart = told_apart(comparison, case, by_time)
+    many = len(apart) < len(case.rows)
+    figure = new_figure(height=HEIGHT + (1.2 if many else 0.5))
     axes = figure.subplots()
-    faint = 0.14 if len(rows) <= 4 else 0.08
+    faint = 0.14 if len(apart) <= 4 else 0.08
     ends = []
     for row, curve in rows:
         place = colours[row.label]
         x = curve.time_s if by_time else curve.steps
-        axes.plot(x, curve.mean, **look(place, x.size), label=plain(row.label))
-        if row.figures["runs"] > 1:
+        y = curve.middle(case.statistic)
+        y = smoothed(y) if many else y
+        if row.label not in apart:
+            axes.plot(x, y, color=FAINT, linewidth=0.9, zorder=1)
+            continue
+        axes.plot(x, y, **look(place, x.size), label=plain(row.label))
+        if row.figures["runs"] > 1 and not many:
             axes.fill_between(x, curve.low, curve.high, color=colour(place), alpha=faint, linewidth=0)
-        ends.append(Line(row.label, float(x[-1]), float(curve.mean[-1]), colour(place), short(float(curve.mean[-1]))))
+        quality = quality_of(row, case)
+        end = quality if many else float(y[-1])
+        ends.append(Line(row.label, float(x[-1]), end, colour(place), readable(quality)))
     drawn = [curve for _, curve in rows]
     fit_y(axes, np.concatenate([part for curve in drawn for part in (curve.low, curve.high)]))
     cut = axes.get_yscale() == "linear" and zoom_past_the_start(axes, drawn)
@@ -111,6 +162,9 @@ def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool)
     label_ends(figure, axes, ends)
     title = f"{capitalised(comparison.metric)} against {'time' if by_time else 'steps'}"
     names = ", ".join(f"{line.name} {line.figure}" for line in ends)
+    if grey := len(rows) - len(ends):
+        which = "that reach the target first" if by_time and math.isfinite(case.target) else "that end best"
+        title += f", smoothed: {rows[0][0].label} and those {which}; {counted(grey, 'other')} in grey"
     return picture_of(figure, title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
 
 

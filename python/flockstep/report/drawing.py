@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from flockstep.report.errors import MissingLibraryError, ReportError, how_to_get
@@ -19,6 +19,8 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingLibraryError(how_to_get(f"the report needs {error.name}")) from error
+    except OSError as error:  # a library's own files: those of the folder have their sentence already
+        raise ReportError(f"cannot draw {folder}: {' '.join(str(error).split())}") from error
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # Every value has the right shape, and yet they make no page.
         why = " ".join(f"{type(error).__name__}: {error}".split())
@@ -44,7 +46,8 @@ def write_report(folder: Path) -> str:
         beside.write_text(text, encoding="utf-8")
         beside.replace(page)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            beside.unlink(missing_ok=True)
         raise ReportError(f"cannot write {page}: {error.strerror}") from error
     return str(page)
 

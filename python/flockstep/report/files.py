@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from flockstep._schema import SCHEMA
 from flockstep.report.errors import MissingFileError, ReportError
 
 Result = TypeVar("Result")
@@ -32,6 +33,15 @@ def _parsed(text: str) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def _require_known_schema(path: Path, value: dict[str, Any]) -> None:
+    """What has none was written before there was one."""
+    schema = value.get("schema", SCHEMA)
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise ReportError(
+            f"{path} has schema {schema}, and this version of flockstep reads up to {SCHEMA}: use the version that wrote it, or a later one"
+        )
+
+
 def read_object(path: Path) -> dict[str, Any]:
     try:
         value = _parsed(read_text(path))
@@ -39,6 +49,7 @@ def read_object(path: Path) -> dict[str, Any]:
         raise ReportError(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise ReportError(f"{path} is damaged: it should hold a JSON object")
+    _require_known_schema(path, value)
     return value
 
 
@@ -68,4 +79,5 @@ def read_lines(path: Path, only: str = "") -> Iterator[tuple[str, dict[str, Any]
             raise ReportError(f"{path} line {index + 1} is damaged: {error}") from error
         if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
             raise ReportError(f"{path} line {index + 1} is damaged: it should be an object with a kind")
+        _require_known_schema(path, value)
         yield f" line {index + 1}", value

@@ -183,6 +183,7 @@ def _curve_over_seeds(figures: dict[str, Any]) -> Curve | None:
     if curve is None:
         return None
     quality = [curve["quality"][name] for name in ("mean", "min", "max")]
+    quality.append(curve["quality"].get("median", quality[0]))  # which older comparisons do not have
     columns = [_array(column) for column in (curve["steps"], curve["time_s"], *quality)]
     if len({column.size for column in columns}) > 1:
         raise ValueError(f"the curve of {figures['algorithm']} has columns of different lengths")

@@ -13,7 +13,10 @@ GUARDS = {
     "skipped_steps": ("updates skipped", "{} were skipped because a gradient was not finite"),
     "non_finite": ("steps with a non-finite gradient", "{} had a gradient that was not finite"),
     "all_zero": ("steps with all gradients zero", "{} had gradients that were all zero"),
-    "unsafe": ("steps without safe weights", "{} fell back to normalized_mean because their weights were unsafe"),
+    "unsafe": (
+        "steps without safe weights",
+        "{} fell back to normalized_mean or the plain mean because their weights were unsafe",
+    ),
 }
 
 
@@ -30,10 +33,12 @@ def headline_of(run: Run) -> tuple[str, str]:
     title = f"{summary.get('algorithm')} on {summary.get('task')}"
     if "metric" in summary:
         title += f": {summary['metric']} {readable(number(summary.get('quality')))}"
-    lead = [f"{summary.get('workers')} workers on {summary.get('engine')}"]
+    lead = [f"{counted(int(summary.get('workers', 0)), 'worker')} on {summary.get('engine')}"]
     if "seed" in summary:
         lead.append(f"seed {summary['seed']}")
-    lead.append(f"{summary.get('steps')} steps" + (" (interrupted)" if summary.get("interrupted") else ""))
+    lead.append(
+        counted(int(summary.get("steps", 0)), "step") + (" (interrupted)" if summary.get("interrupted") else "")
+    )
     return title, ", ".join(lead)
 
 

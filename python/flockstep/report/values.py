@@ -85,6 +85,11 @@ class Curve:
     mean: Array
     low: Array
     high: Array
+    median: Array
+
+    def middle(self, statistic: str) -> Array:
+        """What the table tells of the seeds: their median, or their mean."""
+        return self.median if statistic == "median" else self.mean
 
 
 @dataclass

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/failure_message.h"
+#include "engines/missing.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -15,7 +17,7 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-class C10dEngine::Transfers final : public Operation {
+class C10dEngine::Transfers final : public Operation, public NamesMissing {
  public:
   Transfers(C10dEngine& engine, std::shared_ptr<Exchange> exchange) : engine_(engine), exchange_(std::move(exchange)) {}
   Transfers(const Transfers&) = delete;
@@ -34,6 +36,15 @@ class C10dEngine::Transfers final : public Operation {
     if (exchange_->complete()) return true;
     engine_.require_usable();
     return false;
+  }
+
+  // Its own turn may not have come: then whoever holds up those before it.
+  std::vector<int> missing() override {
+    if (const int peer = exchange_->awaited(); peer >= 0) return {peer};
+    const std::lock_guard lock(engine_.failure_mutex_);
+    for (const auto& exchange : engine_.exchanges_)
+      if (const int peer = exchange->awaited(); peer >= 0) return {peer};
+    return {};
   }
 
  private:
@@ -146,7 +157,11 @@ void C10dEngine::reserve(std::span<const Transfer> transfers) {
 
 // Blocks, on a thread of its own. In sequence is exact: the operation is done when its last part is.
 void C10dEngine::finish(Exchange& exchange) noexcept {
-  const bool complete = std::ranges::all_of(exchange.parts(), [&](const auto& part) { return pass(part); });
+  const bool complete = std::ranges::all_of(exchange.parts(), [&](const auto& part) {
+    exchange.awaited() = part.peer;
+    return pass(part);
+  });
+  exchange.awaited() = -1;
   exchange.end(complete);
   {
     const std::lock_guard lock(failure_mutex_);
@@ -247,9 +262,7 @@ void C10dEngine::require_usable() const {
 void C10dEngine::record(const Error& error) noexcept {
   if (!note(error)) return;
   memory_.keep_for_ever();
-  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
-  std::ranges::transform(std::string_view(error.what()).substr(0, kControlBytes - 1), std::back_inserter(payload),
-                         [](char letter) { return static_cast<std::byte>(letter); });
+  const std::vector<std::byte> payload = failure_message(error);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) say(peer, Word::failure, payload);
   end_transfers();

@@ -81,7 +81,7 @@ class C10dEngine final : public PairwiseEngine {
   void count(const Exchange::Part& part);
 
   void listen(int peer) noexcept;
-  void hear(int peer, ConstBytes frame);
+  bool hear(int peer, ConstBytes frame);  // false for what no worker sends, which does nothing
   void say(int peer, Word word, ConstBytes payload) noexcept;
   void answer_farewell(int peer) noexcept;
   void fail_if_hopeless(int peer) noexcept;

@@ -35,6 +35,8 @@ class Exchange {
     std::shared_ptr<Transit> transit;  // null once it has passed
   };
   std::vector<Part>& parts() { return parts_; }  // for the waiting thread alone, until end()
+  // The peer whose part is waited for; -1 where none is. What comes after it is not looked at yet.
+  std::atomic<int>& awaited() { return awaited_; }
   // The length that a received head tells, once its first bytes are in their place; nothing is placed if it is wrong.
   static std::uint64_t unpack(const Part& part);
 
@@ -57,6 +59,7 @@ class Exchange {
   std::mutex mutex_;  // of the transits in parts_, which one thread may abort while another ends them
   std::vector<Part> parts_;
   std::atomic<bool> complete_ = false, ended_ = false;
+  std::atomic<int> awaited_ = -1;
 };
 
 }  // namespace flockstep::engines::c10d

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/text.h"
+
 namespace flockstep::engines::c10d {
 namespace {
 
@@ -79,7 +81,7 @@ class GroupLane final : public Lane {
 std::unique_ptr<Lane> make_lane(c10::intrusive_ptr<::c10d::Backend> group) {
   if (group->getBackendName() != "gloo")
     throw Error(ErrorCode::bad_input,
-                c10::str("a worker's own groups travel by gloo, not by ", group->getBackendName()), "c10d");
+                base::concatenated("a worker's own groups travel by gloo, not by ", group->getBackendName()), "c10d");
   return std::make_unique<GroupLane>(std::move(group));
 }
 

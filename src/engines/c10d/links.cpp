@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "engines/c10d/engine.h"
+#include "engines/failure_message.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -21,6 +22,7 @@ using namespace std::chrono_literals;
 constexpr Tag kControlTag = 0;
 constexpr std::size_t kFrameHead = 3;  // the word, and the length of what follows, low byte first
 constexpr std::size_t kFrameBytes = kFrameHead + kControlBytes;
+constexpr std::byte kNoWord{0xFF};  // where nothing was received
 constexpr base::Duration kPatienceForReasons = 1s, kPatienceForFarewells = 5s, kPatienceForFailures = 1s;
 
 std::vector<std::byte> frame_of(std::uint8_t word, ConstBytes payload) {
@@ -95,6 +97,7 @@ void C10dEngine::listen(int peer) noexcept {
   Link& link = this->link(peer);
   bool goes_on = true;
   while (goes_on) {
+    frame.fill(kNoWord);
     try {
       const std::shared_ptr<Transit> transit = control_->receive(peer, kControlTag, frame);
       {
@@ -110,7 +113,11 @@ void C10dEngine::listen(int peer) noexcept {
       const std::lock_guard lock(links_mutex_);
       link.listening.reset();
     }
-    if (goes_on) hear(peer, frame);
+    if (!goes_on || hear(peer, frame)) continue;
+    goes_on = false;
+    record(error(ErrorCode::peer_lost, fmt::format("worker {} sent worker {} what no worker sends; something else uses "
+                                                   "its connection, or it runs another version of Flockstep",
+                                                   peer, rank_)));
   }
   {
     const std::lock_guard lock(links_mutex_);
@@ -119,8 +126,9 @@ void C10dEngine::listen(int peer) noexcept {
   bell_.ring();
 }
 
-void C10dEngine::hear(int peer, ConstBytes frame) {
+bool C10dEngine::hear(int peer, ConstBytes frame) {
   const auto length = static_cast<std::size_t>(frame[1]) | static_cast<std::size_t>(frame[2]) << 8;
+  if (length > kControlBytes) return false;
   const ConstBytes payload = frame.subspan(kFrameHead, length);
   switch (static_cast<Word>(frame[0])) {
     case Word::control: {
@@ -131,18 +139,19 @@ void C10dEngine::hear(int peer, ConstBytes frame) {
     // Said on to everybody, who may otherwise notice first that this worker ends. One that closes needs nobody any
     // more.
     case Word::failure: {
-      if (is_closing_) {
-        const std::lock_guard lock(links_mutex_);
-        link(peer).is_heard = true;
+      const std::optional<Error> failure = failure_in(payload, name());
+      if (!failure) return false;
+      if (!is_closing_) {
+        record(*failure);
         break;
       }
-      std::string sentence;
-      for (const std::byte letter : payload.subspan(1)) sentence += static_cast<char>(letter);
-      record(error(static_cast<ErrorCode>(payload[0]), sentence));
+      const std::lock_guard lock(links_mutex_);
+      link(peer).is_heard = true;
       break;
     }
     case Word::farewell: {
       Farewell farewell;
+      if (length != sizeof farewell) return false;
       std::memcpy(&farewell, payload.data(), sizeof farewell);
       {
         const std::lock_guard lock(links_mutex_);
@@ -154,12 +163,15 @@ void C10dEngine::hear(int peer, ConstBytes frame) {
       break;
     }
     case Word::heard: {
+      if (length != 0) return false;
       const std::lock_guard lock(links_mutex_);
       link(peer).is_heard = true;
       break;
     }
+    default: return false;
   }
   bell_.ring();
+  return true;
 }
 
 void C10dEngine::answer_farewell(int peer) noexcept {

@@ -16,6 +16,7 @@ Attachment::Attachment(MPI_Comm communicator, base::Duration patience)
   if (communicator == MPI_COMM_NULL)
     throw Error(ErrorCode::bad_input, "MPI_COMM_NULL has no workers: pass a communicator that this process is in",
                 "mpi");
+  require_tags();
   engine_ = std::make_unique<MpiEngine>(communicator);
 }
 

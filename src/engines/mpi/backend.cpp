@@ -99,14 +99,6 @@ std::string shortened(std::string_view text) {
   return words;
 }
 
-void require_tags(int highest) {
-  if (highest < kMaximalTag)
-    throw Error(
-        ErrorCode::unavailable,
-        fmt::format("this MPI has tags up to {}, and Flockstep needs {}: use another transport", highest, kMaximalTag),
-        "mpi");
-}
-
 MpiEngine& of_this_backend(Engine& engine) {
   auto* const mpi_engine = dynamic_cast<MpiEngine*>(&engine);
   base::check(mpi_engine != nullptr, "an engine of the mpi backend");
@@ -136,11 +128,9 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
                     "that was built with it",
                     name_of(library.thread_level())),
         "mpi");
-  int world = 0, has_highest_tag = 0;
-  void* highest_tag = nullptr;
+  require_tags();
+  int world = 0;
   checked(MPI_Comm_size(MPI_COMM_WORLD, &world), "reading the size of the world");
-  checked(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &has_highest_tag), "reading the highest tag");
-  if (has_highest_tag) require_tags(*static_cast<const int*>(highest_tag));
   if (options.workers != 0 && options.workers != world)
     throw Error(ErrorCode::bad_input,
                 fmt::format("--workers {} but mpirun started {} process{}: drop --workers or start {}", options.workers,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
+#include "engines/failure_message.h"
 #include "engines/mpi/exchange.h"
 
 namespace flockstep::engines::mpi {
@@ -17,6 +17,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int:
 // On the communicator of control messages. A failure carries its code in the first byte, then its sentence.
 constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2;
 constexpr base::Duration kLookUp = 500us;
+constexpr base::Duration kPatienceForTheLast = 1s;  // of what a worker has sent before it ended
 // Waits of one thread that are no further apart than this are one wait to its back-off: an agent that looks up from its
 // wait every few milliseconds, and finds nothing, is idle all the same.
 constexpr base::Duration kSameVigil = 10ms;
@@ -55,6 +56,17 @@ void in_pieces(Span bytes, const Post& post) {
 }
 
 }  // namespace
+
+void require_tags() {
+  void* highest = nullptr;
+  int is_known = 0;
+  checked(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest, &is_known), "reading the highest tag");
+  if (is_known && *static_cast<const int*>(highest) < kMaximalTag)
+    throw Error(ErrorCode::unavailable,
+                fmt::format("this MPI has tags up to {}, and Flockstep needs {}: use another transport",
+                            *static_cast<const int*>(highest), kMaximalTag),
+                "mpi");
+}
 
 MpiEngine::MpiEngine(MPI_Comm workers) : collectives_(workers), messages_(workers), controls_(workers) {
   checked(MPI_Comm_rank(collectives_.get(), &rank_), "reading the rank");
@@ -229,10 +241,31 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
       std::this_thread::yield();
     } else {
       if (std::vector<std::byte> reason; probe_control(kFailureTag, reason)) fail_with_peer(reason);
+      take_farewells();
       bell_.wait_past(rings,
                       origin_ + std::chrono::duration_cast<std::chrono::nanoseconds>((time + nap).time_since_epoch()));
     }
   }
+}
+
+void MpiEngine::take_farewells() {
+  std::vector<std::byte> nothing;
+  while (const auto status = probe_control(kFarewellTag, nothing)) {
+    const std::lock_guard lock(farewells_mutex_);
+    farewells_.emplace(status->MPI_SOURCE, now());
+    ended_.store(status->MPI_SOURCE, std::memory_order_release);
+  }
+}
+
+// A farewell may overtake what was sent before it, on another communicator.
+void MpiEngine::require_peer(int peer) {
+  if (!ended()) return;
+  {
+    const std::lock_guard lock(farewells_mutex_);
+    const auto found = farewells_.find(peer);
+    if (found == farewells_.end() || now() - found->second < kPatienceForTheLast) return;
+  }
+  fail(Error(ErrorCode::peer_lost, fmt::format("worker {} waits for worker {}, which has ended", rank_, peer), "mpi"));
 }
 
 void MpiEngine::fail(const Error& error) {
@@ -257,10 +290,7 @@ bool MpiEngine::record_only(const Error& error) noexcept {
 
 void MpiEngine::record(const Error& error) noexcept {
   if (!record_only(error)) return;
-  const std::string_view sentence = error.what();
-  std::vector<std::byte> payload{static_cast<std::byte>(error.code())};
-  std::ranges::transform(sentence.substr(0, kControlBytes - 1), std::back_inserter(payload),
-                         [](char letter) { return static_cast<std::byte>(letter); });
+  const std::vector<std::byte> payload = failure_message(error);
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_ && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
       return;  // MPI itself is lost: the peers will find out at their deadlines
@@ -268,10 +298,8 @@ void MpiEngine::record(const Error& error) noexcept {
 
 // A peer's failure is passed on as it is. Nobody tells others of it: the peer has told everybody.
 void MpiEngine::fail_with_peer(const std::vector<std::byte>& payload) {
-  const auto code = static_cast<ErrorCode>(payload.at(0));
-  std::string sentence;
-  for (const std::byte letter : std::span(payload).subspan(1)) sentence += static_cast<char>(letter);
-  record_only(Error(code, sentence, "mpi"));
+  const std::optional<Error> failure = failure_in(payload, name());
+  record_only(failure ? *failure : Error(ErrorCode::peer_lost, "a worker failed and did not say why", "mpi"));
   require_usable();
   __builtin_unreachable();
 }
@@ -298,22 +326,25 @@ void MpiEngine::require(int return_code, std::string_view what) {
 // of a freed one to the next run.
 void MpiEngine::close(base::Duration patience) {
   for (int peer = 0; peer < size_; ++peer) require(post_control(peer, kFarewellTag, {}), "saying farewell");
-  int missing = size_;
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    const std::lock_guard lock(farewells_mutex_);
+    for (int peer = 0; peer < size_; ++peer)
+      if (!farewells_.contains(peer)) ranks.push_back(peer);
+    return ranks;
+  };
   std::vector<std::byte> late;
   const bool heard_all = wait_until(
       [&] {
-        while (const auto status = probe_control(MPI_ANY_TAG, late)) {
-          if (status->MPI_TAG == kFailureTag) fail_with_peer(late);
-          if (status->MPI_TAG == kFarewellTag) --missing;
+        take_farewells();
+        while (probe_control(kControlTag, late)) {
         }
-        return reap_control_sends() && missing == 0;
+        if (probe_control(kFailureTag, late)) fail_with_peer(late);
+        return reap_control_sends() && missing().empty();
       },
       now() + patience);
   if (!heard_all)
-    fail(Error(ErrorCode::deadline,
-               fmt::format("worker {}: {} of {} workers have not ended {:.3g} s after this one", rank_, missing, size_,
-                           patience.count()),
-               "mpi"));
+    fail(Error(ErrorCode::deadline, late_sentence(missing(), "the end of the run", rank_, patience), "mpi"));
   for (Communicator& group : groups_) group.free();
   collectives_.free();
   messages_.free();

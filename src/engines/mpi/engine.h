@@ -20,6 +20,9 @@
 
 namespace flockstep::engines::mpi {
 
+// Throws Error{unavailable} where this MPI has fewer tags than engines use.
+void require_tags();
+
 class MpiEngine final : public PairwiseEngine {
  public:
   explicit MpiEngine(MPI_Comm workers);  // collective over it; the calling thread is the worker's own
@@ -37,6 +40,10 @@ class MpiEngine final : public PairwiseEngine {
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override;
+  std::optional<int> ended() const override {
+    const int peer = ended_.load(std::memory_order_acquire);
+    return peer >= 0 ? std::optional(peer) : std::nullopt;
+  }
 
   base::Time now() const override;
   void sleep(base::Duration duration) override;
@@ -74,6 +81,8 @@ class MpiEngine final : public PairwiseEngine {
   std::optional<MPI_Status> probe_control(int tag, std::vector<std::byte>& payload);
   [[nodiscard]] int post_control(int peer, int tag, ConstBytes payload);
   bool reap_control_sends();
+  void take_farewells();
+  void require_peer(int peer);                    // breaks the engine if that one has ended, and not just now
   void record(const Error& error) noexcept;       // breaks the engine, and tells the peers why
   bool record_only(const Error& error) noexcept;  // false if it was broken already
   [[noreturn]] void fail_with_peer(const std::vector<std::byte>& payload);
@@ -104,6 +113,10 @@ class MpiEngine final : public PairwiseEngine {
 
   std::mutex control_mutex_;
   std::deque<ControlSend> control_sends_;  // oldest first
+
+  mutable std::mutex farewells_mutex_;
+  std::map<int, base::Time> farewells_;  // when each peer's was heard
+  std::atomic<int> ended_ = -1;          // whose was heard last; nobody: -1
 
   std::mutex vigils_mutex_;
   std::map<std::thread::id, Vigil> vigils_;  // each is used by its own thread only

@@ -1,15 +1,17 @@
 // One operation of the mpi engine: sends and receives that are tested until all are done.
 #pragma once
 
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "engines/missing.h"
 #include "engines/mpi/engine.h"
 
 namespace flockstep::engines::mpi {
 
 // The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
-class MpiEngine::Exchange final : public Operation {
+class MpiEngine::Exchange final : public Operation, public NamesMissing {
  public:
   Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine), in_flight_(engine.in_flight()) {
     pieces_.reserve(pieces);
@@ -37,11 +39,24 @@ class MpiEngine::Exchange final : public Operation {
       const Piece piece = pieces_.back();
       if (return_code != MPI_SUCCESS || complete) pieces_.pop_back();
       engine_.require(return_code, "a transfer");
-      if (!complete) return false;
+      if (!complete) {
+        engine_.require_peer(piece.peer);
+        return false;
+      }
       if (!piece.is_send) require_length(piece, status);
     }
     if (!std::exchange(is_done_, true)) --in_flight_;
     return true;
+  }
+
+  std::vector<int> missing() override {
+    std::set<int> peers;
+    for (Piece& piece : pieces_) {
+      int complete = 0;
+      if (MPI_Request_get_status(piece.request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS || !complete)
+        peers.insert(piece.peer);
+    }
+    return {peers.begin(), peers.end()};
   }
 
   void post_receive(MPI_Comm communicator, int peer, Tag tag, Bytes bytes) {

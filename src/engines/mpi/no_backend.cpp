@@ -17,6 +17,8 @@ void run(const LaunchOptions&, const WorkerMain&) { throw_unavailable(); }
 
 void abort_all(int) {}
 
+std::unique_ptr<LastStep> make_last_step(std::function<bool()>, base::Duration) { throw_unavailable(); }
+
 std::string thread_level() { return {}; }
 
 void plain_all_reduce(Engine&, std::span<float>) { throw_unavailable(); }

@@ -28,6 +28,13 @@ Collective::Collective(World& world, std::uint64_t sequence)
 
 bool Collective::joined_by_all() const { return joined_.size() == static_cast<std::size_t>(world_.size()); }
 
+std::vector<int> Collective::missing() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_.size(); ++rank)
+    if (std::ranges::find(joined_, rank) == joined_.end()) missing.push_back(rank);
+  return missing;
+}
+
 void Collective::join(int rank, Part part) {
   check_kind(rank, part);
   joined_.push_back(rank);

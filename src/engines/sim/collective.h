@@ -41,6 +41,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
   // Of an operation that is not needed any more; before it is done, this breaks the world. May switch.
   void leave(int rank);
   bool joined_by_all() const;
+  std::vector<int> missing() const;  // who has not joined
   bool done() const { return done_; }
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/missing.h"
 #include "engines/own_block.h"
 
 namespace flockstep::engines::sim {
@@ -21,12 +22,13 @@ class SimEngine::SendOperation final : public Operation {
   const std::shared_ptr<Message> message_;
 };
 
-class SimEngine::CollectiveOperation final : public Operation {
+class SimEngine::CollectiveOperation final : public Operation, public NamesMissing {
  public:
   CollectiveOperation(std::shared_ptr<Collective> collective, int rank)
       : collective_(std::move(collective)), rank_(rank) {}
   ~CollectiveOperation() override { collective_->leave(rank_); }
   bool done() override { return collective_->done(); }
+  std::vector<int> missing() override { return collective_->missing(); }
 
  private:
   std::shared_ptr<Collective> collective_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engines/missing.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
@@ -22,13 +23,14 @@ void Message::keep() {
 }
 
 // It is in its channel until it is done or dropped.
-class Inbox::Receiver final : public Operation {
+class Inbox::Receiver final : public Operation, public NamesMissing {
  public:
   Receiver(Inbox& inbox, Key key, Bytes target) : inbox_(inbox), key_(key), target_(target) {}
   ~Receiver() override {
     if (!done_) inbox_.withdraw(key_, *this);
   }
   bool done() override { return done_; }
+  std::vector<int> missing() override { return {static_cast<int>(key_ >> 32)}; }
 
   std::size_t size() const { return target_.size(); }
   void take(const Message& message) {

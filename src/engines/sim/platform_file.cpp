@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "base/text.h"
 
 namespace flockstep::engines::sim {
 namespace {
@@ -148,8 +149,8 @@ Platform load_platform_file(s4u::Engine& engine, const std::string& path, int wo
     if (platform.hosts.empty()) refuse(path, "it has no hosts");
     if (platform.hosts.size() < static_cast<std::size_t>(workers))
       throw Error(ErrorCode::bad_input,
-                  fmt::format("{} has hosts for {} workers, not for {}: use fewer --workers or another --platform",
-                              path, platform.hosts.size(), workers),
+                  fmt::format("{} has hosts for {}, not for {}: use fewer --workers or another --platform", path,
+                              base::counted(platform.hosts.size(), "worker"), workers),
                   "sim");
     std::ranges::sort(platform.hosts, natural_less, &s4u::Host::get_name);
     platform.hosts.resize(static_cast<std::size_t>(workers));

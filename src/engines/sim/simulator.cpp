@@ -13,9 +13,11 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "base/available_memory.h"
 #include "engines/sim/platform_trial.h"
 
 namespace flockstep::engines::sim {
@@ -72,6 +74,21 @@ constexpr bool needs_threads() {
 #endif
 }
 
+constexpr std::uint64_t kStackKib = 8192;  // only what is touched takes memory, and libtorch runs on these
+
+// SimGrid ends the process where it gets no stack for another actor.
+void require_room_for_another(std::uint64_t actors) {
+  const auto most = base::most_stacks();
+  const auto space = base::address_space_left();
+  if ((!most || actors < *most) && (!space || *space > 2 * (kStackKib << 10))) return;
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("the workers of this simulation and their agents need a stack each, and there is room for {}: "
+                  "use fewer workers, or raise {}",
+                  actors, most && actors >= *most ? "vm.max_map_count" : "the limit that ulimit -v tells"),
+      "sim");
+}
+
 s4u::Engine* make_engine() {
   if (s4u::Engine::has_instance())
     throw Error(
@@ -82,7 +99,7 @@ s4u::Engine* make_engine() {
   std::vector<std::string> arguments{
       "flockstep",
       "--log=root.thresh:critical",
-      "--cfg=contexts/stack-size:8192",  // KiB; only what is touched takes memory, and libtorch runs on these
+      fmt::format("--cfg=contexts/stack-size:{}", kStackKib),
       needs_threads() ? "--cfg=contexts/factory:thread" : "--cfg=contexts/factory:raw",
       "--cfg=debug/clean-atexit:no",  // an exit from inside an actor would destroy the stack it stands on
       "--cfg=network/model:CM02",
@@ -164,8 +181,16 @@ void Simulator::after(double seconds, std::function<void()> action) {
 }
 
 void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
-  const ExceptionsKept exceptions;
-  s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
+  std::optional<Error> refused;
+  at_once([&] {  // one after the other, so that each finds the stacks of those before it
+    try {
+      require_room_for_another(engine_->get_actor_count());
+      s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
+    } catch (const Error& error) {
+      refused = error;
+    }
+  });
+  if (refused) throw Error(*refused);
 }
 
 void Simulator::run() { engine_->run(); }

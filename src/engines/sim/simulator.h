@@ -48,7 +48,8 @@ class Simulator {
   double time_alone(const Flow& flow) const;
   // Calls `action` once this time has passed, like a flow's callback. May switch.
   static void after(double seconds, std::function<void()> action);
-  // An actor that starts at the present time; `body` must not throw. May switch.
+  // An actor that starts at the present time; `body` must not throw. May switch. Throws Error{bad_input} where there is
+  // no room for another stack.
   void spawn(int host, const std::string& name, std::function<void()> body);
   void run();  // until every actor has returned and every flow has arrived
 

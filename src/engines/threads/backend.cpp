@@ -49,8 +49,11 @@ void launch(const std::string& name, const LaunchOptions& options, const WorkerM
   const auto work = [&](int rank) {
     world.scheduler().enter(rank);
     try {
-      ThreadsEngine engine(world, rank);
-      worker_main(engine);
+      {
+        ThreadsEngine engine(world, rank);
+        worker_main(engine);
+      }
+      world.end(rank);
     } catch (const std::exception& error) {
       failure.record(world, rank, std::current_exception(), error.what());
     } catch (...) {

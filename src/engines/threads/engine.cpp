@@ -5,20 +5,28 @@
 #include <thread>
 
 #include "base/check.h"
+#include "engines/missing.h"
 
 namespace flockstep::engines::threads {
 namespace {
 
-class ThreadsOperation final : public Operation {
+class ThreadsOperation final : public Operation, public NamesMissing {
  public:
   ThreadsOperation(World& world, std::shared_ptr<Progress> progress) : world_(world), progress_(std::move(progress)) {}
   ~ThreadsOperation() override {
-    if (!done()) world_.withdraw(progress_);
+    if (!is_done()) world_.withdraw(progress_);
   }
-  // The copy that brings this to zero still holds `copying` for a moment, but touches none of the bytes any more.
-  bool done() override { return progress_->remaining.load(std::memory_order_acquire) == 0; }
+  bool done() override {
+    if (is_done()) return true;
+    world_.require_peers(*progress_);
+    return is_done();
+  }
+  std::vector<int> missing() override { return world_.missing(*progress_); }
 
  private:
+  // The copy that brings this to zero still holds `copying` for a moment, but touches none of the bytes any more.
+  bool is_done() const { return progress_->remaining.load(std::memory_order_acquire) == 0; }
+
   World& world_;
   std::shared_ptr<Progress> progress_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <set>
 #include <thread>
 
 namespace flockstep::engines::threads {
@@ -11,21 +12,22 @@ World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
-      control_(static_cast<std::size_t>(size)) {}
+      inboxes_(static_cast<std::size_t>(size)),
+      has_ended_(static_cast<std::size_t>(size)) {}
 
 void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
   const Posted mine{transfer, progress};
   std::optional<Posted> other;
   {
-    const std::lock_guard lock(mutex_);
-    auto& waiting = posted_[meeting];
-    if (waiting.empty() || waiting.front().transfer.is_send == transfer.is_send) {
-      waiting.push_back(mine);
+    auto& [mutex, posted, control] = inbox(meeting.to);
+    const std::lock_guard lock(mutex);
+    const auto first = posted.lower_bound(meeting);
+    if (first == posted.end() || first->first != meeting || first->second.transfer.is_send == transfer.is_send) {
+      posted.emplace(meeting, mine);
       return;
     }
-    other = waiting.front();
-    waiting.pop_front();
-    if (waiting.empty()) posted_.erase(meeting);
+    other = std::move(first->second);
+    posted.erase(first);
     ++other->progress->copying;  // under the mutex: withdraw() must see the end either posted or being copied
     ++mine.progress->copying;
   }
@@ -40,9 +42,10 @@ void World::copy(const Posted& a, const Posted& b) {
   const bool fits = from.size() == to.size();
   if (fits && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
   for (const Posted* end : {&sender, &receiver}) {
-    if (fits) end->progress->remaining.fetch_sub(1, std::memory_order_release);
+    // A collective of P workers has P^2 messages: its waiters are woken by their last one alone.
+    const bool last = fits && end->progress->remaining.fetch_sub(1, std::memory_order_release) == 1;
     end->progress->copying.fetch_sub(1, std::memory_order_release);
-    bell(end->progress->rank).ring();
+    if (last) bell(end->progress->rank).ring();
   }
   if (!fits) {
     fail(Error(
@@ -55,27 +58,62 @@ void World::copy(const Posted& a, const Posted& b) {
 }
 
 void World::withdraw(const std::shared_ptr<Progress>& progress) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto entry = posted_.begin(); entry != posted_.end();) {
-      std::erase_if(entry->second, [&](const Posted& posted) { return posted.progress == progress; });
-      entry = entry->second.empty() ? posted_.erase(entry) : std::next(entry);
-    }
+  for (auto& [mutex, posted, control] : inboxes_) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
   }
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }
 
-void World::send_control(int to, Control control) {
+std::vector<int> World::missing(const Progress& progress) const {
+  std::set<int> peers;
+  for (const Inbox& inbox : inboxes_) {
+    const std::lock_guard lock(inbox.mutex);
+    for (const auto& [meeting, posted] : inbox.posted)
+      if (posted.progress.get() == &progress) peers.insert(posted.transfer.peer);
+  }
+  return {peers.begin(), peers.end()};
+}
+
+void World::end(int rank) {
   {
     const std::lock_guard lock(mutex_);
-    control_[static_cast<std::size_t>(to)].push_back(std::move(control));
+    has_ended_[static_cast<std::size_t>(rank)] = true;
+    ended_last_.store(rank, std::memory_order_release);
+  }
+  for (auto& bell : bells_) bell.ring();
+}
+
+std::optional<int> World::ended() const {
+  const int rank = ended_last_.load(std::memory_order_acquire);
+  return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+// What the ended one had posted was matched or withdrawn before it ended, so nothing of it is on its way.
+void World::require_peers(const Progress& progress) {
+  if (!ended()) return;
+  for (const int peer : missing(progress)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!has_ended_[static_cast<std::size_t>(peer)]) continue;
+    }
+    fail(Error(ErrorCode::peer_lost, fmt::format("worker {} waits for worker {}, which has ended", progress.rank, peer),
+               name_));
+    throw_if_broken();
+  }
+}
+
+void World::send_control(int to, Control control) {
+  {
+    const std::lock_guard lock(inbox(to).mutex);
+    inbox(to).control.push_back(std::move(control));
   }
   bell(to).ring();
 }
 
 std::optional<Control> World::take_control(int rank) {
-  const std::lock_guard lock(mutex_);
-  auto& queue = control_[static_cast<std::size_t>(rank)];
+  const std::lock_guard lock(inbox(rank).mutex);
+  auto& queue = inbox(rank).control;
   if (queue.empty()) return std::nullopt;
   Control first = std::move(queue.front());
   queue.pop_front();

@@ -1,5 +1,5 @@
 // What the workers of one process share: a table where the two ends of a message meet, control queues, bells, and the
-// error that ended it all. Lock order: none; the world's mutex is never held while another is taken.
+// error that ended it all. Lock order: none; no mutex here is held while another is taken.
 #pragma once
 
 #include <atomic>
@@ -44,6 +44,16 @@ class World {
   // Takes back what has not been matched, and waits for copies under way.
   void withdraw(const std::shared_ptr<Progress>& progress);
 
+  // Peers at whose ends the transfers of an operation wait.
+  std::vector<int> missing(const Progress& progress) const;
+
+  // The worker has returned: nobody need wait for it any more.
+  void end(int rank);
+  // Who has returned last, if anybody.
+  std::optional<int> ended() const;
+  // Breaks the world and throws if the operation waits for a worker that has returned.
+  void require_peers(const Progress& progress);
+
   void send_control(int to, Control control);
   std::optional<Control> take_control(int rank);
 
@@ -60,12 +70,21 @@ class World {
 
   void copy(const Posted& a, const Posted& b);
 
+  // What is meant for one worker, with a mutex of its own: in a collective P^2 ends are posted and may wait at a time.
+  struct Inbox {
+    mutable std::mutex mutex;
+    std::multimap<Meeting, Posted> posted;  // those under one key in the order of posting
+    std::deque<Control> control;
+  };
+  Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
+
   std::string name_;
   std::unique_ptr<Scheduler> scheduler_;
   std::deque<Bell> bells_;
-  mutable std::mutex mutex_;
-  std::map<Meeting, std::deque<Posted>> posted_;
-  std::vector<std::deque<Control>> control_;
+  std::deque<Inbox> inboxes_;
+  mutable std::mutex mutex_;     // of who has ended and of the error
+  std::vector<bool> has_ended_;  // by rank
+  std::atomic<int> ended_last_{-1};
   std::optional<Error> error_;
   std::atomic<bool> broken_{false};
 };

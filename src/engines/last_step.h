@@ -1,0 +1,44 @@
+// After which step the workers of a run stop that is to end early. It is the same step for all, though they may be at
+// different ones and only some of them were asked to end. No worker waits for another while nobody was.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+namespace flockstep::engines {
+
+class LastStep {
+ public:
+  virtual ~LastStep() = default;
+  // Called by a worker before each of its steps, which are counted from 1. False before the same step everywhere, once
+  // somebody was asked to end.
+  virtual bool may_take(std::int64_t step) = 0;
+  // Once this process's workers take no further step. Collective where they are in several processes.
+  virtual void close() {}
+};
+
+// For workers that share a process.
+class SharedLastStep final : public LastStep {
+ public:
+  explicit SharedLastStep(std::function<bool()> asked) : asked_(std::move(asked)) {}
+
+  // Those behind whoever is furthest follow as far: somebody may wait for them inside that step.
+  bool may_take(std::int64_t step) override {
+    const std::lock_guard lock(mutex_);
+    if (!last_ && asked_()) last_ = std::max(furthest_, step - 1);
+    if (last_ && step > *last_) return false;
+    furthest_ = std::max(furthest_, step);
+    return true;
+  }
+
+ private:
+  const std::function<bool()> asked_;
+  std::mutex mutex_;
+  std::int64_t furthest_ = 0;  // step that somebody has begun
+  std::optional<std::int64_t> last_;
+};
+
+}  // namespace flockstep::engines

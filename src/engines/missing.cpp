@@ -1,0 +1,35 @@
+#include "engines/missing.h"
+
+#include <fmt/core.h>
+
+namespace flockstep::engines {
+
+std::vector<int> missing_from(Operation& operation) {
+  auto* const names = dynamic_cast<NamesMissing*>(&operation);
+  return names ? names->missing() : std::vector<int>();
+}
+
+std::string not_arrived(std::span<const int> ranks, std::string_view place) {
+  constexpr std::size_t kMostNamed = 8;
+  const std::size_t named = std::min(ranks.size(), kMostNamed);
+  std::string list;
+  for (std::size_t i = 0; i < named; ++i) {
+    const bool is_last = i + 1 == ranks.size();
+    list += fmt::format("{}{}", i == 0 ? "" : is_last ? " and " : ", ", ranks[i]);
+  }
+  if (ranks.size() > named) list += fmt::format(" and {} more", ranks.size() - named);
+  return fmt::format("worker{} {} ha{} not arrived at {}", ranks.size() == 1 ? "" : "s", list,
+                     ranks.size() == 1 ? "s" : "ve", place);
+}
+
+std::string late_sentence(std::span<const int> missing, std::string_view place, int waiter, base::Duration waited) {
+  if (missing.empty())
+    return fmt::format(
+        "worker {}: {} did not finish within {:.3g} s; a worker is stuck or gone, or the deadline is too short", waiter,
+        place, waited.count());
+  const std::string_view them = missing.size() == 1 ? "it" : "them", are = missing.size() == 1 ? "it is" : "they are";
+  return fmt::format("{}, where worker {} has waited {:.3g} s for {}: {} stuck or gone, or the deadline is too short",
+                     not_arrived(missing, place), waiter, waited.count(), them, are);
+}
+
+}  // namespace flockstep::engines

@@ -1,0 +1,43 @@
+"""Making averagers where workers are not alike."""
+
+from pathlib import Path
+
+import pytest
+from cases import results_of
+
+SCRIPT = Path(__file__).parent / "averagers_making.py"
+
+
+@pytest.fixture(scope="module")
+def results(torchrun):
+    return results_of(torchrun(SCRIPT, 3))
+
+
+def test_after_one_rank_alone_failed_to_make_an_averager_all_make_the_next(results):
+    workers = results["one_fails_to_make_an_averager"]
+    for round, failing in enumerate((1, 0)):
+        for rank, worker in enumerate(workers):
+            assert worker[round]["model"] == workers[0][round]["model"]
+            sentence = worker[round]["refusal"]
+            if rank == failing:
+                assert sentence.startswith("bad_input: the model has no parameter that needs a gradient")
+            else:
+                assert sentence.startswith(f"peer_lost: rank {rank} could not connect to all of its peers within 1 s: ")
+
+
+def test_different_learning_rates_are_warned_of_once_at_the_users_line(results):
+    workers = results["learning_rates"]
+    for worker in workers:
+        assert worker["same"] == worker["tensors"] == []
+    assert workers[1]["different"] == workers[2]["different"] == []
+    ((sentence, is_users_line),) = workers[0]["different"]
+    assert sentence.startswith("worker 2 has the learning rate 0.3 where worker 0 has 0.1, ")
+    assert is_users_line
+
+
+@pytest.mark.parametrize(
+    ("which", "value"), list(enumerate(["0.5", "'500ms'", "datetime.timedelta(days=-1, seconds=86399)"]))
+)
+def test_a_deadline_that_is_no_time_is_refused_in_the_words_of_python(results, which, value):
+    for worker in results["deadlines"]:
+        assert worker[which] == f"bad_input: deadline is a datetime.timedelta of 0 or more, not {value}"
