@@ -9,6 +9,15 @@ std::vector<int> missing_from(Operation& operation) {
   return names ? names->missing() : std::vector<int>();
 }
 
+std::optional<int> gone_from(Operation& operation) {
+  auto* const names = dynamic_cast<NamesMissing*>(&operation);
+  return names ? names->gone() : std::nullopt;
+}
+
+std::string gone_sentence(int waiter, int peer) {
+  return fmt::format("worker {} waits for worker {}, which has ended", waiter, peer);
+}
+
 std::string not_arrived(std::span<const int> ranks, std::string_view place) {
   constexpr std::size_t kMostNamed = 8;
   const std::size_t named = std::min(ranks.size(), kMostNamed);

@@ -136,7 +136,8 @@ bool AgentHost::look() {
     if (kind_of(*control) != Kind::none) controls_.push_back(std::move(*control));
   bool any_done = false;
   for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
-  return has_request_ || !controls_.empty() || any_done || (ended_ && owes_answer_ && transfers_.empty());
+  gone_ = owes_answer_ ? needed_one_that_ended() : std::nullopt;
+  return has_request_ || !controls_.empty() || any_done || gone_;
 }
 
 void AgentHost::react() {
@@ -234,10 +235,17 @@ void AgentHost::require_in_time() {
 
 // One that ended and was not needed any more is no loss. What is under way may be all that is missing; the engine knows
 // whether it comes.
+std::optional<int> AgentHost::needed_one_that_ended() const {
+  if (transfers_.empty()) return ended_;
+  for (const Transfer& transfer : transfers_)
+    if (const auto gone = transfer.is_done ? std::nullopt : engines::gone_from(*transfer.operation)) return gone;
+  return std::nullopt;
+}
+
 void AgentHost::require_all() {
-  if (!ended_ || !owes_answer_ || !transfers_.empty()) return;
-  context_.engine().fail(Error(ErrorCode::peer_lost,
-                               fmt::format("worker {} waits for worker {}, which has ended", context_.rank(), *ended_),
+  const auto gone = transfers_.empty() ? ended_ : gone_;
+  if (!gone || !owes_answer_) return;
+  context_.engine().fail(Error(ErrorCode::peer_lost, engines::gone_sentence(context_.rank(), *gone),
                                std::string(context_.engine().name())));
 }
 

@@ -108,6 +108,7 @@ class AgentHost {
   void inquire();
   void fail_late();
   engines::Tag own_tag(engines::Tag tag) const;
+  std::optional<int> needed_one_that_ended() const;
   void end_transfers();
   void require_in_time();
   base::Time next_time() const;
@@ -127,6 +128,7 @@ class AgentHost {
   base::Time asked_{};  // when the request came
   std::optional<Inquiry> inquiry_;
   std::optional<int> ended_;  // a worker that has
+  std::optional<int> gone_;   // one without which a request will not be answered
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   base::Time wake_at_ = base::Time::max();

@@ -1,8 +1,10 @@
 #include "runtime/neighbours.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
+#include "engines/missing.h"
 #include "kernels/kernels.h"
 
 namespace flockstep::runtime {
@@ -12,11 +14,22 @@ constexpr std::size_t kWindow = 2;  // buckets that travel at a time
 constexpr engines::Tag kNeighbourTag = engines::kMaximalTag - 1;
 
 // Several operations that are waited for, and counted, as one.
-struct AllOf final : engines::Operation {
+struct AllOf final : engines::Operation, engines::NamesMissing {
   explicit AllOf(std::vector<engines::Pending> operations) : operations(std::move(operations)) {}
   bool done() override {
     std::erase_if(operations, [](const engines::Pending& operation) { return operation->done(); });
     return operations.empty();
+  }
+  std::vector<int> missing() override {
+    std::set<int> peers;
+    for (const engines::Pending& operation : operations)
+      for (const int peer : engines::missing_from(*operation)) peers.insert(peer);
+    return {peers.begin(), peers.end()};
+  }
+  std::optional<int> gone() override {
+    for (const engines::Pending& operation : operations)
+      if (const auto peer = engines::gone_from(*operation)) return peer;
+    return std::nullopt;
   }
   std::vector<engines::Pending> operations;
 };

@@ -253,19 +253,15 @@ void MpiEngine::take_farewells() {
   while (const auto status = probe_control(kFarewellTag, nothing)) {
     const std::lock_guard lock(farewells_mutex_);
     farewells_.emplace(status->MPI_SOURCE, now());
-    ended_.store(status->MPI_SOURCE, std::memory_order_release);
+    any_has_ended_.store(true, std::memory_order_release);
   }
 }
 
 // A farewell may overtake what was sent before it, on another communicator.
-void MpiEngine::require_peer(int peer) {
-  if (!ended()) return;
-  {
-    const std::lock_guard lock(farewells_mutex_);
-    const auto found = farewells_.find(peer);
-    if (found == farewells_.end() || now() - found->second < kPatienceForTheLast) return;
-  }
-  fail(Error(ErrorCode::peer_lost, fmt::format("worker {} waits for worker {}, which has ended", rank_, peer), "mpi"));
+bool MpiEngine::has_ended(int peer) {
+  const std::lock_guard lock(farewells_mutex_);
+  const auto found = farewells_.find(peer);
+  return found != farewells_.end() && now() - found->second >= kPatienceForTheLast;
 }
 
 void MpiEngine::fail(const Error& error) {

@@ -40,10 +40,6 @@ class MpiEngine final : public PairwiseEngine {
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override;
-  std::optional<int> ended() const override {
-    const int peer = ended_.load(std::memory_order_acquire);
-    return peer >= 0 ? std::optional(peer) : std::nullopt;
-  }
 
   base::Time now() const override;
   void sleep(base::Duration duration) override;
@@ -82,7 +78,7 @@ class MpiEngine final : public PairwiseEngine {
   [[nodiscard]] int post_control(int peer, int tag, ConstBytes payload);
   bool reap_control_sends();
   void take_farewells();
-  void require_peer(int peer);                    // breaks the engine if that one has ended, and not just now
+  bool has_ended(int peer);                       // and not just now
   void record(const Error& error) noexcept;       // breaks the engine, and tells the peers why
   bool record_only(const Error& error) noexcept;  // false if it was broken already
   [[noreturn]] void fail_with_peer(const std::vector<std::byte>& payload);
@@ -116,7 +112,7 @@ class MpiEngine final : public PairwiseEngine {
 
   mutable std::mutex farewells_mutex_;
   std::map<int, base::Time> farewells_;  // when each peer's was heard
-  std::atomic<int> ended_ = -1;          // whose was heard last; nobody: -1
+  std::atomic<bool> any_has_ended_ = false;
 
   std::mutex vigils_mutex_;
   std::map<std::thread::id, Vigil> vigils_;  // each is used by its own thread only

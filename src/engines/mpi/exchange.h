@@ -39,10 +39,7 @@ class MpiEngine::Exchange final : public Operation, public NamesMissing {
       const Piece piece = pieces_.back();
       if (return_code != MPI_SUCCESS || complete) pieces_.pop_back();
       engine_.require(return_code, "a transfer");
-      if (!complete) {
-        engine_.require_peer(piece.peer);
-        return false;
-      }
+      if (!complete) return false;
       if (!piece.is_send) require_length(piece, status);
     }
     if (!std::exchange(is_done_, true)) --in_flight_;
@@ -57,6 +54,13 @@ class MpiEngine::Exchange final : public Operation, public NamesMissing {
         peers.insert(piece.peer);
     }
     return {peers.begin(), peers.end()};
+  }
+
+  std::optional<int> gone() override {
+    if (!engine_.any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
+    for (const int peer : missing())
+      if (engine_.has_ended(peer)) return peer;
+    return std::nullopt;
   }
 
   void post_receive(MPI_Comm communicator, int peer, Tag tag, Bytes bytes) {

@@ -14,19 +14,14 @@ class ThreadsOperation final : public Operation, public NamesMissing {
  public:
   ThreadsOperation(World& world, std::shared_ptr<Progress> progress) : world_(world), progress_(std::move(progress)) {}
   ~ThreadsOperation() override {
-    if (!is_done()) world_.withdraw(progress_);
+    if (!done()) world_.withdraw(progress_);
   }
-  bool done() override {
-    if (is_done()) return true;
-    world_.require_peers(*progress_);
-    return is_done();
-  }
+  // The copy that brings this to zero still holds `copying` for a moment, but touches none of the bytes any more.
+  bool done() override { return progress_->remaining.load(std::memory_order_acquire) == 0; }
   std::vector<int> missing() override { return world_.missing(*progress_); }
+  std::optional<int> gone() override { return world_.gone(*progress_); }
 
  private:
-  // The copy that brings this to zero still holds `copying` for a moment, but touches none of the bytes any more.
-  bool is_done() const { return progress_->remaining.load(std::memory_order_acquire) == 0; }
-
   World& world_;
   std::shared_ptr<Progress> progress_;
 };

@@ -19,7 +19,6 @@ class ThreadsEngine final : public PairwiseEngine {
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override { return world_.take_control(rank_); }
-  std::optional<int> ended() const override { return world_.ended(); }
 
   base::Time now() const override { return world_.scheduler().now(); }
   void sleep(base::Duration duration) override;

@@ -79,28 +79,23 @@ void World::end(int rank) {
   {
     const std::lock_guard lock(mutex_);
     has_ended_[static_cast<std::size_t>(rank)] = true;
-    ended_last_.store(rank, std::memory_order_release);
+    any_has_ended_.store(true, std::memory_order_release);
   }
   for (auto& bell : bells_) bell.ring();
 }
 
-std::optional<int> World::ended() const {
-  const int rank = ended_last_.load(std::memory_order_acquire);
-  return rank < 0 ? std::nullopt : std::optional(rank);
-}
-
-// What the ended one had posted was matched or withdrawn before it ended, so nothing of it is on its way.
-void World::require_peers(const Progress& progress) {
-  if (!ended()) return;
-  for (const int peer : missing(progress)) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!has_ended_[static_cast<std::size_t>(peer)]) continue;
-    }
-    fail(Error(ErrorCode::peer_lost, fmt::format("worker {} waits for worker {}, which has ended", progress.rank, peer),
-               name_));
-    throw_if_broken();
+// What an ended one had posted was matched or withdrawn before it ended, so what still waits for it then waits in vain.
+// Who has ended is asked first: a peer may both come and end while the inboxes are looked through.
+std::optional<int> World::gone(const Progress& progress) const {
+  if (!any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
+  std::vector<bool> had_ended;
+  {
+    const std::lock_guard lock(mutex_);
+    had_ended = has_ended_;
   }
+  for (const int peer : missing(progress))
+    if (had_ended[static_cast<std::size_t>(peer)]) return peer;
+  return std::nullopt;
 }
 
 void World::send_control(int to, Control control) {

@@ -49,10 +49,8 @@ class World {
 
   // The worker has returned: nobody need wait for it any more.
   void end(int rank);
-  // Who has returned last, if anybody.
-  std::optional<int> ended() const;
-  // Breaks the world and throws if the operation waits for a worker that has returned.
-  void require_peers(const Progress& progress);
+  // A worker that has returned and that the operation waits for.
+  std::optional<int> gone(const Progress& progress) const;
 
   void send_control(int to, Control control);
   std::optional<Control> take_control(int rank);
@@ -84,7 +82,7 @@ class World {
   std::deque<Inbox> inboxes_;
   mutable std::mutex mutex_;     // of who has ended and of the error
   std::vector<bool> has_ended_;  // by rank
-  std::atomic<int> ended_last_{-1};
+  std::atomic<bool> any_has_ended_{false};
   std::optional<Error> error_;
   std::atomic<bool> broken_{false};
 };
