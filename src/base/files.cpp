@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <ftw.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -103,6 +104,12 @@ std::filesystem::path folder_of_this_executable() {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code) throw Error(ErrorCode::unavailable, "cannot find out where this command lies: is /proc mounted?");
   return self.parent_path();
+}
+
+bool remove_folder(const std::filesystem::path& folder) {
+  constexpr int kOpenFolders = 16;
+  const auto remove = [](const char* path, const struct stat*, int, struct FTW*) { return ::remove(path); };
+  return ::nftw(folder.c_str(), remove, kOpenFolders, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT;
 }
 
 std::vector<std::byte> read_bytes(const std::filesystem::path& path) {

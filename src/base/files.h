@@ -36,6 +36,11 @@ class FolderLock {
   int descriptor_;
 };
 
+// Removes a folder with all that is in it; false if something stays, as errno then tells. What is not there is removed
+// already. Not std::filesystem's: some builds of torch export one of their own, which a program may get and which
+// crashes.
+bool remove_folder(const std::filesystem::path& folder);
+
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
 std::string read_text(const std::filesystem::path& path);
 

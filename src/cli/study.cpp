@@ -53,8 +53,7 @@ class Folder {
     path_ = name;
   }
   ~Folder() {
-    std::error_code ignored;
-    if (!lock_) std::filesystem::remove_all(path_, ignored);
+    if (!lock_) base::remove_folder(path_);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -4,9 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/schema.h"
 #include "engines/registry.h"
 #include "flockstep/version.h"
@@ -132,9 +135,8 @@ Found look_at(const PlannedRun& run) {
 }
 
 void remove_run(const path& folder) {
-  std::error_code code;
-  std::filesystem::remove_all(folder, code);
-  if (code) throw Error(ErrorCode::bad_file, fmt::format("cannot remove {}: {}", folder.string(), code.message()));
+  if (!base::remove_folder(folder))
+    throw Error(ErrorCode::bad_file, fmt::format("cannot remove {}: {}", folder.string(), std::strerror(errno)));
 }
 
 // For every run its summary, or whether it goes on. All folders are looked at before one is removed.

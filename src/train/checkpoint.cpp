@@ -58,7 +58,7 @@ void Checkpoints::remove_others(const std::vector<Generation>& generations) cons
     const auto is_kept = [&](const Generation& each) { return entry.path() == folder_of(folder_, each.step); };
     if (entry.is_directory(ignored) && std::ranges::none_of(generations, is_kept)) old.push_back(entry.path());
   }
-  for (const auto& path : old) std::filesystem::remove_all(path, ignored);
+  for (const auto& path : old) base::remove_folder(path);
 }
 
 void Checkpoints::write(std::int64_t step, base::Archive archive) {

@@ -41,6 +41,19 @@ TEST_F(Files, everyFailureNamesThePath) {
   }
 }
 
+TEST_F(Files, aFolderIsRemovedWithAllThatIsInItAndLinksAreNotFollowed) {
+  const auto inside = folder_ / "to remove", outside = folder_ / "outside";
+  std::filesystem::create_directories(inside / "a" / "b");
+  std::filesystem::create_directories(outside);
+  write_atomically(inside / "a" / "file", std::string_view("x"));
+  write_atomically(outside / "file", std::string_view("x"));
+  std::filesystem::create_directory_symlink(outside, inside / "a" / "b" / "link");
+  EXPECT_TRUE(remove_folder(inside));
+  EXPECT_FALSE(std::filesystem::exists(inside));
+  EXPECT_TRUE(std::filesystem::exists(outside / "file"));
+  EXPECT_TRUE(remove_folder(inside)) << "it is gone already";
+}
+
 TEST_F(Files, whatCanBeWrittenIsLeftAsItIs) {
   write_atomically(folder_ / "file", std::string_view("kept"));
   check_writable(folder_ / "file");

@@ -15,7 +15,7 @@ namespace {
 class Checkpoint : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { base::remove_folder(folder_); }
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("flockstep-torch-" + std::to_string(::getpid()));
   std::filesystem::path file_of(int rank) const { return folder_ / "a" / ("worker-" + std::to_string(rank) + ".pt"); }
@@ -144,7 +144,7 @@ TEST_F(Checkpoint, whatDoesNotFitIsRefusedEverywhereWithOneSentence) {
 
 TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheSetBeforeWhichTheNextSaveKeeps) {
   const auto uninterrupted = trained("mean", 0, 8);
-  std::filesystem::remove_all(folder_);
+  base::remove_folder(folder_);
   trained("mean", 0, 4);  // a, after step 4
   std::filesystem::copy(folder_ / "a", folder_ / "aside");
   save(3, "mean");  // b

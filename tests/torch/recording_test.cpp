@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 class RecordingTest : public testing::Test {
  protected:
-  RecordingTest() { fs::remove_all(folder_); }
-  ~RecordingTest() override { fs::remove_all(folder_); }
+  RecordingTest() { base::remove_folder(folder_); }
+  ~RecordingTest() override { base::remove_folder(folder_); }
 
   std::vector<json> lines(const std::string& name) const {
     std::vector<json> found;
