@@ -24,11 +24,10 @@ def mean_coefficients(gram: Tensor) -> Tensor:
 
 
 def adacons_coefficients(gram: Tensor) -> Tensor:
-    """Of the first step, at the norm of the plain mean."""
+    """Of the first step, every direction at the median worker's norm."""
     norms = gram.diagonal().sqrt() + EPS
     a = gram.sum(1) / norms
-    c = a / a.sum() / norms
-    return c * (gram.sum().sqrt() / len(gram)) / (c @ gram @ c).sqrt()
+    return a / a.abs().sum() * norms.median() / norms
 
 
 COEFFICIENTS = {"mean": mean_coefficients, "adacons": adacons_coefficients}
