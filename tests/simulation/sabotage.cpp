@@ -284,7 +284,7 @@ std::vector<Sabotage> all_sabotages() {
       {"nobody is told of a loss", property::kEnds, make<Deaf>()},
       // away and back
       {"the newest round is said to be an older one", property::kWholeSum, each<Send>([](Send& send) {
-         if (is(send, Kind::newest)) --send.message.number;
+         if (is(send, Kind::newest) && send.message.number >= 0) --send.message.number;
        }),
        Flaw::none, true},
       {"some are told of a return a round later", property::kWholeSum, each<Send>([](Send& send) {
