@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import COMMAND, run
+from paths import HANG_S
 
 SHORT = ["--steps", 2, "--linear.dimension", 10]
 VALUES = [10**12, 2**63 - 1, 10**30]
@@ -21,7 +22,7 @@ CALLS = [(command, option) for command in ("train", "compare") for option in OF_
 def test_absurd_values_end_at_once(command, option):
     some = ["--algorithms", "mean"] if command == "compare" else []
     for value in VALUES:
-        done = run(command, *some, *SHORT, option, value, timeout=60)
+        done = run(command, *some, *SHORT, option, value)
         assert done.returncode in (0, 2), done.stderr
         assert done.stderr.count("\n") == (1 if done.returncode == 2 else 0)
 
@@ -43,7 +44,7 @@ def test_more_workers_than_stacks_are_refused(command, engine, needs):
     workers = int(mappings.read_text()) if mappings.exists() else 1 << 30
     if workers > 1 << 20:
         pytest.skip("this system has no such limit, or a high one")
-    done = run(command, *engine, "--workers", workers, timeout=60)
+    done = run(command, *engine, "--workers", workers)
     assert done.returncode == 2
     assert f"{workers} workers need a stack each, and this machine lets a process have " in done.stderr
     assert "use fewer --workers, or raise vm.max_map_count" in done.stderr
@@ -57,7 +58,7 @@ def test_a_simulation_says_when_there_is_no_room_for_its_stacks(algorithm, needs
     workers = {"mean": 800, "wagma": 400}[algorithm]
     call = f"{COMMAND} train --engine sim --no-gradients --algorithm {algorithm} --workers {workers} --steps 1"
     done = subprocess.run(
-        ["bash", "-c", f"ulimit -v 5000000; exec {call}"], capture_output=True, text=True, timeout=120
+        ["bash", "-c", f"ulimit -v 5000000; exec {call}"], capture_output=True, text=True, timeout=HANG_S
     )
     assert done.returncode == 2, done.stderr
     assert "the workers of this simulation and their agents need a stack each, and there is room for " in done.stderr

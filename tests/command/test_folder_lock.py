@@ -6,7 +6,6 @@ import signal
 import pytest
 from conftest import run
 from live_run import live_run, newest_step, wait_until
-from paths import HANG_S
 
 SLOW = ["--steps", 100000, "--compute-ms", 5, "--evaluate-every", 5]
 CHECKPOINTS = ["--checkpoint-every", 5]
@@ -27,7 +26,7 @@ def test_resuming_a_live_run_is_refused_and_does_no_harm(needs, tmp_path, worker
     out = tmp_path / "run"
     with live_run("train", *SLOW, *CHECKPOINTS, "--out", out, workers=workers) as first:
         wait_until(lambda: newest_step(out) > 0, first, "its first checkpoint")
-        second = run("train", *SLOW, *CHECKPOINTS, "--out", out, "--resume", workers=workers, timeout=HANG_S)
+        second = run("train", *SLOW, *CHECKPOINTS, "--out", out, "--resume", workers=workers)
         assert second.returncode == 2, second.stderr
         assert second.stderr.count(SENTENCE) == 1, second.stderr
         assert second.stdout == ""
@@ -41,7 +40,7 @@ def test_two_runs_that_start_at_once_do_not_share_a_folder(tmp_path):
     with live_run("train", *SLOW, "--out", out) as first:
         wait_until((out / "metrics.jsonl").exists, first, "its first metrics")
         (out / "metrics.jsonl").rename(out / "aside")  # as before the first has written anything
-        second = run("train", *SLOW, "--out", out, timeout=HANG_S)
+        second = run("train", *SLOW, "--out", out)
         assert second.returncode == 2, second.stderr
         assert SENTENCE in second.stderr
         assert not (out / "metrics.jsonl").exists()

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND
+from paths import HANG_S
 
 SHORT = ["--steps", "2", "--workers", "2", "--linear.dimension", "10"]
 
@@ -25,7 +26,11 @@ PRINTING = [
 def run_in_shell(arguments, redirections, **keywords):
     words = " ".join(map(str, arguments))
     return subprocess.run(
-        ["bash", "-c", f"{COMMAND} {words} {redirections}"], stderr=subprocess.PIPE, text=True, timeout=120, **keywords
+        ["bash", "-c", f"{COMMAND} {words} {redirections}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=HANG_S,
+        **keywords,
     )
 
 
