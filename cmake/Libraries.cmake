@@ -1,6 +1,12 @@
 # The small libraries. One that is missing is an error that names its package.
 find_package(Threads REQUIRED)
 
+# A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
+# to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too.
+function(flockstep_keep_cxx_library_private module)
+  target_link_options(${module} PRIVATE LINKER:--exclude-libs,libstdc++.a)
+endfunction()
+
 macro(flockstep_library name package)
   find_package(${name} QUIET)
   if(NOT ${name}_FOUND)
