@@ -75,13 +75,20 @@ std::vector<int> World::missing(const Progress& progress) const {
   return {peers.begin(), peers.end()};
 }
 
+// Whoever waits for it is woken. Who posts later looks for it before sleeping.
 void World::end(int rank) {
   {
     const std::lock_guard lock(mutex_);
     has_ended_[static_cast<std::size_t>(rank)] = true;
     any_has_ended_.store(true, std::memory_order_release);
   }
-  for (auto& bell : bells_) bell.ring();
+  std::set<int> waiting;
+  for (const Inbox& inbox : inboxes_) {
+    const std::lock_guard lock(inbox.mutex);
+    for (const auto& [meeting, posted] : inbox.posted)
+      if (posted.transfer.peer == rank) waiting.insert(posted.progress->rank);
+  }
+  for (const int each : waiting) bell(each).ring();
 }
 
 // What an ended one had posted was matched or withdrawn before it ended, so what still waits for it then waits in vain.
