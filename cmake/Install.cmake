@@ -3,15 +3,15 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS flockstep EXPORT flockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(FLOCKSTEP_COMMAND)
+if(FLOCKSTEP_LAB)
   install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY python/flockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/flockstep/python
+          PATTERN __pycache__ EXCLUDE)  # draws the report: lab/command/report.cpp looks for it there
+  if(FLOCKSTEP_TORCH)  # lab/tasks/torch_tasks.cpp looks for it there
+    install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
+  endif()
 endif()
-if(FLOCKSTEP_TORCH)  # src/tasks/torch_tasks.cpp looks for it there
-  install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
-endif()
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/flockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/flockstep/python
-        PATTERN __pycache__ EXCLUDE)  # draws the report: src/cli/report.cpp looks for it there
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/flockstep ${CMAKE_BINARY_DIR}/include/flockstep
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/flockstep ${PROJECT_BINARY_DIR}/include/flockstep
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT flockstepTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
 if(FLOCKSTEP_TORCH)
@@ -20,9 +20,9 @@ if(FLOCKSTEP_TORCH)
   install(EXPORT flockstepTorchTargets NAMESPACE flockstep:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
 endif()
 
-configure_package_config_file(cmake/flockstepConfig.cmake.in ${CMAKE_BINARY_DIR}/flockstepConfig.cmake
+configure_package_config_file(cmake/flockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/flockstepConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/flockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/flockstepConfig.cmake ${CMAKE_BINARY_DIR}/flockstepConfigVersion.cmake
-              cmake/FindHighway.cmake cmake/FindSimGrid.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/flockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/flockstepConfig.cmake ${PROJECT_BINARY_DIR}/flockstepConfigVersion.cmake
+              cmake/FindHighway.cmake cmake/FindSimGrid.cmake cmake/FlockstepTorch.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)

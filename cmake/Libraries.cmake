@@ -1,12 +1,6 @@
 # The small libraries. One that is missing is an error that names its package.
 find_package(Threads REQUIRED)
 
-# A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
-# to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too.
-function(flockstep_keep_cxx_library_private module)
-  target_link_options(${module} PRIVATE LINKER:--exclude-libs,libstdc++.a)
-endfunction()
-
 macro(flockstep_library name package)
   find_package(${name} QUIET)
   if(NOT ${name}_FOUND)
@@ -18,8 +12,8 @@ flockstep_library(fmt libfmt-dev)
 flockstep_library(spdlog libspdlog-dev)
 flockstep_library(nlohmann_json nlohmann-json3-dev)
 flockstep_library(Highway libhwy-dev)
-flockstep_library(ZLIB zlib1g-dev)
-if(FLOCKSTEP_COMMAND)
+if(FLOCKSTEP_LAB)
+  flockstep_library(ZLIB zlib1g-dev)
   flockstep_library(CLI11 libcli11-dev)
   # Its headers alone: some packages have a library too, which the command would then need where it runs.
   find_path(FLOCKSTEP_TOMLPLUSPLUS toml++/toml.h HINTS ${tomlplusplus_ROOT} PATH_SUFFIXES include)
@@ -27,3 +21,12 @@ if(FLOCKSTEP_COMMAND)
     message(FATAL_ERROR "toml++ was not found: install libtomlplusplus-dev, as Debian calls it, or name its place in tomlplusplus_ROOT.")
   endif()
 endif()
+if(FLOCKSTEP_TESTS)
+  flockstep_library(GTest libgtest-dev)
+endif()
+
+# A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
+# to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too.
+function(flockstep_keep_cxx_library_private module)
+  target_link_options(${module} PRIVATE LINKER:--exclude-libs,libstdc++.a)
+endfunction()

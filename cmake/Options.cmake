@@ -1,5 +1,11 @@
-# The three large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that
-# is missing is an error.
+# What is built. First what needs no package to be asked for.
+option(FLOCKSTEP_LAB "Build the laboratory: tasks, comparisons, studies, benchmarks and the command" ${PROJECT_IS_TOP_LEVEL})
+option(FLOCKSTEP_TESTS "Build the tests (with the laboratory)" ${FLOCKSTEP_LAB})
+option(FLOCKSTEP_INSTALL "Add to what `cmake --install` installs" ${PROJECT_IS_TOP_LEVEL})
+option(FLOCKSTEP_UNITY "Compile several sources at a time" ON)
+
+# The large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that is
+# missing is an error.
 set(flockstep_summary "")
 
 # Without a word from the user the option follows the machine at every configure, so it is not cached then.
@@ -35,20 +41,24 @@ flockstep_option(FLOCKSTEP_MPI "the mpi engine" MPI_CXX_FOUND "${MPI_CXX_VERSION
 find_package(SimGrid QUIET)
 flockstep_option(FLOCKSTEP_SIM "the sim engine" SimGrid_FOUND "${SimGrid_VERSION}" "libsimgrid-dev")
 
-find_package(PNG QUIET)
-flockstep_option(FLOCKSTEP_PNG "reading of PNG images" PNG_FOUND "${PNG_VERSION_STRING}" "libpng-dev")
-find_package(JPEG QUIET)
-flockstep_option(FLOCKSTEP_JPEG "reading of JPEG images" JPEG_FOUND "${JPEG_VERSION}" "libjpeg-dev")
-
 # Torch comes inside a Python package. Looked for where it is cheap to look: CMAKE_PREFIX_PATH, an active virtual
 # environment, then the one that scripts/setup.sh made. A wheel is for the Python that builds it, and for its torch.
 if(SKBUILD)
-  include(cmake/TorchOfWheel.cmake)
-elseif(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
-  file(GLOB flockstep_torch_prefixes
-       "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/torch/share/cmake"
-       "${CMAKE_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch/share/cmake")
-  find_package(Torch QUIET HINTS ${flockstep_torch_prefixes})
+  find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c
+    "from importlib.util import find_spec; found = find_spec('torch'); print(found.origin if found and found.origin else '')"
+    OUTPUT_VARIABLE torch_origin OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT torch_origin)
+    message(FATAL_ERROR "The Python that builds flockstep has no torch: install torch, then run "
+      "`pip install --no-build-isolation .`, since the build has to see it.")
+  endif()
+  get_filename_component(FLOCKSTEP_TORCH_FOLDER ${torch_origin} DIRECTORY)
+endif()
+if(NOT DEFINED FLOCKSTEP_TORCH OR FLOCKSTEP_TORCH)
+  file(GLOB FLOCKSTEP_TORCH_HINTS
+       "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/torch"
+       "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/torch")
+  include(cmake/FlockstepTorch.cmake)
 else()
   set(Torch_FOUND FALSE)
 endif()
@@ -66,5 +76,12 @@ if(FLOCKSTEP_TORCH)
     set(Python3_Development.Module_FOUND FALSE)
   endif()
 endif()
-option(FLOCKSTEP_COMMAND "Build the command and what it measures" ON)
 flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")
+
+# Readers of pictures, for tasks of the laboratory.
+if(FLOCKSTEP_LAB)
+  find_package(PNG QUIET)
+  flockstep_option(FLOCKSTEP_PNG "reading of PNG images" PNG_FOUND "${PNG_VERSION_STRING}" "libpng-dev")
+  find_package(JPEG QUIET)
+  flockstep_option(FLOCKSTEP_JPEG "reading of JPEG images" JPEG_FOUND "${JPEG_VERSION}" "libjpeg-dev")
+endif()

@@ -6,7 +6,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 3>{{
+constexpr auto kAdaconsOptions = with_common_options(std::array<base::OptionSpec, 3>{{
     {"beta", "0.99", "momentum of the sorted coefficients; 0 turns it off"},
     {"negative", "keep", "negative coefficients: keep (as published), clip to 0, or shift all so that the least is 0"},
     {"permutation", "inverse", "smoothed values go back to their owners: inverse, or published (wrong from P = 3 on)"},
@@ -16,8 +16,8 @@ constexpr std::array<base::Choice<math::Negative>, 3> kNegative{
 constexpr std::array<base::Choice<math::Permutation>, 2> kPermutation{
     {{"inverse", math::Permutation::inverse}, {"published", math::Permutation::published}}};
 
-RuleAndOptions choose(const base::Settings& settings) {
-  const base::SettingsReader reader("adacons", kOptions, settings);
+RuleAndOptions choose_adacons(const base::Settings& settings) {
+  const base::SettingsReader reader("adacons", kAdaconsOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   return {math::adacons({.beta = reader.below_one("beta"),
                          .eps = common.aggregate.eps,
@@ -29,8 +29,8 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow adacons_row() {
-  return gradient_row<choose>("adacons", "weigh each worker's direction by its agreement with the sum of all",
-                              kWatchedRuleBytes, kOptions);
+  return gradient_row<choose_adacons>("adacons", "weigh each worker's direction by its agreement with the sum of all",
+                              kWatchedRuleBytes, kAdaconsOptions);
 }
 
 }  // namespace flockstep::algorithms

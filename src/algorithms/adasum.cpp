@@ -6,7 +6,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-RuleAndOptions choose(const base::Settings& settings) {
+RuleAndOptions choose_adasum(const base::Settings& settings) {
   const base::SettingsReader reader("adasum", kGradientRuleOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   if (common.aggregate.magnitude == math::Magnitude::matched)
@@ -20,7 +20,7 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow adasum_row() {
-  return gradient_row<choose>("adasum", "pairwise over a tree: orthogonal gradients add, parallel ones average",
+  return gradient_row<choose_adasum>("adasum", "pairwise over a tree: orthogonal gradients add, parallel ones average",
                               kWatchedRuleBytes, kGradientRuleOptions);
 }
 

@@ -6,12 +6,12 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr auto kOptions = with_common_options(std::array<base::OptionSpec, 1>{{
+constexpr auto kDirectionConsensusOptions = with_common_options(std::array<base::OptionSpec, 1>{{
     {"beta", "0.9", "how long each worker's agreement is remembered; 0 turns memory off"},
 }});
 
-RuleAndOptions choose(const base::Settings& settings) {
-  const base::SettingsReader reader("direction_consensus", kOptions, settings);
+RuleAndOptions choose_direction_consensus(const base::Settings& settings) {
+  const base::SettingsReader reader("direction_consensus", kDirectionConsensusOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   return {math::direction_consensus({.beta = reader.below_one("beta"), .eps = common.aggregate.eps}), common};
 }
@@ -19,9 +19,9 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow direction_consensus_row() {
-  return gradient_row<choose>("direction_consensus",
+  return gradient_row<choose_direction_consensus>("direction_consensus",
                               "weigh each worker's direction by its agreement with all directions", kWatchedRuleBytes,
-                              kOptions);
+                              kDirectionConsensusOptions);
 }
 
 }  // namespace flockstep::algorithms

@@ -26,7 +26,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 0> kOptions{};
+constexpr std::array<base::OptionSpec, 0> kEagerOptions{};
 
 // What rounds read and write: gradients to send, those of the round under way, and sums that wait to be applied.
 class Gradients final : public runtime::RoundData {
@@ -228,9 +228,9 @@ AlgorithmRow row(std::string_view description) {
       .bytes_per_step = [](int workers, double parameters,
                            const base::Settings&) { return 8 * parameters * (workers - 1) / workers; },
       .models_held = models_held_among_others<5>,
-      .options = kOptions,
+      .options = kEagerOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, Checkpoint::apart, activation); },
-      .check = [](const base::Settings& settings, int) { base::SettingsReader(kName<activation>, kOptions, settings); },
+      .check = [](const base::Settings& settings, int) { base::SettingsReader(kName<activation>, kEagerOptions, settings); },
   };
 }
 

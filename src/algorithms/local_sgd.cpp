@@ -11,7 +11,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kOptions{{
+constexpr std::array<base::OptionSpec, 1> kLocalSgdOptions{{
     {"period", "8", "local steps between two averages of the models (H)"},
 }};
 
@@ -52,7 +52,7 @@ class LocalSgd final : public Algorithm {
 }  // namespace
 
 LocalSgdOptions local_sgd_options(const base::Settings& settings) {
-  const base::SettingsReader reader("local_sgd", kOptions, settings);
+  const base::SettingsReader reader("local_sgd", kLocalSgdOptions, settings);
   return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
 }
 
@@ -67,7 +67,7 @@ AlgorithmRow local_sgd_row() {
             return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
           },
       .models_held = models_held_among_others<0>,
-      .options = kOptions,
+      .options = kLocalSgdOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
             const LocalSgdOptions options = local_sgd_options(inputs.settings);

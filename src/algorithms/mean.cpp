@@ -6,7 +6,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-RuleAndOptions choose(const base::Settings& settings) {
+RuleAndOptions choose_mean(const base::Settings& settings) {
   const base::SettingsReader reader("mean", kGradientRuleOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   return {math::mean(), common};
@@ -15,7 +15,7 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow mean_row() {
-  return gradient_row<choose>("mean", "average the gradients of all workers, every step", kGradientRuleBytes,
+  return gradient_row<choose_mean>("mean", "average the gradients of all workers, every step", kGradientRuleBytes,
                               kGradientRuleOptions);
 }
 

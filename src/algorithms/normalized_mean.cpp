@@ -6,7 +6,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-RuleAndOptions choose(const base::Settings& settings) {
+RuleAndOptions choose_normalized_mean(const base::Settings& settings) {
   const base::SettingsReader reader("normalized_mean", kGradientRuleOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   return {math::normalized_mean(common.aggregate.eps), common};
@@ -15,7 +15,7 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow normalized_mean_row() {
-  return gradient_row<choose>("normalized_mean", "average of directions: every gradient is divided by its norm",
+  return gradient_row<choose_normalized_mean>("normalized_mean", "average of directions: every gradient is divided by its norm",
                               kWatchedRuleBytes, kGradientRuleOptions);
 }
 

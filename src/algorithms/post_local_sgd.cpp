@@ -13,7 +13,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 2> kOptions{{
+constexpr std::array<base::OptionSpec, 2> kPostLocalSgdOptions{{
     {"switch_after", "100", "steps with averaged gradients before the first local one (K)"},
     {"period", "8", "from then on, local steps between two averages of the models (H)"},
 }};
@@ -95,7 +95,7 @@ class PostLocalSgd final : public Algorithm {
 }  // namespace
 
 PostLocalSgdOptions post_local_sgd_options(const base::Settings& settings) {
-  const base::SettingsReader reader("post_local_sgd", kOptions, settings);
+  const base::SettingsReader reader("post_local_sgd", kPostLocalSgdOptions, settings);
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return {.switch_after = reader.integer("switch_after", 0, kMost), .period = reader.integer("period", 1, kMost)};
 }
@@ -115,7 +115,7 @@ AlgorithmRow post_local_sgd_row() {
           [](int workers, const base::Settings&) {  // while gradients are averaged
             return mean_row().models_held(workers, {});
           },
-      .options = kOptions,
+      .options = kPostLocalSgdOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
             const PostLocalSgdOptions options = post_local_sgd_options(inputs.settings);

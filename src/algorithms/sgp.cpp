@@ -21,7 +21,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kOptions{{
+constexpr std::array<base::OptionSpec, 1> kSgpOptions{{
     {"neighbours", "1", "workers that one sends to per step (n); at most ceil(log2 P)"},
 }};
 
@@ -106,7 +106,7 @@ class Sgp final : public Algorithm {
 }  // namespace
 
 SgpOptions sgp_options(const base::Settings& settings, int workers) {
-  const base::SettingsReader reader("sgp", kOptions, settings);
+  const base::SettingsReader reader("sgp", kSgpOptions, settings);
   return {.neighbours = reader.integer("neighbours", 1, std::max(1, math::push_sum_hops(workers)))};
 }
 
@@ -121,7 +121,7 @@ AlgorithmRow sgp_row() {
             return 4 * (parameters + 1) * math::push_sum_neighbours(workers, sgp_options(settings, workers).neighbours);
           },
       .models_held = models_held_among_others<1>,
-      .options = kOptions,
+      .options = kSgpOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs, Checkpoint::apart); },
       .check = [](const base::Settings& settings, int workers) { sgp_options(settings, workers); },
   };

@@ -15,7 +15,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kOptions{{
+constexpr std::array<base::OptionSpec, 1> kSwarmOptions{{
     {"period", "4", "local steps between two averages with a random worker (H)"},
 }};
 
@@ -42,7 +42,7 @@ PickPartners random_neighbours(const AlgorithmInputs& inputs) {
 }  // namespace
 
 SwarmOptions swarm_options(const base::Settings& settings) {
-  const base::SettingsReader reader("swarm", kOptions, settings);
+  const base::SettingsReader reader("swarm", kSwarmOptions, settings);
   return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
 }
 
@@ -57,7 +57,7 @@ AlgorithmRow swarm_row() {
             return workers == 1 ? 0 : 8 * parameters / static_cast<double>(swarm_options(settings).period);
           },
       .models_held = models_held_among_others<3>,
-      .options = kOptions,
+      .options = kSwarmOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
             return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::refuse, random_neighbours(inputs));

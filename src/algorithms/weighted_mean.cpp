@@ -6,7 +6,7 @@
 namespace flockstep::algorithms {
 namespace {
 
-RuleAndOptions choose(const base::Settings& settings) {
+RuleAndOptions choose_weighted_mean(const base::Settings& settings) {
   const base::SettingsReader reader("weighted_mean", kGradientRuleOptions, settings);
   const GradientRuleOptions common = gradient_rule_options(reader);
   return {math::weighted_mean(), common};
@@ -15,7 +15,7 @@ RuleAndOptions choose(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow weighted_mean_row() {
-  return gradient_row<choose>("weighted_mean", "average weighted by samples, for batches of different size",
+  return gradient_row<choose_weighted_mean>("weighted_mean", "average weighted by samples, for batches of different size",
                               "8 D (P-1)/P + 8 P", kGradientRuleOptions);
 }
 

@@ -18,7 +18,7 @@ using std::filesystem::path;
 using Amount = std::optional<std::uint64_t>;
 
 // The number behind a word at the beginning of a line, or, without a word, the number that the file begins with.
-Amount number_in(const path& file, const std::string& name = "") {
+Amount amount_in(const path& file, const std::string& name = "") {
   std::string text;
   try {
     text = read_text(file);
@@ -45,16 +45,16 @@ Amount left_in_group(Amount limit, Amount used, Amount cached) {
 }  // namespace
 
 std::optional<std::uint64_t> available_memory(const path& root) {
-  Amount machine = number_in(root / "proc/meminfo", "MemAvailable:");  // in KiB
+  Amount machine = amount_in(root / "proc/meminfo", "MemAvailable:");  // in KiB
   if (machine) *machine *= 1024;
   const path groups = root / "sys/fs/cgroup", old = groups / "memory";
   Amount least;
   for (const Amount& each :
        {machine,
-        left_in_group(number_in(groups / "memory.max"), number_in(groups / "memory.current"),
-                      number_in(groups / "memory.stat", "inactive_file")),
-        left_in_group(number_in(old / "memory.limit_in_bytes"), number_in(old / "memory.usage_in_bytes"),
-                      number_in(old / "memory.stat", "total_inactive_file"))})
+        left_in_group(amount_in(groups / "memory.max"), amount_in(groups / "memory.current"),
+                      amount_in(groups / "memory.stat", "inactive_file")),
+        left_in_group(amount_in(old / "memory.limit_in_bytes"), amount_in(old / "memory.usage_in_bytes"),
+                      amount_in(old / "memory.stat", "total_inactive_file"))})
     if (each && (!least || *each < *least)) least = each;
   return least;
 }
@@ -62,7 +62,7 @@ std::optional<std::uint64_t> available_memory(const path& root) {
 // Linux limits the mappings of a process. A stack takes two: itself and the page that guards it.
 std::optional<std::uint64_t> most_stacks(const path& root) {
   constexpr std::uint64_t kMappingsOfTheRest = 4096;  // libraries, torch's above all, and large buffers
-  const Amount mappings = number_in(root / "proc/sys/vm/max_map_count");
+  const Amount mappings = amount_in(root / "proc/sys/vm/max_map_count");
   if (!mappings) return std::nullopt;
   return (*mappings - std::min(*mappings, kMappingsOfTheRest)) / 2;
 }
@@ -70,7 +70,7 @@ std::optional<std::uint64_t> most_stacks(const path& root) {
 std::optional<std::uint64_t> address_space_left() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
+  const std::uint64_t pages = amount_in("/proc/self/statm").value_or(0);
   const std::uint64_t taken = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return limit.rlim_cur - std::min<std::uint64_t>(limit.rlim_cur, taken);
 }

@@ -1,4 +1,5 @@
-// What one worker did when: spans of engine time on a few tracks. Recording only; src/train/trace_file.h writes them.
+// What one worker did when: spans of engine time on a few tracks. Recording only; src/telemetry/trace_file.h writes
+// them.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ void treat_negative(Negative negative, std::vector<double>& a) {
 }
 
 // Steps 3 to 8 of the definition; d and q are steps 1 and 2.
-std::optional<Outcome> step(const AdaConsOptions& options, const Statistics& statistics,
+std::optional<Outcome> adacons_step(const AdaConsOptions& options, const Statistics& statistics,
                             const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> n = norms(statistics, options.eps);
@@ -62,7 +62,7 @@ Rule adacons(const AdaConsOptions& options) {
           .belonging = Belonging::position,
           .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
-            return step(options, statistics, memory);
+            return adacons_step(options, statistics, memory);
           }};
 }
 

@@ -30,7 +30,7 @@ Part merged(const Statistics& statistics, double nearly_zero, const Part& x, con
   return {std::move(sum), workers};
 }
 
-std::optional<Outcome> step(const Statistics& statistics) {
+std::optional<Outcome> adasum_step(const Statistics& statistics) {
   const std::size_t P = statistics.workers();
   const double nearly_zero = 1e-12 * std::accumulate(statistics.q.begin(), statistics.q.end(), 0.0);  // of trace K
   std::vector<Part> level(P, {std::vector<double>(P), 1});
@@ -49,7 +49,7 @@ std::optional<Outcome> step(const Statistics& statistics) {
 
 Rule adasum() {
   return {.need = Need::matrix,
-          .apply = [](const Statistics& statistics, const std::vector<double>&) { return step(statistics); }};
+          .apply = [](const Statistics& statistics, const std::vector<double>&) { return adasum_step(statistics); }};
 }
 
 }  // namespace flockstep::math

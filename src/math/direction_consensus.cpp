@@ -8,7 +8,7 @@
 namespace flockstep::math {
 namespace {
 
-std::optional<Outcome> step(const DirectionConsensusOptions& options, const Statistics& statistics,
+std::optional<Outcome> direction_consensus_step(const DirectionConsensusOptions& options, const Statistics& statistics,
                             const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> U = cosines(statistics, options.eps);
@@ -40,7 +40,7 @@ Rule direction_consensus(const DirectionConsensusOptions& options) {
           .belonging = Belonging::worker,
           .shares = Shares::of_directions,
           .apply = [options](const Statistics& statistics, const std::vector<double>& memory) {
-            return step(options, statistics, memory);
+            return direction_consensus_step(options, statistics, memory);
           }};
 }
 

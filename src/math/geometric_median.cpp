@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kWeiszfeldSteps = 10;
 
-// One step: each point counts by the inverse of its distance to sum_i c_i p_i, and at most by 1/nu, so that a point
+// One geometric_median_step: each point counts by the inverse of its distance to sum_i c_i p_i, and at most by 1/nu, so that a point
 // that is hit exactly does not take all.
 std::optional<std::vector<double>> weiszfeld_step(const std::vector<double>& K, const std::vector<double>& c,
                                                   double nu) {
@@ -28,7 +28,7 @@ std::optional<std::vector<double>> weiszfeld_step(const std::vector<double>& K, 
   return normalised(std::move(next));
 }
 
-std::optional<Outcome> step(const GeometricMedianOptions& options, const Statistics& statistics) {
+std::optional<Outcome> geometric_median_step(const GeometricMedianOptions& options, const Statistics& statistics) {
   const std::size_t P = statistics.workers();
   const bool directions = options.on == MedianOf::directions;
   const std::vector<double> K = directions ? cosines(statistics, options.eps) : statistics.K;
@@ -56,7 +56,7 @@ Rule geometric_median(const GeometricMedianOptions& options) {
   return {.need = Need::matrix,
           .shares = options.on == MedianOf::directions ? Shares::of_directions : Shares::of_gradients,
           .apply = [options](const Statistics& statistics, const std::vector<double>&) {
-            return step(options, statistics);
+            return geometric_median_step(options, statistics);
           }};
 }
 

@@ -7,10 +7,10 @@
 namespace flockstep::runtime {
 namespace {
 
-constexpr engines::Tag kTag = 0;
-constexpr std::size_t kChunkFloats = std::size_t{1} << 22;  // 16 MiB
+constexpr engines::Tag kModelTag = 0;
+constexpr std::size_t kModelChunkFloats = std::size_t{1} << 22;  // 16 MiB
 
-std::size_t chunks_of(std::size_t size) { return (size + kChunkFloats - 1) / kChunkFloats; }
+std::size_t chunks_of(std::size_t size) { return (size + kModelChunkFloats - 1) / kModelChunkFloats; }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
   const std::span<float> model = sent->model.span();
   fill(model);
   for (std::size_t chunk = 0; chunk < count; ++chunk)
-    host_.send(peer, kTag, engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
+    host_.send(peer, kModelTag, engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
                [this, sent] {
                  if (--sent->chunks == 0) sent_.erase(sent);
                });
@@ -32,7 +32,7 @@ void ModelTransfer::receive(int peer, std::span<float> model, std::function<void
   to_receive_ = chunks_of(size_);
   const base::Parts chunks(size_, to_receive_);
   for (std::size_t chunk = 0, count = to_receive_; chunk < count; ++chunk)
-    host_.receive(peer, kTag, engines::bytes_of(chunks.of(model, chunk)), [this, done] {
+    host_.receive(peer, kModelTag, engines::bytes_of(chunks.of(model, chunk)), [this, done] {
       if (--to_receive_ == 0) done();
     });
 }

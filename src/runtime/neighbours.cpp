@@ -10,7 +10,7 @@
 namespace flockstep::runtime {
 namespace {
 
-constexpr std::size_t kWindow = 2;  // buckets that travel at a time
+constexpr std::size_t kTravellingBuckets = 2;  // buckets that travel at a time
 constexpr engines::Tag kNeighbourTag = engines::kMaximalTag - 1;
 
 // Several operations that are waited for, and counted, as one.
@@ -38,13 +38,13 @@ struct AllOf final : engines::Operation, engines::NamesMissing {
 
 Neighbours::Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose)
     : context_(context), layout_(layout), most_(most) {
-  const std::size_t places = most * std::min(kWindow, layout.buckets().size());
+  const std::size_t places = most * std::min(kTravellingBuckets, layout.buckets().size());
   received_ = context.engine().memory().allocate<float>(places * layout.buckets().front().size, purpose);
 }
 
 // No bucket is larger than the first.
 std::span<float> Neighbours::received(std::size_t bucket, std::size_t neighbour) const {
-  const std::size_t place = bucket % kWindow * most_ + neighbour;
+  const std::size_t place = bucket % kTravellingBuckets * most_ + neighbour;
   return received_.span().subspan(place * layout_.buckets().front().size, layout_.buckets()[bucket].size);
 }
 
@@ -76,7 +76,7 @@ template <typename End>
 void Neighbours::exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from,
                           const End& end) {
   base::check(whole.size() == layout_.size() && from.size() <= most_, "a span of the layout's, few enough neighbours");
-  const std::size_t count = layout_.buckets().size(), window = std::min(count, kWindow);
+  const std::size_t count = layout_.buckets().size(), window = std::min(count, kTravellingBuckets);
   std::vector<Exchange> exchanges;
   for (std::size_t bucket = 0; bucket < window; ++bucket) exchanges.push_back(start(bucket, whole, to, from));
   for (std::size_t bucket = 0; bucket < count; ++bucket) {

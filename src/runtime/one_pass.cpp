@@ -17,7 +17,7 @@ using math::Need;
 
 // Buckets that travel at a time where all are ready: enough to overlap copying with adding, few enough for
 // their shards to be still in cache when they are swept or added, and for an engine not to serve many at once.
-constexpr std::size_t kWindow = 2;
+constexpr std::size_t kCachedBuckets = 2;
 
 // Products of all pairs hide behind reading up to about so many workers, and beyond take a time of their own for every
 // one more: a sweep took 1.14 times a plain read at 8 workers, 1.29 at 16 and 2.14 at 32 (docs/benchmarks.md, K1).
@@ -71,8 +71,8 @@ OnePass::OnePass(Context& context, const Layout& layout, Shards shards, const st
       options_(options),
       sections_(layout, options.granularity),
       exchange_(context, std::move(shards), options.wire, purpose,
-                options.room == Room::all ? std::numeric_limits<std::size_t>::max() : kWindow),
-      travelling_(kWindow) {
+                options.room == Room::all ? std::numeric_limits<std::size_t>::max() : kCachedBuckets),
+      travelling_(kCachedBuckets) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket)
     segments_.push_back(sections_.cut(exchange_.own(bucket)));
 }
@@ -115,7 +115,7 @@ void OnePass::sweep_started(Whole whole) {
 
 void OnePass::start_all(Whole whole) {
   for (std::size_t bucket = 0; bucket < exchange_.shards().buckets(); ++bucket) {
-    while (arrivals_.size() >= swept_ + kWindow) sweep_next(whole);
+    while (arrivals_.size() >= swept_ + kCachedBuckets) sweep_next(whole);
     start(bucket, whole);
   }
 }
@@ -268,7 +268,7 @@ void OnePass::average(Whole whole, const std::vector<bool>& counted) {
 void OnePass::run(Whole whole, std::span<const float> coefficients) {
   base::check(!any_started(), "a pass of which nothing has started");
   const Coefficients all(sections_.count(), {coefficients.begin(), coefficients.end()});
-  const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kWindow);
+  const std::size_t count = exchange_.shards().buckets(), window = std::min(count, kCachedBuckets);
   // The places of the first buckets serve all: no bucket is larger than an earlier one.
   std::vector<Arrival> arrivals;
   Gathering gathering(exchange_, whole, count);  // waits for arrivals in between hold them back already

@@ -12,7 +12,7 @@ namespace {
 
 // The only messages beside control messages here. Those of one average come in order, and averages of one pair never
 // overlap, so one tag will do.
-constexpr engines::Tag kTag = 1;
+constexpr engines::Tag kPairTag = 1;
 constexpr std::size_t kMostWishes = 2;
 
 // A model, so that everything is in place before the agent starts.
@@ -262,8 +262,8 @@ void PairAgent::start_bucket(std::size_t place) {
     if (--transfers_[place] == 0) end_bucket(bucket, place);
   };
   transfers_[place] = 2;
-  host_.receive(peer_, kTag, engines::bytes_of(others), done);
-  host_.send(peer_, kTag, engines::const_bytes_of(own), done);
+  host_.receive(peer_, kPairTag, engines::bytes_of(others), done);
+  host_.send(peer_, kPairTag, engines::const_bytes_of(own), done);
 }
 
 void PairAgent::end_bucket(std::size_t bucket, std::size_t place) {

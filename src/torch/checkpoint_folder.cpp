@@ -16,7 +16,7 @@ constexpr const char* kKind = "flockstep-torch";
 
 std::uint64_t checksum_of(const std::string& bytes) { return base::hash_of(std::span<const char>(bytes)); }
 
-[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::bad_file, sentence); }
+[[noreturn]] void refuse_file(const std::string& sentence) { throw Error(ErrorCode::bad_file, sentence); }
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void CheckpointFolder::together(runtime::Context& context, const std::function<v
     if (failure.empty()) failure = "the checkpoint failed without a reason";
   }
   for (const std::string& sentence : runtime::gather_texts(context, failure))
-    if (!sentence.empty()) refuse(sentence);
+    if (!sentence.empty()) refuse_file(sentence);
 }
 
 std::filesystem::path CheckpointFolder::file_of(const std::string& set, int rank) const {
@@ -55,7 +55,7 @@ std::vector<CheckpointFolder::Set> CheckpointFolder::listed() const {
   }
   const auto is_one = [](const Set& set) { return (set.name == "a" || set.name == "b") && set.workers() > 0; };
   if (sets.empty() || !std::ranges::all_of(sets, is_one))
-    refuse(path +
+    refuse_file(path +
            " does not list sets of checkpoint files as this version writes them: restore it, or go on with the "
            "version that wrote it");
   return sets;
@@ -94,7 +94,7 @@ void CheckpointFolder::write(const std::function<std::string()>& make) {
     for (int rank = 0; rank < context_.size(); ++rank) {
       std::error_code ignored;
       if (!std::filesystem::exists(file_of(set.name, rank), ignored))
-        refuse(file_of(set.name, rank).string() +
+        refuse_file(file_of(set.name, rank).string() +
                " is missing on worker 0: the folder must be one that all workers share");
     }
     kept.insert(kept.begin(), set);
@@ -110,16 +110,16 @@ CheckpointFolder::Found CheckpointFolder::read(const Set& set, const std::vector
   if (checksum == set.checksums[rank]) return found;
   for (const Set& each : all)
     if (const auto owner = std::ranges::find(each.checksums, checksum); owner != each.checksums.end())
-      refuse(path + " is the file of worker " + std::to_string(owner - each.checksums.begin()) + " of " +
+      refuse_file(path + " is the file of worker " + std::to_string(owner - each.checksums.begin()) + " of " +
              std::to_string(each.workers()) + " in set " + each.name + ", not of worker " + std::to_string(rank) +
              " in set " + set.name);
-  refuse(path + " is not the file that was saved (its checksum is wrong): it is damaged, or of another training");
+  refuse_file(path + " is not the file that was saved (its checksum is wrong): it is damaged, or of another training");
 }
 
 CheckpointFolder::Found CheckpointFolder::read() const {
   std::vector<Set> sets;
   together(context_, [&] {
-    if (!has_latest()) refuse("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
+    if (!has_latest()) refuse_file("there is no checkpoint in " + folder_.string() + ": it has no file named latest");
     sets = listed();
   });
   std::string bad;  // what was wrong with the newest
@@ -142,7 +142,7 @@ CheckpointFolder::Found CheckpointFolder::read() const {
     }
     if (bad.empty()) bad = failure;
   }
-  refuse("no checkpoint in " + folder_.string() + " is whole: " + bad);
+  refuse_file("no checkpoint in " + folder_.string() + " is whole: " + bad);
 }
 
 }  // namespace flockstep::torch_front

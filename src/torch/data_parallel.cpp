@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "algorithms/average_over_all.h"
-#include "algorithms/public_reports.h"
-#include "algorithms/worker.h"
+#include "api/public_reports.h"
+#include "api/worker.h"
 #include "base/text.h"
 #include "torch/collective.h"
 
@@ -198,11 +198,11 @@ std::string DataParallel::restore(const std::string& folder, torch::optim::Optim
 }
 
 StepReport DataParallel::report() const {
-  StepReport report = algorithms::step_report(implementation_->algorithm());
+  StepReport report = api::step_report(implementation_->algorithm());
   report.guards["non_finite"] += implementation_->unseen_non_finite;
   return report;
 }
-Meetings DataParallel::meetings() const { return algorithms::meetings(*implementation_->session); }
-std::vector<std::string> DataParallel::findings() const { return algorithms::sentences(implementation_->watch); }
+Meetings DataParallel::meetings() const { return api::meetings(*implementation_->session); }
+std::vector<std::string> DataParallel::findings() const { return api::sentences(implementation_->watch); }
 
 }  // namespace flockstep

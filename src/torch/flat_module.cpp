@@ -16,7 +16,7 @@ namespace {
 using torch::Tensor;
 
 template <typename... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse_module(const Parts&... parts) {
   throw Error(ErrorCode::bad_input, base::concatenated(parts...));
 }
 
@@ -79,7 +79,7 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
     registered_.push_back(tensor);
     if (known) return;
     if (!can_be_written(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
-      refuse(descriptions_.back(),
+      refuse_module(descriptions_.back(),
              " cannot be trained in parallel: only dense tensors in main memory can, and only "
              "those of float or bfloat16 can have a gradient");
     if (moves)
@@ -131,7 +131,7 @@ void FlatModule::check_apart() const {
   for (std::size_t i = 1; i < places.size(); ++i) {
     const Place &before = places[i - 1], &place = places[i];
     if (place.begin < before.end && !is_same(*before.tensor, *place.tensor))
-      refuse(descriptions_[before.index], " and ", descriptions_[place.index],
+      refuse_module(descriptions_[before.index], " and ", descriptions_[place.index],
              " share memory but are two tensors: register one tensor, or one module, twice instead");
   }
 }
@@ -140,7 +140,7 @@ void FlatModule::install_hooks() {
   const auto hook_of = [](const Tensor& tensor) -> auto& { return torch::autograd::impl::post_acc_grad_hooks(tensor); };
   for (std::size_t index = 0; index < count_; ++index)
     if (hook_of(entries_[index].tensor))
-      refuse(entries_[index].name,
+      refuse_module(entries_[index].name,
              " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one ",
              holder_, " at a time");
   for (std::size_t index = 0; index < count_; ++index)
@@ -184,7 +184,7 @@ std::vector<Tensor> FlatModule::counters() const {
   return tensors;
 }
 
-// Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse.
+// Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse_module.
 Tensor FlatModule::view_of(const c10::Storage& storage, const Entry& entry) const {
   return at::empty({0}, at::kFloat)
       .set_(storage, static_cast<std::int64_t>(entry.range.begin), entry.sizes, entry.strides);
@@ -227,7 +227,7 @@ void FlatModule::look_at(std::span<const float> model) {
 void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
   if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
-    refuse(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", base::bracketed(entry.sizes),
+    refuse_module(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", base::bracketed(entry.sizes),
            " in main memory when training began: make another ", holder_, " to go on with it");
 }
 
@@ -238,12 +238,12 @@ void FlatModule::check_registered() const {
     for (const NamedTensor& each : *list) now.push_back(each.tensor);
   for (std::size_t index = 0; index < std::max(now.size(), registered_.size()); ++index)
     if (index >= now.size() || index >= registered_.size() || !is_same(now[index], registered_[index]))
-      refuse(index < registered_.size() ? descriptions_[index] : "a tensor",
+      refuse_module(index < registered_.size() ? descriptions_[index] : "a tensor",
              " was replaced, added or taken away after training began: change its values instead, or make another ",
              holder_);
   for (const Fixed& fixed : fixed_)
     if (fixed.tensor.requires_grad())
-      refuse(fixed.name, " was frozen when training began and needs a gradient now: make another ", holder_,
+      refuse_module(fixed.name, " was frozen when training began and needs a gradient now: make another ", holder_,
              " to go on");
 }
 
@@ -277,7 +277,7 @@ bool FlatModule::collect_gradient(std::size_t index) {
   Entry& entry = entries_[index];
   Tensor& gradient = entry.tensor.mutable_grad();
   if (gradient.defined() && (!is_in_memory(gradient) || gradient.sizes() != entry.sizes))
-    refuse(description_of(base::concatenated("the gradient of ", entry.name), gradient),
+    refuse_module(description_of(base::concatenated("the gradient of ", entry.name), gradient),
            " cannot travel: only dense gradients in main memory can");
   if (has_view_as_gradient(entry)) return true;
   const Tensor view = entry.is_view ? entry.gradient : view_of(gradient_, entry);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "algorithms/public_reports.h"
+#include "api/public_reports.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "runtime/gather.h"
@@ -285,13 +285,13 @@ void GradientPasses::publish() {
   if (links_.recording) links_.recording->add(step_, last_bucket_, nobody_counts_ ? nullptr : &report);
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
   take_memory();
-  StepReport told = algorithms::step_report(*algorithm_);
+  StepReport told = api::step_report(*algorithm_);
   if (nobody_counts_) told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
   links_.publish({.rule = choice_.name,
                   .step = step_,
                   .report = std::move(told),
                   .cosines = nobody_counts_ ? std::vector<double>() : every_cosine(report.statistics),
-                  .findings = algorithms::sentences(watch_),
+                  .findings = api::sentences(watch_),
                   .raised = raised_,
                   .remembering = remembering_.name,
                   .memory = memory_,

@@ -12,7 +12,7 @@ namespace {
 
 bool is_converted(const at::Tensor& numbers) { return numbers.scalar_type() != at::kFloat; }
 
-at::Tensor as_tensor(std::span<float> numbers) {
+at::Tensor tensor_over(std::span<float> numbers) {
   return torch::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kFloat);
 }
 
@@ -80,7 +80,7 @@ void GradientSlots::fill(const GradientBucket& bucket) {
   Slot& slot = slots_[filled_++];
   if (is_converted(bucket.numbers)) {
     const torch::NoGradGuard no_grad;
-    as_tensor(slot.converted.span()).copy_(bucket.numbers);
+    tensor_over(slot.converted.span()).copy_(bucket.numbers);
     numbers_.add(slot.converted.span());
   } else {
     numbers_.add(floats_of(bucket.numbers));
@@ -96,7 +96,7 @@ void GradientSlots::fill_with_nothing() {
 void GradientSlots::write_back(std::size_t slot, const GradientBucket& bucket) const {
   if (!is_converted(bucket.numbers)) return;
   const torch::NoGradGuard no_grad;
-  at::Tensor(bucket.numbers).copy_(as_tensor(slots_[slot].converted.span()));
+  at::Tensor(bucket.numbers).copy_(tensor_over(slots_[slot].converted.span()));
 }
 
 }  // namespace flockstep::torch_front

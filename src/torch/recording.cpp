@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/split.h"
-#include "train/trace_file.h"
+#include "telemetry/trace_file.h"
 
 namespace flockstep::torch_front {
 namespace {
@@ -119,7 +119,7 @@ void Recording::add(std::int64_t step, base::Time computed, const algorithms::Gr
   summary_.bytes_sent_per_step =
       static_cast<double>(context_.engine().bytes_sent() - sent_before_) / static_cast<double>(steps_);
   if (meetings) {
-    train::MeetingTotals totals;
+    telemetry::MeetingTotals totals;
     totals.add(*meetings);
     summary_.meetings = totals.figures();
   }
@@ -136,7 +136,7 @@ void Recording::add(std::int64_t step, base::Time computed, const algorithms::Gr
 
 void Recording::write_step() {
   if (std::exchange(is_written_, true)) return;
-  nlohmann::json line = train::line_of(summary_.steps, step_);
+  nlohmann::json line = telemetry::line_of(summary_.steps, step_);
   telemetry_.describe(summary_.steps, line);
   telemetry_.forget();
   metrics_->append(line);
@@ -162,7 +162,7 @@ void Recording::add_evaluation(const std::string& metric, double quality, bool l
   with_file([&] {
     if (!metrics_) return;
     write_step();
-    metrics_->append(train::evaluation_line(summary_, summary_.steps));
+    metrics_->append(telemetry::evaluation_line(summary_, summary_.steps));
     if (const auto cosines = telemetry_.cosines(summary_.steps)) metrics_->append(*cosines);
     metrics_->flush();
   });
@@ -202,7 +202,7 @@ std::map<std::string, double> Recording::figures() const {
 }
 
 void Recording::write_summary() {
-  nlohmann::json json = train::to_json(summary_);
+  nlohmann::json json = telemetry::to_json(summary_);
   // What nobody has told it, or would have to ask the other workers for.
   for (const char* name : {"validation", "samples_per_s", "model_hash", "replicas_equal", "memory_bytes"})
     json.erase(name);
@@ -226,7 +226,7 @@ void Recording::close() {
     metrics_->flush();
     summary_.findings = telemetry_.findings();
     if (context_.rank() == 0) write_summary();
-    train::write_trace_part(context_.rank(), context_.size(), context_.trace(), epoch_s_, settings_.folder);
+    telemetry::write_trace_part(context_.rank(), context_.size(), context_.trace(), epoch_s_, settings_.folder);
   });
   if (broken_) std::rethrow_exception(broken_);
 }

@@ -13,9 +13,9 @@
 #include <string>
 
 #include "runtime/context.h"
-#include "train/measurements.h"
-#include "train/metrics_file.h"
-#include "train/telemetry.h"
+#include "telemetry/metrics_file.h"
+#include "telemetry/summary.h"
+#include "telemetry/telemetry.h"
 
 namespace flockstep::torch_front {
 
@@ -61,12 +61,12 @@ class Recording {
   const double epoch_s_;  // when the engine's time began, in seconds since 1970
   mutable std::mutex mutex_;
   bool has_files_, evaluated_ = false, closed_ = false;
-  std::optional<train::MetricsFile> metrics_;
+  std::optional<telemetry::MetricsFile> metrics_;
   std::exception_ptr broken_;
-  train::Telemetry telemetry_;  // worker 0 only
-  train::Summary summary_;
+  telemetry::Telemetry telemetry_;  // worker 0 only
+  telemetry::Summary summary_;
   std::int64_t steps_ = 0;                                // added here
-  train::StepRecord step_{};                              // the last one
+  telemetry::StepRecord step_{};                          // the last one
   bool is_written_ = true;                                // not before the next one: its loss may still come
   std::vector<double> norms_, coefficients_, agreement_;  // of that step, by worker
   base::Time began_, flushed_;                            // the next step; when the file was last brought up to date

@@ -182,7 +182,7 @@ TEST(Compare, tellsHowModelsMetWhereTheyDid) {
     auto outcome = outcome_of(run);
     const double share = 0.1 * static_cast<double>(run.request.train.seed);
     if (run.request.train.algorithm == "local_sgd") {
-      outcome.summary.meetings = train::MeetingFigures{share, 0.5, 2, 0.01, {1, 2}};
+      outcome.summary.meetings = telemetry::MeetingFigures{share, 0.5, 2, 0.01, {1, 2}};
       if (run.request.train.seed == 3) outcome.summary.meetings->staleness = {0, 0, 5};
     }
     return outcome;
@@ -266,7 +266,7 @@ TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
     CompareRequest wrong = request();
     each.make(wrong);
     try {
-      compare(wrong, [](const PlannedRun&) -> tasks::RunOutcome { throw std::logic_error("a run was started"); });
+      compare(wrong, [](const PlannedRun&) -> runs::RunOutcome { throw std::logic_error("a run was started"); });
       ADD_FAILURE() << "not refused: " << each.what;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_input);

@@ -8,8 +8,8 @@
 namespace flockstep::compare {
 
 // A made-up outcome: quality depends on algorithm and seed, so that mean and spread are known.
-inline tasks::RunOutcome outcome_of(const PlannedRun& run) {
-  tasks::RunOutcome outcome;
+inline runs::RunOutcome outcome_of(const PlannedRun& run) {
+  runs::RunOutcome outcome;
   outcome.workers = run.request.launch.workers;
   outcome.options = run.request.train;
   outcome.summary.metric = "loss";

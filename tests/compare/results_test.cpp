@@ -18,7 +18,7 @@ CompareRequest two_algorithms(int seeds) {
   return two;
 }
 
-using Change = std::function<void(const PlannedRun&, train::Summary&)>;
+using Change = std::function<void(const PlannedRun&, telemetry::Summary&)>;
 
 Comparison compare_changed(const CompareRequest& request, const Change& change) {
   return compare(request, [&](const PlannedRun& run) {
@@ -29,7 +29,7 @@ Comparison compare_changed(const CompareRequest& request, const Change& change) 
 }
 
 // Where validation and test disagree: by test the larger dimension is better, by validation the smaller one.
-void disagree(const PlannedRun& run, train::Summary& summary) {
+void disagree(const PlannedRun& run, telemetry::Summary& summary) {
   const double dimension = std::stod(run.request.train.task_settings.at("dimension"));
   summary.quality = 100 - dimension;
   summary.validation = dimension;
@@ -52,7 +52,7 @@ TEST(Search, choosesByValidationAndReportsOnTest) {
 TEST(Search, choosesByWhatIsReportedWhereNothingIsKeptAside) {
   CompareRequest search = two_algorithms(2);
   search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
     disagree(run, summary);
     summary.validation.reset();
   });
@@ -65,7 +65,7 @@ TEST(Search, choosesByWhatIsReportedWhereNothingIsKeptAside) {
 TEST(Search, neverChoosesAValueWithoutValidationWhereOthersHaveOne) {
   CompareRequest search = two_algorithms(1);
   search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
     disagree(run, summary);
     if (run.request.train.task_settings.at("dimension") == "10") summary.validation.reset();
   });
@@ -75,7 +75,7 @@ TEST(Search, neverChoosesAValueWithoutValidationWhereOthersHaveOne) {
 TEST(Search, prefersWhatDivergedLeastWhateverItsValidation) {
   CompareRequest search = two_algorithms(2);
   search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, train::Summary& summary) {
+  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
     disagree(run, summary);
     if (run.request.train.task_settings.at("dimension") == "10" && run.request.train.seed == 2) summary.quality = kNaN;
   });
@@ -115,7 +115,7 @@ TEST(Target, isReachedAtTheFirstEvaluationThatIsAsGood) {
 }
 
 // Both fall from 10 by one per evaluation, down to what they end with; local_sgd's evaluations come twice as fast.
-void fall(const PlannedRun& run, train::Summary& summary) {
+void fall(const PlannedRun& run, telemetry::Summary& summary) {
   const double pace = run.request.train.algorithm == "mean" ? 2 : 1;
   for (double quality = 10; quality >= summary.quality; --quality)
     summary.evaluations.push_back({static_cast<std::int64_t>(10 - quality), pace * (10 - quality), quality});
@@ -152,7 +152,7 @@ TEST(Target, mayBeAskedForAndMissed) {
 
 TEST(Target, isNothingWhereASeedOfTheFirstAlgorithmDiverged) {
   const auto diverging = [](std::string_view algorithm) {
-    return compare_changed(two_algorithms(3), [=](const PlannedRun& run, train::Summary& summary) {
+    return compare_changed(two_algorithms(3), [=](const PlannedRun& run, telemetry::Summary& summary) {
       fall(run, summary);
       if (run.request.train.algorithm == algorithm && run.request.train.seed == 2) summary.quality = kNaN;
     });
@@ -162,7 +162,7 @@ TEST(Target, isNothingWhereASeedOfTheFirstAlgorithmDiverged) {
 }
 
 TEST(Target, isNothingWhereAnUntrainedModelIsAsGood) {
-  const auto rise = [](const PlannedRun& run, train::Summary& summary) {
+  const auto rise = [](const PlannedRun& run, telemetry::Summary& summary) {
     summary.evaluations = {{0, 0, run.request.train.seed == 2 ? 3.5 : 9.0}, {10, 1, summary.quality}};
   };
   const auto comparison = compare_changed(two_algorithms(3), rise);  // mean's worst seed ends with 4
@@ -205,7 +205,7 @@ TEST(Verdict, saysWhoWonWhatAndCallsATieATie) {
 }
 
 TEST(Verdict, namesEveryWinnerAndNoTieWhereThereIsNone) {
-  const auto comparison = compare_changed(two_algorithms(1), [](const PlannedRun& run, train::Summary& summary) {
+  const auto comparison = compare_changed(two_algorithms(1), [](const PlannedRun& run, telemetry::Summary& summary) {
     fall(run, summary);
     if (run.request.train.algorithm == "mean") summary.evaluations = {{0, 0, 9}, {1, 0.5, 2}};
   });

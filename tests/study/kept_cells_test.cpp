@@ -29,12 +29,12 @@ class KeptCellsTest : public testing::Test {
 
   std::vector<double> times(KeptCells& cells, const std::vector<Cell>& wanted) {
     std::vector<double> times;
-    for (const train::Summary& each : cells.make("made up", wanted)) times.push_back(each.time_s);
+    for (const telemetry::Summary& each : cells.make("made up", wanted)) times.push_back(each.time_s);
     return times;
   }
 
   std::filesystem::path folder_ = std::filesystem::temp_directory_path() / "flockstep-kept-cells-test";
-  MadeUpRuns runs_{[](const tasks::RunRequest&) { return 2.0; }};
+  MadeUpRuns runs_{[](const runs::RunRequest&) { return 2.0; }};
 };
 
 TEST_F(KeptCellsTest, giveResultsInTheOrderOfTheCellsWhicheverEndsFirst) {

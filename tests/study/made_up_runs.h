@@ -11,7 +11,7 @@ namespace flockstep::study {
 // Of the runs under way, the one that was started last ends first.
 class MadeUpRuns : public compare::Runner {
  public:
-  using StepTime = std::function<double(const tasks::RunRequest&)>;
+  using StepTime = std::function<double(const runs::RunRequest&)>;
   explicit MadeUpRuns(StepTime step_s, std::size_t at_a_time = 3) : step_s_(std::move(step_s)), at_a_time_(at_a_time) {}
 
   std::size_t at_a_time() const override { return at_a_time_; }
@@ -23,7 +23,7 @@ class MadeUpRuns : public compare::Runner {
   Ended wait_for_one() override {
     const compare::PlannedRun* run = under_way_.back();
     under_way_.pop_back();
-    tasks::RunOutcome outcome;
+    runs::RunOutcome outcome;
     outcome.options = run->request.train;
     outcome.workers = run->request.launch.workers;
     outcome.summary.steps = run->request.train.steps;
@@ -36,9 +36,9 @@ class MadeUpRuns : public compare::Runner {
 
   std::string interrupted_;  // the run that is
   std::vector<std::string> started_;
-  std::vector<tasks::RunRequest> requests_;  // of those
+  std::vector<runs::RunRequest> requests_;  // of those
   // What else came of a run.
-  std::function<void(const tasks::RunRequest&, train::Summary&)> fill_ = [](const auto&, auto&) {};
+  std::function<void(const runs::RunRequest&, telemetry::Summary&)> fill_ = [](const auto&, auto&) {};
 
  private:
   StepTime step_s_;

@@ -12,7 +12,7 @@ namespace flockstep::study {
 namespace {
 
 // Whoever waits takes four times as long as flock.
-double step_s(const tasks::RunRequest& request) {
+double step_s(const runs::RunRequest& request) {
   if (request.train.algorithm == "mean") return 4;
   return request.train.algorithm == "wagma" ? 2 : 1.25;
 }
@@ -29,7 +29,7 @@ TEST_P(OwnStudy, asksForNoRunTwiceAndOnlyForWhatAlgorithmsTake) {
     MadeUpRuns runs(step_s);
     make(GetParam(), runs, {.quick = quick});
     EXPECT_EQ(std::set<std::string>(runs.started_.begin(), runs.started_.end()).size(), runs.started_.size());
-    for (const tasks::RunRequest& request : runs.requests_) {
+    for (const runs::RunRequest& request : runs.requests_) {
       EXPECT_EQ(request.engine, "sim");
       EXPECT_LE(request.launch.workers, quick ? 16 : 4096);
       algorithms::find_algorithm(request.train.algorithm)
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(All, OwnStudy,
 // Runs of flock wait 60 s at their end.
 TEST(FlockScale, tellsFurtherStepsFromTheWaitAtTheEnd) {
   MadeUpRuns runs(step_s);
-  runs.fill_ = [](const tasks::RunRequest& request, train::Summary& summary) {
+  runs.fill_ = [](const runs::RunRequest& request, telemetry::Summary& summary) {
     if (request.train.algorithm != "flock") return;
     const double ends_s = summary.time_s + 60;
     summary.share_of_ideal = *summary.share_of_ideal * summary.time_s / ends_s;
@@ -86,7 +86,7 @@ TEST(FlockScale, hasNoFurtherStepsInRunsOfOneOrTwo) {
 
 TEST(FlockQuality, givesTheOthersAsManyStepsAsFitInTheTimeOfMean) {
   MadeUpRuns runs(step_s);
-  runs.fill_ = [](const tasks::RunRequest& request, train::Summary& summary) {
+  runs.fill_ = [](const runs::RunRequest& request, telemetry::Summary& summary) {
     summary.quality = 0.001 * static_cast<double>(request.train.steps);
   };
   const StudyResult result = make("flock-quality", runs, {.steps = 50});
@@ -103,7 +103,7 @@ TEST(Activation, hasQuorumsOfAQuarterAndOfThreeQuarters) {
   MadeUpRuns runs(step_s);
   make("activation", runs);
   std::set<std::pair<int, std::string>> quorums;
-  for (const tasks::RunRequest& request : runs.requests_)
+  for (const runs::RunRequest& request : runs.requests_)
     if (request.train.algorithm_settings.contains("quorum"))
       quorums.emplace(request.launch.workers, request.train.algorithm_settings.at("quorum"));
   EXPECT_EQ(quorums, (std::set<std::pair<int, std::string>>{
@@ -111,7 +111,7 @@ TEST(Activation, hasQuorumsOfAQuarterAndOfThreeQuarters) {
 }
 
 TEST(AdaconsCost, isTheTimeOfAStepOverThatOfMean) {
-  MadeUpRuns runs([](const tasks::RunRequest& request) {
+  MadeUpRuns runs([](const runs::RunRequest& request) {
     return request.train.algorithm == "mean" ? 0.020 : request.train.algorithm == "adacons" ? 0.021 : 0.022;
   });
   const StudyResult result = make("adacons-cost", runs);

@@ -11,11 +11,11 @@ namespace flockstep::study {
 namespace {
 
 // Seed s takes 2 s seconds a step and learns to 0.s; only groups have meetings.
-void fill(const tasks::RunRequest& request, train::Summary& summary) {
+void fill(const runs::RunRequest& request, telemetry::Summary& summary) {
   summary.quality = 0.1 * static_cast<double>(request.train.seed);
   summary.bytes_sent_per_step = 2e6;
   if (request.train.algorithm == "flock")
-    summary.meetings = train::MeetingFigures{.fresh_fraction = 0.5, .mean_staleness = 1.25, .staleness = {}};
+    summary.meetings = telemetry::MeetingFigures{.fresh_fraction = 0.5, .mean_staleness = 1.25, .staleness = {}};
 }
 
 std::vector<Trial> two_trials() {
@@ -26,7 +26,7 @@ std::vector<Trial> two_trials() {
 class TrialTest : public testing::Test {
  protected:
   TrialTest() { runs_.fill_ = fill; }
-  MadeUpRuns runs_{[](const tasks::RunRequest& request) { return 2 * static_cast<double>(request.train.seed); }};
+  MadeUpRuns runs_{[](const runs::RunRequest& request) { return 2 * static_cast<double>(request.train.seed); }};
   KeptCells cells_{{}, runs_};
 };
 

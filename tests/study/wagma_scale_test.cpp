@@ -26,7 +26,7 @@ class WagmaScaleTest : public testing::Test {
 };
 
 // Everybody waits for the delayed, and twice the model passes in the open.
-double lockstep_s(const tasks::RunRequest& request) {
+double lockstep_s(const runs::RunRequest& request) {
   const engines::SimOptions& sim = request.launch.sim;
   const double gbps = sim.platform == "aries" ? 80 : sim.bandwidth_gbps;
   return request.train.pace.compute.count() + request.train.pace.random_delay.count() +
@@ -75,7 +75,7 @@ TEST_F(WagmaScaleTest, writesStepTimesWhoseMeanIsThatOfTheIdealColumn) {
 }
 
 TEST_F(WagmaScaleTest, quicklyIsAFirstImpressionWithFewRanks) {
-  MadeUpRuns runs([](const tasks::RunRequest& request) {
+  MadeUpRuns runs([](const runs::RunRequest& request) {
     EXPECT_LE(request.launch.workers, 16);
     return 1.0;
   });

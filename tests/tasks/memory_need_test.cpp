@@ -1,4 +1,4 @@
-#include "tasks/memory_need.h"
+#include "runs/memory_need.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 
 #include "algorithms/registry.h"
 #include "flockstep/error.h"
+#include "runs/run.h"
 #include "runtime/round_parts.h"
-#include "tasks/run.h"
 
 namespace flockstep::tasks {
 namespace {

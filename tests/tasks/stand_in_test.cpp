@@ -1,4 +1,4 @@
-#include "tasks/stand_in.h"
+#include "runs/stand_in.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 
 #include "base/parts.h"
 #include "flockstep/error.h"
+#include "runs/workload.h"
 #include "runtime/layout.h"
 #include "tasks/registry.h"
-#include "tasks/workload.h"
 
 namespace flockstep::tasks {
 namespace {

@@ -1,11 +1,11 @@
-#include "train/meetings.h"
+#include "telemetry/meetings.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "train/summary.h"
+#include "telemetry/summary.h"
 
 namespace flockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/step_times.h"
+#include "telemetry/step_times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,47 @@
+# How our targets are compiled. Products and sums stay apart, so that results do not depend on whether a compiler fuses
+# them; kernels fuse explicitly. Warnings are for our own sources only; g++ 12 and 13 report two kinds inside fmt 9 and
+# libstdc++ after inlining, where there is nothing to mend on our side: these stay warnings.
+function(flockstep_settings target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -ffp-contract=off)
+  if(FLOCKSTEP_WARNINGS_ARE_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds -Wno-error=stringop-overflow>)
+  endif()
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# Sources of one folder are compiled together, a few at a time: most of the time of a small one goes into the headers that it
+# shares with the next.
+function(flockstep_unity target most)
+  if(NOT FLOCKSTEP_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    if(NOT ${folder}_count)
+      set(${folder}_count 0)
+    endif()
+    math(EXPR batch "${${folder}_count} / ${most}")
+    math(EXPR ${folder}_count "${${folder}_count} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${batch})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# flockstep_layer(NAME SOURCES files... [USES packages...]): the objects of a layer, flockstep_NAME, which may use the layers that were
+# declared before it in the same tree, and those of src/ from lab/. With the tests, tests/layers links every layer with these alone.
+function(flockstep_layer name)
+  cmake_parse_arguments(layer "NO_UNITY" "" "SOURCES;USES" ${ARGN})
+  add_library(flockstep_${name} OBJECT ${layer_SOURCES})
+  target_link_libraries(flockstep_${name} PRIVATE flockstep_headers ${layer_USES})
+  # Shared objects get a copy of the library; nobody replaces its functions from outside.
+  target_compile_options(flockstep_${name} PRIVATE -fno-semantic-interposition)
+  flockstep_settings(flockstep_${name})
+  if(NOT layer_NO_UNITY)
+    flockstep_unity(flockstep_${name} 10)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_LAYERS ${name})
+endfunction()

@@ -1,0 +1,14 @@
+// A comparison in words and tables. The report's tables (python/flockstep/report/tables.py) read like these.
+#pragma once
+
+#include "compare/compare.h"
+
+namespace flockstep::command {
+
+// One case: what it was, its table (of at most 100 characters where names allow it) and the verdict.
+std::string text_of(const compare::Comparison& comparison, const compare::CaseResult& result);
+
+// How the values of a search were chosen, and what to do about those at an edge; empty without a search.
+std::string text_of_search(const compare::Comparison& comparison);
+
+}  // namespace flockstep::command

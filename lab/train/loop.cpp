@@ -1,0 +1,418 @@
+#include "train/loop.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "engines/missing.h"
+#include "kernels/kernels.h"
+#include "runtime/gather.h"
+#include "telemetry/metrics_file.h"
+#include "telemetry/telemetry.h"
+#include "telemetry/trace_file.h"
+#include "train/backward.h"
+#include "train/checkpoint.h"
+#include "train/evaluator.h"
+#include "train/measurements.h"
+
+namespace flockstep::train {
+namespace {
+
+using base::Duration;
+using base::Time;
+
+// A request to stop is heard, and what was measured is written, at least this often.
+constexpr std::int64_t kFlushEvery = 250;
+
+// Enough for a few hundred steps per worker, bounded over all of them.
+std::size_t trace_capacity(const TrainOptions& options, int workers) {
+  if (options.out.empty()) return 0;
+  return std::max<std::size_t>(500, 200000 / static_cast<std::size_t>(workers));
+}
+
+std::size_t bucket_floats(const TrainOptions& options, std::size_t parameters) {
+  if (options.buckets == 0) return static_cast<std::size_t>(options.bucket_kib) * 1024 / sizeof(float);
+  const auto buckets = static_cast<std::size_t>(options.buckets);
+  return std::max<std::size_t>(1, (parameters + buckets - 1) / buckets);
+}
+
+class Loop {
+ public:
+  Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
+       const MakeTask& make_task, const Observer& observer);
+  ~Loop() { task_.reset(); }  // before the spans that it may have views of
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  telemetry::Summary run();
+
+ private:
+  void log_options();
+  void resume_or_begin();
+  void resume(const base::Archive& archive, int workers);  // of the run that wrote it
+  void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
+  void take_step(std::int64_t step);
+  bool update(std::int64_t step);  // false when it was skipped, the gradient not being finite
+  void meet();
+  void set_out();
+  void drain();
+  void observe(std::int64_t step, const algorithms::GradientReport& report, bool finite);
+  // These four return true when somebody asked to stop.
+  bool pause();  // what is due after a step beside training
+  bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
+  bool evaluate();
+  bool checkpoint();
+  void write_step_lines();
+  std::uint64_t sent_in_messages();
+  telemetry::Summary end_early();
+  telemetry::Summary finish(bool interrupted);
+  bool writes() const { return metrics_ != nullptr; }
+
+  const TrainOptions& options_;
+  const Observer& observer_;
+  runtime::Context context_;
+  std::unique_ptr<Task> task_;
+  runtime::Layout layout_;
+  Backward backward_;
+  base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
+  std::unique_ptr<algorithms::Algorithm> algorithm_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Evaluator> evaluator_;  // where there are gradients
+  Checkpoints checkpoints_;
+  std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
+  telemetry::Telemetry telemetry_;                   // rank 0 only
+
+  std::int64_t step_ = 0;        // steps done
+  std::int64_t evaluated_ = -1;  // the step that was evaluated last
+  bool met_ = true;              // since the last step: the clock stands still
+  Measurements measurements_;
+  std::uint64_t counted_messages_ = 0;  // bytes of theirs that measurements_ knows
+  telemetry::Summary summary_;
+};
+
+Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
+           const MakeTask& make_task, const Observer& observer)
+    : options_(options),
+      observer_(observer),
+      context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
+      task_(make_task(engine.rank(), engine.size())),
+      layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
+      backward_(engine, layout_, options.pace, options.faults, options.seed),
+      checkpoints_(context_, options.out) {
+  runtime::Agreed agreed = agreed_of(options);
+  agreed.emplace_back("parameters", std::to_string(task_->parameters()));
+  agreed.emplace_back("buffers", std::to_string(task_->buffers()));
+  runtime::check_agreement(context_, agreed);
+  algorithm_ = algorithm.make({context_, layout_, options.algorithm_settings, options.seed, task_->buffers()});
+  optimizer_ = task_->make_optimizer();
+  model_ = engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model");
+  gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
+  if (!options.gradients) return;
+  evaluator_.emplace(context_, *task_, layout_, algorithm_->replicas_are_equal());
+  summary_.metric = task_->metric().name;
+  summary_.lower_is_better = task_->metric().lower_is_better;
+}
+
+// Once for all, as they agree in them.
+void Loop::log_options() {
+  if (context_.rank() != 0) return;
+  std::vector<std::string> given;
+  for (const auto& [name, value] : agreed_of(options_))
+    if (!value.empty()) given.push_back(fmt::format("{} {}", name, value));
+  context_.log().info("{} on {}: {}", base::counted(context_.size(), "worker"), context_.engine().name(),
+                      fmt::join(given, ", "));
+}
+
+void Loop::resume_or_begin() {
+  std::uint64_t keep = 0;
+  std::optional<Checkpoints::Found> found;
+  if (options_.resume) found = checkpoints_.read_latest();
+  if (found) {
+    if (!found->warning.empty()) {
+      summary_.notes.push_back(found->warning);
+      if (context_.rank() == 0) observer_.warn(found->warning);
+    }
+    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
+                     found->archive.get_value<bool>("apart"));
+    keep = found->archive.get_value<std::uint64_t>("metrics bytes");
+    resume(found->archive, found->workers);
+  } else {
+    task_->initialise(model_.span());
+  }
+  runtime::check_agreement(context_, {{"resumed after step", std::to_string(step_)}});
+  if (!options_.out.empty() && context_.rank() == 0) {
+    base::make_directory(options_.out);
+    metrics_ = std::make_unique<telemetry::MetricsFile>(options_.out / "metrics.jsonl", keep);
+  }
+  algorithm_->begin(step_, model_.span());
+}
+
+void Loop::resume(const base::Archive& archive, int workers) {
+  step_ = archive.get_value<std::int64_t>("step");
+  evaluated_ = archive.get_value<std::int64_t>("evaluated");
+  summary_.evaluations = archive.get_vector<telemetry::Evaluation>("evaluations");
+  summary_.train_loss = archive.get_value<double>("train loss");
+  measurements_.restore(archive, context_, workers);
+  archive.get("model", model_.span());
+  if (context_.rank() == 0)
+    telemetry_.resume(telemetry::findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
+  const std::string remade = algorithm_->restore(archive);
+  optimizer_->restore(archive);
+  context_.log().info("resumed after step {}", step_);
+  if (workers == context_.size()) {
+    task_->restore(archive);
+    return;
+  }
+  summary_.notes.push_back(
+      fmt::format("resumed after step {} with {} where there had been {}{}{}", step_,
+                  base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
+                  algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
+}
+
+// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
+// this run would write does not tell: one worker alone may not call its only model apart.
+void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const {
+  nlohmann::json mine = identity_of(options_, context_.size());
+  const nlohmann::json machine = machine_of(options_);
+  for (const auto& [name, value] : machine.items())  // on another engine it may go on
+    if (saved.contains(name)) mine[name] = value;
+  for (const auto& [name, value] : mine.items()) {
+    if (saved.contains(name) && saved[name] == value) continue;
+    if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
+    const std::string before = saved.value(name, nlohmann::json()).dump();
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("{} holds a run with {} {}, which one with {} cannot continue: {}", options_.out.string(), name,
+                    before, value.dump(), name == "batch" ? "add --batch " + before : "start it like the first"));
+  }
+}
+
+void Loop::take_step(std::int64_t step) {
+  engines::Engine& engine = context_.engine();
+  const Time begin = engine.now();
+  const Duration waited_before = context_.waited(), transferred_before = context_.transferred();
+  const std::uint64_t sent_before = engine.bytes_sent_in_collectives();
+
+  const auto [loss, pretended] = backward_.run(step, *task_, model_.span(), gradient_.span(), *algorithm_);
+  context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
+  algorithm_->finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
+
+  const Time update_begin = engine.now();
+  const bool finite = update(step);
+  if (const auto* report = algorithm_->report(); report && options_.gradients) observe(step, *report, finite);
+  context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
+  algorithm_->after_update(step, model_.span());
+
+  const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
+  context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
+  measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
+                    task_->samples_per_step());
+  measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
+  measurements_.add_pretended(pretended.count());
+  met_ = false;
+}
+
+bool Loop::update(std::int64_t step) {
+  const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
+  if (finite) {
+    optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
+  } else {
+    optimizer_->skip();
+    measurements_.add_skipped();
+    context_.log().warn("step {}: non-finite gradient, update skipped", step);
+  }
+  return finite;
+}
+
+// However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
+// that of the slowest.
+void Loop::meet() {
+  if (met_) return;
+  const Duration before = context_.waited();
+  const engines::Pending barrier = context_.engine().barrier();
+  const base::Time deadline = context_.deadline();
+  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, "meeting of all workers");
+  if (!barrier->done())
+    context_.engine().fail(Error(ErrorCode::deadline,
+                                 engines::late_sentence(engines::missing_from(*barrier), "the meeting of all workers",
+                                                        context_.rank(), context_.patience()),
+                                 std::string(context_.engine().name())));
+  measurements_.add_meeting((context_.waited() - before).count());
+  met_ = true;
+}
+
+// Rank 0 writes where others have nothing to do; who sets out before it would wait for it later, on the clock.
+void Loop::set_out() {
+  const engines::Pending barrier = context_.engine().barrier();
+  engines::wait(context_.engine(), *barrier, context_.deadline(), "the setting out of all workers");
+}
+
+void Loop::drain() {
+  meet();
+  if (algorithm_->drain(gradient_.span())) update(step_);
+}
+
+// A rule that does not look at gradients cannot tell that one was not finite; the result does.
+void Loop::observe(std::int64_t step, const algorithms::GradientReport& report, bool finite) {
+  const bool unseen = !finite && report.event == math::Event::none;
+  if (unseen) measurements_.add_unseen_non_finite();
+  if (context_.rank() == 0) telemetry_.observe(step + 1, report, unseen ? math::Event::non_finite : report.event);
+}
+
+void Loop::write_step_lines() {
+  std::int64_t step = step_ - static_cast<std::int64_t>(measurements_.records().size());
+  for (const telemetry::StepRecord& record : measurements_.records()) {
+    nlohmann::json line = telemetry::line_of(++step, record);
+    telemetry_.describe(step, line);
+    metrics_->append(line);
+  }
+  for (const auto& line : telemetry_.new_findings(step_)) metrics_->append(line);
+}
+
+// Outside of steps, evaluations and the like use collectives; messages are those of algorithms and their agents, who
+// send them at any time.
+std::uint64_t Loop::sent_in_messages() {
+  return context_.engine().bytes_sent() - context_.engine().bytes_sent_in_collectives();
+}
+
+bool Loop::flush() {
+  meet();
+  const std::uint64_t messages = sent_in_messages();
+  measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
+  summary_.guards = algorithm_->guards();
+  const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), algorithm_->meetings(), summary_);
+  if (writes()) write_step_lines();
+  measurements_.forget();
+  telemetry_.forget();
+  return stop;
+}
+
+bool Loop::evaluate() {
+  const bool stop = flush();
+  if (evaluator_) evaluator_->evaluate(step_, model_.span(), options_, summary_);
+  if (evaluator_ && context_.rank() == 0)
+    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step_, summary_.metric, summary_.quality,
+                        summary_.train_loss);
+  const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
+  evaluated_ = step_;
+  if (writes() && is_new) {
+    if (evaluator_) metrics_->append(telemetry::evaluation_line(summary_, step_));
+    if (const auto cosines = telemetry_.cosines(step_)) metrics_->append(*cosines);
+    metrics_->flush();
+  }
+  return stop;
+}
+
+bool Loop::checkpoint() {
+  meet();
+  if (!algorithm_->resumes_apart()) algorithm_->consolidate(model_.span());
+  const bool stop = flush();
+  base::Archive archive;
+  nlohmann::json identity = identity_of(options_, context_.size());
+  identity.update(machine_of(options_));
+  archive.put_text("identity", identity.dump());
+  archive.put_value("apart", algorithm_->resumes_apart());
+  archive.put_value("step", step_);
+  archive.put_value("evaluated", evaluated_);
+  archive.put("evaluations", std::span<const telemetry::Evaluation>(summary_.evaluations));
+  archive.put_value("train loss", summary_.train_loss);
+  measurements_.save(archive);
+  archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
+  archive.put("model", model_.span());
+  archive.put_text("findings", telemetry::findings_json(telemetry_.findings()).dump());
+  algorithm_->save(archive);
+  optimizer_->save(archive);
+  task_->save(archive);
+  checkpoints_.write(step_, std::move(archive));
+  context_.log().info("checkpoint after step {}", step_);
+  return stop;
+}
+
+telemetry::Summary Loop::run() {
+  counted_messages_ = sent_in_messages();
+  log_options();
+  resume_or_begin();
+  bool stop = evaluate();
+  set_out();
+  while (step_ < options_.steps && !stop) {
+    if (!observer_.may_take_step(step_ + 1)) return end_early();
+    take_step(step_++);
+    if (context_.rank() == 0) observer_.progress(step_, options_.steps);
+    if (step_ == options_.steps) drain();
+    stop = pause();
+    if (met_) set_out();
+  }
+  const bool interrupted = step_ < options_.steps;
+  if (interrupted) drain();
+  if (evaluated_ != step_ || (interrupted && evaluator_ && evaluator_->averages()))
+    evaluate();  // what was drained changes models that differ
+  return finish(interrupted);
+}
+
+// The checkpoint comes first: there may be little time. The rest brings agents to an end that others still talk to.
+telemetry::Summary Loop::end_early() {
+  meet();
+  if (!options_.out.empty()) checkpoint();
+  drain();
+  algorithm_->consolidate(model_.span());
+  summary_.steps = step_;
+  summary_.interrupted = true;
+  context_.wait(context_.engine().barrier(), "end");
+  return summary_;
+}
+
+bool Loop::pause() {
+  bool stop = false;
+  if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
+    stop = evaluate();
+  else if (step_ % kFlushEvery == 0)
+    stop = flush();
+  if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) stop = checkpoint() || stop;
+  return stop;
+}
+
+telemetry::Summary Loop::finish(bool interrupted) {
+  algorithm_->consolidate(model_.span());
+  if (evaluator_) evaluator_->average_buffers(model_.span());
+  flush();  // agents have come to rest: only now is known what the last steps had them send
+  const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
+  const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
+  const auto all = runtime::gather_doubles(context_, halves);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    summary_.replicas_equal = summary_.replicas_equal && all[i] == all[i % 2];
+  summary_.model_hash =
+      fmt::format("{:08x}{:08x}", static_cast<std::uint32_t>(all[0]), static_cast<std::uint32_t>(all[1]));
+  summary_.steps = step_;
+  summary_.interrupted = interrupted;
+  summary_.memory = context_.engine().memory().held();
+  summary_.findings = telemetry_.findings();
+  if (!options_.out.empty()) {
+    telemetry::write_trace(context_, options_.out / "trace.json");
+    if (context_.rank() == 0)
+      base::write_atomically(options_.out / "summary.json",
+                             describe(summary_, options_, context_.engine().name(), context_.size()).dump(2) + "\n");
+    context_.log().info("metrics, trace and summary are in {}", options_.out.string());
+  }
+  context_.wait(context_.engine().barrier(), "end");
+  return summary_;
+}
+
+}  // namespace
+
+telemetry::Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
+                         const Observer& observer) {
+  return train(engine, options, algorithms::find_algorithm(options.algorithm), make_task, observer);
+}
+
+telemetry::Summary train(engines::Engine& engine, const TrainOptions& options,
+                         const algorithms::AlgorithmRow& algorithm, const MakeTask& make_task,
+                         const Observer& observer) {
+  return Loop(engine, options, algorithm, make_task, observer).run();
+}
+
+}  // namespace flockstep::train

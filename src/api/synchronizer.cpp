@@ -1,0 +1,254 @@
+// The public interface in include/flockstep/flockstep.h, over engines and algorithms.
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <optional>
+
+#include "algorithms/registry.h"
+#include "algorithms/session.h"
+#include "api/public_reports.h"
+#include "api/worker.h"
+#include "base/hash.h"
+#include "engines/launcher.h"
+#include "engines/registry.h"
+#include "runtime/gather.h"
+#include "runtime/ready_buckets.h"
+
+namespace flockstep {
+namespace {
+
+constexpr int kMostWorkers = 1 << 20;
+constexpr std::size_t kMostNumbers = std::size_t{1} << 40;  // in a model: 4 TiB
+
+// Before anything of that size is made.
+const std::vector<std::size_t>& checked(const std::vector<std::size_t>& tensors, std::size_t buffers) {
+  std::size_t left = kMostNumbers;
+  const auto take = [&](std::size_t size) {
+    if (size > left)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("a model has at most {} parameters and buffers: pass numbers of floats", kMostNumbers));
+    left -= size;
+  };
+  for (const std::size_t size : tensors) take(size);
+  take(buffers);
+  return tensors;
+}
+
+// Where nobody waits, workers that begin apart would take each other's models for updates, and never find out.
+void require_same_model(runtime::Context& context, std::span<const float> model) {
+  const std::uint64_t hash = base::hash_of(model);
+  const std::array<double, 2> mine{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
+  const std::vector<double> all = runtime::gather_doubles(context, mine);
+  std::vector<std::size_t> differing;
+  for (std::size_t i = 0; i < all.size(); i += mine.size())
+    if (all[i] != all[0] || all[i + 1] != all[1]) differing.push_back(i / mine.size());
+  if (differing.empty()) return;
+  const bool several = differing.size() > 1;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("worker{} {} begin{} with another model than worker 0: pass the same one to begin on all "
+                          "workers",
+                          several ? "s" : "", fmt::join(differing, ", "), several ? "" : "s"));
+}
+
+}  // namespace
+
+int Worker::rank() const { return implementation_.context.rank(); }
+int Worker::size() const { return implementation_.context.size(); }
+
+void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body) {
+  engines::LaunchOptions options;
+  const std::string engine = engines::resolve_engine(settings.engine);
+  base::deadline_of(settings.deadline_s);
+  if (engine != "mpi" && (settings.workers < 1 || settings.workers > kMostWorkers))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} workers cannot run: ask for 1 to {}", settings.workers, kMostWorkers));
+  options.workers = engine == "mpi" ? 0 : settings.workers;
+  options.deterministic = settings.deterministic;
+  options.seed = settings.seed;
+  engines::find_backend(engine).run(options, [&](engines::Engine& engine) {
+    Worker::Implementation implementation(engine, settings.deadline_s);
+    Worker worker(implementation);
+    body(worker);
+  });
+}
+
+struct Synchronizer::Implementation {
+  static constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
+
+  Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors, std::size_t buffers)
+      : layout(checked(tensors, buffers), kBucketFloats), buffers(buffers), context(context), ready(layout) {}
+
+  void check_gradient(std::span<const float> gradient) const {
+    if (gradient.size() != layout.size())
+      throw Error(ErrorCode::bad_input, fmt::format("a span of {} floats was given where {} parameters were announced",
+                                                    gradient.size(), layout.size()));
+  }
+  void check_model(std::span<const float> model) const {
+    if (buffers == 0) return check_gradient(model);
+    if (model.size() != layout.size() + buffers)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("a span of {} floats was given where {} parameters and {} buffers were announced",
+                              model.size(), layout.size(), buffers));
+  }
+
+  void check_announced(std::span<const float> gradient) const {
+    if (ready.any_ready() && gradient.data() != announced)
+      throw Error(ErrorCode::bad_input,
+                  "another gradient was announced as ready than the one that is given now: pass the same span until "
+                  "after_backward returns");
+  }
+  void require_nothing_announced(std::string_view call) const {
+    if (ready.any_ready())
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} was called while a gradient that was announced as ready is under way: call "
+                              "after_backward first",
+                              call));
+  }
+
+  algorithms::Algorithm& algorithm() { return session->algorithm(); }
+
+  void look() {
+    if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
+      watch.observe(step, report->statistics);
+    ++step;
+  }
+
+  runtime::Layout layout;
+  std::size_t buffers;
+  runtime::Context& context;
+  runtime::ReadyBuckets ready;
+  const float* announced = nullptr;  // the gradient that `ready` is about
+  std::string name;                  // of the algorithm
+  base::Settings settings;
+  std::optional<algorithms::Session> session;
+  math::Watch watch;
+  std::int64_t step = 0;
+};
+
+Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
+                           const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
+    : Synchronizer(worker, algorithm, std::vector<std::size_t>{parameters}, options, settings) {}
+
+Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
+                           const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
+    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, tensors, settings.buffers)) {
+  const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
+  Implementation& mine = *implementation_;
+  mine.name = row.name;
+  mine.settings = {options.begin(), options.end()};
+  row.check(mine.settings, mine.context.size());
+  runtime::Agreed agreed{{"algorithm", std::string(algorithm)}};
+  runtime::add_settings(agreed, algorithm, mine.settings);
+  agreed.emplace_back("parameters", std::to_string(mine.layout.size()));
+  agreed.emplace_back("tensors", fmt::format("{}", tensors));
+  agreed.emplace_back("buffers", std::to_string(settings.buffers));
+  agreed.emplace_back("seed", std::to_string(settings.seed));
+  runtime::check_agreement(mine.context, agreed);
+  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings, settings.seed, settings.buffers}));
+}
+
+Synchronizer::~Synchronizer() = default;
+Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
+Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
+
+void Synchronizer::begin(std::span<const float> model) {
+  Implementation& mine = *implementation_;
+  mine.check_model(model);
+  mine.require_nothing_announced("begin");
+  if (mine.session->begins_alike()) require_same_model(mine.context, model);
+  mine.session->begin(model);
+}
+
+void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
+  Implementation& mine = *implementation_;
+  mine.check_gradient(gradient);
+  mine.session->require_begun();
+  mine.check_announced(gradient);
+  if (begin > gradient.size() || size > gradient.size() - begin)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the {} numbers from {} on are not all in a gradient of {}", size, begin, gradient.size()));
+  if (mine.ready.any_ready_in(begin, size))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("some of the {} numbers from {} on were announced as ready before: announce every number "
+                            "once, then call after_backward",
+                            size, begin));
+  mine.announced = gradient.data();
+  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.algorithm().bucket_ready(bucket, gradient);
+}
+
+void Synchronizer::after_backward(std::span<float> gradient, double weight) {
+  Implementation& mine = *implementation_;
+  mine.check_gradient(gradient);
+  mine.check_announced(gradient);
+  mine.session->require_begun();
+  if (mine.ready.any_ready() && !mine.ready.all_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready and the rest was not: announce all "
+                "of it, or nothing");
+  mine.ready.begin();  // whatever becomes of this step, the next one is another
+  mine.algorithm().finish_gradient(gradient, weight);
+  mine.look();
+}
+
+std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
+  implementation_->check_gradient(gradient);
+  if (implementation_->ready.any_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready, and its results would go to "
+                "everybody: call after_backward, or reduce_scatter without announcing");
+  const auto own = implementation_->algorithm().reduce_scatter(gradient, weight);
+  implementation_->look();
+  return own;
+}
+
+void Synchronizer::after_update(std::span<float> model) {
+  implementation_->check_model(model);
+  implementation_->require_nothing_announced("after_update");
+  implementation_->session->after_update(model);
+}
+
+bool Synchronizer::drain(std::span<float> gradient) {
+  implementation_->check_gradient(gradient);
+  implementation_->require_nothing_announced("drain");
+  implementation_->session->require_begun();
+  return implementation_->algorithm().drain(gradient);
+}
+
+void Synchronizer::consolidate(std::span<float> model) {
+  implementation_->check_model(model);
+  implementation_->require_nothing_announced("consolidate");
+  implementation_->session->require_begun();
+  implementation_->session->require_drained();
+  implementation_->session->consolidate(model);
+}
+
+std::vector<std::byte> Synchronizer::save() const {
+  base::Archive archive;
+  archive.put_text("algorithm", implementation_->name);
+  archive.put_value("step", implementation_->step);
+  implementation_->session->save(archive);
+  return archive.to_bytes();
+}
+
+std::string Synchronizer::restore(std::span<const std::byte> state) {
+  Implementation& mine = *implementation_;
+  mine.require_nothing_announced("restore");
+  const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
+  if (const std::string saved = archive.get_text("algorithm"); saved != mine.name)
+    throw Error(ErrorCode::bad_input, fmt::format("this is the state of {0}, which {1} cannot go on from: restore it "
+                                                  "with {0}",
+                                                  saved, mine.name));
+  std::string remade = mine.session->restore(archive);
+  mine.step = archive.get_value<std::int64_t>("step");
+  mine.watch = {};  // its steps come in order
+  return remade;
+}
+
+StepReport Synchronizer::report() const { return api::step_report(implementation_->algorithm()); }
+
+Meetings Synchronizer::meetings() const { return api::meetings(*implementation_->session); }
+
+std::vector<std::string> Synchronizer::findings() const { return api::sentences(implementation_->watch); }
+
+}  // namespace flockstep
