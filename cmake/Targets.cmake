@@ -8,7 +8,9 @@ function(flockstep_settings target)
     target_compile_options(${target} PRIVATE -Werror
       $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds -Wno-error=stringop-overflow>)
   endif()
-  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # Said outright, so that executables can reuse the precompiled headers of libraries.
+  target_compile_options(${target} PRIVATE -fPIC)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF)
 endfunction()
 
 # Sources of one folder are compiled together, a few at a time: most of the time of a small one goes into the headers that it
@@ -44,4 +46,5 @@ function(flockstep_layer name)
     flockstep_unity(flockstep_${name} 10)
   endif()
   set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_LAYERS ${name})
+  set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_PACKAGES ${layer_USES})
 endfunction()

@@ -1,5 +1,5 @@
 // What the conformance suite needs to run one body on every worker of whichever engine the command line names:
-//   conformance_test --engine threads --workers 3
+//   engines_test --engine threads --workers 3
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,6 +23,7 @@ Subject& subject();
 
 // Runs `body` on every worker of this process and returns when all are done. Rethrows.
 void on_every_worker(const WorkerMain& body);
+void on_lanes(const WorkerMain& body);
 
 // Long enough never to pass in a test that works, short enough to end one that hangs.
 inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(600); }

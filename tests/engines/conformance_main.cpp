@@ -1,4 +1,6 @@
-// The conformance suite on the engines that the command can start.
+// main() of every test program: tests on engines run on the one that is named, from those that the command can start,
+// and c10d over lanes in memory.
+//   engines_test --engine threads --workers 3 --gtest_filter=Conformance.*
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -11,6 +13,7 @@
 namespace flockstep::engines::conformance {
 
 void on_every_worker(const WorkerMain& body) {
+  if (subject().engine == "c10d") return on_lanes(body);
   LaunchOptions options;
   options.workers = subject().workers;
   options.deterministic = subject().deterministic;
@@ -35,7 +38,7 @@ int main(int argc, char** argv) {
     } else if (flag == "--seed" && i + 1 < argc) {
       subject().seed = std::strtoull(argv[++i], nullptr, 10);
     } else {
-      std::fprintf(stderr, "conformance_test: unknown argument %s\n", argv[i]);
+      std::fprintf(stderr, "unknown argument %s\n", argv[i]);
       return 2;
     }
   }

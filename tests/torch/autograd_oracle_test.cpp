@@ -6,7 +6,7 @@
 #include "tasks/images/image_set.h"
 #include "tasks/registry.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::autograd_oracle_test {
 namespace {
 
 constexpr std::int64_t kDimension = 300, kSamples = 8, kMicroBatches = 3, kStep = 5;
@@ -83,4 +83,4 @@ TEST(ImagesGradient, isWhatAutogradComputesOnViewsOfTheTensors) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::autograd_oracle_test

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "on_threads.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_checkpoint_test {
 namespace {
 
 // A folder that goes away with the test.
@@ -237,4 +237,4 @@ TEST_F(Checkpoint, comesBeforeTheFirstStep) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_checkpoint_test

@@ -2,7 +2,7 @@
 #include "algorithms/registry.h"
 #include "on_threads.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_order_test {
 namespace {
 
 std::string sentence_of(const std::function<void()>& action) {
@@ -101,4 +101,4 @@ INSTANTIATE_TEST_SUITE_P(All, AnyOrder, testing::ValuesIn(names()),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_order_test

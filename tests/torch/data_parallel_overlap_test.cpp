@@ -3,7 +3,7 @@
 #include "on_threads.h"
 #include "torch/data_parallel.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_overlap_test {
 namespace {
 
 using Order = std::vector<std::size_t>;
@@ -97,4 +97,4 @@ TEST(Buckets, waitForFinishBackwardWhereAnotherDataParallelLives) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_overlap_test

@@ -3,7 +3,7 @@
 #include "load_from.h"
 #include "training.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_test {
 namespace {
 
 // A training as worker `rank` of many sees it, and as one process that has everybody's batches.
@@ -348,4 +348,4 @@ TEST_P(WithAlgorithm, trainsABatchNormalisedNetworkAndEndsOnTheSameBitsEverywher
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_test

@@ -5,7 +5,7 @@
 #include "on_threads.h"
 #include "torch/bucket_queue.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_trouble_test {
 namespace {
 
 TEST(Mismatch, namesTheFirstTensorThatDiffersAndBothSides) {
@@ -399,4 +399,4 @@ TEST(Random, mayHoldABackwardPassWhoseBucketsThenStartAfterIt) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_trouble_test

@@ -12,7 +12,7 @@
 #include "tasks/torch/detection.h"
 #include "tasks/torch/retinanet.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::detection_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -169,4 +169,4 @@ TEST(Detection, anEvaluationFindsWhatTheModelSaysWhateverPassesTogether) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::detection_test

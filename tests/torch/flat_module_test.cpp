@@ -9,7 +9,7 @@
 #include "flockstep/error.h"
 #include "load_from.h"
 
-namespace flockstep::torch_front {
+namespace flockstep::torch_front::flat_module_test {
 namespace {
 
 using torch::Tensor;
@@ -257,4 +257,4 @@ TEST(FlatModule, namesWhatCannotBeBroughtBack) {
 }
 
 }  // namespace
-}  // namespace flockstep::torch_front
+}  // namespace flockstep::torch_front::flat_module_test

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "support/on_threads.h"
 
-namespace flockstep::torch_front {
+namespace flockstep::torch_front::gradient_exchange_test {
 namespace {
 
 namespace oracle = math::oracle;
@@ -433,4 +433,4 @@ TEST(GradientExchange, refusesWhatCannotTravel) {
 }
 
 }  // namespace
-}  // namespace flockstep::torch_front
+}  // namespace flockstep::torch_front::gradient_exchange_test

@@ -9,7 +9,7 @@
 #include "runtime/gather.h"
 #include "training.h"
 
-namespace flockstep::torch_front {
+namespace flockstep::torch_front::model_exchange_test {
 namespace {
 
 using test::Net;
@@ -341,4 +341,4 @@ TEST(ModelExchange, namesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace flockstep::torch_front
+}  // namespace flockstep::torch_front::model_exchange_test

@@ -7,7 +7,7 @@
 #include "task_case.h"
 #include "tasks/torch/ppo.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::navigation_test {
 namespace {
 
 const base::Settings kNarrow{{"hidden", "8"}, {"view", "3"}, {"limit", "12"}, {"layers", "2"}};
@@ -196,4 +196,4 @@ TEST(Navigation, noisyWorkersDrawTheirRewards) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::navigation_test

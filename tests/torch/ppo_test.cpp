@@ -9,7 +9,7 @@
 #include "task_case.h"
 #include "tasks/torch/walk.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::ppo_test {
 namespace {
 
 constexpr PolicyOptions kSmall{.view = 3, .hidden = 8, .layers = 2};
@@ -194,4 +194,4 @@ TEST(PpoLoss, addsTheErrorOfValuesAndTakesOffTheEntropy) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::ppo_test

@@ -8,7 +8,7 @@
 #include "tasks/torch/dlrm.h"
 #include "tasks/torch/recommendation.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::recommendation_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -171,4 +171,4 @@ TEST(Dlrm, startsWithTablesWithinTheirBounds) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::recommendation_test

@@ -10,7 +10,7 @@
 #include "flockstep/error.h"
 #include "support/on_threads.h"
 
-namespace flockstep::torch_front {
+namespace flockstep::torch_front::recording_test {
 namespace {
 
 using nlohmann::json;
@@ -177,4 +177,4 @@ TEST_F(RecordingTest, aFileThatCannotBeWrittenIsToldAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace flockstep::torch_front
+}  // namespace flockstep::torch_front::recording_test

@@ -7,7 +7,7 @@
 
 #include "task_case.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::resnet_test {
 namespace {
 
 TEST(ResNet, hasTheParametersThatItIsKnownFor) {
@@ -66,4 +66,4 @@ TEST(ResNet, startsFromTheSeedAloneAndLeavesTheSharedGeneratorAlone) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::resnet_test

@@ -11,7 +11,7 @@
 #include "tasks/torch/detection_loss.h"
 #include "tasks/torch/initial_values.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::retinanet_test {
 namespace {
 
 TEST(RetinaNet, hasTheParametersOfTheOneWithResNet50AtPaperSize) {
@@ -144,4 +144,4 @@ TEST(SmoothL1, bendsAtANinthAndItsGradientIsTheDerivative) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::retinanet_test

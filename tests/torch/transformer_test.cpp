@@ -7,7 +7,7 @@
 
 #include "task_case.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::transformer_test {
 namespace {
 
 constexpr TransformerOptions kSmall{.width = 16, .heads = 2, .inner = 24, .layers = 2, .vocabulary = 30};
@@ -132,4 +132,4 @@ TEST(Dropout, dropsAShareAndKeepsTheMean) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::transformer_test

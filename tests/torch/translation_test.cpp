@@ -9,7 +9,7 @@
 #include "tasks/torch/translation.h"
 #include "tasks/translation/pair_sampler.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::translation_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -184,4 +184,4 @@ TEST(Translation, qualityIsBleuAndFiguresTellOfWholeSentences) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::translation_test

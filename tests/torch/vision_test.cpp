@@ -6,7 +6,7 @@
 #include "tasks/torch/vision.h"
 #include "tasks/vision/vision.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::vision_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -125,4 +125,4 @@ TEST(Vision, filtersDecayAndBiasesAndScalesDoNot) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::vision_test

@@ -30,7 +30,7 @@ TEST_P(StragglerTest, throughputIsThatOfTheWholeTimeAndTheRestIsWaiting) {
   options_.algorithm = GetParam().algorithm;
   options_.evaluate_every = GetParam().evaluate_every;
   options_.pace.fixed = {{3, base::Duration(0.045)}};
-  const Summary summary = run(kWorkers);
+  const telemetry::Summary summary = run(kWorkers);
   EXPECT_NEAR(wall_s_, 60 * 0.05, 1e-3);
   EXPECT_NEAR(summary.time_s, wall_s_, 1e-3);
   EXPECT_NEAR(summary.samples_per_s * wall_s_, kWorkers * kSamples * 60, 1);
@@ -60,10 +60,10 @@ INSTANTIATE_TEST_SUITE_P(All, StragglerTest,
 TEST_F(ClockTest, theShareOfIdealIsPretendedComputeOverTheWholeTime) {
   options_.evaluate_every = 60;
   options_.pace.fixed = {{3, base::Duration(0.045)}};
-  const Summary late = run(kWorkers);
+  const telemetry::Summary late = run(kWorkers);
   ASSERT_TRUE(late.share_of_ideal);
   EXPECT_NEAR(*late.share_of_ideal, 0.1, 1e-4);
-  const Summary read = summary_from_json(nlohmann::json::parse(to_json(late).dump()));
+  const telemetry::Summary read = telemetry::summary_from_json(nlohmann::json::parse(to_json(late).dump()));
   EXPECT_EQ(read.share_of_ideal, late.share_of_ideal);
 }
 
@@ -100,7 +100,7 @@ TEST_F(ClockTest, aRunWithoutGradientsTellsTimesAndNothingOfQuality) {
   for (const char* algorithm : {"mean", "wagma"}) {
     std::filesystem::remove_all(folder_);
     options_.algorithm = algorithm;
-    const Summary summary = run(kWorkers);
+    const telemetry::Summary summary = run(kWorkers);
     EXPECT_FALSE(summary.has_quality());
     EXPECT_NEAR(summary.time_s, 60 * 0.05, 1e-3);
     EXPECT_TRUE(summary.evaluations.empty());
@@ -111,7 +111,7 @@ TEST_F(ClockTest, aRunWithoutGradientsTellsTimesAndNothingOfQuality) {
     const auto json = to_json(summary);
     for (const char* name : {"metric", "quality", "evaluations", "validation", "train_loss"})
       EXPECT_FALSE(json.contains(name)) << name;
-    EXPECT_EQ(summary_from_json(json).time_s, summary.time_s);
+    EXPECT_EQ(telemetry::summary_from_json(json).time_s, summary.time_s);
   }
 }
 
@@ -158,7 +158,7 @@ TEST_F(ClockTest, whatEvaluationsTakeIsLeftOut) {
     options_.out.clear();
     launch_.workers = kWorkers;
     engines::threads::run(launch_, [&](engines::Engine& engine) {
-      const Summary summary =
+      const telemetry::Summary summary =
           train(engine, options_, [&](int, int) { return std::make_unique<SlowToEvaluate>(engine); }, {});
       EXPECT_NEAR(summary.time_s, 60 * 0.005, 1e-3) << algorithm;
       EXPECT_NEAR(summary.wait_share, 0, 1e-2) << algorithm;

@@ -85,13 +85,15 @@ class HooksTest : public PullTest {
     options_.algorithm = "loner";
     for (auto& each : asked) each.clear();
   }
-  Summary run_loner(int workers = kWorkers, const Observer& observer = {}) { return run(workers, observer, &kLoner); }
+  telemetry::Summary run_loner(int workers = kWorkers, const Observer& observer = {}) {
+    return run(workers, observer, &kLoner);
+  }
 };
 
 using Words = std::vector<std::string>;
 
 TEST_F(HooksTest, aRunBeginsDrainsAndConsolidatesOnEveryWorker) {
-  const Summary summary = run_loner();
+  const telemetry::Summary summary = run_loner();
   for (const auto& each : asked) EXPECT_EQ(each, (Words{"begin after 0", "drain", "consolidate"}));
   EXPECT_TRUE(summary.replicas_equal);
   EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 30), 1e-5);  // of the mean of models that never met
@@ -104,7 +106,7 @@ TEST_F(HooksTest, whatWasDrainedIsOneMoreUpdateAndCountsInTheLastEvaluation) {
 
 TEST_F(HooksTest, aDrainedGradientThatIsNotFiniteIsSkippedAndCounted) {
   options_.algorithm_settings = {{"drained", "inf"}};
-  const Summary summary = run_loner();
+  const telemetry::Summary summary = run_loner();
   EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 30), 1e-5);
   EXPECT_EQ(summary.skipped_steps, kWorkers);
 }
@@ -113,7 +115,7 @@ TEST_F(HooksTest, anInterruptedRunIsDrainedTooAndItsQualityIsThatOfTheEnd) {
   options_.algorithm_settings = {{"drained", "2"}};
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 10; }};
-  const Summary summary = run_loner(kWorkers, observer);
+  const telemetry::Summary summary = run_loner(kWorkers, observer);
   EXPECT_EQ(summary.steps, 10);
   EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 10) - 2 * kRate, 1e-5);
   for (const auto& each : asked) EXPECT_EQ(each, (Words{"begin after 0", "drain", "consolidate"}));
@@ -137,7 +139,7 @@ TEST_F(HooksTest, aCheckpointHoldsOneModelWithWhichAnyNumberOfWorkersGoesOn) {
   options_.resume = true;
   options_.steps = 30;
   options_.checkpoint_every = 0;
-  const Summary summary = run_loner(2);
+  const telemetry::Summary summary = run_loner(2);
   EXPECT_EQ(asked[1], (Words{"begin after 20", "drain", "consolidate"}));
   EXPECT_NEAR(summary.quality, 0.5 + (models[0][0] - 0.5) * std::pow(0.9, 10), 1e-5);
   EXPECT_EQ(summary.notes,
@@ -179,7 +181,7 @@ TEST_F(HooksTest, meetingsAreAddedUpOverTheWorkersAndOverAResume) {
   run_loner();
   options_.steps = 30;
   options_.resume = true;
-  const Summary summary = run_loner(2);
+  const telemetry::Summary summary = run_loner(2);
   ASSERT_TRUE(summary.meetings);
   const std::int64_t steps = 20 * (1 + 2 + 3) + 10 * (1 + 2);  // in units of what worker 0 counts per step
   EXPECT_DOUBLE_EQ(summary.meetings->fresh_fraction, 0.5);

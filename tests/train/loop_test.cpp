@@ -14,25 +14,25 @@ namespace {
 
 class LoopTest : public PullTest {};
 
-std::vector<std::int64_t> steps_of(const std::vector<Evaluation>& evaluations) {
+std::vector<std::int64_t> steps_of(const std::vector<telemetry::Evaluation>& evaluations) {
   std::vector<std::int64_t> steps;
-  for (const Evaluation& each : evaluations) steps.push_back(each.step);
+  for (const telemetry::Evaluation& each : evaluations) steps.push_back(each.step);
   return steps;
 }
 
 TEST_F(LoopTest, aSummaryKeepsTheEvaluationsAndNotTooManyOfThem) {
   options_.evaluate_every = 7;
-  const Summary few = run(2);
+  const telemetry::Summary few = run(2);
   EXPECT_EQ(steps_of(few.evaluations), (std::vector<std::int64_t>{0, 7, 14, 21, 28, 30}));
   EXPECT_EQ(few.evaluations.back().quality, few.quality);
   EXPECT_EQ(few.evaluations.back().time_s, few.time_s);
   EXPECT_EQ(few.evaluations[0].quality, 8) << "where all start";
-  const Summary read = summary_from_json(nlohmann::json::parse(to_json(few).dump()));
+  const telemetry::Summary read = telemetry::summary_from_json(nlohmann::json::parse(to_json(few).dump()));
   ASSERT_EQ(steps_of(read.evaluations), steps_of(few.evaluations));
   EXPECT_EQ(read.evaluations[3].quality, few.evaluations[3].quality);
 
   options_.evaluate_every = 1;
-  options_.steps = 2 * kMostEvaluations + 5;
+  options_.steps = 2 * telemetry::kMostEvaluations + 5;
   const auto steps = steps_of(run(1).evaluations);
   EXPECT_EQ(steps.size(), 136u);  // every third and the last
   EXPECT_EQ(steps[1], 3);
@@ -42,7 +42,7 @@ TEST_F(LoopTest, aSummaryKeepsTheEvaluationsAndNotTooManyOfThem) {
 TEST_F(LoopTest, meanFollowsTheClosedForm) {
   for (const int workers : {1, 2, 5}) {
     const double target = (workers - 1) / 2.0;
-    const Summary summary = run(workers);
+    const telemetry::Summary summary = run(workers);
     EXPECT_NEAR(summary.quality, target + (8 - target) * std::pow(0.9, 30), 1e-5);
     EXPECT_TRUE(summary.replicas_equal);
     EXPECT_EQ(summary.steps, 30);
@@ -60,14 +60,14 @@ TEST_F(LoopTest, theSizeOfBucketsDoesNotChangeABit) {
 TEST_F(LoopTest, localSgdIsEvaluatedOnTheAverageAndEndsConsolidated) {
   options_.algorithm = "local_sgd";
   options_.algorithm_settings = {{"period", "7"}};
-  const Summary summary = run(4);
+  const telemetry::Summary summary = run(4);
   EXPECT_NEAR(summary.quality, 1.5 + 6.5 * std::pow(0.9, 30), 1e-5);  // linear dynamics: averages commute with steps
   EXPECT_TRUE(summary.replicas_equal);
 }
 
 TEST_F(LoopTest, aNonFiniteGradientOnOneWorkerSkipsTheStepEverywhereAndIsCounted) {
   poisoned_step_ = 4;
-  const Summary summary = run(3);
+  const telemetry::Summary summary = run(3);
   EXPECT_EQ(summary.skipped_steps, 3);
   EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 29), 1e-5);
   EXPECT_TRUE(summary.replicas_equal);
@@ -105,18 +105,18 @@ TEST_F(ScheduleTest, aSkippedStepLeavesTheSchedulesOfAllWorkersAtTheSamePlace) {
 }
 
 TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
-  const Summary whole = run(3);
+  const telemetry::Summary whole = run(3);
   const std::string uninterrupted = whole.model_hash;
   const auto uninterrupted_steps = steps_of(whole.evaluations);
   options_.out = folder_;
   options_.checkpoint_every = 8;
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 11; }};
-  const Summary first = run(3, observer);
+  const telemetry::Summary first = run(3, observer);
   EXPECT_TRUE(first.interrupted);
   EXPECT_EQ(first.steps, 16);  // the checkpoint after the request
   options_.resume = true;
-  const Summary second = run(3);
+  const telemetry::Summary second = run(3);
   EXPECT_EQ(second.steps, 30);
   EXPECT_EQ(second.model_hash, uninterrupted);
   EXPECT_EQ(steps_of(second.evaluations), uninterrupted_steps) << "nothing tells where it was interrupted";
@@ -147,13 +147,13 @@ TEST_F(LoopTest, aRunThatIsToEndEarlyLeavesACheckpointAfterOneStepOfAllAndResume
     Observer observer;
     observer.progress = [&](std::int64_t step, std::int64_t) { seen = step; };
     observer.may_take_step = [&](std::int64_t step) { return last_step.may_take(step); };
-    const Summary first = run(3, observer);
+    const telemetry::Summary first = run(3, observer);
     EXPECT_TRUE(first.interrupted);
     EXPECT_GE(first.steps, 11) << algorithm;
     EXPECT_LT(first.steps, 200) << algorithm;
     EXPECT_FALSE(std::filesystem::exists(options_.out / "summary.json"));
     options_.resume = true;
-    const Summary second = run(3);
+    const telemetry::Summary second = run(3);
     EXPECT_EQ(second.steps, 200) << algorithm;
     if (algorithm == "mean" || algorithm == "local_sgd") {
       EXPECT_EQ(second.model_hash, uninterrupted) << algorithm;
@@ -183,7 +183,7 @@ TEST(LastStep, isTheFurthestThatSomebodyHasBegunWhenSomebodyIsAsked) {
 TEST_F(LoopTest, aRequestToStopIsHeardLongBeforeADistantEvaluation) {
   options_.steps = options_.evaluate_every = 100000;
   std::atomic<int> asked{0};  // by both workers at the start, when the answer is still no
-  const Summary summary = run(2, {[](std::int64_t, std::int64_t) {}, [&] { return ++asked > 2; }});
+  const telemetry::Summary summary = run(2, {[](std::int64_t, std::int64_t) {}, [&] { return ++asked > 2; }});
   EXPECT_EQ(summary.steps, 250);
   EXPECT_TRUE(summary.interrupted);
   EXPECT_NEAR(summary.quality, 0.5, 1e-5);  // evaluated where it stopped
@@ -203,7 +203,7 @@ TEST_F(LoopTest, aDamagedCheckpointIsRefusedAndSoIsAnotherRunsCheckpoint) {
     const auto bytes = base::read_bytes(file);
     base::write_atomically(file, std::span(bytes).first(bytes.size() / 2));
     if (generation == std::string("step-20")) break;
-    const Summary gone_back = run(2);  // and writes the damaged one anew
+    const telemetry::Summary gone_back = run(2);  // and writes the damaged one anew
     EXPECT_EQ(gone_back.model_hash, uninterrupted);
     ASSERT_EQ(gone_back.notes.size(), 1u);
     EXPECT_NE(gone_back.notes[0].find("worker-1.bin"), std::string::npos) << gone_back.notes[0];

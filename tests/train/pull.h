@@ -71,14 +71,15 @@ class PullTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Rank 0's summary. Without an algorithm, that of the options.
-  Summary run(int workers, const Observer& observer = {}, const algorithms::AlgorithmRow* algorithm = nullptr) {
+  telemetry::Summary run(int workers, const Observer& observer = {},
+                         const algorithms::AlgorithmRow* algorithm = nullptr) {
     launch_.workers = workers;
     std::mutex mutex;
-    std::optional<Summary> summary;
+    std::optional<telemetry::Summary> summary;
     engines::threads::run(launch_, [&](engines::Engine& engine) {
       const base::Time begin = engine.now();
       const auto make = [&](int rank, int) { return make_task(rank); };
-      Summary mine =
+      telemetry::Summary mine =
           algorithm ? train(engine, options_, *algorithm, make, observer) : train(engine, options_, make, observer);
       const std::lock_guard lock(mutex);
       if (engine.rank() != 0) return;

@@ -10,7 +10,7 @@ namespace flockstep::train {
 namespace {
 
 // A bin is as wide as this ratio: what was counted is known no better.
-const double kBin = std::pow(10.0, 1.0 / StepTimes::kPerDecade);
+const double kBin = std::pow(10.0, 1.0 / telemetry::StepTimes::kPerDecade);
 
 void expect_within_a_bin(double seconds, double expected) {
   EXPECT_GT(seconds, 0.999 * expected / kBin);
@@ -21,45 +21,46 @@ std::int64_t sum(const std::vector<std::int64_t>& counts) { return std::accumula
 
 TEST(StepTimes, quantilesAreThoseOfTheSortedListToWithinABin) {
   std::vector<double> seconds;
-  StepTimes times;
+  telemetry::StepTimes times;
   for (int i = 0; i < 1000; ++i) seconds.push_back(1e-4 * std::pow(1.007, i));  // over three decades
   for (const double each : seconds) times.add(each);
-  const StepTimeFigures figures = times.figures(seconds.back());
+  const telemetry::StepTimeFigures figures = times.figures(seconds.back());
   expect_within_a_bin(figures.median_s, seconds[499]);
   expect_within_a_bin(figures.p90_s, seconds[899]);
   expect_within_a_bin(figures.p99_s, seconds[989]);
   EXPECT_EQ(figures.longest_s, seconds.back());
   EXPECT_EQ(sum(figures.counts), 1000);
-  EXPECT_EQ(figures.first_bin, 2 * StepTimes::kPerDecade);
+  EXPECT_EQ(figures.first_bin, 2 * telemetry::StepTimes::kPerDecade);
   EXPECT_GT(figures.counts.front(), 0);
   EXPECT_GT(figures.counts.back(), 0);
 }
 
 TEST(StepTimes, noQuantileLiesBeyondTheLongest) {
-  StepTimes times;
+  telemetry::StepTimes times;
   times.add(0.01001);
-  const StepTimeFigures figures = times.figures(0.01001);
+  const telemetry::StepTimeFigures figures = times.figures(0.01001);
   EXPECT_EQ(figures.p99_s, 0.01001);
   EXPECT_LE(figures.median_s, 0.01001);
 }
 
 TEST(StepTimes, whatLiesOutsideIsInTheFirstAndTheLastBin) {
-  StepTimes times;
+  telemetry::StepTimes times;
   for (const double seconds : {-1e-9, 0.0, 1e-9, 1e4, 1e300}) times.add(seconds);
   EXPECT_EQ(times.counts.front(), 3);
   EXPECT_EQ(times.counts.back(), 2);
-  EXPECT_EQ(times.figures(1e300).counts.size(), StepTimes::kBins);
+  EXPECT_EQ(times.figures(1e300).counts.size(), telemetry::StepTimes::kBins);
 }
 
 TEST(StepTimes, ofNothingAreEmpty) {
-  EXPECT_TRUE(StepTimes{}.figures(0).counts.empty());
-  EXPECT_EQ(StepTimes{}.figures(0).median_s, 0);
+  EXPECT_TRUE(telemetry::StepTimes{}.figures(0).counts.empty());
+  EXPECT_EQ(telemetry::StepTimes{}.figures(0).median_s, 0);
 }
 
 TEST(StepTimes, comeThroughJsonAsTheyWere) {
-  Summary summary;
+  telemetry::Summary summary;
   summary.step_times = {0.25, 0.5, 0.75, 1.5, 17, {3, 0, 1}};
-  const StepTimeFigures read = summary_from_json(nlohmann::json::parse(to_json(summary).dump())).step_times;
+  const telemetry::StepTimeFigures read =
+      telemetry::summary_from_json(nlohmann::json::parse(to_json(summary).dump())).step_times;
   EXPECT_EQ(read.median_s, 0.25);
   EXPECT_EQ(read.p90_s, 0.5);
   EXPECT_EQ(read.p99_s, 0.75);
@@ -96,7 +97,7 @@ class UnevenTest : public PullTest {
 };
 
 TEST_F(UnevenTest, sleptComputeIsInProportionToTheLoadOfTheBatch) {
-  const Summary summary = run(3);
+  const telemetry::Summary summary = run(3);
   // Everybody waits for the slowest: worker 2 with 150 ms in odd steps, all with 25 ms in even ones.
   EXPECT_NEAR(summary.time_s, 20 * 0.15 + 20 * 0.025, 1e-3);
   EXPECT_NEAR(summary.wait_share * summary.time_s, 20 * (0.1 + 0.05 + 0) / 3, 1e-3);
@@ -108,7 +109,7 @@ TEST_F(UnevenTest, theBatchOfAStepCountsAndNotTheOneBefore) {
 }
 
 TEST_F(UnevenTest, stepsOfAllWorkersAreCountedByHowLongTheyComputed) {
-  const StepTimeFigures times = run(3).step_times;
+  const telemetry::StepTimeFigures times = run(3).step_times;
   ASSERT_EQ(sum(times.counts), 3 * 40);
   // 60 steps of 25 ms, and 20 each of 50, 100 and 150 ms.
   expect_within_a_bin(times.median_s, 0.025);
@@ -122,20 +123,20 @@ TEST_F(UnevenTest, stepsOfAllWorkersAreCountedByHowLongTheyComputed) {
 
 TEST_F(UnevenTest, whatStragglersAddIsInTheirSteps) {
   options_.pace.fixed = {{0, base::Duration(1)}};
-  const StepTimeFigures times = run(3).step_times;
+  const telemetry::StepTimeFigures times = run(3).step_times;
   EXPECT_NEAR(times.longest_s, 1.05, 1e-3);
   expect_within_a_bin(times.p90_s, 1.05);
 }
 
 TEST_F(UnevenTest, aResumedRunCountsEveryStepOnce) {
-  const StepTimeFigures whole = run(3).step_times;
+  const telemetry::StepTimeFigures whole = run(3).step_times;
   options_.out = folder_;
   options_.checkpoint_every = 15;
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 11; }};
   ASSERT_TRUE(run(3, observer).interrupted);
   options_.resume = true;
-  const StepTimeFigures resumed = run(3).step_times;
+  const telemetry::StepTimeFigures resumed = run(3).step_times;
   EXPECT_EQ(resumed.counts, whole.counts);
   EXPECT_EQ(resumed.first_bin, whole.first_bin);
   EXPECT_EQ(resumed.longest_s, whole.longest_s);
@@ -147,7 +148,7 @@ TEST_F(UnevenTest, aRunResumedWithOtherWorkersKeepsWhatWasCounted) {
   run(3);
   options_.resume = true;
   options_.steps = 40;
-  const StepTimeFigures times = run(2).step_times;
+  const telemetry::StepTimeFigures times = run(2).step_times;
   EXPECT_EQ(sum(times.counts), 3 * 20 + 2 * 20);
   EXPECT_NEAR(times.longest_s, 0.15, 1e-3) << "worker 2's, who is gone";
 }

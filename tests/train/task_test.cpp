@@ -27,7 +27,7 @@ class Gathering final : public Pull {
     return std::vector<double>(static_cast<std::size_t>(rank_), model[0]);
   }
   double quality(std::span<const double> records) const override { return records.empty() ? 0 : records[0]; }
-  std::vector<Figure> figures(std::span<const double> records) const override {
+  std::vector<telemetry::Figure> figures(std::span<const double> records) const override {
     return {{"records", static_cast<double>(records.size())}, {"draws", static_cast<double>(draws_)}};
   }
   void save(base::Archive& archive) const override {
@@ -50,19 +50,19 @@ class GatheringTest : public PullTest {
   std::unique_ptr<Task> make_task(int rank) override { return std::make_unique<Gathering>(rank); }
 };
 
-double figure_of(const Summary& summary, std::string_view name) {
-  return std::ranges::find(summary.figures, name, &Figure::name)->value;
+double figure_of(const telemetry::Summary& summary, std::string_view name) {
+  return std::ranges::find(summary.figures, name, &telemetry::Figure::name)->value;
 }
 
 TEST_F(GatheringTest, figuresOfTheRecordsOfAllWorkersAreInTheSummaryAndInTheMetrics) {
   options_.out = folder_;
-  const Summary summary = run(4);
+  const telemetry::Summary summary = run(4);
   ASSERT_EQ(summary.figures.size(), 2u);
   EXPECT_EQ(figure_of(summary, "records"), 0 + 1 + 2 + 3);
   EXPECT_EQ(figure_of(summary, "draws"), 6);
   const auto saved = nlohmann::json::parse(base::read_text(folder_ / "summary.json"));
   EXPECT_EQ(saved.at("figures").at("records"), 6);
-  EXPECT_EQ(figure_of(summary_from_json(saved), "draws"), 6);
+  EXPECT_EQ(figure_of(telemetry::summary_from_json(saved), "draws"), 6);
   const auto evaluations = lines("evaluation");
   ASSERT_EQ(evaluations.size(), 4u);
   EXPECT_EQ(evaluations[0].at("figures").at("draws"), 0);
@@ -76,10 +76,10 @@ TEST_F(GatheringTest, aRunThatGoesOnInTheMiddleOfWhatWasGatheredEndsOnTheSameBit
   options_.checkpoint_every = 7;
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 3; }};
-  const Summary first = run(3, observer);
+  const telemetry::Summary first = run(3, observer);
   ASSERT_EQ(first.steps, 7) << "between two draws";
   options_.resume = true;
-  const Summary second = run(3);
+  const telemetry::Summary second = run(3);
   EXPECT_EQ(second.model_hash, whole);
   EXPECT_EQ(figure_of(second, "draws"), 6);
 }

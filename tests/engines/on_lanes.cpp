@@ -1,8 +1,6 @@
 // The conformance suite on the engine of c10d over lanes in memory, without torch: for the sanitizers, which cannot
-// look into the Python programs that it is for. conformance_lanes_test --workers 3
-#include <cstdlib>
+// look into the Python programs that it is for.
 #include <exception>
-#include <string_view>
 #include <thread>
 
 #include "conformance.h"
@@ -11,7 +9,7 @@
 
 namespace flockstep::engines::conformance {
 
-void on_every_worker(const WorkerMain& body) {
+void on_lanes(const WorkerMain& body) {
   const int workers = subject().workers;
   Switchboard first(workers), second(workers), control(workers);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(workers));
@@ -35,11 +33,3 @@ void on_every_worker(const WorkerMain& body) {
 }
 
 }  // namespace flockstep::engines::conformance
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  auto& subject = flockstep::engines::conformance::subject();
-  subject.engine = "c10d";
-  if (argc == 3 && std::string_view(argv[1]) == "--workers") subject.workers = std::atoi(argv[2]);
-  return RUN_ALL_TESTS();
-}

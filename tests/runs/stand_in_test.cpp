@@ -10,7 +10,7 @@
 #include "runtime/layout.h"
 #include "tasks/registry.h"
 
-namespace flockstep::tasks {
+namespace flockstep::runs {
 namespace {
 
 constexpr std::int64_t kResnet = 25559081;
@@ -105,4 +105,4 @@ TEST(Workload, withGradientsScalesTheTask) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::runs

@@ -9,7 +9,7 @@
 #include "runs/run.h"
 #include "runtime/round_parts.h"
 
-namespace flockstep::tasks {
+namespace flockstep::runs {
 namespace {
 
 constexpr std::size_t kNumbers = 40000;
@@ -102,4 +102,4 @@ TEST(MemoryNeed, whatDoesNotFitIsRefusedWithWhatWould) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::runs
