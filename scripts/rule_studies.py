@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from flockstep.report import style
-from flockstep.report.reading import read_comparison
+from flockstep.report.reading import read_comparison, read_run
 from linear_reference import final_losses
 from study_tools import Rows, compare, rows_of, save, table
 
@@ -43,17 +43,20 @@ def linear(out: Path) -> None:
     panels = figure.subplots(2, 2, sharex=True, sharey="col")
     rows: dict[str, list[str]] = {label: [name] for label, name in LINEAR.items()}
     head = ["rule"]
-    for case, axes in zip(comparison.cases, panels.flat, strict=True):
+    for case, axes in zip(comparison.saved.cases, panels.flat, strict=True):
         head.append(f"P = {case.workers}, B = {case.batch}")
         axes.set_title(f"{case.workers} workers, batch {case.batch}")
         axes.set_yscale("log")
         for index, row in enumerate(case.rows):
-            losses = np.array([[evaluation.quality for evaluation in curve] for curve in row.curves])
-            iterations = 2 * np.array([evaluation.step for evaluation in row.curves[0]])
-            dashes = "--" if "published" in row.label else "-"
-            axes.plot(iterations, np.median(losses, axis=0), dashes, color=style.colour(index), label=LINEAR[row.label])
+            curves = [read_run(folder / run).evaluations for run in row.folders]
+            losses = np.array([[evaluation.quality for evaluation in curve] for curve in curves])
+            iterations = 2 * np.array([evaluation.step for evaluation in curves[0]])
+            dashes = "--" if "published" in row.algorithm else "-"
+            axes.plot(
+                iterations, np.median(losses, axis=0), dashes, color=style.colour(index), label=LINEAR[row.algorithm]
+            )
             axes.fill_between(iterations, losses.min(0), losses.max(0), color=style.colour(index), alpha=0.12, lw=0)
-            rows[row.label].append(spread(list(losses[:, -1])))
+            rows[row.algorithm].append(spread(list(losses[:, -1])))
     for axes in panels[:, 0]:
         axes.set_ylabel("expected loss")
     for axes in panels[1]:
@@ -65,7 +68,9 @@ def linear(out: Path) -> None:
         "adacons as published (reference)": {"beta": 0.99, "published": True},
     }
     for name, options in reference.items():
-        cells = [spread(final_losses(case.workers, case.batch, seeds=SEEDS, **options)) for case in comparison.cases]
+        cells = [
+            spread(final_losses(case.workers, case.batch, seeds=SEEDS, **options)) for case in comparison.saved.cases
+        ]
         rows[name] = [name, *cells]
     table(head, list(rows.values()))
 

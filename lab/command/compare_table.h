@@ -1,4 +1,4 @@
-// A comparison in words and tables. The report's tables (python/flockstep/report/tables.py) read like these.
+// A comparison as the terminal shows it: compare/tables.h has the cells.
 #pragma once
 
 #include "compare/compare.h"

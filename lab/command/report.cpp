@@ -49,8 +49,10 @@ std::string make_report(const path& folder, bool as_text) {
   } catch (const Error& error) {
     throw Error(
         ErrorCode::unavailable,
-        fmt::format("the report needs Python with matplotlib, but I {}: let FLOCKSTEP_PYTHON name one that has it",
-                    error.what()));
+        fmt::format(
+            "the report needs Python with matplotlib, jinja2 and msgspec, but I {}: let FLOCKSTEP_PYTHON name one "
+            "that has them",
+            error.what()));
   }
   if (finished.code != 0) {
     // Python has said what was wrong, unless a signal ended it.
@@ -77,8 +79,8 @@ void add_report(CLI::App& app, Action& chosen) {
   command.add_flag("--text", *as_text, "print the page's words and tables to standard output; draw and write nothing");
   command.footer(
       "The page needs nothing but itself: words, tables and pictures, for any browser, a phone's as well. Its path is\n"
-      "printed. What a folder does not hold is left out. Drawing needs Python with matplotlib, --text only numpy;\n"
-      "FLOCKSTEP_PYTHON names a Python that has them.");
+      "printed. What a folder does not hold is left out. Drawing needs Python with matplotlib, jinja2 and msgspec,\n"
+      "--text only numpy and msgspec; FLOCKSTEP_PYTHON names a Python that has them.");
   command.callback([folder, as_text, &chosen] {
     chosen = [folder, as_text] {
       fmt::print("{}\n", make_report(*folder, *as_text));

@@ -3,6 +3,7 @@
 // compare.json has the fields of these structs by their names. Those of a row's best value stand in the row itself,
 // and:
 //   case: target                      quality whose time is told, or null
+//         about, table, tried_table, notes   as people read them: tables.h. A table has columns [...] and rows [[...]]
 //   row:  target_time_s (a spread)    median over the seeds: null where most did not get there; min, max: of those who
 //   did
 //         target_reached              how many seeds did

@@ -1,5 +1,5 @@
-// Figures as people read them, in tables and in words alike. The report writes them the same way
-// (python/flockstep/report/tables.py).
+// Figures as people read them, in tables and in words alike. The report writes those of its pictures the same way
+// (python/flockstep/report/words.py).
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // What the numbers of a comparison look like: the statistic to show, compare.json.
 #include "base/schema.h"
 #include "compare/compare.h"
+#include "compare/tables.h"
 
 namespace flockstep::compare {
 namespace {
@@ -46,6 +47,8 @@ nlohmann::json to_json(const Row& row) {
   return json;
 }
 
+nlohmann::json to_json(const Table& table) { return {{"columns", table.columns}, {"rows", table.rows}}; }
+
 // Of a case or a row.
 void leave_out_quality(nlohmann::json& json) {
   for (const char* name : {"quality", "validation", "diverged", "curve", "target", "target_time_s", "target_reached"})
@@ -77,11 +80,16 @@ nlohmann::json to_json(const Comparison& comparison) {
       rows.push_back(to_json(row));
       if (!comparison.has_quality()) leave_out_quality(rows.back());
     }
+    const std::optional<Table> tried = tried_table_of(comparison, result);
     cases.push_back({{"workers", result.workers},
                      {"batch", result.batch},
                      {"target", result.target ? nlohmann::json(*result.target) : nlohmann::json()},
                      {"statistic", to_string(statistic_of(result))},
                      {"verdict", verdict(comparison, result)},
+                     {"about", about_quality(comparison, result)},
+                     {"table", to_json(table_of(comparison, result))},
+                     {"tried_table", tried ? to_json(*tried) : nlohmann::json()},
+                     {"notes", notes_of(comparison, result)},
                      {"rows", rows}});
     if (!comparison.has_quality()) leave_out_quality(cases.back());
   }

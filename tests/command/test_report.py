@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import COMMAND, run, run_json
-from flockstep.report import run_page, step_time_pictures
+from flockstep.report import histograms, pages
 from flockstep.report.__main__ import main as draw
 from flockstep.report.reading import read_run
-from flockstep.report.tables import deviation_text
+from flockstep.report.records import StepTimes
 from sample_run import (
     DAMAGED_COMPARISONS,
     DAMAGED_RUNS,
@@ -27,6 +27,8 @@ from sample_run import (
     page_of,
     write_sample_run,
 )
+
+COMPARISON = ("--steps", 5, "--algorithms", "mean,adacons", "--target", 900)
 
 
 def report_by_command(folder):
@@ -81,19 +83,6 @@ def test_a_comparison_draws_its_own_page(tmp_path):
     assert (out / "report.html").read_bytes() == first, "the same numbers give the same bytes"
 
 
-def test_deviations_are_written_as_the_command_does():
-    # The same list as in tests/compare/results_test.cpp.
-    values = (0, 0.000123, 0.0149, 1.26, 9.96, 10.5, 12.5, 123.4, 999.6, 12345.6, 3.21e9, float("nan"))
-    words = ["0", "0.00012", "0.015", "1.3", "10", "11", "13", "123", "1000", "12346", "3.21e+09", "diverged"]
-    assert [deviation_text(value) for value in values] == words
-
-
-def test_a_comparison_in_json_prints_nothing_else(tmp_path):
-    done = run("compare", "--algorithms", "mean", "--steps", 5, "--out", tmp_path / "out", "--json")
-    assert json.loads(done.stdout)["cases"]
-    page_of(tmp_path / "out")
-
-
 @pytest.mark.parametrize("workers", [8, 16, 40])
 def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
     out = tmp_path / "run"
@@ -133,12 +122,12 @@ def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     assert "median 10.3 ms, 90th percentile 10.6 ms, 99th 21.2 ms, longest 100 ms; waiting left out" in page.text
     drawn = "Half of the steps computed for 10.3 ms or less; one in a hundred took 2.1 times that or more"
     assert any(drawn in picture for picture in page.pictures)
-    edges, counts = step_time_pictures.merged([STEP_TIMES])
+    edges, counts = histograms.merged([StepTimes(**STEP_TIMES)])
     assert counts.sum() == 100
     assert len(counts) <= 40
     assert edges[0] == pytest.approx(0.01)
     assert edges[-1] > 0.1
-    twice = step_time_pictures.merged([STEP_TIMES, {**STEP_TIMES, "first_bin": 200}])[1]
+    twice = histograms.merged([StepTimes(**STEP_TIMES), StepTimes(**{**STEP_TIMES, "first_bin": 200})])[1]
     assert twice.sum() == 200
     assert twice.max() == 91, "the longest of one is as long as the shortest of the other"
 
@@ -149,9 +138,6 @@ def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
     compared = out / "compare.json"
     compared.write_text(meeting_rows(compared.read_text()))
     page = report(out)
-    assert "waiting fresh time to" in page.text
-    assert "% - " in page.text, "mean, whose models meet in lockstep"
-    assert "50.3%" in page.text, "adacons, made to look as if it did not wait"
     assert "50% of those of adacons were in it themselves" in page.text
     assert any(alt.startswith("Bars, one per algorithm (adacons 50%): Fresh") for alt in page.pictures)
     assert any("a panel for each of adacons: how many iterations old" in alt for alt in page.pictures)
@@ -211,7 +197,7 @@ def test_damage_is_one_sentence_from_the_command_too(tmp_path):
     (out / "summary.json").write_text("[]")
     done = run("report", out)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"flockstep: {out}/summary.json is damaged: it should hold a JSON object\n"
+    assert done.stderr == f"flockstep: {out}/summary.json is damaged: expected `object`, got `array`\n"
 
 
 def test_text_needs_nothing_to_draw_with_and_writes_nothing(tmp_path):
@@ -232,7 +218,7 @@ def test_text_needs_nothing_to_draw_with_and_writes_nothing(tmp_path):
 def comparison(tmp_path_factory):
     """The folder of a small comparison without its page."""
     out = tmp_path_factory.mktemp("comparison") / "out"
-    run_json("compare", "--steps", 5, "--algorithms", "mean,adacons", "--target", 900, "--out", out)
+    run_json("compare", *COMPARISON, "--out", out)
     (out / "report.html").unlink()
     return out
 
@@ -244,7 +230,7 @@ def test_a_damaged_comparison_is_told(tmp_path, capsys, comparison, damage, sent
     is_refused(out, sentence, capsys)
 
 
-@pytest.mark.parametrize("huge", ["1e308", "-1e308", "1e999"])
+@pytest.mark.parametrize("huge", ["1e308", "-1e308"])
 def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, comparison, huge):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     (out / "compare.json").write_text(meeting_rows((out / "compare.json").read_text()))
@@ -266,14 +252,19 @@ def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comp
     assert re.search(r"\bmean [0-9.]+ [0-9]+ ", page.text), "its row"
     assert any(re.search(r"ends with \(mean .*, adacons .*against time", picture) for picture in page.pictures)
     assert [picture for picture in page.pictures if "Timeline" in picture and "mean: " in picture] == []
-    # An older comparison has no curves, and they are made from what its runs have left.
+
+
+def test_a_comparison_from_before_it_kept_its_tables_says_what_to_do(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
     saved = json.loads((out / "compare.json").read_text())
-    for row in saved["cases"][0]["rows"]:
-        del row["curve"]
+    del saved["cases"][0]["table"]
     (out / "compare.json").write_text(json.dumps(saved))
-    page = report(out)
-    assert "The curves are drawn without runs/mean-seed-1: its metrics are gone." in page.text
-    assert any(re.search(r"ends with \(adacons [^,]*\).*against time", picture) for picture in page.pictures)
+    done = run("report", out)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"call `flockstep compare` again as then, with --out {out}" in done.stderr
+    again = run("compare", *COMPARISON, "--out", out)
+    assert "2 of 2 runs were already done" in again.stderr
+    assert page_of(out).pictures
 
 
 def many_rows(tmp_path, comparison, losses):
@@ -289,6 +280,7 @@ def many_rows(tmp_path, comparison, losses):
         row["quality"] |= {"median": loss, "mean": 10 * loss}
         row["curve"]["quality"]["median"] = [loss for _ in row["curve"]["steps"]]
         case["rows"].append(row)
+    case["table"] = {"columns": ["algorithm"], "rows": [[row["algorithm"]] for row in case["rows"]]}
     (out / "compare.json").write_text(json.dumps(saved))
     return out
 
@@ -313,7 +305,6 @@ def test_what_is_not_there_is_left_out(tmp_path, comparison):
     saved["cases"][0]["target"] = None
     (out / "compare.json").write_text(json.dumps(saved))
     page = report(out)
-    assert "time to" not in page.text
     assert "One step" not in page.text
     kinds = [re.search(r": (\w+( against \w+)?)", picture)[1] for picture in page.pictures]
     assert kinds == ["Loss against time", "Loss against steps", "Throughput", "Waiting"]
@@ -376,13 +367,13 @@ def test_a_read_only_file_system_is_one_sentence(tmp_path, monkeypatch, capsys, 
             monkeypatch.setattr(Path, name, refuse_to_write)
         sentence = f"cannot write {folder / 'report.html'}: Read-only file system"
     else:
-        monkeypatch.setattr(run_page, "page_of", refuse_to_write)
+        monkeypatch.setattr(pages, "page_of", refuse_to_write)
         sentence = f"cannot draw {folder}: [Errno 30] Read-only file system"
     assert draw([str(folder)]) == 1
     assert capsys.readouterr().err == f"flockstep: {sentence}\n"
 
 
-def test_without_python_or_matplotlib_one_sentence_says_how_to_get_it(tmp_path):
+def test_without_python_or_a_package_one_sentence_says_how_to_get_it(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out)
     done = run("report", out, env={**os.environ, "FLOCKSTEP_PYTHON": "/nowhere/python"})
@@ -396,7 +387,7 @@ def test_without_python_or_matplotlib_one_sentence_says_how_to_get_it(tmp_path):
     done = run("report", out, env=environment)
     assert done.returncode == 1
     assert "the report needs numpy" in done.stderr or "the report needs matplotlib" in done.stderr
-    assert "pip install matplotlib" in done.stderr
+    assert "-m pip install matplotlib jinja2 msgspec`" in done.stderr
     assert done.stderr.count("\n") == 1
     # A comparison goes on without its pictures.
     done = run("compare", "--steps", 5, "--out", tmp_path / "comparison", env=environment)

@@ -1,8 +1,8 @@
 """How the report makes long series short, and what it leaves out of sight."""
 
 import numpy as np
-from flockstep.report.meeting_pictures import folded
-from flockstep.report.series import MovingMeans, range_without_outliers
+from flockstep.report.histograms import folded
+from flockstep.report.worker_lines import MovingMeans, range_without_outliers
 
 
 def test_old_contributions_share_the_last_bar():

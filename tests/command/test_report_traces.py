@@ -4,10 +4,9 @@ import json
 from itertools import pairwise
 
 import pytest
-from flockstep.report.end_labels import spread_out
 from flockstep.report.errors import ReportError
-from flockstep.report.timeline_pictures import draw, duration_text, finished_steps, rows_of
-from flockstep.report.traces import choose_moment, read_trace
+from flockstep.report.style import spread_out
+from flockstep.report.timelines import choose_moment, draw, duration_text, finished_steps, read_trace, rows_of
 
 STEP_US = 10_000
 
@@ -80,12 +79,15 @@ def test_a_trace_that_is_not_there_or_too_short_is_left_out(tmp_path):
     ("text", "sentence"),
     [
         ('{"traceEvents": [', "is damaged"),
-        ('{"events": []}', "lacks 'traceEvents'"),
+        ('{"events": []}', "missing required field `traceEvents`"),
         ('{"traceEvents": [3]}', "is damaged"),
         ('{"traceEvents": [{"ph": "X", "name": "a", "pid": -1, "tid": 0, "ts": 0, "dur": 1}]}', "worker or time"),
         ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 1e300, "tid": 0, "ts": 0, "dur": 1}]}', "worker or time"),
         ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": null, "dur": 1}]}', "worker or time"),
-        ('{"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": "late", "dur": 1}]}', "late"),
+        (
+            '{"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0, "ts": "late", "dur": 1}]}',
+            "got `str`, at traceEvents",
+        ),
     ],
 )
 def test_a_damaged_trace_is_told(tmp_path, text, sentence):

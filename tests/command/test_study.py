@@ -103,7 +103,10 @@ def test_a_wrong_call_gets_one_sentence(arguments, sentence, code):
 
 def test_a_damaged_study_is_told_in_one_sentence(made, tmp_path):
     text = (made[0] / "study.json").read_text()
-    for broken, what in ((text[:-5], "study.json is damaged"), (text.replace('"words"', '"works"'), "lacks 'words'")):
+    for broken, what in (
+        (text[:-5], "study.json is damaged"),
+        (text.replace('"words"', '"works"'), "missing required field `words`"),
+    ):
         (tmp_path / "study.json").write_text(broken)
         done = run("report", tmp_path)
         assert done.returncode == 1

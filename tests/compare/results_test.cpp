@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compare/readable.h"
+#include "compare/tables.h"
 #include "made_up.h"
 
 namespace flockstep::compare {
@@ -179,13 +180,59 @@ TEST(Target, isNothingWhereAnUntrainedModelIsAsGood) {
 }
 
 TEST(Readable, deviationsHaveTwoDigitsOrAllThatStandBeforeThePoint) {
-  // The same list as in tests/command/test_report.py.
   const std::vector<std::pair<double, std::string>> all{
       {0, "0"},        {0.000123, "0.00012"}, {0.0149, "0.015"},    {1.26, "1.3"},
       {9.96, "10"},    {10.5, "11"},          {12.5, "13"},         {123.4, "123"},
       {999.6, "1000"}, {12345.6, "12346"},    {3.21e9, "3.21e+09"}, {kNaN, "diverged"},
   };
   for (const auto& [deviation, text] : all) EXPECT_EQ(readable_deviation(deviation), text);
+}
+
+using Cells = std::vector<std::string>;
+
+TEST(Tables, haveAColumnForWhatAnyRowTells) {
+  const auto comparison = compare_changed(two_algorithms(3), [](const PlannedRun& run, train::Summary& summary) {
+    fall(run, summary);
+    summary.wait_share = 0.25;
+    summary.time_s = 1.5;
+    summary.bytes_sent_per_step = 7000;
+    if (run.request.train.algorithm == "local_sgd") summary.meetings.emplace().fresh_fraction = 0.75;
+  });
+  const CaseResult& result = comparison.cases[0];
+  const Table table = table_of(comparison, result);
+  EXPECT_EQ(table.columns, (Cells{"algorithm", "loss", "samples/s", "waiting", "fresh", "time to 4", "time in steps",
+                                  "kB sent/step"}));
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0], (Cells{"mean", "3 ± 1", "100 ± 0", "25.0%", "-", "12 s", "1.5 s", "7"}));
+  EXPECT_EQ(table.rows[1], (Cells{"local_sgd", "4 ± 1", "300 ± 0", "25.0%", "75.0%", "6 s (2 of 3)", "1.5 s", "7"}));
+  EXPECT_EQ(about_quality(comparison, result), "loss, mean ± deviation of 3 seeds; lower is better");
+  EXPECT_FALSE(tried_table_of(comparison, result));
+  EXPECT_TRUE(notes_of(comparison, result).empty());
+  const auto json = to_json(comparison)["cases"][0];
+  EXPECT_EQ(json["table"]["columns"], table.columns);
+  EXPECT_EQ(json["table"]["rows"], table.rows);
+  EXPECT_EQ(json["about"], about_quality(comparison, result));
+  EXPECT_TRUE(json["tried_table"].is_null());
+}
+
+TEST(Tables, tellWhatASearchHasTriedAndHowItChose) {
+  CompareRequest search = request();
+  search.search = "local_sgd.period=2,4,8";
+  search.search_seeds = 1;
+  const auto comparison = compare_with(search, [](const PlannedRun& run) {
+    const auto& settings = run.request.train.algorithm_settings;
+    return settings.contains("period") ? std::stod(settings.at("period")) : 5.0;
+  });
+  const auto json = to_json(comparison)["cases"][0];
+  EXPECT_EQ(json["table"]["columns"][1], "local_sgd.period");
+  EXPECT_EQ(json["table"]["rows"][0][1], "-");
+  EXPECT_EQ(json["table"]["rows"][1][1], "2 (edge)");
+  EXPECT_EQ(json["tried_table"]["columns"], (Cells{"loss by local_sgd.period", "2", "4", "8"}));
+  EXPECT_EQ(json["tried_table"]["rows"], (std::vector<Cells>{{"local_sgd", "2", "4", "8"}}));
+  EXPECT_EQ(json["notes"],
+            (Cells{"Each algorithm's local_sgd.period is the one with the best loss; it was chosen with the first of 3 "
+                   "seeds.",
+                   "(edge): the best value is the smallest or largest that was tried; look beyond it."}));
 }
 
 TEST(Verdict, writesFiguresAsTheTableDoes) {

@@ -10,7 +10,7 @@ import pytest
 from cases import results_of
 from conftest import COMMAND
 from flockstep.report.reading import read_run
-from flockstep.report.traces import read_trace
+from flockstep.report.timelines import read_trace
 from paths import HANG_S
 from sample_run import page_of
 

@@ -72,7 +72,14 @@ def test_the_wheel_has_the_package_and_nothing_else(built):
     assert [name for name in names if name.endswith(".so")] == [
         name for name in names if re.fullmatch(r"flockstep/_native\.cpython-.*\.so", name)
     ]
-    for name in ("py.typed", "_native.pyi", "_built_for.py", "_errors.py", "report/__main__.py"):
+    for name in (
+        "py.typed",
+        "_native.pyi",
+        "_built_for.py",
+        "_errors.py",
+        "report/__main__.py",
+        "report/templates/run.html",
+    ):
         assert f"flockstep/{name}" in names
     assert not [name for name in names if "__pycache__" in name or "bin/" in name]
 

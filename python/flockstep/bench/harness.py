@@ -1,6 +1,6 @@
 """Fair timing: contenders run in turns, so that whatever else the machine does hits all alike.
 
-As bench/harness.h does for the command, and figures are printed alike.
+As lab/bench/harness.h does for the command, and figures are printed alike.
 """
 
 import json

@@ -1,8 +1,8 @@
 """One self-contained page from the folder of a run or a comparison: `python -m flockstep.report DIR`.
 
-reading and traces turn files into values, and shapes says what they must look like; run_words, comparison_words and
-tables say what the numbers mean; the files on pictures draw; run_page and comparison_page put both together, and page
-knows HTML. text prints words and tables without the pictures. Nothing here knows how to train.
+records says what the files hold and reading turns folders into values; words says what the numbers mean; the files on
+pictures, histograms and timelines draw; pages puts words, tables and pictures into the templates, and text prints the
+same without pictures. The tables of a comparison come as the command has made them. Nothing here knows how to train.
 
 The module can be called, for those who have a folder at hand: `flockstep.report("runs/first")`.
 """

@@ -1,19 +1,27 @@
-"""The curves of one case of a comparison, and its search. An algorithm looks the same on the whole page."""
+"""The curves of one case of a comparison, its search, and bars: one for each algorithm, with a whisker over the seeds.
+
+An algorithm looks the same on the whole page.
+"""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
-from flockstep.report.end_labels import Line, label_ends
+from flockstep.report.reading import Comparison
+from flockstep.report.records import LARGEST_DRAWN, Array, Case, Curve, Row, Spread
 from flockstep.report.style import (
     FAINT,
     HEIGHT,
     INK,
+    Colours,
+    Line,
     Picture,
     colour,
     fit_y,
+    label_ends,
     look,
     new_figure,
     picture_of,
@@ -21,30 +29,18 @@ from flockstep.report.style import (
     spans_decades,
     y_title,
 )
-from flockstep.report.tables import readable, searched_in
-from flockstep.report.values import (
-    LARGEST_DRAWN,
-    Array,
-    Case,
-    Colours,
-    Comparison,
-    Curve,
-    Evaluation,
-    Row,
-    drawn_number,
-    number,
-)
-from flockstep.report.wording import capitalised, counted, listed
+from flockstep.report.words import capitalised, counted, listed, readable, short
 
 MOST_TOLD_APART = 6  # lines of one picture that the eye can follow
+NAMES_INSIDE_FROM = 13  # letters: longer names stand above their bars
 
 
 def colours_of(comparison: Comparison) -> Colours:
     """Those whose lines stand out first: colours repeat after the tenth."""
-    labels = [row.label for case in comparison.cases for row in case.rows]
+    labels = [row.algorithm for case in comparison.saved.cases for row in case.rows]
     apart = {
         label
-        for case in comparison.cases[:1]
+        for case in comparison.saved.cases[:1]
         for by_time in (False, True)
         for label in told_apart(comparison, case, by_time)
     }
@@ -60,35 +56,18 @@ def smoothed(values: Array) -> Array:
     return np.where(np.isfinite(values) & (np.arange(values.size) > 0), np.array(medians), values)
 
 
-def over_seeds(curves: list[list[Evaluation]]) -> Curve:
-    """At every step that was evaluated. Where a seed diverged there is no mean, and the line has a gap."""
-    steps = sorted({evaluation.step for curve in curves for evaluation in curve})
-    columns = []
-    for step in steps:
-        here = [evaluation for curve in curves for evaluation in curve if evaluation.step == step]
-        known = [evaluation.quality for evaluation in here if math.isfinite(evaluation.quality)]
-        mean = float(np.mean([evaluation.quality for evaluation in here]))
-        median = float(np.median(known)) if len(known) == len(here) else math.nan
-        ends = (min(known), max(known)) if known else (math.nan, math.nan)
-        columns.append((float(np.mean([evaluation.time_s for evaluation in here])), mean, *ends, median))
-    return Curve(np.array(steps, dtype=np.float64), *np.array(columns, dtype=np.float64).reshape(-1, 5).T)
-
-
-def curve_of(row: Row) -> Curve | None:
-    """As the comparison has it, or, of an older one, made from its runs."""
-    if row.curve is None and any(row.curves):
-        row.curve = over_seeds(row.curves)
-    return row.curve if row.curve is not None and row.curve.steps.size else None
-
-
 def zoom_past_the_start(axes: Axes, curves: list[Curve]) -> bool:
     """Where an untrained model lies far from all that follows, shows what follows. Says whether it does.
 
     The first fifth of a run is where the models differ least and the numbers most.
     """
-    everything = np.concatenate([np.concatenate([curve.low, curve.high]) for curve in curves])
+    everything = np.concatenate([np.concatenate([curve.quality.min, curve.quality.max]) for curve in curves])
     later = np.concatenate(
-        [part[curve.steps >= 0.2 * curve.steps[-1]] for curve in curves for part in (curve.low, curve.high)]
+        [
+            part[curve.steps >= 0.2 * curve.steps[-1]]
+            for curve in curves
+            for part in (curve.quality.min, curve.quality.max)
+        ]
     )
     later = later[np.isfinite(later)]
     if later.size < 2 or np.ptp(later) == 0 or np.nanmax(everything) - np.nanmin(everything) < 2 * np.ptp(later):
@@ -100,26 +79,26 @@ def zoom_past_the_start(axes: Axes, curves: list[Curve]) -> bool:
 
 def quality_of(row: Row, case: Case) -> float:
     """As the table has it."""
-    return number(row.figures["quality"]["median" if case.statistic == "median" else "mean"])
+    return row.quality.median if case.statistic == "median" else row.quality.mean
 
 
 def told_apart(comparison: Comparison, case: Case, by_time: bool) -> set[str]:
     """The algorithms whose lines stand out: of many the first, which is what the others are compared with, and the best;
     against time those that reach the target first."""
     if len(case.rows) <= MOST_TOLD_APART:
-        return {row.label for row in case.rows}
+        return {row.algorithm for row in case.rows}
 
     def rank(row: Row) -> tuple[float, float]:
-        quality = quality_of(row, case) if comparison.lower_is_better else -quality_of(row, case)
-        time_s = number((row.figures.get("target_time_s") or {}).get("median")) if by_time else 0.0
+        quality = quality_of(row, case) if comparison.saved.lower_is_better else -quality_of(row, case)
+        time_s = (row.target_time_s or Spread()).median if by_time else 0.0
         return tuple(each if math.isfinite(each) else math.inf for each in (time_s, quality))  # type: ignore[return-value]
 
     best = sorted(case.rows[1:], key=rank)[: MOST_TOLD_APART - 1]
-    return {row.label for row in (case.rows[0], *best)}
+    return {row.algorithm for row in (case.rows[0], *best)}
 
 
 def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool) -> Picture | None:
-    rows = [(row, curve) for row in case.rows if (curve := curve_of(row))]
+    rows = [(row, row.curve) for row in case.rows if row.curve and row.curve.steps.size]
     if not rows:
         return None
     apart = told_apart(comparison, case, by_time)
@@ -129,21 +108,21 @@ def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool)
     faint = 0.14 if len(apart) <= 4 else 0.08
     ends = []
     for row, curve in rows:
-        place = colours[row.label]
+        place = colours[row.algorithm]
         x = curve.time_s if by_time else curve.steps
         y = curve.middle(case.statistic)
         y = smoothed(y) if many else y
-        if row.label not in apart:
+        if row.algorithm not in apart:
             axes.plot(x, y, color=FAINT, linewidth=0.9, zorder=1)
             continue
-        axes.plot(x, y, **look(place, x.size), label=plain(row.label))
-        if row.figures["runs"] > 1 and not many:
-            axes.fill_between(x, curve.low, curve.high, color=colour(place), alpha=faint, linewidth=0)
+        axes.plot(x, y, **look(place, x.size), label=plain(row.algorithm))
+        if row.runs > 1 and not many:
+            axes.fill_between(x, curve.quality.min, curve.quality.max, color=colour(place), alpha=faint, linewidth=0)
         quality = quality_of(row, case)
         end = quality if many else float(y[-1])
-        ends.append(Line(row.label, float(x[-1]), end, colour(place), readable(quality)))
+        ends.append(Line(row.algorithm, float(x[-1]), end, colour(place), readable(quality)))
     drawn = [curve for _, curve in rows]
-    fit_y(axes, np.concatenate([part for curve in drawn for part in (curve.low, curve.high)]))
+    fit_y(axes, np.concatenate([part for curve in drawn for part in (curve.quality.min, curve.quality.max)]))
     cut = axes.get_yscale() == "linear" and zoom_past_the_start(axes, drawn)
     target = case.target
     if math.isfinite(target):
@@ -157,14 +136,14 @@ def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool)
             fontsize=8.5,
         )
     axes.set_xlabel("time in steps (s)" if by_time else "step")
-    better = " (lower is better)" if comparison.lower_is_better else ""
-    y_title(axes, comparison.metric + better + (", without the start" if cut else ""))
+    better = " (lower is better)" if comparison.saved.lower_is_better else ""
+    y_title(axes, comparison.saved.metric + better + (", without the start" if cut else ""))
     label_ends(figure, axes, ends)
-    title = f"{capitalised(comparison.metric)} against {'time' if by_time else 'steps'}"
+    title = f"{capitalised(comparison.saved.metric)} against {'time' if by_time else 'steps'}"
     names = ", ".join(f"{line.name} {line.figure}" for line in ends)
     if grey := len(rows) - len(ends):
         which = "that reach the target first" if by_time and math.isfinite(case.target) else "that end best"
-        title += f", smoothed: {rows[0][0].label} and those {which}; {counted(grey, 'other')} in grey"
+        title += f", smoothed: {rows[0][0].algorithm} and those {which}; {counted(grey, 'other')} in grey"
     return picture_of(figure, title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
 
 
@@ -178,21 +157,19 @@ def against_time(comparison: Comparison, case: Case, colours: Colours) -> Pictur
 
 def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
     """Quality against the searched option, for the algorithms that it concerns."""
-    searched = [row for row in case.rows if row.figures.get("searched") and row.figures["tried"]]
+    searched = {row.algorithm: row.searched for row in case.rows if row.searched and row.tried}
     try:
         tried = {
-            row.label: sorted(
-                (float(each["value"]), drawn_number(each["quality"]["mean"])) for each in row.figures["tried"]
-            )
-            for row in searched
+            row.algorithm: sorted((float(each.value), each.quality.mean) for each in row.tried)
+            for row in case.rows
+            if row.algorithm in searched
         }
     except ValueError:  # words have no place on an axis; the table lists them
         return None
     values = np.unique([value for points in tried.values() for value, _ in points])
     if not values.size or not (np.abs(values) <= LARGEST_DRAWN).all():
         return None
-    chosen = {row.label: str(row.figures["searched"]["value"]) for row in searched}
-    name = searched_in(comparison, case)
+    name = next(iter(searched.values())).name.removeprefix(f"{comparison.saved.how.task}.")
     figure = new_figure()
     axes = figure.subplots()
     ends = []
@@ -200,16 +177,114 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
         place = colours[label]
         x, y = np.array(points).T
         axes.plot(x, y, **look(place), label=plain(label))
-        ends.append(Line(label, float(x[-1]), float(y[-1]), colour(place), f"best at {chosen[label]}"))
+        ends.append(Line(label, float(x[-1]), float(y[-1]), colour(place), f"best at {searched[label].value}"))
     all_points = np.array([point for points in tried.values() for point in points])
     fit_y(axes, all_points[:, 1])
     if values[0] > 0 and (values[-1] / values[0] >= 8 or spans_decades(values)):
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
-    title = f"{capitalised(comparison.metric)} for each value tried"
+    title = f"{capitalised(comparison.saved.metric)} for each value tried"
     axes.set_xlabel(plain(name))
-    y_title(axes, f"{comparison.metric}, mean over the seeds")
+    y_title(axes, f"{comparison.saved.metric}, mean over the seeds")
     label_ends(figure, axes, ends)
-    best = listed([f"{value} for {label}" for label, value in chosen.items()])
+    best = listed([f"{each.value} for {label}" for label, each in searched.items()])
     return picture_of(figure, title, f"Lines, one per algorithm: {title} of {name}. Best: {best}.")
+
+
+@dataclass
+class Bar:
+    row: Row
+    value: float
+    low: float
+    high: float
+    text: str
+
+
+def _bar(row: Row, name: str, key: str, scale: float, unit: str) -> Bar:
+    spread = getattr(row, name) or Spread()
+    value, low, high = (scale * getattr(spread, each) for each in (key, "min", "max"))
+    return Bar(row, value, low, high, f"{short(value) if scale == 1.0 else f'{value:.0f}'}{unit}")
+
+
+def _bars(bars: list[Bar], colours: Colours, title: str, x_label: str, best: str) -> Picture | None:
+    """`best`: what the longest or shortest bar is called, said for those who cannot see it."""
+    if not any(math.isfinite(bar.value) for bar in bars):
+        return None
+    above = max(len(bar.row.algorithm) for bar in bars) >= NAMES_INSIDE_FROM
+    figure = new_figure(height=0.55 + (0.4 if above else 0.28) * len(bars))
+    axes = figure.subplots()
+    low, height = (0.0, 0.42) if above else (-0.32, 0.64)
+    for place, bar in enumerate(bars):
+        value = bar.value if math.isfinite(bar.value) else 0.0
+        middle = place + low + height / 2
+        axes.barh(middle, value, height=height, color=colour(colours[bar.row.algorithm]))
+        end = value
+        if bar.row.runs > 1 and math.isfinite(bar.low) and math.isfinite(bar.high) and bar.value == value:
+            reach = np.abs(np.array([[bar.low], [bar.high]]) - value)
+            axes.errorbar([value], [middle], xerr=reach, fmt="none", ecolor=INK, capsize=2.5, linewidth=1)
+            end = max(value, bar.high)  # behind the whisker, so that neither hides the other
+        axes.annotate(bar.text, (end, middle), (5, 0), textcoords="offset points", va="center", fontsize=9)
+        if above:
+            axes.annotate(
+                plain(bar.row.algorithm), (0, place), (1, 1), textcoords="offset points", va="bottom", fontsize=9
+            )
+    axes.set_yticks(range(len(bars)), [""] * len(bars) if above else [plain(bar.row.algorithm) for bar in bars])
+    axes.set(ylim=(len(bars) - 0.45, -0.55), xlabel=x_label)
+    axes.margins(x=0.2)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    if axes.get_xlim()[1] >= 1000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    said = ", ".join(f"{bar.row.algorithm} {bar.text}" for bar in bars)
+    return picture_of(figure, title, f"Bars, one per algorithm ({said}): {title}; {best}.")
+
+
+def _extreme(bars: list[Bar], least: bool, what: str) -> str:
+    known = [bar for bar in bars if math.isfinite(bar.value)]
+    if not known:
+        return what
+    return f"{(min if least else max)(known, key=lambda bar: bar.value).row.algorithm} {what}"
+
+
+def throughput(case: Case, colours: Colours) -> Picture | None:
+    bars = [_bar(row, "samples_per_s", "mean", 1.0, "") for row in case.rows]
+    return _bars(bars, colours, "Throughput", "samples/s, all workers", _extreme(bars, False, "is the fastest"))
+
+
+def waiting(case: Case, colours: Colours) -> Picture | None:
+    bars = [_bar(row, "wait_share", "mean", 100.0, "%") for row in case.rows]
+    return _bars(bars, colours, "Waiting", "% of the time in steps", _extreme(bars, True, "waits least"))
+
+
+def share_of_ideal(case: Case, colours: Colours) -> Picture | None:
+    """Where compute is pretended, so that it is known how long steps would take without waiting."""
+    bars = [_bar(row, "share_of_ideal", "mean", 100.0, "%") for row in case.rows if row.share_of_ideal]
+    title = "Throughput, as a share of that of workers who never wait"
+    return _bars(bars, colours, title, "% of ideal", _extreme(bars, False, "comes closest"))
+
+
+def fresh(case: Case, colours: Colours) -> Picture | None:
+    """For those whose averages do not wait for everybody: in lockstep nothing is fresh or stale."""
+    bars = [_bar(row, "fresh_fraction", "mean", 100.0, "%") for row in case.rows if row.fresh_fraction]
+    title = "Fresh: merged steps whose own model was in the average"
+    return _bars(bars, colours, title, "% of merged steps", _extreme(bars, False, "is the freshest"))
+
+
+def time_to_target(metric: str, case: Case, colours: Colours) -> Picture | None:
+    if not math.isfinite(case.target):
+        return None
+    bars = [_bar(row, "target_time_s", "median", 1.0, " s") for row in case.rows]
+    if not any(bar.value > 0 for bar in bars):  # an untrained model was as good
+        return None
+    for bar in bars:
+        reached, runs = bar.row.target_reached or 0, bar.row.runs
+        if not math.isfinite(bar.value):
+            bar.text = "not reached" if reached == 0 else f"only {reached} of {runs} seeds"
+        elif reached < runs:
+            bar.text += f", {reached} of {runs} seeds"
+    title = f"Time to {metric} {readable(case.target)}"
+    statistic = ", median over the seeds" if any(row.runs > 1 for row in case.rows) else ""
+    return _bars(bars, colours, capitalised(title), f"s{statistic}", _extreme(bars, True, "is there first"))

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from flockstep.report.errors import MissingLibraryError, ReportError, how_to_get
-from flockstep.report.progress import Progress
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Says what is being drawn, on a terminal's standard error; nothing when that is piped."""
+    visible = sys.stderr.isatty()
+
+    def say(what: str) -> None:
+        if visible:
+            print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield lambda what: say(f"drawing {what}")
+    finally:
+        say("")
 
 
 @contextmanager
@@ -29,17 +44,11 @@ def _told(folder: Path) -> Iterator[None]:
 
 def write_report(folder: Path) -> str:
     """Draws what `folder` holds and returns the page's path; raises ReportError."""
-    with _told(folder), Progress() as progress:
-        from flockstep.report import comparison_page, reading, run_page, study_page, study_reading, values
+    with _told(folder), _progress() as say:
+        from flockstep.report import pages, reading
 
-        progress.say("what is there")
-        found = reading.read(folder)
-        if isinstance(found, values.Comparison):
-            text = comparison_page.page_of(found, progress)
-        elif isinstance(found, study_reading.Study):
-            text = study_page.page_of(found, progress)
-        else:
-            text = run_page.page_of(found, progress)
+        say("what is there")
+        text = pages.page_of(reading.read(folder), say)
     page = folder / "report.html"
     beside = folder / f".report.{os.getpid()}"
     try:
@@ -53,22 +62,20 @@ def write_report(folder: Path) -> str:
 
 
 def text_of(folder: Path) -> str:
-    """Needs numpy, but nothing to draw with; raises ReportError."""
+    """Needs numpy and msgspec, but nothing to draw with; raises ReportError."""
     with _told(folder):
-        from flockstep.report import reading, study_reading, text, values
+        from flockstep.report import reading, text
 
-        found = reading.read(folder)
-        if isinstance(found, study_reading.Study):
-            return text.of_study(found)
-        return text.of_comparison(found) if isinstance(found, values.Comparison) else text.of_run(found)
+        return text.text_of(reading.read(folder))
 
 
 def report(run_dir: str | os.PathLike[str]) -> Path:
     """Draws what a training, ``flockstep train`` or ``flockstep compare`` has left in ``run_dir`` as one page that needs
     nothing but itself, and returns its path.
 
-    Needs matplotlib. Raises :class:`flockstep.Error` with code ``bad_input`` for a folder that holds no run,
-    ``bad_file`` for one that is damaged, and ``unavailable`` without matplotlib.
+    Needs what ``pip install 'flockstep[report]'`` brings: matplotlib, jinja2 and msgspec. Raises
+    :class:`flockstep.Error` with code ``bad_input`` for a folder that holds no run, ``bad_file`` for one that is damaged,
+    and ``unavailable`` where one of them is missing.
     """
     from flockstep._errors import Error
 

@@ -4,8 +4,9 @@ import sys
 
 
 def how_to_get(what: str) -> str:
+    packages = "matplotlib jinja2 msgspec"
     return (
-        f"{what}: run `{sys.executable} -m pip install matplotlib`, or let FLOCKSTEP_PYTHON name a Python that has it"
+        f"{what}: run `{sys.executable} -m pip install {packages}`, or let FLOCKSTEP_PYTHON name a Python that has them"
     )
 
 

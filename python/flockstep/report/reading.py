@@ -1,32 +1,70 @@
-"""Run folders and comparison folders as values. Whatever is missing or damaged becomes a ReportError that names it."""
+"""Run folders, comparison folders and study folders as values. What is missing or damaged becomes a ReportError that
+names the file, and the line."""
 
+from __future__ import annotations
+
+import math
 import os
-from functools import partial
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 
-from flockstep.report import shapes
+from flockstep._schema import SCHEMA
+from flockstep.report import records
 from flockstep.report.errors import MissingFileError, ReportError
-from flockstep.report.files import read_lines, read_object, understood
-from flockstep.report.parts import take_means
-from flockstep.report.study_reading import Study, read_study
-from flockstep.report.values import (
-    PER_WORKER,
-    Array,
-    Case,
-    Comparison,
-    Cosines,
-    Curve,
-    Evaluation,
-    Finding,
-    Row,
-    Run,
-    Steps,
-    drawn_number,
-    number,
-)
+from flockstep.report.records import PER_WORKER, Array, Cosines, Evaluation, Finding, Row, Step, Summary
+
+MEASURED = ("loss", "seconds", "wait_s", "transfer_s")
+Kind = TypeVar("Kind")
+
+
+@dataclass
+class Steps:
+    """One entry per step; the arrays per worker have one column each, and are absent where nothing was recorded.
+
+    A run may be resumed with another number of workers: a column is NaN where its worker was not there.
+    """
+
+    step: Array
+    loss: Array
+    seconds: Array
+    wait_s: Array
+    transfer_s: Array
+    per_worker: dict[str, Array]
+    events: list[tuple[int, str]]
+
+
+@dataclass
+class Run:
+    folder: Path
+    summary: Summary | None  # of a run that has ended
+    steps: Steps
+    evaluations: list[Evaluation]
+    cosines: list[Cosines]
+    findings: list[Finding]
+
+
+@dataclass
+class Comparison:
+    folder: Path
+    saved: records.ComparisonFile
+    summaries: dict[str, Summary]  # of its runs, but for those that somebody has deleted
+
+    def summaries_of(self, row: Row) -> list[Summary]:
+        return [self.summaries[run] for run in row.folders if run in self.summaries]
+
+
+@dataclass
+class Study:
+    folder: Path
+    saved: records.StudyFile
 
 
 def read(folder: Path) -> Run | Comparison | Study:
@@ -36,7 +74,7 @@ def read(folder: Path) -> Run | Comparison | Study:
     if os.path.exists(folder / "compare.json"):
         return read_comparison(folder)
     if os.path.exists(folder / "study.json"):
-        return read_study(folder)
+        return Study(folder, read_record(folder / "study.json", records.StudyFile))
     if os.path.exists(folder / "metrics.jsonl"):
         return read_run(folder)
     raise ReportError(
@@ -45,35 +83,71 @@ def read(folder: Path) -> Run | Comparison | Study:
     )
 
 
-def _evaluation(line: dict[str, Any]) -> Evaluation:
-    shapes.LINES["evaluation"](line, "")
-    time_s, quality = drawn_number(line["time_s"]), drawn_number(line["quality"])
-    return Evaluation(
-        *(line["step"], time_s, quality, line["metric"], line.get("guards", {})),
-        wait_share=drawn_number(line.get("wait_share")),
-        fresh_fraction=drawn_number(line.get("fresh_fraction")),
-    )
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingFileError(f"cannot read {path}: {error.strerror}") from error
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _array(values: list[Any]) -> Array:
-    return np.array([drawn_number(value) for value in values], dtype=np.float64)
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=records.decode_numbers)
 
 
-def _cosines(line: dict[str, Any]) -> Cosines:
-    shapes.LINES["cosines"](line, "")
-    rows = line["matrix"]
-    if not rows or any(len(row) != len(rows) for row in rows):
-        raise ValueError("its matrix is not square")
-    return Cosines(line["step"], line["steps"], np.stack([_array(row) for row in rows]))
+def _decode(path: Path, text: bytes, kind: type[Kind], where: str = "") -> Kind:
+    try:
+        record: Kind = _decoder(cast(Any, kind)).decode(text)
+        return record
+    except RecursionError as error:
+        raise ReportError(f"{path}{where} is damaged: it is nested too deeply") from error
+    except (ValueError, OverflowError) as error:
+        what, _, place = str(error).partition(" - at `$")
+        place = place.strip(".`")
+        sentence = what.replace("Expected", "expected").replace("Object", "object") + (f", at {place}" if place else "")
+        raise ReportError(f"{path}{where} is damaged: {sentence}") from error
 
 
-def _finding(line: dict[str, Any]) -> Finding:
-    shapes.FINDING(line, "")
-    return Finding(
-        *(line["finding"], sorted(line["workers"]), line["first_step"], line["last_step"]),
-        evidence=number(line.get("evidence")),
-        sentence=line["sentence"],
-    )
+def _kind_of(path: Path, text: bytes, where: str = "") -> str:
+    """That of a line. What was written by a later version is refused before it is looked at."""
+    head = _decode(path, text, records.Versioned, where)
+    if head.schema > SCHEMA:
+        raise ReportError(
+            f"{path} has schema {head.schema}, and this version of flockstep reads up to {SCHEMA}: use the version that wrote it, or a later one"
+        )
+    return head.kind
+
+
+def read_record(path: Path, kind: type[Kind]) -> Kind:
+    text = _read_bytes(path)
+    _kind_of(path, text)
+    return _decode(path, text, kind)
+
+
+def _lines(path: Path) -> Iterator[Step | Evaluation | Cosines | Finding]:
+    """Of a metrics file, those of the kinds that are known. A run that was killed may leave half a line at the end."""
+    lines = _read_bytes(path).split(b"\n")
+    for index, line in enumerate(lines):
+        where = f" line {index + 1}"
+        try:
+            kind = _kind_of(path, line, where) if line else ""
+        except ReportError:
+            if index + 1 == len(lines):
+                return
+            raise
+        if kind in records.LINES:
+            yield _decode(path, line, records.LINES[kind], where)
+        elif not kind and line:
+            raise ReportError(f"{path}{where} is damaged: it should have a kind")
+
+
+def _summary(folder: Path) -> Summary | None:
+    try:
+        return read_record(folder / "summary.json", Summary)
+    except MissingFileError:
+        return None
 
 
 def merged(found: list[Finding]) -> list[Finding]:
@@ -84,37 +158,23 @@ def merged(found: list[Finding]) -> list[Finding]:
     """
     last_word: dict[tuple[str, tuple[int, ...]], Finding] = {}
     for finding in found:
-        key = (finding.kind, tuple(finding.workers))
+        key = (finding.finding, tuple(sorted(finding.workers)))
         if key not in last_word or finding.last_step >= last_word[key].last_step:
             last_word[key] = finding
     kept = list(last_word.values())
 
     def grew(part: Finding) -> bool:
         """A group of equal workers takes in the smaller ones."""
-        return part.kind == "same_gradient" and any(
-            whole.kind == part.kind and set(whole.workers) > set(part.workers) for whole in kept
+        return part.finding == "same_gradient" and any(
+            whole.finding == part.finding and set(whole.workers) > set(part.workers) for whole in kept
         )
 
     return [finding for finding in kept if not grew(finding)]
 
 
-def _step(line: dict[str, Any]) -> dict[str, Any]:
-    shapes.LINES["step"](line, "")
-    sizes = {}
-    for name in PER_WORKER:  # at once, since lists of many workers and steps would take ten times the memory
-        if line.get(name) is not None:
-            line[name] = _array(line[name])
-            sizes[name] = len(line[name])
-    if len(set(sizes.values())) > 1:
-        raise ValueError(f"its {', '.join(sizes)} are of {', '.join(map(str, sizes.values()))} workers")
-    return line
-
-
-def _per_worker(rows: list[Array | None]) -> Array | None:
-    """One column per worker, as many as there ever were; nothing if nothing was recorded."""
+def _per_worker(rows: list[Array | None]) -> Array:
+    """One column per worker, as many as there ever were."""
     workers = max((row.size for row in rows if row is not None), default=0)
-    if workers == 0:
-        return None
     table = np.full((len(rows), workers), np.nan)
     for index, row in enumerate(rows):
         if row is not None:
@@ -122,119 +182,75 @@ def _per_worker(rows: list[Array | None]) -> Array | None:
     return table
 
 
-def _steps(lines: list[dict[str, Any]]) -> Steps:
+def parts_of(path: Path) -> list[Path]:
+    """What other workers have written one by one, because nobody asked them all: metrics-3.jsonl beside metrics.jsonl."""
+    pattern = re.compile(rf"{re.escape(path.stem)}-([0-9]+){re.escape(path.suffix)}")
+    found = [(int(name[1]), part) for part in path.parent.iterdir() if (name := pattern.fullmatch(part.name))]
+    return [part for _, part in sorted(found)]
+
+
+def _take_means(path: Path, steps: list[Step]) -> None:
+    """Makes what worker 0 has measured in its steps the mean over all workers whose files are there."""
+    known: dict[int, list[Step]] = defaultdict(list)
+    for part in parts_of(path):
+        for line in _lines(part):
+            if isinstance(line, Step):
+                known[line.step].append(line)
+    for step in steps if known else ():
+        for name in MEASURED:
+            values = [getattr(line, name) for line in (step, *known[step.step])]
+            finite = [value for value in values if math.isfinite(value)]
+            setattr(step, name, float(np.mean(finite)) if finite else math.nan)
+
+
+def _steps(lines: list[Step]) -> Steps:
     def column(name: str) -> Array:
-        return _array([line[name] for line in lines])
+        return np.array([getattr(line, name) for line in lines], dtype=np.float64)
 
-    steps = Steps(column("step"), column("loss"), column("seconds"), column("wait_s"), column("transfer_s"))
-    steps.events = [(line["step"], line["event"]) for line in lines if line.get("event")]
-    for name in PER_WORKER:
-        table = _per_worker([line.get(name) for line in lines])
-        if table is not None:
-            steps.per_worker[name] = table
-    return steps
-
-
-def _summary(path: Path) -> dict[str, Any]:
-    if not os.path.exists(path):
-        return {}
-    summary = read_object(path)
-    understood(path, "", lambda: shapes.SUMMARY(summary, ""))
-    return summary
+    tables = {name: _per_worker([getattr(line, name) for line in lines]) for name in PER_WORKER}
+    return Steps(
+        *(column("step"), column("loss"), column("seconds"), column("wait_s"), column("transfer_s")),
+        per_worker={name: table for name, table in tables.items() if table.size},
+        events=[(line.step, line.event) for line in lines if line.event],
+    )
 
 
 def read_run(folder: Path) -> Run:
     path = folder / "metrics.jsonl"
-    summary = _summary(folder / "summary.json")
-    step_lines: list[dict[str, Any]] = []
-    evaluations: list[Evaluation] = []
-    cosines: list[Cosines] = []
-    found: list[Finding] = []
-
-    def take(line: dict[str, Any]) -> None:
-        if line["kind"] == "step":
-            step_lines.append(_step(line))
-        elif line["kind"] == "evaluation":
-            evaluations.append(_evaluation(line))
-        elif line["kind"] == "cosines":
-            cosines.append(_cosines(line))
-        elif line["kind"] == "finding":
-            found.append(_finding(line))
-
-    for where, line in read_lines(path):
-        understood(path, where, partial(take, line))
-    take_means(path, step_lines)
-    found += [_finding(line) for line in summary.get("findings", [])]
-    steps = understood(path, "", lambda: _steps(step_lines))
-    return Run(folder, summary, steps, evaluations, cosines, merged(found))
-
-
-def _curve(path: Path) -> list[Evaluation]:
-    curve: list[Evaluation] = []
-    # Only a few lines of a long file are evaluations: the others need not be taken apart.
-    for where, line in read_lines(path, only='"evaluation"'):
-        if line["kind"] == "evaluation":
-            curve.append(understood(path, where, partial(_evaluation, line)))
-    return curve
-
-
-def _curve_over_seeds(figures: dict[str, Any]) -> Curve | None:
-    curve = figures.get("curve")
-    if curve is None:
-        return None
-    quality = [curve["quality"][name] for name in ("mean", "min", "max")]
-    quality.append(curve["quality"].get("median", quality[0]))  # which older comparisons do not have
-    columns = [_array(column) for column in (curve["steps"], curve["time_s"], *quality)]
-    if len({column.size for column in columns}) > 1:
-        raise ValueError(f"the curve of {figures['algorithm']} has columns of different lengths")
-    return Curve(*columns)
-
-
-def _row(folder: Path, figures: dict[str, Any]) -> Row:
-    row = Row(figures["algorithm"], figures, [], [], [], _curve_over_seeds(figures))
-    for run in figures["folders"]:
-        try:
-            row.curves.append(_curve(folder / run / "metrics.jsonl"))
-            summary = _summary(folder / run / "summary.json")
-            row.findings += [finding["sentence"] for finding in summary.get("findings", [])]
-            if summary.get("step_times"):
-                row.step_times.append(summary["step_times"])
-        except MissingFileError:  # its figures are in compare.json, and runs are large: people delete them
-            row.lost.append(run)
-    return row
-
-
-def _comparison(folder: Path, saved: dict[str, Any]) -> Comparison:
-    if has_metric := "metric" in saved:
-        shapes.METRIC(saved, "")
-    shapes.COMPARISON(saved, "")
-    if has_metric:
-        shapes.QUALITY(saved, "")
-    cases = [
-        Case(
-            *(case["workers"], case["batch"], case["statistic"], case["verdict"], drawn_number(case.get("target"))),
-            rows=[_row(folder, figures) for figures in case["rows"]],
-        )
-        for case in saved["cases"]
-    ]
-    return Comparison(
-        *(folder, saved.get("metric", ""), saved.get("lower_is_better", True), saved["interrupted"], saved["how"]),
-        cases=cases,
+    summary = _summary(folder)
+    lines = list(_lines(path))
+    steps = [line for line in lines if isinstance(line, Step)]
+    _take_means(path, steps)
+    return Run(
+        *(folder, summary, _steps(steps)),
+        evaluations=[line for line in lines if isinstance(line, Evaluation)],
+        cosines=[line for line in lines if isinstance(line, Cosines)],
+        findings=merged(
+            [*(line for line in lines if isinstance(line, Finding)), *(summary.findings if summary else [])]
+        ),
     )
 
 
 def read_comparison(folder: Path) -> Comparison:
     path = folder / "compare.json"
-    saved = read_object(path)
-    return understood(path, "", lambda: _comparison(folder, saved))
+    saved = read_record(path, records.ComparisonFile)
+    if any(case.table is None for case in saved.cases):
+        raise ReportError(
+            f"{path} is of a version that kept no tables in it: call `flockstep compare` again as then, with --out {folder}; runs that are done are not made again"
+        )
+    runs = [run for case in saved.cases for row in case.rows for run in row.folders]
+    found = {run: _summary(folder / run) for run in runs}
+    return Comparison(folder, saved, {run: summary for run, summary in found.items() if summary})
 
 
 def best_run(comparison: Comparison, row: Row) -> Run | None:
-    """Of those whose metrics are there, the one that ended best."""
-    kept = [run for run in row.figures["folders"] if run not in row.lost]
-    ended = [(curve[-1].quality, run) for curve, run in zip(row.curves, kept, strict=True) if curve]
-    known = [pair for pair in ended if np.isfinite(pair[0])] or ended
+    """Of those whose files are there, the one that ended best."""
+    kept = {run: comparison.summaries[run].quality for run in row.folders if run in comparison.summaries}
+    known = {run: quality for run, quality in kept.items() if math.isfinite(quality)} or kept
     if not known:
         return None
-    _, best = (min if comparison.lower_is_better else max)(known, key=lambda pair: pair[0])
-    return read_run(comparison.folder / best)
+    best = (min if comparison.saved.lower_is_better else max)(known, key=lambda run: known[run])
+    try:
+        return read_run(comparison.folder / best)
+    except MissingFileError:
+        return None

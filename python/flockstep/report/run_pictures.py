@@ -6,7 +6,8 @@ from itertools import takewhile
 import matplotlib
 import numpy as np
 
-from flockstep.report.series import Bins
+from flockstep.report.reading import Run
+from flockstep.report.records import Cosines
 from flockstep.report.style import (
     HEIGHT,
     INK,
@@ -22,9 +23,8 @@ from flockstep.report.style import (
     plain,
     y_title,
 )
-from flockstep.report.values import Cosines, Run
-from flockstep.report.wording import capitalised, counted, name_workers, short
-from flockstep.report.worker_lines import FEW, worker_figure
+from flockstep.report.words import capitalised, counted, name_workers, short
+from flockstep.report.worker_lines import FEW, Bins, worker_figure
 
 EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
 PRINTED_UP_TO = 8  # workers whose cosines are printed inside the cells
@@ -111,7 +111,7 @@ def agreement(run: Run) -> Picture | None:
     values = run.steps.per_worker.get("agreement")
     if values is None:
         return None
-    against = sorted({worker for finding in run.findings if finding.kind == "against" for worker in finding.workers})
+    against = sorted({worker for finding in run.findings if finding.finding == "against" for worker in finding.workers})
     title = (
         f"Against the others: worker{'s' if len(against) > 1 else ''} {name_workers(against)}"
         if against
@@ -140,6 +140,30 @@ def shares(run: Run) -> Picture | None:
     axes.set_ylim(bottom=0)
     legend(figure, axes)
     return picture_of(figure, title, f"Lines: share of time spent waiting and transferring. {title}.")
+
+
+def freshness(run: Run) -> Picture | None:
+    """What waiting buys: as both go on, the share of fresh steps and of the time spent waiting."""
+    known = [evaluation for evaluation in run.evaluations if math.isfinite(evaluation.fresh_fraction)]
+    if not known:
+        return None
+    figure = new_figure()
+    axes = figure.subplots()
+    steps = [evaluation.step for evaluation in known]
+    lines = (
+        ("fresh, of the merged steps", [evaluation.fresh_fraction for evaluation in known]),
+        ("waiting, of the time in steps", [evaluation.wait_share for evaluation in known]),
+    )
+    for index, (name, shares) in enumerate(lines):
+        axes.plot(steps, 100 * np.array(shares), **look(index, len(steps)), label=name)
+    title = f"{100 * known[-1].fresh_fraction:.0f}% of merged steps fresh"
+    if math.isfinite(known[-1].wait_share):
+        title += f", {100 * known[-1].wait_share:.0f}% of the time waiting"
+    axes.set_xlabel("step")
+    y_title(axes, "share so far (%)")
+    axes.set_ylim(bottom=0)
+    legend(figure, axes)
+    return picture_of(figure, title, f"Lines: share of fresh steps and of time spent waiting. {title}.")
 
 
 def _cell(value: float) -> str:
@@ -198,7 +222,7 @@ def mean_cosines(parts: list[Cosines]) -> Cosines:
     with np.errstate(invalid="ignore"):
         mean = np.nansum(stacked * weights, axis=0) / known.sum(axis=0)
     last = parts[-1]
-    return Cosines(last.step, last.step - parts[0].first_step + 1, mean)
+    return Cosines(step=last.step, steps=last.step - parts[0].first_step + 1, matrix=mean)
 
 
 def heat_maps(run: Run) -> list[Picture]:

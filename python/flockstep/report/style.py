@@ -18,8 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from flockstep.report.errors import ReportError, how_to_get
-from flockstep.report.values import Array
+from flockstep.report.records import Array
 
+Colours = dict[str, int]  # an algorithm's place in the palette
 # After Okabe and Ito, without the yellow that white paper swallows; then three darker ones that differ in lightness.
 PALETTE = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D"),
@@ -33,6 +34,8 @@ MOST_MARKS = 8  # on one line
 # A phone shows 3.6 inches at 1.4 times their size: letters of 9.5 points become 13 pixels.
 WIDTH, HEIGHT = 3.6, 2.6
 LEGEND_LINE = 0.19  # inches
+LONGEST_NAME, MOST_NAMES = 13, 6  # letters and names that leave a narrow picture enough room for its lines
+NAME_POINTS = 12.0  # the height of a name
 LOG_FROM = 100.0  # the ratio between largest and smallest from which an axis is logarithmic
 
 # The first whose legends know a place outside of the axes.
@@ -157,3 +160,71 @@ def fit_y(axes: Axes, values: Array) -> None:
 def plain(name: str) -> str:
     """A name out of a file as pictures have to be told it: between two dollars they would look for formulas."""
     return name.replace("$", r"\$")
+
+
+@dataclass
+class Line:
+    """A drawn line; a legend tells its name and `figure`, what it ends with."""
+
+    name: str
+    x: float
+    y: float
+    color: str
+    figure: str
+
+
+def spread_out(wanted: list[float], apart: float) -> list[float]:
+    """The given places in rising order, moved as little as brings each `apart` from the next: clusters share a mean."""
+    clusters: list[tuple[float, int]] = []  # centre and members
+    for place in wanted:
+        centre, members = place, 1
+        while clusters and centre - clusters[-1][0] < apart * (members + clusters[-1][1]) / 2:
+            before, count = clusters.pop()
+            centre = (centre * members + before * count) / (members + count)
+            members += count
+        clusters.append((centre, members))
+    return [centre + apart * (index - (members - 1) / 2) for centre, members in clusters for index in range(members)]
+
+
+def label_ends(figure: Figure, axes: Axes, lines: list[Line]) -> None:
+    """Names at the ends of lines, or, where there are too many or they are too long, a legend in the order of the lines.
+
+    Call this last: names stand where the axes, as they are by then, have the ends.
+    """
+    known = [line for line in lines if np.isfinite(line.x) and np.isfinite(line.y)]
+    if len(known) < len(lines) or len(lines) > MOST_NAMES or max(len(line.name) for line in lines) > LONGEST_NAME:
+        _legend_in_order(figure, axes, lines)
+        return
+    points = 72 * HEIGHT * 0.7  # about what the axes have
+    heights = [float(axes.transAxes.inverted().transform(axes.transData.transform((0, line.y)))[1]) for line in known]
+    order = np.argsort(heights)
+    places = spread_out([heights[index] * points for index in order], NAME_POINTS)
+    for index, place in zip(order, places, strict=True):
+        line = known[index]
+        axes.annotate(
+            plain(line.name),
+            xy=(line.x, line.y),
+            xytext=(1.04, place / points),
+            textcoords="axes fraction",
+            va="center",
+            color=line.color,
+            fontweight="bold",
+            fontsize=9,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": line.color, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
+        )
+
+
+def _legend_in_order(figure: Figure, axes: Axes, lines: list[Line]) -> None:
+    """The uppermost line first, as the eye meets them; those without an end last."""
+    handles, labels = axes.get_legend_handles_labels()
+    drawn = dict(zip(labels, handles, strict=True))
+    order = sorted(lines, key=lambda line: -line.y if np.isfinite(line.y) else np.inf)
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * len(order))
+    figure.legend(
+        [drawn[plain(line.name)] for line in order],
+        [plain(f"{line.name}  {line.figure}") for line in order],
+        loc="outside lower left",
+        alignment="left",
+        handlelength=3.4,
+    )

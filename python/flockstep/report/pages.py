@@ -1,0 +1,215 @@
+"""What the templates are filled with: words, tables and pictures in the order of the page."""
+
+import base64
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.ticker import NullLocator
+
+from flockstep.report import comparison_pictures, histograms, run_pictures, timelines, words
+from flockstep.report.reading import Comparison, Run, Study, best_run
+from flockstep.report.records import Case, Series, StudyTable
+from flockstep.report.style import (
+    HEIGHT,
+    Colours,
+    Picture,
+    colour,
+    key,
+    legend,
+    log_y,
+    look,
+    new_figure,
+    picture_of,
+    plain,
+    y_title,
+)
+from flockstep.report.words import capitalised
+
+SEEDS_NOTE = (
+    "Lines are {lines} over the seeds, as the table's column is, and bars are means unless they say otherwise; shaded bands "
+    "and whiskers reach from the lowest to the highest seed."
+)
+TIMELINE_NOTE = (
+    "The same step of the run with the first seed, all on one scale: who is late is late everywhere. Thin bars show what "
+    "goes on beside computing and waiting; where nothing is drawn, a worker did none of these: it may have been evaluating."
+)
+
+Say = Callable[[str], None]  # what is being drawn
+Drawing = tuple[str, Callable[[], Picture | None]]
+
+
+@dataclass
+class Section:
+    name: str
+    pictures: list[Picture]
+    note: str = ""
+
+
+def _draw(say: Say, drawings: Iterable[Drawing]) -> list[Picture]:
+    drawn = []
+    for what, picture in drawings:
+        say(what)
+        if made := picture():
+            drawn.append(made)
+    return drawn
+
+
+def _of_run(run: Run, say: Say) -> tuple[str, dict[str, Any]]:
+    title, lead = words.headline_of_run(run)
+    learning: list[Drawing] = [
+        ("quality", lambda: run_pictures.quality(run)),
+        ("loss", lambda: run_pictures.train_loss(run)),
+        ("waiting", lambda: run_pictures.shares(run)),
+        ("step times", lambda: histograms.step_times_of_run(run)),
+        ("freshness", lambda: run_pictures.freshness(run)),
+        ("staleness", lambda: histograms.staleness_of_run(run)),
+        ("the timeline", lambda: timelines.of_run(run)),
+    ]
+    workers: list[Drawing] = [
+        ("agreement", lambda: run_pictures.agreement(run)),
+        ("norms", lambda: run_pictures.norms(run)),
+        ("coefficients", lambda: run_pictures.coefficients(run)),
+    ]
+    drawn = [
+        Section("Learning and time", _draw(say, learning)),
+        Section("The workers, side by side", [*_draw(say, workers), *run_pictures.heat_maps(run)]),
+    ]
+    return "run.html", {
+        "title": title,
+        "lead": lead,
+        "found": words.findings_of_run(run),
+        "small_print": words.notes_of_run(run),
+        "figures": words.figures_of_run(run),
+        "drawn": drawn,
+    }
+
+
+def _sections(comparison: Comparison, case: Case, colours: Colours, say: Say) -> list[Section]:
+    metric = comparison.saved.metric
+    quality: list[Drawing] = [
+        ("against time", lambda: comparison_pictures.against_time(comparison, case, colours)),
+        ("against steps", lambda: comparison_pictures.against_step(comparison, case, colours)),
+        ("time to target", lambda: comparison_pictures.time_to_target(metric, case, colours)),
+        ("search", lambda: comparison_pictures.search(comparison, case, colours)),
+    ]
+    speed: list[Drawing] = [
+        ("throughput", lambda: comparison_pictures.throughput(case, colours)),
+        ("share of ideal", lambda: comparison_pictures.share_of_ideal(case, colours)),
+        ("waiting", lambda: comparison_pictures.waiting(case, colours)),
+        ("step times", lambda: histograms.step_times_of_case(comparison, case)),
+        ("fresh", lambda: comparison_pictures.fresh(case, colours)),
+        ("staleness", lambda: histograms.staleness_of_case(case, colours)),
+    ]
+    lines = "medians" if case.statistic == "median" else "means"
+    note = SEEDS_NOTE.format(lines=lines) if any(row.runs > 1 for row in case.rows) else ""
+    sections = [Section("Quality", _draw(say, quality), note), Section("Speed and waiting", _draw(say, speed))]
+    coefficients = []  # of each rule that weighs its workers, in its best run
+    for row in case.rows:
+        say(f"coefficients of {row.algorithm}")
+        run = best_run(comparison, row)
+        if picture := run_pictures.coefficients(run, row.algorithm) if run else None:
+            coefficients.append(picture)
+    say("timelines")
+    return [
+        *sections,
+        Section("Who counts how much", coefficients),
+        Section("One step, worker by worker", timelines.of_case(comparison, case), TIMELINE_NOTE),
+    ]
+
+
+def _of_comparison(comparison: Comparison, say: Say) -> tuple[str, dict[str, Any]]:
+    title, lead = words.headline_of_comparison(comparison)
+    colours = comparison_pictures.colours_of(comparison)
+    cases = []
+    for case in comparison.saved.cases:
+        name = words.case_name(case)
+        cases.append(
+            {
+                "name": name,
+                "found": [(sentence, "") for sentence in words.findings_of_case(comparison, case)],
+                "about": capitalised(case.about) + ".",
+                "table": case.table,
+                "marks": [key(colours[row.algorithm]) for row in case.rows],
+                "tried": case.tried_table,
+                "notes": case.notes,
+                "drawn": _sections(comparison, case, colours, lambda what, name=name: say(f"{name}: {what}")),  # type: ignore[misc]
+            }
+        )
+    return "comparison.html", {
+        "title": title,
+        "lead": lead,
+        "interrupted": comparison.saved.interrupted,
+        "cases": cases,
+    }
+
+
+def _study_picture(table: StudyTable) -> Picture | None:
+    drawn = [series for series in table.picture.series if series.x.size]
+    if not drawn:
+        return None
+    places = {name: index for index, name in enumerate(dict.fromkeys(series.name for series in drawn))}
+    lines = {series.name for series in drawn if series.mark == "line"}
+    figure = new_figure(height=HEIGHT + 0.9)
+    axes = figure.subplots()
+
+    def label(series: Series) -> str:
+        return "" if series.mark == "points" and series.name in lines else plain(series.name)
+
+    for series in drawn:
+        place = places[series.name]
+        if series.mark == "line":
+            axes.plot(series.x, series.y, **{**look(place), "marker": ""}, label=label(series))
+        else:
+            mark = look(place)["marker"]
+            axes.plot(series.x, series.y, mark, color=colour(place), markersize=5, label=label(series))
+    if table.picture.log_y:
+        log_y(axes)
+    if table.picture.log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+        ticks = np.unique(np.concatenate([series.x for series in drawn]))
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel(plain(table.picture.x_title))
+    y_title(axes, table.picture.y_title)
+    legend(figure, axes)
+    title = table.picture.title
+    return picture_of(figure, title, f"{capitalised(title)}: {table.picture.y_title} of {', '.join(places)}.")
+
+
+def _of_study(study: Study, say: Say) -> tuple[str, dict[str, Any]]:
+    """Each picture becomes a file of its own as well."""
+    saved = study.saved
+    drawn = {}
+    for table in saved.tables:
+        say(table.name)
+        if picture := _study_picture(table):
+            drawn[table.name] = picture
+            encoded = picture.source.partition(",")[2]
+            (study.folder / f"{table.name}.svg").write_bytes(base64.b64decode(encoded))
+    return "study.html", {
+        "title": saved.study,
+        "lead": capitalised(saved.description) + ".",
+        "words": saved.words,
+        "tables": saved.tables,
+        "drawn": drawn,
+    }
+
+
+def page_of(found: Run | Comparison | Study, say: Say) -> str:
+    if isinstance(found, Run):
+        name, values = _of_run(found, say)
+    else:
+        name, values = _of_comparison(found, say) if isinstance(found, Comparison) else _of_study(found, say)
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    return templates.get_template(name).render(values)
