@@ -54,7 +54,7 @@ Winner winner_of(const CaseResult& result, const Contest& contest) {
   return {&best, contest.value(best), others.empty() ? "" : ", tied with " + listed(others)};
 }
 
-std::string about_quality(const Comparison& comparison, const CaseResult& result) {
+std::string quality_verdict(const Comparison& comparison, const CaseResult& result) {
   const bool by_median = statistic_of(result) == Statistic::median;
   const Winner best =
       winner_of(result, {[](const Row& row) { return row.result.quality; }, comparison.lower_is_better, by_median});
@@ -88,7 +88,7 @@ std::string about_speed(const CaseResult& result) {
 std::string verdict(const Comparison& comparison, const CaseResult& result) {
   if (result.rows.size() < 2) return "";
   std::vector<std::string> sentences;
-  if (comparison.has_quality()) sentences.push_back(about_quality(comparison, result));
+  if (comparison.has_quality()) sentences.push_back(quality_verdict(comparison, result));
   if (std::string speed = about_speed(result); !speed.empty()) sentences.push_back(std::move(speed));
   return sentences.empty() ? "" : fmt::format("{}.", fmt::join(sentences, ". "));
 }

@@ -191,7 +191,7 @@ TEST(Readable, deviationsHaveTwoDigitsOrAllThatStandBeforeThePoint) {
 using Cells = std::vector<std::string>;
 
 TEST(Tables, haveAColumnForWhatAnyRowTells) {
-  const auto comparison = compare_changed(two_algorithms(3), [](const PlannedRun& run, train::Summary& summary) {
+  const auto comparison = compare_changed(two_algorithms(3), [](const PlannedRun& run, telemetry::Summary& summary) {
     fall(run, summary);
     summary.wait_share = 0.25;
     summary.time_s = 1.5;
