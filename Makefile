@@ -1,4 +1,5 @@
-# Every target sets up what it needs first (scripts/setup.sh: packages, build/venv); a second call skips that.
+# Every target sets up what it needs first (scripts/setup.sh: packages, build/venv); a second call skips that. Those that take
+# long say every 30 seconds how long they have run, and at the end how long they took.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -18,36 +19,48 @@ export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: help setup build wheel demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
+timed := build wheel demo test test-cpp test-python explore bench studies lint tidy asan tsan minimal sabotages
+.PHONY: help setup format clean $(timed) $(timed:%=.%)
+
+# `make demo` runs the recipe of .demo below.
+$(timed): %:
+	@scripts/timed.sh "make $@" $(MAKE) --no-print-directory .$@
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^\.?[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^\.?([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
 
 setup: ## install packages and make build/venv; done by every other target
 	@scripts/setup.sh
 
-build: setup ## configure and compile build/release
+.build: setup ## configure and compile build/release, with the tests
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
 
-wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl
+.wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl
 	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w build/dist .
 
-demo: build ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
+.demo: ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
+	@scripts/setup.sh --to-run
+	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
+	@cmake --build --preset $(preset) --target flockstep_command
 	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-test: test-cpp test-python ## run all tests: ctest, then pytest
+.test: .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
 
-test-cpp: build
-	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j 2
+.test-cpp: .build
+	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j 3
 
-test-python: build
+.test-python: .build
 	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q
 
-explore: build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
+.explore: .build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs 2
 
-bench: build ## measure the targets of docs/benchmarks.md on this machine
+.sabotages: .build ## twenty faults put into a copy of the sources, one at a time: the tests have to notice each
+	@$(python) tests/sabotage/run.py
+
+.bench: .build ## measure the targets of docs/benchmarks.md on this machine
+	@cmake --build --preset $(preset) --target data_parallel_benchmark 2> /dev/null || true
 	@$(command) bench kernels --workers 8,16,32
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
 	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; \
@@ -58,7 +71,7 @@ bench: build ## measure the targets of docs/benchmarks.md on this machine
 	  for workers in 2 4; do $(python) -m flockstep.bench adacons --workers $$workers; \
 	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi
 
-studies: build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
+.studies: .build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
 	@$(python) scripts/studies.py linear
 	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
 	@$(python) scripts/studies.py waiting $(if $(data),--data $(data))
@@ -69,26 +82,27 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)
 	@$(python) -m ruff format --quiet .
 
-lint: setup ## check format, layers, Python style and types
-	@clang-format --dry-run --Werror $(sources)
+.lint: setup ## check format, layers, Python style and types
+	@printf '%s\n' $(sources) | xargs -P 2 -n 100 clang-format --dry-run --Werror
 	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
 	@$(python) -m mypy --no-error-summary
 	@$(python) scripts/check_layers.py
 
-asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory preset=asan build
-	@ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$(CURDIR)/scripts/lsan.supp:print_suppressions=0 \
-	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+.tidy: setup ## clang-tidy over the sources, with the list of .clang-tidy
+	@[ -f build/tidy/build.ninja ] || cmake --preset tidy
+	@run-clang-tidy -quiet -p build/tidy -j $$(nproc) '/(src|lab|python/native)/' > build/tidy/report.txt 2> /dev/null || \
+	  { grep -E '(warning|error):' build/tidy/report.txt | sort -u; exit 1; }
 
-tsan: ## all C++ tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory preset=tsan build
-	@TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:halt_on_error=1:history_size=7 \
-	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
+.asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer, those with torch too
+	@$(MAKE) --no-print-directory preset=asan .build
+	@scripts/sanitized.sh build/asan
 
-minimal: ## build and test without MPI, SimGrid and torch
-	@$(MAKE) --no-print-directory preset=minimal build
-	@ctest --test-dir build/minimal --output-on-failure --no-tests=error -j 2
-	@FLOCKSTEP_BUILD=build/minimal $(python) -m pytest tests -q
+.tsan: ## all C++ tests under ThreadSanitizer, those with torch too
+	@$(MAKE) --no-print-directory preset=tsan .build
+	@scripts/sanitized.sh build/tsan
+
+.minimal: ## build and test without MPI, SimGrid and torch
+	@$(MAKE) --no-print-directory preset=minimal .test-cpp .test-python
 
 clean: ## remove what was built, but not build/venv
-	@rm -rf build/release build/debug build/asan build/tsan build/minimal build/wheel build/dist
+	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/sabotaged
