@@ -1,7 +1,7 @@
 """Shows that the tests catch faults: puts each of sabotages.toml into a copy of the tree, and expects its test to fail.
 
 Every test first runs in the copy as it is, so that none counts as failing that always does. The tree itself is never
-written to, but for the copy and its build in --build. These stay, so that another call builds less. Needs Python 3.11.
+written to, but for the copy, which stays, with what was built there, so that another call builds less. Needs Python 3.11.
 """
 
 import argparse
@@ -61,10 +61,6 @@ class Copy:
             if not target.exists() or not filecmp.cmp(source, target, shallow=False):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
-        for path in self.root.rglob("*"):
-            relative = path.relative_to(self.root)
-            if relative.parts[0] != "build" and path.is_file() and str(relative) not in names:
-                path.unlink()
         venv = self.root / "build" / "venv"
         venv.parent.mkdir(exist_ok=True)
         if not venv.exists():
@@ -131,7 +127,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="tell the faults and end")
     parser.add_argument("--only", metavar="ID", action="append", help="one fault; may be given several times")
-    parser.add_argument("--build", metavar="DIR", type=Path, default=ROOT / "build" / "sabotage", help="build/sabotage")
+    parser.add_argument("--build", metavar="DIR", type=Path, default=ROOT / "build", help="has the copy, DIR/sabotaged")
     given = parser.parse_args()
     chosen = [each for each in sabotages() if not given.only or each.id in given.only]
     if len(chosen) < len(given.only or []):
@@ -141,7 +137,7 @@ def main() -> int:
             print(f"{each.id:24} {each.layer:11} {each.fault}")
         return 0
 
-    copy = Copy(given.build.resolve())
+    copy = Copy(given.build.resolve() / "sabotaged")
     copy.refresh()
     copy.configure()
     if not copy.build({each.target for each in chosen}, shown=True):
