@@ -15,6 +15,7 @@ FAILURES = [
     "aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline",
     "aWorkerThatReturnsEarlyIsNamedAtOnce",
     "blocksOfDifferentSizesAreAMismatch",
+    "aMessageThatIsTooShortIsAMismatch",
     "anAgentThatThrowsEndsItsWorkersWait",
     "anOperationDroppedBeforeItsTimeLeavesNothingDangling",
     "aWorkerThatThrowsEndsTheRunWithItsOwnMessage",

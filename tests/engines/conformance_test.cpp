@@ -460,6 +460,20 @@ TEST(ConformanceFailure, blocksOfDifferentSizesAreAMismatch) {
   }
 }
 
+TEST(ConformanceFailure, aMessageThatIsTooShortIsAMismatch) {
+  if (subject().workers == 1) GTEST_SKIP() << "one worker cannot disagree";
+  try {
+    on_every_worker([](Engine& engine) {
+      const Words short_block(10);
+      Words long_block(20);
+      if (engine.rank() == 0) finish(engine, engine.send(1, 0, bytes(short_block)));
+      if (engine.rank() != 1) return;
+      EXPECT_EQ(error_of([&] { finish(engine, engine.receive(0, 0, bytes(long_block))); }).code(), ErrorCode::mismatch);
+    });
+  } catch (const Error&) {
+  }
+}
+
 TEST(ConformanceFailure, anAgentThatThrowsEndsItsWorkersWait) {
   try {
     on_every_worker([](Engine& engine) {

@@ -87,6 +87,19 @@ TEST(SimTime, whatIsSentBeforeComputingTravelsMeanwhile) {
   });
 }
 
+TEST(SimTime, whatIsSentBeforeASweepTravelsMeanwhile) {
+  on_the_star(2, [](Engine& engine) {
+    finish(engine, engine.barrier());
+    const std::vector<std::byte> data(kBytes);
+    std::vector<std::byte> place(kBytes);
+    const auto transfer = engine.rank() == 0 ? engine.send(1, 0, data) : engine.receive(0, 0, place);
+    engine.charge(1e10);
+    const auto charged = engine.now();
+    finish(engine, transfer);
+    EXPECT_NEAR((engine.now() - charged).count(), 0, 1e-9);
+  });
+}
+
 TEST(SimTime, whatASenderLostInterestInArrivesAsItWasAlsoAtALateReceiver) {
   on_the_star(2, [](Engine& engine) {
     const std::vector<std::byte> original(kBytes, std::byte{5});

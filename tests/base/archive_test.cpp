@@ -65,7 +65,8 @@ TEST_F(ArchiveFile, withAnyByteChangedItIsRefused) {
 
 TEST_F(ArchiveFile, aBlockOfAnotherSizeOrNameIsRefused) {
   const Archive read = Archive::read(path_);
-  std::vector<float> four(4);
+  std::vector<float> two(2), four(4);
+  EXPECT_THROW(read.get("model", std::span(two)), Error);
   EXPECT_THROW(read.get("model", std::span(four)), Error);
   EXPECT_THROW(read.get_value<int>("momentum"), Error);
 }
