@@ -88,7 +88,8 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@$(python) -m mypy --no-error-summary
 	@$(python) scripts/check_layers.py
 
-.tidy: setup ## clang-tidy over the sources, with the list of .clang-tidy
+.tidy: ## clang-tidy over the sources, with the list of .clang-tidy
+	@scripts/setup.sh --to-tidy
 	@[ -f build/tidy/build.ninja ] || cmake --preset tidy
 	@run-clang-tidy -quiet -p build/tidy -j $$(nproc) '/(src|lab|python/native)/' > build/tidy/report.txt 2> /dev/null || \
 	  { grep -E '(warning|error):' build/tidy/report.txt | sort -u; exit 1; }

@@ -3,7 +3,8 @@
 # Idempotent: it skips what is there and takes well under a second when nothing is missing.
 #
 #   scripts/setup.sh            everything
-#   scripts/setup.sh --no-python  Debian packages only
+#   scripts/setup.sh --to-run   what building and running the command takes, and not what tests and checks do
+#   scripts/setup.sh --to-tidy  everything, and clang-tidy
 #
 # FLOCKSTEP_TORCH=OFF leaves torch out of build/venv. Torch that is already there (an active virtual environment, or a
 # TorchConfig.cmake on CMAKE_PREFIX_PATH) is used instead of a second copy.
@@ -13,11 +14,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly torch_version=2.13.0
 readonly venv=build/venv
 # Name of the package, then what it is for.
-readonly packages=(
+packages=(
   "g++"                  "the compiler"
   "cmake"                "the build"
   "ninja-build"          "the build"
   "ccache"               "fast rebuilds"
+  "mold"                 "fast linking"
   "libfmt-dev"           "text formatting"
   "libspdlog-dev"        "logging"
   "libcli11-dev"         "command line"
@@ -27,14 +29,22 @@ readonly packages=(
   "zlib1g-dev"           "the data of the task images"
   "libpng-dev"           "pictures of the task detection"
   "libjpeg-dev"          "the same"
-  "libgtest-dev"         "tests"
-  "libbenchmark-dev"     "benchmarks"
   "libopenmpi-dev"       "the mpi engine"
   "openmpi-bin"          "mpirun"
   "libsimgrid-dev"       "the sim engine"
   "libboost-dev"         "headers that SimGrid's own headers need"
-  "clang-format"         "make format"
 )
+requirements=(-r scripts/requirements.txt)
+if [ "${1:-}" != --to-run ]; then
+  packages+=(
+    "libgtest-dev"       "tests"
+    "libbenchmark-dev"   "benchmarks"
+    "clang-format"       "make format"
+  )
+  requirements+=(-r scripts/requirements-tests.txt)
+fi
+[ "${1:-}" != --to-tidy ] || packages+=("clang-tidy" "make tidy")
+readonly packages requirements
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -43,7 +53,7 @@ install_packages() {
   local wanted=() missing=() i
   for ((i = 0; i < ${#packages[@]}; i += 2)); do wanted+=("${packages[i]}"); done
   python_can_make_environments || wanted+=("python3-venv")
-  has_browser || wanted+=("chromium-headless-shell")
+  [ "${#requirements[@]}" -eq 2 ] || has_browser || wanted+=("chromium-headless-shell")
   [ "${FLOCKSTEP_TORCH:-ON}" = OFF ] || python_has_headers || wanted+=("python3-dev")
 
   command -v dpkg-query >/dev/null ||
@@ -89,26 +99,34 @@ torch_is_elsewhere() {
   return 1
 }
 
+# The build without CUDA, where the index has one under its own version, as PyTorch's has and PyPI has not. It saves gigabytes.
+cpu_build_of_torch() {
+  local listed
+  listed="$($venv/bin/python -m pip index versions torch 2>/dev/null || true)"
+  if [[ $listed == *" $torch_version+cpu,"* ]]; then echo "torch==$torch_version+cpu"; else echo "torch==$torch_version"; fi
+}
+
 make_environment() {
-  local requirements=scripts/requirements.txt torch_wanted="torch==$torch_version"
+  local torch_wanted="torch $torch_version"
   if [ "${FLOCKSTEP_TORCH:-ON}" = OFF ]; then
     torch_wanted=""
   elif torch_is_elsewhere; then
     torch_wanted=""
-    [ -f $venv/installed ] || say "using the torch that is already here"
+    [ -d $venv ] || say "using the torch that is already here"
   fi
 
-  # `installed` says what the environment holds; a change of the wish list makes it stale, and pip adds the rest.
+  # `installed` says what the environment holds, a line each; pip adds what is missing.
   local wish
-  wish="$(cat $requirements)"$'\n'"$torch_wanted"
-  [ -f $venv/installed ] && [ "$(cat $venv/installed)" = "$wish" ] && return
+  wish="$(cat $(printf "%s\n" "${requirements[@]}" | grep -v "^-r$") 2>/dev/null | grep -v '^#'; echo "$torch_wanted")"
+  [ -f $venv/installed ] && [ -z "$(grep -vxFf $venv/installed <<<"$wish" || true)" ] && return
 
   python_can_make_environments || fail "python3 cannot make virtual environments; install python3-venv"
   [ -x $venv/bin/python ] || { say "making $venv"; python3 -m venv $venv; }
-  say "installing into $venv: $(grep -v '^#' $requirements | tr '\n' ' ')$torch_wanted"
-  $venv/bin/python -m pip install --quiet --disable-pip-version-check -r $requirements ${torch_wanted:+"$torch_wanted"}
-  printf '%s\n' "$wish" >$venv/installed
+  say "installing into $venv: $(tr '\n' ' ' <<<"$wish")"
+  [ -z "$torch_wanted" ] || torch_wanted="$(cpu_build_of_torch)"
+  $venv/bin/python -m pip install --quiet --disable-pip-version-check "${requirements[@]}" ${torch_wanted:+"$torch_wanted"}
+  printf '%s\n' "$wish" >>$venv/installed
 }
 
 install_packages
-[ "${1:-}" = --no-python ] || make_environment
+make_environment
