@@ -16,6 +16,8 @@ demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 
 export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
+# Many tests wait: one more process than there are cores.
+pytest   := $(python) -m pytest tests -q -n $(shell expr $$(nproc) + 1) --dist loadgroup --no-loadscope-reorder --durations 15
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 .PHONY: help setup build wheel demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean
@@ -42,7 +44,7 @@ test-cpp: build
 	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j 2
 
 test-python: build
-	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q
+	@FLOCKSTEP_BUILD=$(build) $(pytest)
 
 explore: build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs 2
@@ -88,7 +90,7 @@ tsan: ## all C++ tests under ThreadSanitizer
 minimal: ## build and test without MPI, SimGrid and torch
 	@$(MAKE) --no-print-directory preset=minimal build
 	@ctest --test-dir build/minimal --output-on-failure --no-tests=error -j 2
-	@FLOCKSTEP_BUILD=build/minimal $(python) -m pytest tests -q
+	@FLOCKSTEP_BUILD=build/minimal $(pytest)
 
 clean: ## remove what was built, but not build/venv
 	@rm -rf build/release build/debug build/asan build/tsan build/minimal build/wheel build/dist

@@ -7,12 +7,32 @@ import sys
 
 import pytest
 from paths import BUILD, HANG_S, folder_to_import_from
+from progress import Progress
 
 sys.path.insert(0, str(folder_to_import_from()))
 os.environ["FLOCKSTEP_PROGRESS_S"] = "0"  # only on a slow machine would there be such lines
 COMMAND = BUILD / "bin" / "flockstep"
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+
+
+LONGEST_FIRST = ["test_wheel", "test_install", "test_examples", "test_tasks", "test_bench", "test_rules", "test_engine"]
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """For several processes: tests of a file that share a fixture stay in one, and what takes longest comes first."""
+    for item in items:
+        fixtures = (each[-1] for each in item._fixtureinfo.name2fixturedefs.values())
+        if any(fixture.scope == "module" for fixture in fixtures):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 def run(*arguments, workers=0, **keywords):
