@@ -17,7 +17,7 @@ export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
 # Many tests wait: one more process than there are cores.
-pytest   := $(python) -m pytest tests -q -n $(shell expr $$(nproc) + 1) --dist loadgroup --no-loadscope-reorder --durations 15
+pytest   := $(python) -m pytest tests -q -n $(shell expr $$(nproc) + 1) --durations 15
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 .PHONY: help setup build wheel demo test test-cpp test-python explore bench studies format lint asan tsan minimal clean

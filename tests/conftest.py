@@ -1,5 +1,6 @@
 """What the tests of the built command share."""
 
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ COMMAND = BUILD / "bin" / "flockstep"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
 
+# With several processes (-n), what takes longest begins first.
 LONGEST_FIRST = ["test_wheel", "test_install", "test_examples", "test_tasks", "test_bench", "test_rules", "test_engine"]
 
 
@@ -24,15 +26,28 @@ def pytest_configure(config):
         config.pluginmanager.register(Progress())
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """For several processes: tests of a file that share a fixture stay in one, and what takes longest comes first."""
-    for item in items:
-        fixtures = (each[-1] for each in item._fixtureinfo.name2fixturedefs.values())
-        if any(fixture.scope == "module" for fixture in fixtures):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    @functools.cache
+    def shares_fixtures(file):
+        return 'scope="module"' in (config.rootpath / file).read_text()
+
+    class BySharedFixtures(LoadScopeScheduling):
+        """Tests of a file stay in one process if they share what takes long to make."""
+
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return file if shares_fixtures(file) else nodeid
+
+    config.option.loadscopereorder = False
+    return BySharedFixtures(config, log)
 
 
 def run(*arguments, workers=0, **keywords):

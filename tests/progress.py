@@ -22,7 +22,9 @@ class Progress:
     def tell(self):
         while not self.has_ended.wait(EVERY_S):
             seconds = time.monotonic() - self.began
-            print(f"\n{self.done} of {self.total} tests, {self.failed} failed, {seconds:.0f} s", file=self.out, flush=True)
+            print(
+                f"\n{self.done} of {self.total} tests, {self.failed} failed, {seconds:.0f} s", file=self.out, flush=True
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids):

@@ -52,7 +52,7 @@ TASKS = {
             *["--detection.schedule", "constant"],
         ],
         engines=["--bucket-kib", 8],
-        averager=("adpsgd", 100, 0.02),
+        averager=("adpsgd", 60, 0.012),
         wrong=[
             (["--size", "huge"], "--detection.size takes tiny, small or paper, not 'huge'"),
             (
@@ -120,7 +120,7 @@ TASKS = {
         },
         short=["--batch", 20, "--navigation.schedule", "constant"],
         engines=["--bucket-kib", 8],
-        averager=("flock", 100, 0.4),
+        averager=("flock", 160, 0.4),
         wrong=[
             (["--navigation.view", "4"], "--navigation.view takes an odd number, not '4'"),
             (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
