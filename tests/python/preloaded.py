@@ -5,6 +5,7 @@ a process as any other: its script is __main__, and the interpreter ends as it a
 """
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -118,6 +119,7 @@ def run(script, arguments, environment, folder):
 
 if __name__ == "__main__":
     warm_up()
+    gc.freeze()  # else every worker looks through all of torch's objects when it ends, for a second
     faulthandler.register(signal.SIGUSR1)
     wanted = serve(socket.socket(fileno=int(sys.argv[1])))
     if wanted:
