@@ -17,6 +17,8 @@ demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 
 export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
+# Many tests wait: one more process than there are cores.
+jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 timed := build wheel demo test test-cpp test-python explore bench studies lint tidy asan tsan minimal sabotages
@@ -48,10 +50,10 @@ setup: ## install packages and make build/venv; done by every other target
 .test: .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
 
 .test-cpp: .build
-	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j 3
+	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j $(jobs)
 
 .test-python: .build
-	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q
+	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15
 
 .explore: .build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs 2

@@ -1,5 +1,6 @@
 """What the tests of the built command share."""
 
+import functools
 import json
 import os
 import subprocess
@@ -7,12 +8,46 @@ import sys
 
 import pytest
 from paths import BUILD, HANG_S, folder_to_import_from
+from progress import Progress
 
 sys.path.insert(0, str(folder_to_import_from()))
 os.environ["FLOCKSTEP_PROGRESS_S"] = "0"  # only on a slow machine would there be such lines
 COMMAND = BUILD / "bin" / "flockstep"
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+
+
+# With several processes (-n), what takes longest begins first.
+LONGEST_FIRST = ["test_wheel", "test_install", "test_examples", "test_tasks", "test_bench", "test_rules", "test_engine"]
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress())
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    @functools.cache
+    def shares_fixtures(file):
+        return 'scope="module"' in (config.rootpath / file).read_text()
+
+    class BySharedFixtures(LoadScopeScheduling):
+        """Tests of a file stay in one process if they share what takes long to make."""
+
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return file if shares_fixtures(file) else nodeid
+
+    config.option.loadscopereorder = False
+    return BySharedFixtures(config, log)
 
 
 def run(*arguments, workers=0, **keywords):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,36 +19,30 @@ def check(*command, **keywords):
 
 
 @pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("prefix")
+def prefix():
+    """In a folder of the build: files keep their times, so that only what has changed makes examples anew."""
+    folder = BUILD / "installed"
+    shutil.rmtree(folder, ignore_errors=True)
     check("cmake", "--install", BUILD, "--prefix", folder)
     return folder
 
 
-def build_example(name, folder, *prefixes):
-    """Builds an example against installed packages."""
+def build_example(name, *prefixes):
+    """Builds an example against installed packages, and returns its folder."""
+    folder = BUILD / "examples" / name
     given = f"-DCMAKE_PREFIX_PATH={';'.join(map(str, prefixes))}"
+    (folder / "CMakeCache.txt").unlink(missing_ok=True)  # but not the objects: what was found before is found again
     check("cmake", "-S", ROOT / "examples" / name, "-B", folder, "-G", "Ninja", given)
     check("cmake", "--build", folder)
     return folder
 
 
-@pytest.fixture
-def build(prefix, tmp_path):
-    """Builds an example and returns its executable."""
-
-    def executable_of(name):
-        return build_example(name, tmp_path / name, prefix) / ("consumer" if name == "cmake_consumer" else name)
-
-    return executable_of
-
-
 @pytest.fixture(scope="module")
-def mnist(torch, prefix, tmp_path_factory):
-    """The folder with the programs of examples/libtorch_mnist, which take a minute to build."""
+def mnist(torch, prefix):
+    """The folder with the programs of examples/libtorch_mnist, which take a minute to build at first."""
     cache = (BUILD / "CMakeCache.txt").read_text()
     torch_prefix = Path(re.search("^Torch_DIR:PATH=(.*)$", cache, re.MULTILINE)[1]).parent
-    return build_example("libtorch_mnist", tmp_path_factory.mktemp("mnist"), prefix, torch_prefix)
+    return build_example("libtorch_mnist", prefix, torch_prefix)
 
 
 def accuracies(*command):
@@ -73,21 +68,21 @@ def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
     assert done.stderr == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
 
 
-def test_the_consumer_agrees(build):
-    assert "4 workers agree" in check(build("cmake_consumer"))
+def test_the_consumer_agrees(prefix):
+    assert "4 workers agree" in check(build_example("cmake_consumer", prefix) / "consumer")
 
 
-def test_the_bad_workers_are_found(build):
-    sentences = check(build("find_the_bad_worker")).splitlines()
+def test_the_bad_workers_are_found(prefix):
+    sentences = check(build_example("find_the_bad_worker", prefix) / "find_the_bad_worker").splitlines()
     assert len(sentences) == 3
     assert any(s.startswith("worker 2 points against the others") for s in sentences)
     assert any(s.startswith("worker 6's gradient is") and "times the median" in s for s in sentences)
     assert any(s.startswith("workers 3 and 5 sent the same gradient") for s in sentences)
 
 
-def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, build):
+def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, prefix):
     needs("mpi")
-    program = build("mpi_span")
+    program = build_example("mpi_span", prefix) / "mpi_span"
     assert "4 processes agree: y = 3.00 + -2.00 x" in check(*MPIRUN, "-n", 4, program)
     assert "1 processes agree" in check(program)
 

@@ -26,7 +26,7 @@ FAILURES = [
 @pytest.mark.parametrize("name", FAILURES)
 def test_conformance_after_a_failure(needs, name, workers):
     needs("mpi")
-    suite = [BUILD / "bin" / "conformance_test", "--engine", "mpi", "--workers", str(workers)]
+    suite = [BUILD / "bin" / "engines_test", "--engine", "mpi", "--workers", str(workers)]
     done = subprocess.run(
         [*MPIRUN, "-n", str(workers), *suite, f"--gtest_filter=ConformanceFailure.{name}"],
         capture_output=True,

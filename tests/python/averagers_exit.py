@@ -1,17 +1,9 @@
-"""How a training with an averager may end. Starts a world of three processes per case and prints how each of them ended.
+"""How a training with an averager may end: the case whose name is the argument. Three workers, each on its own."""
 
-The processes are forked from one that has imported torch, which takes seconds; otherwise they are as torchrun's: a case
-runs at the top of the script, and what it raises ends the process.
-"""
-
-import faulthandler
 import gc
-import json
 import os
 import signal
-import socket
 import sys
-import tempfile
 import time
 from datetime import timedelta
 
@@ -22,7 +14,6 @@ from cases import numbers, small_model, train_step
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 
-WORKERS = 3
 LIMIT_S = 600
 
 
@@ -184,101 +175,6 @@ def no_process_group(rank):
     flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1), model)
 
 
-CASES = [
-    no_process_group,
-    close_forgotten,
-    close_forgotten_in_the_middle,
-    group_destroyed_first,
-    group_destroyed_and_close_forgotten,
-    dropped_without_close,
-    sys_exit_everywhere,
-    an_exception,
-    an_exception_in_lockstep,
-    sys_exit_on_one,
-    closed_on_one,
-    closed_on_one_in_pairs,
-    killed,
-    killed_in_lockstep,
-    forked_loader_workers,
-]
-
-
-def warm_up():
-    """What torch imports at its first step. Without a backward pass: threads for that would be lost in a child."""
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    parameter.grad = torch.zeros(1)
-    optimizer = torch.optim.SGD([parameter], lr=0.1)
-    optimizer.step()
-    optimizer.zero_grad()
-
-
-class InChild(Exception):
-    """Ends everything of the parent's in a forked child."""
-
-
-def start(case, rank, port):
-    """The process of one worker, and where it writes."""
-    output = tempfile.TemporaryFile("w+")  # noqa: SIM115
-    process = os.fork()
-    if process:
-        return process, output
-    os.dup2(output.fileno(), 1)
-    os.dup2(output.fileno(), 2)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(WORKERS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    raise InChild(case, rank)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def wait_for(processes):
-    begin = time.monotonic()
-    statuses = {}
-    while len(statuses) < len(processes) and time.monotonic() - begin < LIMIT_S:
-        for process in processes:
-            if process in statuses:
-                continue
-            done, status = os.waitpid(process, os.WNOHANG)
-            if done:
-                statuses[process] = (os.waitstatus_to_exitcode(status), time.monotonic())
-        time.sleep(0.01)
-    for process in processes:
-        if process not in statuses:
-            os.kill(process, signal.SIGUSR1)  # says where it is
-            time.sleep(0.5)
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-            statuses[process] = ("hung", time.monotonic())
-    return statuses
-
-
-def run(case):
-    """By worker: its exit status, what it wrote, and how long after the first one it ended."""
-    port = free_port()
-    started = [start(case, rank, port) for rank in range(WORKERS)]
-    statuses = wait_for([process for process, _ in started])
-    first = min(end for _, end in statuses.values())
-    lines = []
-    for process, output in started:
-        output.seek(0)
-        status, end = statuses[process]
-        lines.append({"status": status, "seconds": end - first, "output": output.read()})
-    return lines
-
-
 if __name__ == "__main__":
-    in_child = None
-    warm_up()
-    try:
-        wanted = sys.argv[1:] or [case.__name__ for case in CASES]
-        print("RESULTS", json.dumps({case.__name__: run(case) for case in CASES if case.__name__ in wanted}))
-    except InChild as raised:
-        in_child = raised.args
-    if in_child:
-        case, rank = in_child
-        faulthandler.register(signal.SIGUSR1)
-        torch.set_num_threads(1)
-        case(rank)
+    torch.set_num_threads(1)
+    globals()[sys.argv[1]](int(os.environ["RANK"]))

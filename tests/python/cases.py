@@ -58,16 +58,11 @@ class Results(dict):
         return [each["value"] for each in everybodys]
 
 
-def printed_by(process):
-    """What a script has printed after RESULTS."""
+def results_of(process):
     lines = [line for line in process.stdout.splitlines() if line.startswith("RESULTS ")]
     assert process.returncode == 0, process.stderr
     assert lines, process.stdout + process.stderr
-    return json.loads(lines[0].split(" ", 1)[1])
-
-
-def results_of(process):
-    return Results(printed_by(process))
+    return Results(json.loads(lines[0].split(" ", 1)[1]))
 
 
 def batch(rank, step, size=8):

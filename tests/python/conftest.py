@@ -1,7 +1,6 @@
 """What the tests of the PyTorch package share. Where it is not built, there is nothing to test: they are left out.
 
-Most tests need several processes, and every one of them takes seconds to import torch: let one script run many cases and
-print what came out, and tests look at that.
+Most tests need several processes: let one script run many cases and print what came out, and tests look at that.
 """
 
 import pytest
@@ -20,5 +19,5 @@ def python():
 
 @pytest.fixture(scope="session")
 def torchrun():
-    """torchrun(script, workers, *arguments, options=()): see launching.py."""
+    """torchrun(script, workers, *arguments): see launching.py."""
     return run_torchrun

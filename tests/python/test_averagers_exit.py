@@ -1,5 +1,6 @@
 """How a training with an averager may end: promptly, and without a word from C++ that nobody asked for."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -8,23 +9,24 @@ import time
 from pathlib import Path
 
 import pytest
-from cases import printed_by
-from launching import environment
+from launching import environment, run_real_torchrun, run_workers
 from paths import HANG_S
 
 FOLDER = Path(__file__).parent
 CRASHES = ("terminate called", "Segmentation fault", "core dumped", "Fatal Python error", "Exception ignored")
 
 
-@pytest.fixture(scope="module")
-def endings(python):
-    return printed_by(python(FOLDER / "averagers_exit.py"))
-
-
-def assert_quiet(workers):
+@functools.cache
+def ending(case):
+    """How the workers ended, none of them with a word from C++."""
+    workers = run_workers(FOLDER / "averagers_exit.py", 3, case)
     for worker in workers:
-        assert worker["status"] != "hung"
-        assert not any(crash in worker["output"] for crash in CRASHES), worker["output"]
+        assert not any(crash in worker.stdout + worker.stderr for crash in CRASHES), worker.stderr
+    return workers
+
+
+def statuses(workers):
+    return [worker.returncode for worker in workers]
 
 
 @pytest.mark.parametrize(
@@ -38,21 +40,18 @@ def assert_quiet(workers):
         "forked_loader_workers",
     ],
 )
-def test_all_workers_end_well(endings, case):
-    assert_quiet(endings[case])
-    assert [worker["status"] for worker in endings[case]] == [0, 0, 0], endings[case]
+def test_all_workers_end_well(case):
+    assert statuses(ending(case)) == [0, 0, 0], ending(case)
 
 
-def test_without_a_process_group_there_is_one_sentence(endings):
-    assert_quiet(endings["no_process_group"])
-    for worker in endings["no_process_group"]:
-        last = worker["output"].strip().splitlines()[-1]
+def test_without_a_process_group_there_is_one_sentence():
+    for worker in ending("no_process_group"):
+        last = worker.stderr.strip().splitlines()[-1]
         assert "Error: there is no process group: call torch.distributed.init_process_group() first" in last
 
 
-def test_all_workers_end_with_their_own_status(endings):
-    assert_quiet(endings["sys_exit_everywhere"])
-    assert [worker["status"] for worker in endings["sys_exit_everywhere"]] == [3, 3, 3]
+def test_all_workers_end_with_their_own_status():
+    assert statuses(ending("sys_exit_everywhere")) == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,11 @@ def test_all_workers_end_with_their_own_status(endings):
         "killed_in_lockstep": -9,
     }.items(),
 )
-def test_others_hear_of_a_worker_that_ends_while_they_train(endings, case, status):
-    workers = endings[case]
-    assert_quiet(workers)
-    assert [worker["status"] for worker in workers] == [1, status, 1]
+def test_others_hear_of_a_worker_that_ends_while_they_train(case, status):
+    workers = ending(case)
+    assert statuses(workers) == [1, status, 1]
     for worker in (workers[0], workers[2]):
-        last = worker["output"].strip().splitlines()[-1]
+        last = worker.stderr.strip().splitlines()[-1]
         assert "PeerLost: worker " in last
         assert "worker 1" in last
 
@@ -80,15 +78,15 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(endings, case, statu
 @pytest.mark.parametrize(
     "case", ["killed", "killed_in_lockstep", "an_exception", "closed_on_one", "closed_on_one_in_pairs"]
 )
-def test_others_raise_without_waiting_for_their_deadline(endings, case):
-    times = [float(worker["output"].split("AT ")[1].split()[0]) for worker in endings[case]]
+def test_others_raise_without_waiting_for_their_deadline(case):
+    times = [float(worker.stdout.split("AT ")[1].split()[0]) for worker in ending(case)]
     assert max(times) - times[1] < 300  # half of it
 
 
-def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(torchrun, tmp_path):
+def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(tmp_path):
     # Else torch's own groups find the addresses of the workers before, in the store that torchrun keeps.
     env = environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
-    done = torchrun(FOLDER / "averagers_restart.py", 3, tmp_path, options=["--max-restarts=1"], env=env)
+    done = run_real_torchrun(FOLDER / "averagers_restart.py", 3, tmp_path, options=["--max-restarts=1"], env=env)
     assert done.returncode == 0, done.stderr
     assert [(tmp_path / f"began-{rank}").read_text() for rank in range(3)] == ["10"] * 3
     ends = [(tmp_path / f"ended-{rank}").read_text() for rank in range(3)]

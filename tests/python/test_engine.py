@@ -2,15 +2,12 @@
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from launching import environment
-from paths import BUILD, HANG_S, ROOT
+from launching import environment, run_workers
+from paths import ROOT
 
 HERE = Path(__file__).parent
 WORKERS = 3
@@ -111,40 +108,14 @@ def test_a_worker_outlives_destroy_process_group(found):
         assert "init_process_group" in seen["attach"]["text"]
 
 
-def start_workers(workers, script, *arguments):
+def ends_of(workers, script, *arguments):
     """Not under torchrun, which ends all workers as soon as one has failed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
-    return [
-        subprocess.Popen(
-            [sys.executable, HERE / script, *arguments],
-            env={**with_tests_importable(), "RANK": str(rank), **place},
-            cwd=BUILD,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(workers)
-    ]
-
-
-def end_of(workers):
-    ends = []
-    for worker in workers:
-        try:
-            out, errors = worker.communicate(timeout=HANG_S)
-        except subprocess.TimeoutExpired:
-            for each in workers:
-                each.kill()
-            raise
-        ends.append((worker.returncode, out, errors))
-    return ends
+    done = run_workers(HERE / script, workers, *arguments, env=with_tests_importable())
+    return [(worker.returncode, worker.stdout, worker.stderr) for worker in done]
 
 
 def test_all_others_raise_soon_after_a_worker_was_killed(tmp_path):
-    ends = end_of(start_workers(4, "engine_cases.py", tmp_path, "killed"))
+    ends = ends_of(4, "engine_cases.py", tmp_path, "killed")
     assert [code for code, _, _ in ends] == [3, -9, 3, 3], ends
     for rank in [0, 2, 3]:
         seen = json.loads((tmp_path / f"{rank}.json").read_text())["killed"]
@@ -155,7 +126,7 @@ def test_all_others_raise_soon_after_a_worker_was_killed(tmp_path):
 
 
 def test_all_others_hear_of_a_worker_that_was_killed_in_the_middle_of_a_transfer():
-    ends = end_of(start_workers(3, "engine_conformance.py", "lose_a_peer"))
+    ends = ends_of(3, "engine_conformance.py", "lose_a_peer")
     assert [code for code, _, _ in ends] == [3, -9, 3], ends
     for _, out, _ in [ends[0], ends[2]]:
         code, seconds = json.loads(out)
@@ -164,7 +135,7 @@ def test_all_others_hear_of_a_worker_that_was_killed_in_the_middle_of_a_transfer
 
 
 def test_a_process_that_never_closes_its_workers_ends_all_the_same(tmp_path):
-    ends = end_of(start_workers(2, "engine_cases.py", tmp_path, "never_closed"))
+    ends = ends_of(2, "engine_cases.py", tmp_path, "never_closed")
     ended = time.time()
     assert ends == [(0, "", "")] * 2
     for rank in range(2):
