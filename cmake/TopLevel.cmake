@@ -20,6 +20,7 @@ endforeach()
 # FLOCKSTEP_SANITIZE: a value for -fsanitize=, such as "address,undefined" or "thread". Empty: none.
 set(FLOCKSTEP_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize=")
 if(FLOCKSTEP_SANITIZE)
-  add_compile_options(-fsanitize=${FLOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${FLOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+    -Wno-maybe-uninitialized)  # g++ sees less where sanitizers have put their calls
   add_link_options(-fsanitize=${FLOCKSTEP_SANITIZE})
 endif()

@@ -33,6 +33,7 @@ def test_conformance_after_a_failure(needs, name, workers):
         text=True,
         timeout=HANG_S,
     )
+    assert done.stdout.count("Running 1 test ") == workers, done.stdout + done.stderr
     assert done.stdout.count("conformance: this process passed") == workers, done.stdout + done.stderr
 
 
