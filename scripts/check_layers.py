@@ -29,9 +29,9 @@ LAYERS = [
 ]
 ABOVE_THE_ENGINES = {"runtime", "algorithms", "train"}
 PURE = {"math", "protocol"}
-STREAMS_ALLOWED = "src/cli/"
+STREAMS_ALLOWED = "lab/command/"
 STREAM = r"#include <(iostream|[iof]stream|sstream|iomanip|c10/util/StringUtil\.h)>|std::\w*stream\b|\bc10::(str|Join)\(|\bTORCH_(CHECK|WARN)"
-TORCH_ALLOWED = ("src/torch/", "src/tasks/torch/", "src/engines/c10d/")
+TORCH_ALLOWED = ("src/torch/", "lab/tasks/torch/", "src/engines/c10d/")
 
 
 def streams_of(path: Path) -> list[str]:

@@ -1,5 +1,5 @@
 // A study: runs that belong together, made with whatever earlier ones have taught, and the tables that say what came
-// of them. It prints nothing and draws nothing; src/cli/study.cpp and the report do.
+// of them. It prints nothing and draws nothing; lab/command/study.cpp and the report do.
 #pragma once
 
 #include <cstdint>

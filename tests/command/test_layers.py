@@ -32,5 +32,5 @@ def test_streams_are_refused_where_torch_is_near(check, name, text):
 
 
 def test_the_command_alone_may_have_streams(check):
-    assert check("src/cli/a.cpp", "#include <sstream>\n") == []
+    assert check("lab/command/a.cpp", "#include <sstream>\n") == []
     assert check("src/torch/a.cpp", 'base::concatenated("worker ", rank);  // no stream\n') == []

@@ -1,5 +1,5 @@
 // `navigation`: agents that learn to find their way in mazes. Here are its options and its row in the registry, and
-// beside it all that needs no torch: mazes, views, episodes, rewards. The policy is in src/tasks/torch.
+// beside it all that needs no torch: mazes, views, episodes, rewards. The policy is in lab/tasks/torch.
 #pragma once
 
 #include "tasks/adam.h"

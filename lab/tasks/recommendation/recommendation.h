@@ -1,5 +1,5 @@
 // `recommendation`: a deep learning recommendation model that predicts clicks. Here are its options and its row in the
-// registry; the network itself, which needs torch, is in src/tasks/torch.
+// registry; the network itself, which needs torch, is in lab/tasks/torch.
 #pragma once
 
 #include <string>

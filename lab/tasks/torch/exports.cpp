@@ -1,4 +1,4 @@
-// What the shared object of the torch tasks gives to src/tasks/torch_tasks.cpp.
+// What the shared object of the torch tasks gives to lab/tasks/torch_tasks.cpp.
 #include <array>
 
 #include "base/names.h"

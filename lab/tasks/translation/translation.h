@@ -1,5 +1,5 @@
 // `translation`: a Transformer that translates sentences. Here are its options and its row in the registry; the network
-// itself, which needs torch, is in src/tasks/torch.
+// itself, which needs torch, is in lab/tasks/torch.
 #pragma once
 
 #include "tasks/adam.h"

@@ -1,5 +1,5 @@
 // `vision`: a residual network on small images. Here are its options and its row in the registry; the network itself,
-// which needs torch, is in src/tasks/torch.
+// which needs torch, is in lab/tasks/torch.
 #pragma once
 
 #include <string>
