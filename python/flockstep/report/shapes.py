@@ -234,7 +234,8 @@ STUDY = object_of(
                                     {"name": text, "mark": text, "x": list_of(figure), "y": list_of(figure)},
                                 )
                             ),
-                        }
+                        },
+                        {"x_names": list_of(text)},
                     ),
                 }
             )

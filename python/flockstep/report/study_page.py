@@ -39,6 +39,9 @@ def _draw(table: Table) -> Picture | None:
         axes.xaxis.set_minor_locator(NullLocator())
         ticks = np.unique(np.concatenate([series.x for series in drawn]))
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    if names := table.picture.get("x_names"):
+        axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=20, ha="right")
+        axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_xlabel(plain(table.picture["x_title"]))
     y_title(axes, table.picture["y_title"])
     legend(figure, axes)
