@@ -190,7 +190,7 @@ std::vector<std::string> differences(const ComparisonStudy& study, const std::ve
 Json read_comparison(const std::filesystem::path& file) {
   Json json = Json::parse(base::read_text(file), nullptr, false);
   base::require_known_schema(json, file.string());
-  if (!json.is_object() || !json.contains("how") || !json.contains("cases"))
+  if (!json.is_object() || !json.value("interrupted", Json()).is_boolean())
     throw Error(ErrorCode::bad_file, fmt::format("{} is damaged: remove its folder", file.string()));
   return json;
 }
@@ -207,7 +207,7 @@ std::vector<Made> make_chosen(const ComparisonStudy& study, const StudyOptions& 
       all.push_back({scenario, cells.compared(scenario.name, std::move(request))});
     } else if (std::filesystem::exists(earlier)) {
       Json comparison = read_comparison(earlier);
-      if (!comparison["cases"].empty()) all.push_back({scenario, std::move(comparison)});
+      if (!comparison["interrupted"]) all.push_back({scenario, std::move(comparison)});
     }
   }
   return all;

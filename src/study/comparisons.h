@@ -1,7 +1,7 @@
 // Studies that are comparisons, one for each scenario, and what these come to side by side.
 //
 // A scenario is kept in a folder of its own below the study's, as `flockstep compare --out` leaves it, and may be made
-// alone: tables are of all scenarios that are there.
+// alone: tables are of all scenarios that are there and done.
 #pragma once
 
 #include "study/study.h"

@@ -93,7 +93,9 @@ TEST_F(Comparisons, ofATaskAreThoseOfThePapers) {
     skewed += settings.contains("shard");
     noisy += settings.contains("noisy_workers") && settings.at("noisy_workers") == "1";
     faulty += !request.train.faults.faulty.empty();
-    if (request.train.algorithm == "adacons") EXPECT_EQ(request.train.algorithm_settings.at("magnitude"), "mean_norm");
+    if (request.train.algorithm == "adacons") {
+      EXPECT_EQ(request.train.algorithm_settings.at("magnitude"), "mean_norm");
+    }
   }
   EXPECT_EQ(rates, (std::set<std::string>{"0.0015", "0.003", "0.006"}));
   EXPECT_EQ(algorithms.size(), 17u);
@@ -152,6 +154,16 @@ TEST_F(Comparisons, areMadeOneByOneAndShownTogether) {
   EXPECT_EQ(result.tables[0].columns, (Row{"algorithm", "all alike, uneven steps", "1 with random rewards"}));
   EXPECT_EQ(row_of(result.tables[0], "flock"), (Row{"flock", "0.750", ""}));
   EXPECT_EQ(row_of(result.tables[0], "adacons"), (Row{"adacons", "", "0.800"}));
+}
+
+TEST_F(Comparisons, thatAreHalfDoneAreNotShown) {
+  std::filesystem::create_directories(folder_);
+  StudyOptions options{.quick = true, .folder = folder_, .scenarios = {"late"}, .algorithms = {"mean", "flock"}};
+  runs_.interrupted_ = "flock, seed 1 (2 of 2)";
+  EXPECT_THROW(make("navigation", options), Interrupted);
+  runs_.interrupted_.clear();
+  options.scenarios = {"noisy"};
+  EXPECT_EQ(make("navigation", options).tables[0].columns, (Row{"algorithm", "1 with random rewards"}));
 }
 
 TEST_F(Comparisons, areNotGuessed) {
