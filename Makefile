@@ -74,11 +74,10 @@ setup: ## install packages and make build/venv; done by every other target
 	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi
 
 .studies: .build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
-	@$(python) scripts/studies.py linear
-	@$(python) scripts/studies.py disagreement $(if $(data),--data $(data))
-	@$(python) scripts/studies.py waiting $(if $(data),--data $(data))
-	@$(python) scripts/studies.py vision $(if $(data),--data $(data))
-	@for task in detection recommendation translation navigation; do $(python) scripts/studies.py $$task || exit 1; done
+	@for study in linear detection recommendation translation navigation; do \
+	  $(command) study $$study --markdown --out runs/studies/$$study || exit 1; done
+	@for study in disagreement waiting vision; do \
+	  $(command) study $$study $(if $(data),--data $(data)) --markdown --out runs/studies/$$study || exit 1; done
 
 format: setup ## rewrite the sources as .clang-format and ruff say
 	@clang-format -i $(sources)

@@ -1,7 +1,10 @@
 """The linear-regression demo of the AdaCons paper in plain numpy, from its definition: what `linear` is compared with.
 
-It shares nothing with the project but the definition: other random numbers, whole vectors, no Gram matrix.
+It shares nothing with the project but the definition: other random numbers, whole vectors, no Gram matrix. Called by
+itself it prints its rows of the table in docs/adacons.md.
 """
+
+import itertools
 
 import numpy as np
 
@@ -39,3 +42,16 @@ def final_loss(workers: int, batch: int, seed: int, beta: float | None, publishe
 
 def final_losses(workers: int, batch: int, seeds: int, beta: float | None, published: bool = False) -> list[float]:
     return [final_loss(workers, batch, seed, beta, published) for seed in range(1, seeds + 1)]
+
+
+def main() -> None:
+    for name, beta, published in (("plain averaging", None, False), ("AdaCons as published", 0.99, True)):
+        cells = [f"*reference:* {name}"]
+        for workers, batch in itertools.product((8, 32), (128, 2048)):
+            losses = final_losses(workers, batch, 5, beta, published)
+            cells.append(f"{np.median(losses):.2g} ({min(losses):.1g} to {max(losses):.1g})")
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

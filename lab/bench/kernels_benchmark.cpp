@@ -19,7 +19,6 @@ namespace flockstep::bench {
 namespace {
 
 using kernels::BFloat16;
-using kernels::Half;
 
 // Bytes that lie in the first, second and third level of cache, and in memory, on the processors of these years.
 const std::vector<std::int64_t> kSizes = {16 << 10, 256 << 10, 8 << 20, 128 << 20};
@@ -33,10 +32,6 @@ float number<float>(std::size_t k) {
 template <>
 BFloat16 number<BFloat16>(std::size_t k) {
   return kernels::to_bfloat16(number<float>(k));
-}
-template <>
-Half number<Half>(std::size_t k) {
-  return kernels::to_half(number<float>(k));
 }
 
 template <typename T>
@@ -85,7 +80,7 @@ void row_statistics(benchmark::State& state) {
 template <typename T>
 void weighted_sum(benchmark::State& state) {
   const auto rows = rows_of<T>(state);
-  const std::vector<float> coefficients(rows.pointers.size(), 0.5f);
+  const std::vector<double> coefficients(rows.pointers.size(), 0.5);
   std::vector<float> out(rows.n);
   for (auto _ : state) {
     kernels::weighted_sum(rows.pointers, coefficients, out);
@@ -106,9 +101,8 @@ void tuned_read_sweep(benchmark::State& state) {
   count_bytes(state);
 }
 
-template <typename T>
 void axpy(benchmark::State& state) {
-  const Rows<T> rows(1, static_cast<std::size_t>(state.range(0)));
+  const Rows<float> rows(1, static_cast<std::size_t>(state.range(0)));
   std::vector<float> y(rows.n);
   for (auto _ : state) {
     kernels::axpy(0.5f, rows.all(), y);
@@ -117,9 +111,8 @@ void axpy(benchmark::State& state) {
   count_bytes(state);
 }
 
-template <typename T>
 void dot(benchmark::State& state) {
-  const Rows<T> rows(1, static_cast<std::size_t>(state.range(0)));
+  const Rows<float> rows(1, static_cast<std::size_t>(state.range(0)));
   const auto x = rows.all().first(rows.n / 2), y = rows.all().subspan(rows.n / 2, rows.n / 2);
   for (auto _ : state) benchmark::DoNotOptimize(kernels::dot(x, y));
   count_bytes(state);
@@ -141,22 +134,14 @@ BENCHMARK(read_sweep)->Apply(over_rows);
 BENCHMARK(tuned_read_sweep)->Apply(over_rows);
 BENCHMARK(gram<float>)->Apply(over_rows);
 BENCHMARK(gram<BFloat16>)->Apply(over_rows);
-BENCHMARK(gram<Half>)->Apply(over_rows);
 BENCHMARK(row_statistics<float>)->Apply(over_rows);
 BENCHMARK(row_statistics<BFloat16>)->Apply(over_rows);
-BENCHMARK(row_statistics<Half>)->Apply(over_rows);
 BENCHMARK(weighted_sum<float>)->Apply(over_rows);
 BENCHMARK(weighted_sum<BFloat16>)->Apply(over_rows);
-BENCHMARK(weighted_sum<Half>)->Apply(over_rows);
-BENCHMARK(axpy<float>)->Apply(over_sizes);
-BENCHMARK(axpy<BFloat16>)->Apply(over_sizes);
-BENCHMARK(axpy<Half>)->Apply(over_sizes);
-BENCHMARK(dot<float>)->Apply(over_sizes);
-BENCHMARK(dot<BFloat16>)->Apply(over_sizes);
-BENCHMARK(dot<Half>)->Apply(over_sizes);
+BENCHMARK(axpy)->Apply(over_sizes);
+BENCHMARK(dot)->Apply(over_sizes);
 BENCHMARK(has_non_finite<float>)->Apply(over_sizes);
 BENCHMARK(has_non_finite<BFloat16>)->Apply(over_sizes);
-BENCHMARK(has_non_finite<Half>)->Apply(over_sizes);
 
 }  // namespace
 }  // namespace flockstep::bench

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <thread>
 
 #include "base/files.h"
 #include "base/schema.h"
+#include "base/split.h"
 #include "base/text.h"
 #include "command/child_runs.h"
 #include "command/commands.h"
@@ -22,8 +24,10 @@ namespace {
 struct StudyFlags {
   std::string name, out, data;
   std::int64_t steps = 0;
-  bool quick = false, json = false;
-  std::size_t jobs = std::max(1u, std::thread::hardware_concurrency());
+  bool quick = false, json = false, markdown = false;
+  std::size_t jobs = 0;  // as many as suit the study
+  std::vector<std::string> scenarios;
+  std::string algorithms;
 };
 
 int list_studies(bool as_json) {
@@ -77,11 +81,18 @@ void protect_other_study(const std::filesystem::path& folder, std::string_view n
                                                          : "a study.json that cannot be read"));
 }
 
-void print(const study::StudyResult& result) {
+std::string markdown_of(const study::StudyTable& table) {
+  const std::vector<std::string> rule(table.columns.size(), "---");
+  std::string text = fmt::format("\n| {} |\n| {} |\n", fmt::join(table.columns, " | "), fmt::join(rule, " | "));
+  for (const auto& row : table.rows) text += fmt::format("| {} |\n", fmt::join(row, " | "));
+  return text;
+}
+
+void print(const study::StudyResult& result, bool as_markdown) {
   for (const study::StudyTable& each : result.tables) {
     Table table(each.columns);
     for (const auto& row : each.rows) table.add(row);
-    fmt::print("{}.\n{}\n", each.title, table.text());
+    fmt::print("{}.\n{}\n", each.title, as_markdown ? markdown_of(each) : table.text());
   }
   for (const std::string& sentence : result.words) fmt::print("{}\n", sentence);
   std::fflush(stdout);
@@ -104,14 +115,18 @@ int run_study(const StudyFlags& flags) {
   const study::StudyRow& row = study::find_study(flags.name);
   if (!flags.data.empty() && !row.takes_data)
     throw Error(ErrorCode::bad_input, fmt::format("the study {} reads no data: leave out --data", row.name));
-  if (!flags.data.empty() && !std::filesystem::is_directory(flags.data))
-    throw Error(ErrorCode::bad_file, fmt::format("{} is no folder: --data takes one with images", flags.data));
+  if (!row.has_scenarios && (!flags.scenarios.empty() || !flags.algorithms.empty()))
+    throw Error(ErrorCode::bad_input, fmt::format("the study {} has no scenarios: leave out {}", row.name,
+                                                  flags.algorithms.empty() ? "--scenario" : "--algorithms"));
+  if (!flags.data.empty() && !std::filesystem::exists(flags.data))
+    throw Error(ErrorCode::bad_file, fmt::format("there is no {}: --data takes the task's files", flags.data));
   const Folder folder(flags.out);
   protect_other_study(folder.path(), row.name);
   advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
                                       : "; the same call again goes on from there");
   Progress progress;
-  ChildRuns runner(flags.jobs, progress);
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  ChildRuns runner(flags.jobs > 0 ? flags.jobs : row.in_real_time ? 1 : cores, progress);
   study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = interrupted};
   kept.on_progress = [&](const std::string& title, std::size_t made, std::size_t to_make) {
     if (made == 0) progress.begin(title, "runs");
@@ -120,7 +135,8 @@ int run_study(const StudyFlags& flags) {
   study::KeptCells cells(std::move(kept), runner);
   study::StudyResult result;
   try {
-    result = row.make({flags.steps, flags.quick, folder.path(), flags.data}, cells);
+    const auto algorithms = flags.algorithms.empty() ? std::vector<std::string>{} : base::split(flags.algorithms, ',');
+    result = row.make({flags.steps, flags.quick, folder.path(), flags.data, flags.scenarios, algorithms}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
     fmt::print(stderr, "flockstep: interrupted after {}{}\n", base::counted(cells.made() + cells.kept(), "run"),
@@ -140,7 +156,7 @@ int run_study(const StudyFlags& flags) {
   if (flags.json)
     fmt::print("{}\n", json.dump(2));
   else
-    print(result);
+    print(result, flags.markdown);
   if (!flags.out.empty()) draw(flags);
   return 0;
 }
@@ -153,12 +169,19 @@ void add_study(CLI::App& app, Action& chosen) {
   command.add_option("NAME", flags->name, "the study (`flockstep study` lists them)");
   command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run");
   command
-      .add_option("--jobs", flags->jobs, "runs at the same time, each in a process of its own [the number of cores]")
+      .add_option("--jobs", flags->jobs,
+                  "runs at the same time, each in a process of its own [the number of cores; in real time, 1]")
       ->check(CLI::Range(std::size_t{1}, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  command.add_flag("--quick", flags->quick, "fewer workers and steps: a first impression");
-  command.add_option("--data", flags->data, "folder with images for studies of quality [what is built in]");
+  command.add_flag("--quick", flags->quick, "fewer workers, steps and seeds: a first impression");
+  command.add_option("--data", flags->data, "the task's files, such as a folder with images [what is built in]");
+  command.add_option("--scenario", flags->scenarios,
+                     "make only this scenario of a study that has several; may be given again. Tables are of all that "
+                     "are in --out");
+  command.add_option("--algorithms", flags->algorithms,
+                     "these in every scenario, such as mean,flock [the study's own]");
+  command.add_flag("--markdown", flags->markdown, "print tables in Markdown");
   command.add_flag("--json", flags->json, "print the result, or the list, as JSON");
   command.footer("With --out, the same call again does not make a run twice.");
   command.callback([flags, &chosen] { chosen = [flags] { return run_study(*flags); }; });

@@ -78,4 +78,18 @@ std::vector<telemetry::Summary> KeptCells::make(const std::string& title, const 
   return summaries;
 }
 
+nlohmann::json KeptCells::compared(const std::string& name, compare::CompareRequest request) {
+  if (!options_.folder.empty()) request.out = options_.folder / name;
+  request.stop_requested = options_.stop_requested;
+  request.on_earlier = [&](std::ptrdiff_t done, std::size_t) { kept_compared_ += static_cast<std::size_t>(done); };
+  const std::size_t before = compared_;
+  request.on_progress = [&](std::size_t made, std::size_t to_make) {
+    compared_ = before + made;
+    if (to_make > 0) options_.on_progress(name, made, to_make);
+  };
+  const compare::Comparison comparison = compare::compare(request, runner_);
+  if (comparison.interrupted) throw Interrupted{};
+  return compare::to_json(comparison);
+}
+
 }  // namespace flockstep::study

@@ -1,6 +1,6 @@
 // The runs of a study through a Runner, each kept in a file of its own: FOLDER/cells/NAME.json holds how it was asked
 // for (`request`) and what came of it (`result`, as summary.json has it). One that was asked for otherwise is made
-// anew.
+// anew. Comparisons keep their runs themselves (compare/earlier.h).
 #pragma once
 
 #include <functional>
@@ -24,8 +24,9 @@ class KeptCells : public Cells {
   KeptCells(KeptCellsOptions options, compare::Runner& runner) : options_(std::move(options)), runner_(runner) {}
 
   std::vector<telemetry::Summary> make(const std::string& title, const std::vector<Cell>& cells) override;
-  std::size_t made() const { return made_.size(); }  // by this object
-  std::size_t kept() const { return kept_.size(); }  // and found, made by an earlier one
+  nlohmann::json compared(const std::string& name, compare::CompareRequest request) override;
+  std::size_t made() const { return made_.size() + compared_; }       // by this object
+  std::size_t kept() const { return kept_.size() + kept_compared_; }  // and found, made by an earlier one
 
  private:
   std::optional<telemetry::Summary> find(const Cell& cell) const;
@@ -34,7 +35,8 @@ class KeptCells : public Cells {
 
   KeptCellsOptions options_;
   compare::Runner& runner_;
-  std::set<std::string> made_, kept_;  // a study may ask for a cell again
+  std::set<std::string> made_, kept_;             // a study may ask for a cell again
+  std::size_t compared_ = 0, kept_compared_ = 0;  // runs of comparisons
 };
 
 }  // namespace flockstep::study

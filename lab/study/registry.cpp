@@ -8,12 +8,13 @@
 #include "study/flock_quality.h"
 #include "study/flock_scale.h"
 #include "study/groups.h"
+#include "study/task_studies.h"
 #include "study/wagma_scale.h"
 
 namespace flockstep::study {
 
 std::span<const StudyRow> studies() {
-  static constexpr std::array<StudyRow, 6> kStudies{{
+  static constexpr std::array<StudyRow, 14> kStudies{{
       {"wagma-scale", "the three published throughput tables of WAGMA, to 1,024 ranks, simulated cell by cell",
        study_wagma_scale},
       {"flock-scale", "how much of its time a worker computes under mean, wagma and flock, at 64 to 1,024 workers",
@@ -23,6 +24,18 @@ std::span<const StudyRow> studies() {
       {"activation", "who starts a round: throughput, freshness and quality of every policy", study_activation, true},
       {"groups", "group size and period of wagma and flock: throughput, freshness and quality", study_groups, true},
       {"adacons-cost", "a step of adacons against one of mean, 4 to 4,096 workers on two networks", study_adacons_cost},
+      {"linear", "the regression of the AdaCons paper: what is normalisation, what consensus, what momentum",
+       study_linear, false, true},
+      {"disagreement", "images with workers that differ or err, under every gradient rule", study_disagreement, true,
+       true},
+      {"waiting", "images and linear with uneven steps: barrier or rolling bound, merges, policies", study_waiting,
+       true, true},
+      {"vision", "vision with late workers, skewed shards, wrong labels and wrong gradients, in real time",
+       study_vision, true, true, true},
+      {"detection", "the same for detection, in virtual time", study_detection, true, true},
+      {"recommendation", "the same for recommendation, in virtual time", study_recommendation, true, true},
+      {"translation", "the same for translation, whose steps are uneven by themselves", study_translation, true, true},
+      {"navigation", "the same for navigation, whose steps are uneven by themselves", study_navigation, true, true},
   }};
   return kStudies;
 }

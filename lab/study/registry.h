@@ -1,4 +1,4 @@
-// The studies there are: one row each, one file each.
+// The studies there are: one row each.
 #pragma once
 
 #include <span>
@@ -12,6 +12,8 @@ struct StudyRow {
   std::string_view description;
   StudyResult (*make)(const StudyOptions& options, Cells& cells);
   bool takes_data = false;
+  bool has_scenarios = false;  // which can be chosen, and so can their algorithms
+  bool in_real_time = false;   // so that runs at the same time disturb each other
 };
 
 std::span<const StudyRow> studies();

@@ -8,7 +8,8 @@ nlohmann::json json_of(const Picture& picture) {
   for (const Series& each : picture.series)
     series.push_back({{"name", each.name}, {"mark", to_string(each.mark)}, {"x", each.x}, {"y", each.y}});
   return {{"title", picture.title}, {"x_title", picture.x_title}, {"y_title", picture.y_title},
-          {"log_x", picture.log_x}, {"log_y", picture.log_y},     {"series", series}};
+          {"log_x", picture.log_x}, {"log_y", picture.log_y},     {"x_names", picture.x_names},
+          {"series", series}};
 }
 
 }  // namespace

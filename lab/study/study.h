@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runs/run.h"
+#include "compare/compare.h"
 
 namespace flockstep::study {
 
@@ -17,7 +17,10 @@ struct StudyOptions {
   std::int64_t steps = 0;          // of every run; 0: as many as the study thinks right
   bool quick = false;              // fewer workers and steps: a first impression
   std::filesystem::path folder{};  // for files that runs read, such as step times; it exists
-  std::filesystem::path data{};    // of the task `images`; empty: what is shipped
+  std::filesystem::path data{};    // of the study's task; empty: what is shipped or generated
+  // Of studies that are comparisons (study/comparisons.h).
+  std::vector<std::string> scenarios{};   // only these are made; empty: all
+  std::vector<std::string> algorithms{};  // instead of the study's own
 };
 
 // One run.
@@ -33,6 +36,8 @@ class Cells {
   // What came of each. Those that were made before are not made again. May be called as often as there is more to know;
   // `title` is for people who watch. Throws Interrupted, once what was under way has ended.
   virtual std::vector<telemetry::Summary> make(const std::string& title, const std::vector<Cell>& cells) = 0;
+  // The same for a comparison, which has a folder of this name: what compare.json holds.
+  virtual nlohmann::json compared(const std::string& name, compare::CompareRequest request) = 0;
 };
 struct Interrupted {};
 
@@ -49,6 +54,7 @@ struct Picture {
   std::string title, x_title, y_title;
   bool log_x = true, log_y = true;
   std::vector<Series> series;
+  std::vector<std::string> x_names{};  // of the places 0, 1, ... on the axis, where these are no numbers
 };
 
 struct StudyTable {

@@ -52,11 +52,6 @@ class Cursor {
 
 }  // namespace
 
-void Archive::write(const std::filesystem::path& path) const {
-  const std::vector<std::byte> bytes = to_bytes();
-  write_atomically(path, std::span<const std::byte>(bytes));
-}
-
 std::vector<std::byte> Archive::to_bytes() const {
   std::vector<std::byte> out;
   append(out, std::as_bytes(std::span(kMagic)));
@@ -69,8 +64,6 @@ std::vector<std::byte> Archive::to_bytes() const {
   append_number(out, hash_of(std::span<const std::byte>(out)));
   return out;
 }
-
-Archive Archive::read(const std::filesystem::path& path) { return from_bytes(read_bytes(path), path.string()); }
 
 Archive Archive::from_bytes(std::span<const std::byte> file, const std::string& path) {
   Cursor whole(file, path);

@@ -48,9 +48,7 @@ class Archive {
   void put_text(const std::string& name, const std::string& text) { put(name, std::span(text)); }
   std::string get_text(const std::string& name) const;
 
-  void write(const std::filesystem::path& path) const;
-  static Archive read(const std::filesystem::path& path);
-  // The same without a file; `name` stands for it in sentences.
+  // As a file holds it; `name` stands for that in sentences.
   std::vector<std::byte> to_bytes() const;
   static Archive from_bytes(std::span<const std::byte> bytes, const std::string& name);
 

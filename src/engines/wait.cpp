@@ -16,14 +16,4 @@ void wait(Engine& engine, Operation& operation, base::Time deadline, std::string
                     std::string(engine.name())));
 }
 
-std::optional<Control> wait_for_control(Engine& engine, base::Time deadline) {
-  std::optional<Control> taken;
-  engine.wait_until([&] { return (taken = engine.take_control()).has_value(); }, deadline);
-  return taken;
-}
-
-bool wait_for_signal(Engine& engine, Signal& signal, base::Time deadline) {
-  return engine.wait_until([&] { return signal.take(); }, deadline);
-}
-
 }  // namespace flockstep::engines

@@ -18,10 +18,4 @@ ConstBytes const_bytes_of(std::span<T> values) {
 // `what` completes the sentences "worker 1 has not arrived at ..." and "... did not finish within 5 s".
 void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what);
 
-// A control message from any peer, or nothing once the deadline has passed (the engine stays usable).
-std::optional<Control> wait_for_control(Engine& engine, base::Time deadline);
-
-// True when the signal was raised and is now taken, false once the deadline has passed (the engine stays usable).
-bool wait_for_signal(Engine& engine, Signal& signal, base::Time deadline);
-
 }  // namespace flockstep::engines

@@ -21,8 +21,10 @@ namespace flockstep::kernels {
 namespace HWY_NAMESPACE {
 
 // In double, where the product is exact: see weighted_sum.cpp.
-template <typename T>
-void axpy(float a, const T* x, float* y, std::size_t n) {
+void axpy_float(float a, std::span<const float> xs, std::span<float> ys) {
+  const float* const x = xs.data();
+  float* const y = ys.data();
+  const std::size_t n = xs.size();
   const Doubles d;
   const FloatsOfDoubles d32;
   const DoubleVector factor = hn::Set(d, static_cast<double>(a));
@@ -38,8 +40,9 @@ void axpy(float a, const T* x, float* y, std::size_t n) {
   }
 }
 
-template <typename T>
-double dot(const T* x, const T* y, std::size_t n) {
+double dot_float(std::span<const float> xs, std::span<const float> ys) {
+  const float *const x = xs.data(), *const y = ys.data();
+  const std::size_t n = xs.size();
   const Floats d;
   constexpr std::size_t kSums = 4;  // side by side, so that one addition need not wait for the last
   constexpr std::size_t kBlock = kChain * kSums * kLanes;
@@ -75,18 +78,14 @@ struct Bits<float> {
   static constexpr Signed kInfinity = 0x7F800000;
   static auto load(const float* from) { return hn::BitCast(hn::ScalableTag<Signed>(), hn::LoadU(Floats(), from)); }
 };
-template <typename T, std::int16_t Infinity>
-struct Bits16 {
+template <>
+struct Bits<BFloat16> {
   using Signed = std::int16_t;
-  static constexpr Signed kInfinity = Infinity;
-  static auto load(const T* from) {
+  static constexpr Signed kInfinity = 0x7F80;
+  static auto load(const BFloat16* from) {
     return hn::BitCast(hn::ScalableTag<Signed>(), hn::LoadU(hn::ScalableTag<std::uint16_t>(), &from->bits));
   }
 };
-template <>
-struct Bits<BFloat16> : Bits16<BFloat16, 0x7F80> {};
-template <>
-struct Bits<Half> : Bits16<Half, 0x7C00> {};
 
 template <typename T>
 bool has_non_finite(const T* x, std::size_t n) {
@@ -134,19 +133,8 @@ void widen_bfloat16(std::span<const BFloat16> x, std::span<float> y) {
   for (std::size_t k = whole; k < x.size(); ++k) y[k] = to_float(x[k]);
 }
 
-void axpy_float(float a, std::span<const float> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
-void axpy_bfloat16(float a, std::span<const BFloat16> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
-void axpy_half(float a, std::span<const Half> x, std::span<float> y) { axpy(a, x.data(), y.data(), x.size()); }
-
-double dot_float(std::span<const float> x, std::span<const float> y) { return dot(x.data(), y.data(), x.size()); }
-double dot_bfloat16(std::span<const BFloat16> x, std::span<const BFloat16> y) {
-  return dot(x.data(), y.data(), x.size());
-}
-double dot_half(std::span<const Half> x, std::span<const Half> y) { return dot(x.data(), y.data(), x.size()); }
-
 bool has_non_finite_float(std::span<const float> x) { return has_non_finite(x.data(), x.size()); }
 bool has_non_finite_bfloat16(std::span<const BFloat16> x) { return has_non_finite(x.data(), x.size()); }
-bool has_non_finite_half(std::span<const Half> x) { return has_non_finite(x.data(), x.size()); }
 
 std::int64_t compiled_target() { return HWY_TARGET; }
 
@@ -158,57 +146,31 @@ HWY_AFTER_NAMESPACE();
 namespace flockstep::kernels {
 
 HWY_EXPORT(axpy_float);
-HWY_EXPORT(axpy_bfloat16);
-HWY_EXPORT(axpy_half);
 HWY_EXPORT(dot_float);
-HWY_EXPORT(dot_bfloat16);
-HWY_EXPORT(dot_half);
 HWY_EXPORT(has_non_finite_float);
 HWY_EXPORT(has_non_finite_bfloat16);
-HWY_EXPORT(has_non_finite_half);
 HWY_EXPORT(narrow_to_bfloat16);
 HWY_EXPORT(widen_bfloat16);
 HWY_EXPORT(compiled_target);
 
 namespace {
 void check_shape(std::size_t x, std::size_t y) { base::check(x == y, "vectors of equal length"); }
-
-// Products that cancel look like products that were lost. That costs a little time and no digit.
-template <typename T>
-double taken_again_if_lost(double sum, std::span<const T> x, std::span<const T> y) {
-  return wide::fits_float(sum, x.size(), 1) ? sum : wide::dot(x, y);
-}
 }  // namespace
 
 void axpy(float a, std::span<const float> x, std::span<float> y) {
   check_shape(x.size(), y.size());
   HWY_DYNAMIC_DISPATCH(axpy_float)(a, x, y);
 }
-void axpy(float a, std::span<const BFloat16> x, std::span<float> y) {
-  check_shape(x.size(), y.size());
-  HWY_DYNAMIC_DISPATCH(axpy_bfloat16)(a, x, y);
-}
-void axpy(float a, std::span<const Half> x, std::span<float> y) {
-  check_shape(x.size(), y.size());
-  HWY_DYNAMIC_DISPATCH(axpy_half)(a, x, y);
-}
 
 double dot(std::span<const float> x, std::span<const float> y) {
   check_shape(x.size(), y.size());
-  return taken_again_if_lost(HWY_DYNAMIC_DISPATCH(dot_float)(x, y), x, y);
-}
-double dot(std::span<const BFloat16> x, std::span<const BFloat16> y) {
-  check_shape(x.size(), y.size());
-  return taken_again_if_lost(HWY_DYNAMIC_DISPATCH(dot_bfloat16)(x, y), x, y);
-}
-double dot(std::span<const Half> x, std::span<const Half> y) {
-  check_shape(x.size(), y.size());
-  return taken_again_if_lost(HWY_DYNAMIC_DISPATCH(dot_half)(x, y), x, y);
+  const double sum = HWY_DYNAMIC_DISPATCH(dot_float)(x, y);
+  // Products that cancel look like products that were lost. That costs a little time and no digit.
+  return wide::fits_float(sum, x.size(), 1) ? sum : wide::dot(x, y);
 }
 
 bool has_non_finite(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_float)(x); }
 bool has_non_finite(std::span<const BFloat16> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_bfloat16)(x); }
-bool has_non_finite(std::span<const Half> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_half)(x); }
 
 void narrow(std::span<const float> x, std::span<BFloat16> y) {
   check_shape(x.size(), y.size());

@@ -291,7 +291,6 @@ void sweep(std::span<const T* const> rows, std::size_t n, std::span<double> K) {
 
 void gram_float(std::span<const float* const> rows, std::size_t n, std::span<double> K) { sweep(rows, n, K); }
 void gram_bfloat16(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K) { sweep(rows, n, K); }
-void gram_half(std::span<const Half* const> rows, std::size_t n, std::span<double> K) { sweep(rows, n, K); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace flockstep::kernels
@@ -302,7 +301,6 @@ namespace flockstep::kernels {
 
 HWY_EXPORT(gram_float);
 HWY_EXPORT(gram_bfloat16);
-HWY_EXPORT(gram_half);
 
 namespace {
 void check_shape(std::size_t workers, std::size_t places) {
@@ -326,11 +324,6 @@ void gram(std::span<const float* const> rows, std::size_t n, std::span<double> K
 void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K) {
   check_shape(rows.size(), K.size());
   HWY_DYNAMIC_DISPATCH(gram_bfloat16)(rows, n, K);
-  take_again_if_lost(rows, n, K);
-}
-void gram(std::span<const Half* const> rows, std::size_t n, std::span<double> K) {
-  check_shape(rows.size(), K.size());
-  HWY_DYNAMIC_DISPATCH(gram_half)(rows, n, K);
   take_again_if_lost(rows, n, K);
 }
 

@@ -26,12 +26,10 @@ using math::packed_size;
 // the rules that need only row sums should use row_statistics.
 void gram(std::span<const float* const> rows, std::size_t n, std::span<double> K);
 void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K);
-void gram(std::span<const Half* const> rows, std::size_t n, std::span<double> K);
 
 // d_i = <g_i, sum_j g_j> and q_i = ||g_i||^2, in one sweep whose work is linear in P >= 1.
 void row_statistics(std::span<const float* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
 void row_statistics(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
-void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
 
 // out[k] = sum_i c_i rows[i][k], where rows have out.size() numbers each. Rows with c_i = 0 are not read, so that NaN
 // in them does not spread; with no row left out is zero. `out` may be one of the rows.
@@ -43,24 +41,16 @@ void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<
 // gradients may be below every float.
 void weighted_sum(std::span<const float* const> rows, std::span<const double> coefficients, std::span<float> out);
 void weighted_sum(std::span<const BFloat16* const> rows, std::span<const double> coefficients, std::span<float> out);
-void weighted_sum(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out);
 void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out);
-void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out);
-void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out);
 
 // y += a * x, with the same promise about bits as weighted_sum. x may be y.
 void axpy(float a, std::span<const float> x, std::span<float> y);
-void axpy(float a, std::span<const BFloat16> x, std::span<float> y);
-void axpy(float a, std::span<const Half> x, std::span<float> y);
 
 double dot(std::span<const float> x, std::span<const float> y);
-double dot(std::span<const BFloat16> x, std::span<const BFloat16> y);
-double dot(std::span<const Half> x, std::span<const Half> y);
 
 // Whether any number is infinite or NaN.
 bool has_non_finite(std::span<const float> x);
 bool has_non_finite(std::span<const BFloat16> x);
-bool has_non_finite(std::span<const Half> x);
 
 // Between the formats of memory and of the wire: to nearest even one way, exactly the other. NaN stays NaN.
 void narrow(std::span<const float> x, std::span<BFloat16> y);

@@ -46,10 +46,9 @@ void weighted_sum(std::span<const T* const> rows, std::span<const double> coeffi
   }
 }
 
-template <typename T>
-void axpy(float a, std::span<const T> x, std::span<float> y) {
+void axpy(float a, std::span<const float> x, std::span<float> y) {
   for (std::size_t k = 0; k < x.size(); ++k)
-    y[k] = static_cast<float>(static_cast<double>(y[k]) + static_cast<double>(a) * at(x.data(), k));
+    y[k] = static_cast<float>(static_cast<double>(y[k]) + static_cast<double>(a) * static_cast<double>(x[k]));
 }
 
 template <typename T>
@@ -59,28 +58,12 @@ double dot(std::span<const T> x, std::span<const T> y) {
   return sum;
 }
 
-template <typename T>
-bool has_non_finite(std::span<const T> x) {
-  return std::ranges::any_of(x, [](T value) { return !std::isfinite(to_float(value)); });
-}
-
 template void gram(std::span<const float* const>, std::size_t, std::span<double>);
 template void gram(std::span<const BFloat16* const>, std::size_t, std::span<double>);
-template void gram(std::span<const Half* const>, std::size_t, std::span<double>);
 template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
 template void row_statistics(std::span<const BFloat16* const>, std::size_t, std::span<double>, std::span<double>);
-template void row_statistics(std::span<const Half* const>, std::size_t, std::span<double>, std::span<double>);
 template void weighted_sum(std::span<const float* const>, std::span<const double>, std::span<double>);
 template void weighted_sum(std::span<const BFloat16* const>, std::span<const double>, std::span<double>);
-template void weighted_sum(std::span<const Half* const>, std::span<const double>, std::span<double>);
-template void axpy(float, std::span<const float>, std::span<float>);
-template void axpy(float, std::span<const BFloat16>, std::span<float>);
-template void axpy(float, std::span<const Half>, std::span<float>);
 template double dot(std::span<const float>, std::span<const float>);
-template double dot(std::span<const BFloat16>, std::span<const BFloat16>);
-template double dot(std::span<const Half>, std::span<const Half>);
-template bool has_non_finite(std::span<const float>);
-template bool has_non_finite(std::span<const BFloat16>);
-template bool has_non_finite(std::span<const Half>);
 
 }  // namespace flockstep::kernels::reference

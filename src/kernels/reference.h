@@ -1,7 +1,7 @@
 // What each kernel computes, as plain loops in double: the oracle of tests, and of benchmarks before they time
 // anything.
 //
-// Slow and obvious on purpose. The functions mirror kernels.h, for T one of float, BFloat16 and Half.
+// Slow and obvious on purpose. The functions mirror kernels.h, for T one of float and BFloat16.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,9 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
 template <typename T>
 void weighted_sum(std::span<const T* const> rows, std::span<const double> coefficients, std::span<double> out);
 
-template <typename T>
-void axpy(float a, std::span<const T> x, std::span<float> y);
+void axpy(float a, std::span<const float> x, std::span<float> y);
 
 template <typename T>
 double dot(std::span<const T> x, std::span<const T> y);
-
-template <typename T>
-bool has_non_finite(std::span<const T> x);
 
 }  // namespace flockstep::kernels::reference

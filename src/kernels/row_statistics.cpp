@@ -157,9 +157,6 @@ void row_statistics_bfloat16(std::span<const BFloat16* const> rows, std::size_t 
                              std::span<double> q) {
   sweep(rows, n, d, q);
 }
-void row_statistics_half(std::span<const Half* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
-  sweep(rows, n, d, q);
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace flockstep::kernels
@@ -170,7 +167,6 @@ namespace flockstep::kernels {
 
 HWY_EXPORT(row_statistics_float);
 HWY_EXPORT(row_statistics_bfloat16);
-HWY_EXPORT(row_statistics_half);
 
 namespace {
 void check_shape(std::size_t workers, std::span<double> d, std::span<double> q) {
@@ -193,11 +189,6 @@ void row_statistics(std::span<const float* const> rows, std::size_t n, std::span
 void row_statistics(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
   check_shape(rows.size(), d, q);
   HWY_DYNAMIC_DISPATCH(row_statistics_bfloat16)(rows, n, d, q);
-  take_again_if_lost(rows, n, d, q);
-}
-void row_statistics(std::span<const Half* const> rows, std::size_t n, std::span<double> d, std::span<double> q) {
-  check_shape(rows.size(), d, q);
-  HWY_DYNAMIC_DISPATCH(row_statistics_half)(rows, n, d, q);
   take_again_if_lost(rows, n, d, q);
 }
 

@@ -55,27 +55,6 @@ HWY_INLINE hn::Vec<D> load(D d, const BFloat16* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(load_bits(d, &from->bits)));
 }
 
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const Half* from) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  const hn::Rebind<std::uint16_t, D> d16;
-  const hn::Rebind<hwy::float16_t, D> half;
-  return hn::PromoteTo(d, hn::BitCast(half, hn::LoadU(d16, &from->bits)));
-#else
-  // Highway's own widening, where there is no instruction for it, loses infinity and NaN. This is to_float of types.h.
-  const hn::Rebind<std::uint32_t, D> d32;
-  const hn::Rebind<std::int32_t, D> di32;
-  const auto bits = load_bits(d, &from->bits);
-  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7FFFu));
-  const auto sign = hn::ShiftLeft<16>(hn::Xor(bits, magnitude));
-  const auto shifted = hn::ShiftLeft<13>(magnitude);
-  const auto scaled = hn::BitCast(d32, hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f)));
-  const auto special = hn::RebindMask(d32, hn::Gt(hn::BitCast(di32, magnitude), hn::Set(di32, 0x7BFF)));
-  const auto non_finite = hn::Or(shifted, hn::Set(d32, 0x7F800000u));
-  return hn::BitCast(d, hn::Or(sign, hn::IfThenElse(special, non_finite, scaled)));
-#endif
-}
-
 // As load, but reads only `count` <= Lanes(d) numbers; the rest are zero.
 template <class D, typename T>
 HWY_INLINE hn::Vec<D> load_partial(D d, const T* from, std::size_t count) {

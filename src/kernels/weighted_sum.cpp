@@ -122,9 +122,6 @@ void weighted_sum_bfloat16(std::span<const BFloat16* const> rows, std::span<cons
                            std::span<float> out) {
   sweep(rows, coefficients, out);
 }
-void weighted_sum_half(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out) {
-  sweep(rows, coefficients, out);
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace flockstep::kernels
@@ -135,7 +132,6 @@ namespace flockstep::kernels {
 
 HWY_EXPORT(weighted_sum_float);
 HWY_EXPORT(weighted_sum_bfloat16);
-HWY_EXPORT(weighted_sum_half);
 
 namespace {
 void check_shape(std::size_t rows, std::size_t coefficients) {
@@ -151,18 +147,8 @@ void weighted_sum(std::span<const BFloat16* const> rows, std::span<const double>
   check_shape(rows.size(), coefficients.size());
   HWY_DYNAMIC_DISPATCH(weighted_sum_bfloat16)(rows, coefficients, out);
 }
-void weighted_sum(std::span<const Half* const> rows, std::span<const double> coefficients, std::span<float> out) {
-  check_shape(rows.size(), coefficients.size());
-  HWY_DYNAMIC_DISPATCH(weighted_sum_half)(rows, coefficients, out);
-}
 
 void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out) {
-  weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
-}
-void weighted_sum(std::span<const BFloat16* const> rows, std::span<const float> coefficients, std::span<float> out) {
-  weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
-}
-void weighted_sum(std::span<const Half* const> rows, std::span<const float> coefficients, std::span<float> out) {
   weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
 }
 

@@ -91,25 +91,19 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
   });
 }
 
-template <typename T>
-double dot(std::span<const T> x, std::span<const T> y) {
-  const std::array<const T*, 2> rows{x.data(), y.data()};
+double dot(std::span<const float> x, std::span<const float> y) {
+  const std::array<const float*, 2> rows{x.data(), y.data()};
   double sum = 0;
-  for_each_block<T>(rows, x.size(), [&](const std::vector<Block>& blocks) { sum += product(blocks[0], blocks[1]); });
+  for_each_block<float>(rows, x.size(),
+                        [&](const std::vector<Block>& blocks) { sum += product(blocks[0], blocks[1]); });
   return sum;
 }
 
 template bool is_lost(double, const float*, std::size_t, std::size_t);
 template bool is_lost(double, const BFloat16*, std::size_t, std::size_t);
-template bool is_lost(double, const Half*, std::size_t, std::size_t);
 template void gram(std::span<const float* const>, std::size_t, std::span<double>);
 template void gram(std::span<const BFloat16* const>, std::size_t, std::span<double>);
-template void gram(std::span<const Half* const>, std::size_t, std::span<double>);
 template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
 template void row_statistics(std::span<const BFloat16* const>, std::size_t, std::span<double>, std::span<double>);
-template void row_statistics(std::span<const Half* const>, std::size_t, std::span<double>, std::span<double>);
-template double dot(std::span<const float>, std::span<const float>);
-template double dot(std::span<const BFloat16>, std::span<const BFloat16>);
-template double dot(std::span<const Half>, std::span<const Half>);
 
 }  // namespace flockstep::kernels::wide

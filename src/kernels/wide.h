@@ -25,7 +25,6 @@ void gram(std::span<const T* const> rows, std::size_t n, std::span<double> K);
 template <typename T>
 void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
 
-template <typename T>
-double dot(std::span<const T> x, std::span<const T> y);
+double dot(std::span<const float> x, std::span<const float> y);
 
 }  // namespace flockstep::kernels::wide

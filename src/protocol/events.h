@@ -1,7 +1,6 @@
 // What can happen to a member of the protocol, and what it may want done.
 #pragma once
 
-#include <string_view>
 #include <variant>
 
 #include "base/time.h"
@@ -82,7 +81,6 @@ enum class Outcome {
   stale_behind,     // a round of this number or later had run before the worker arrived
   alone,            // the same, and its average was merged before: nothing new to merge with
 };
-std::string_view to_string(Outcome outcome);
 
 struct Merge {  // the worker's model with the average of `round`, the newest that is complete
   Iteration iteration, round;

@@ -77,7 +77,7 @@ def test_adacons_costs_about_as_much_as_mean_and_never_less(studies):
     ("arguments", "sentence", "code"),
     [
         (["study", "flock-scale", "--data", "."], "the study flock-scale reads no data: leave out --data", 2),
-        (["study", "groups", "--quick", "--data", "/nowhere"], "/nowhere is no folder", 1),
+        (["study", "groups", "--quick", "--data", "/nowhere"], "there is no /nowhere", 1),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(engines, arguments, sentence, code):

@@ -37,6 +37,18 @@ inline void finish_all(Engine& engine, std::vector<Pending>& operations) {
   for (const Pending& operation : operations) finish(engine, operation);
 }
 
+// A control message from any peer, or nothing once the deadline has passed.
+inline std::optional<Control> wait_for_control(Engine& engine, base::Time deadline) {
+  std::optional<Control> taken;
+  engine.wait_until([&] { return (taken = engine.take_control()).has_value(); }, deadline);
+  return taken;
+}
+
+// True when the signal was raised and is now taken, false once the deadline has passed.
+inline bool wait_for_signal(Engine& engine, Signal& signal, base::Time deadline) {
+  return engine.wait_until([&] { return signal.take(); }, deadline);
+}
+
 // The number that worker `from` sends to worker `to` at `position`, in the `round`th exchange.
 inline std::uint32_t content(int round, int from, int to, std::size_t position) {
   std::uint32_t mixed =

@@ -10,11 +10,11 @@ template <typename T>
 class Elementwise : public ::testing::Test {};
 TYPED_TEST_SUITE(Elementwise, NumberTypes);
 
-TYPED_TEST(Elementwise, axpyMatchesTheReferenceToTheBit) {
+TEST(Axpy, matchesTheReferenceToTheBit) {
   on_every_target([] {
     for (const std::size_t n : lengths()) {
       for (std::size_t shift = 0; shift < 4; ++shift) {
-        const Rows<TypeParam> x(1, n, shift);
+        const Rows<float> x(1, n, shift);
         Rows<float> y(1, n, shift + 1, 2), expected(1, n, shift, 2);
         for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = y.row(0)[k];
         axpy(-0.3f, x.row(0), y.writable(0));
@@ -25,27 +25,25 @@ TYPED_TEST(Elementwise, axpyMatchesTheReferenceToTheBit) {
   });
 }
 
-template <typename T>
-void expect_reference_dot(const Rows<T>& rows) {
+void expect_reference_dot(const Rows<float>& rows) {
   double magnitudes = 0;
   for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
   ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
       << "n = " << rows.n();
 }
 
-TYPED_TEST(Elementwise, dotMatchesTheReference) {
+TEST(Dot, matchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<TypeParam>(2, n, shift));
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<float>(2, n, shift));
   });
 }
 
-TYPED_TEST(Elementwise, dotOfProductsThatDoNotFitAFloatMatchesTheReference) {
+TEST(Dot, ofProductsThatDoNotFitAFloatMatchesTheReference) {
   on_every_target([] {
-    for (const std::vector<float>& factors : extremes<TypeParam>())
+    for (const std::vector<float>& factors : extremes())
       for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference_dot(Rows<TypeParam>(2, n, shift).scaled(factors));
+        for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<float>(2, n, shift).scaled(factors));
   });
 }
 
@@ -70,23 +68,21 @@ TYPED_TEST(Elementwise, aNonFiniteNumberIsFoundAtEveryPlace) {
 }
 
 TYPED_TEST(Elementwise, theLargestFiniteNumberIsFinite) {
-  const std::uint16_t largest = std::is_same_v<TypeParam, Half> ? 0x7BFF : 0x7F7F;
   TypeParam value;
   if constexpr (std::is_same_v<TypeParam, float>)
     value = -std::numeric_limits<float>::max();
   else
-    value.bits = largest | 0x8000;
+    value.bits = 0xFF7F;
   on_every_target([&] { EXPECT_FALSE(has_non_finite(std::span<const TypeParam>(std::vector<TypeParam>(67, value)))); });
 }
 
 // Every bit pattern through the vector loads, against the scalar conversion: infinity, NaN and subnormals included.
-template <typename T>
-void expect_exact_widening() {
-  std::vector<T> patterns;
+TEST(Widening, everyBFloat16IsExact) {
+  std::vector<BFloat16> patterns;
   for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) patterns.push_back({static_cast<std::uint16_t>(bits)});
   on_every_target([&] {
-    std::vector<float> widened(patterns.size(), 0.0f);
-    axpy(1.0f, patterns, widened);
+    std::vector<float> widened(patterns.size());
+    widen(patterns, widened);
     for (std::size_t k = 0; k < patterns.size(); ++k) {
       const float expected = to_float(patterns[k]);
       if (std::isnan(expected)) {
@@ -97,8 +93,6 @@ void expect_exact_widening() {
     }
   });
 }
-TEST(Widening, everyHalfIsExact) { expect_exact_widening<Half>(); }
-TEST(Widening, everyBFloat16IsExact) { expect_exact_widening<BFloat16>(); }
 
 TEST(Wire, everyBFloat16SurvivesWideningAndNarrowing) {
   std::vector<BFloat16> patterns;

@@ -40,7 +40,7 @@ TYPED_TEST(Gram, everyNumberOfRowsMatchesTheReference) {
 
 TYPED_TEST(Gram, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
   on_every_target([] {
-    for (const std::vector<float>& factors : extremes<TypeParam>())
+    for (const std::vector<float>& factors : extremes())
       for (const std::size_t n : lengths())
         for (std::size_t shift = 0; shift < 4; ++shift)
           expect_reference(Rows<TypeParam>(5, n, shift).scaled(factors), 5);
@@ -80,7 +80,7 @@ TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
 }
 
 TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAloneBesideRowsWhoseSquaresDoNotFitAFloat) {
-  Rows<TypeParam> rows = Rows<TypeParam>(6, 77).scaled({extremes<TypeParam>().back()});
+  Rows<TypeParam> rows = Rows<TypeParam>(6, 77).scaled({extremes().back()});
   rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
   std::vector<double> K(packed_size(6));
   gram(rows.pointers(), 77, K);

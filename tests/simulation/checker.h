@@ -12,6 +12,8 @@
 
 namespace flockstep::simulation {
 
+std::string_view to_string(protocol::Outcome outcome);
+
 // Ends the run that it happens in.
 struct Violation : std::runtime_error {
   Violation(std::string_view property, int rank, Iteration round, const std::string& detail);

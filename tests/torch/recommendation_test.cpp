@@ -148,13 +148,13 @@ TEST(Dlrm, pairsOfVectorsAreMultipliedOnceEach) {
       }
 }
 
+// By hand: tables of rows of 16, 13-512-256-64-16 and 367-512-256-1, and the two smaller sizes likewise.
 TEST(Dlrm, hasAsManyParametersAsItsPlanSays) {
-  for (const base::Settings& settings :
-       {base::Settings{}, base::Settings{{"size", "small"}}, base::Settings{{"top", ""}, {"bottom", ""}},
-        base::Settings{{"size", "paper"}, {"buckets", "7"}}, base::Settings{{"interaction", "concatenate"}}}) {
-    const DlrmPlan plan = plan_of(settings);
-    EXPECT_EQ(parameters_of(Dlrm(plan)), plan.parameters());
-  }
+  const std::int64_t bottom = 13 * 512 + 512 + 512 * 256 + 256 + 256 * 64 + 64 + 64 * 16 + 16;
+  const std::int64_t top = 367 * 512 + 512 + 512 * 256 + 256 + 256 + 1;
+  EXPECT_EQ(parameters_of(Dlrm(plan_of({{"size", "paper"}, {"buckets", "7"}}))), 26 * 7 * 16 + bottom + top);
+  EXPECT_EQ(parameters_of(Dlrm(plan_of({}))), 4'249);
+  EXPECT_EQ(parameters_of(Dlrm(plan_of({{"size", "small"}}))), 24'745);
 }
 
 TEST(Dlrm, startsWithTablesWithinTheirBounds) {

@@ -11,12 +11,6 @@ std::vector<std::int64_t> chain(std::int64_t first, std::vector<std::int64_t> wi
   return widths;
 }
 
-std::int64_t parameters_of(std::span<const std::int64_t> widths) {
-  std::int64_t count = 0;
-  for (std::size_t layer = 1; layer < widths.size(); ++layer) count += (widths[layer - 1] + 1) * widths[layer];
-  return count;
-}
-
 }  // namespace
 
 std::vector<std::int64_t> DlrmPlan::bottom_widths() const {
@@ -31,10 +25,6 @@ std::vector<std::int64_t> DlrmPlan::top_widths() const {
 }
 
 std::int64_t DlrmPlan::rows() const { return std::accumulate(shape.rows.begin(), shape.rows.end(), std::int64_t{0}); }
-
-std::int64_t DlrmPlan::parameters() const {
-  return rows() * dimension + parameters_of(bottom_widths()) + parameters_of(top_widths());
-}
 
 std::vector<std::uint32_t> criteo_rows() {
   return {1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,

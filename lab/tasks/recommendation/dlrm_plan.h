@@ -27,7 +27,6 @@ struct DlrmPlan {
   std::vector<std::int64_t> bottom_widths() const;
   std::vector<std::int64_t> top_widths() const;
   std::int64_t rows() const;  // of all tables
-  std::int64_t parameters() const;
 };
 
 // Rows of the tables for the 26 categories of Criteo's Kaggle data: as many as each has values there.

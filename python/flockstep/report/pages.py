@@ -174,6 +174,9 @@ def _study_picture(table: StudyTable) -> Picture | None:
         ticks = np.unique(np.concatenate([series.x for series in drawn]))
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel(plain(table.picture.x_title))
+    if names := table.picture.x_names:
+        axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=20, ha="right")
+        axes.set_xlim(-0.5, len(names) - 0.5)
     y_title(axes, table.picture.y_title)
     legend(figure, axes)
     title = table.picture.title

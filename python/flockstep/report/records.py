@@ -338,6 +338,7 @@ class StudyPicture(Record):
     log_x: bool
     log_y: bool
     series: list[Series]
+    x_names: list[str] = []  # of the places 0, 1, ... on the x axis
 
 
 class StudyTable(Table):

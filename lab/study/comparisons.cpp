@@ -1,0 +1,230 @@
+#include "study/comparisons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/files.h"
+#include "base/names.h"
+#include "base/schema.h"
+
+namespace flockstep::study {
+namespace {
+
+using Json = nlohmann::json;
+
+// What compare.json holds of a scenario.
+struct Made {
+  const Scenario& scenario;
+  Json comparison;
+
+  const Json& rows() const { return comparison.at("cases").at(0).at("rows"); }
+  std::string metric() const { return comparison.at("metric"); }
+  bool lower_is_better() const { return comparison.at("lower_is_better"); }
+  const Json* find(std::string_view algorithm) const {
+    const auto row = std::ranges::find_if(rows(), [&](const Json& each) { return each.at("algorithm") == algorithm; });
+    return row == rows().end() ? nullptr : &*row;
+  }
+};
+
+// NaN, where some seeds diverged, is null in a file.
+double number(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+// Of a row: the mean over the seeds.
+double figure(const Json& row, const char* name) { return number(row.at(name).at("mean")); }
+
+std::string share(const Json& row, const char* name) {
+  return row.at(name).is_null() ? "-" : fmt::format("{:.2f}", figure(row, name));
+}
+
+// As many digits as seeds agree on: three behind the point for shares, one for what goes to 100.
+std::string readable(double value, double beside = 0) {
+  return fmt::format("{:.{}f}", value, std::max(std::abs(value), std::abs(beside)) > 2 ? 1 : 3);
+}
+
+// Losses of seeds may lie orders of magnitude apart.
+std::string quality_text(const Made& made, const Json& row) {
+  if (row.at("diverged") > 0) return fmt::format("{} of {} diverged", row.at("diverged").dump(), row.at("runs").dump());
+  const auto of = [&](const char* name) { return number(row.at("quality").at(name)); };
+  const std::string middle = made.lower_is_better() ? fmt::format("{:.2g}", of("median")) : readable(of("mean"));
+  if (row.at("runs") == 1) return middle;
+  return made.lower_is_better() ? fmt::format("{} ({:.1g} to {:.1g})", middle, of("min"), of("max"))
+                                : fmt::format("{} ± {}", middle, readable(of("deviation"), of("mean")));
+}
+
+double shown_quality(const Made& made, const Json& row) {
+  return number(row.at("quality").at(made.lower_is_better() ? "median" : "mean"));
+}
+
+// What the runs had reached by then, on their mean curve.
+double quality_at(const Json& row, double time_s) {
+  const std::vector<double> times = row.at("curve").at("time_s");
+  const Json& quality = row.at("curve").at("quality").at("mean");
+  const auto later = static_cast<std::size_t>(std::ranges::lower_bound(times, time_s) - times.begin());
+  if (later == 0 || later == times.size()) return number(later == 0 ? quality.front() : quality.back());
+  const double part = (time_s - times[later - 1]) / (times[later] - times[later - 1]);
+  return std::lerp(number(quality[later - 1]), number(quality[later]), part);
+}
+
+Json figures_of(const Made& made, const Json& row) {
+  Json figures{{"scenario", made.scenario.name}};
+  for (const char* name : {"algorithm", "runs", "diverged", "quality", "samples_per_s", "wait_share", "share_of_ideal",
+                           "fresh_fraction", "time_s", "searched"})
+    if (row.contains(name)) figures[name] = row[name];
+  return figures;
+}
+
+Series curve_of(const Made& made, const Json& row) {
+  const Json& curve = row.at("curve");
+  Series series{row.at("algorithm"), Mark::line, curve.at(made.scenario.view == View::time ? "time_s" : "steps"), {}};
+  for (const Json& each : curve.at("quality").at(made.lower_is_better() ? "median" : "mean"))
+    series.y.push_back(number(each));
+  if (made.scenario.view == View::time && series.x.size() > 2) {  // the first is the untrained network
+    series.x.erase(series.x.begin());
+    series.y.erase(series.y.begin());
+  }
+  return series;
+}
+
+StudyTable table_of(const Made& made) {
+  const View view = made.scenario.view;
+  const Json& first = made.rows().at(0);  // the others are measured by it
+  const std::string name = first.at("algorithm"), metric = made.metric();
+  StudyTable table{made.scenario.name, made.scenario.title, {"algorithm"}, {}, Json::array(), {}};
+  table.picture = {made.scenario.title, "share of ideal throughput", metric, false, made.lower_is_better(), {}, {}};
+  if (view == View::time)
+    table.columns.insert(table.columns.end(),
+                         {"throughput / " + name, "waiting", "fresh", metric, name + " at that time", "rate"});
+  else if (view == View::share)
+    table.columns.insert(table.columns.end(), {metric, "of ideal", "fresh"});
+  else
+    table.columns.push_back(metric);
+  if (view != View::share) table.picture.x_title = view == View::time ? "seconds in steps" : "steps";
+  for (const Json& row : made.rows()) {
+    std::vector<std::string> cells{row.at("algorithm")};
+    if (view == View::time)
+      cells.insert(cells.end(), {fmt::format("{:.2f}", figure(row, "samples_per_s") / figure(first, "samples_per_s")),
+                                 share(row, "wait_share"), share(row, "fresh_fraction")});
+    cells.push_back(quality_text(made, row));
+    if (view == View::share) cells.insert(cells.end(), {share(row, "share_of_ideal"), share(row, "fresh_fraction")});
+    if (view == View::time) {
+      cells.push_back(readable(quality_at(first, figure(row, "time_s"))));
+      cells.push_back(!row.contains("searched") ? "-"
+                                                : row["searched"].at("value").get<std::string>() +
+                                                      (row["searched"].at("edge") ? " (edge)" : ""));
+    }
+    table.rows.push_back(std::move(cells));
+    table.figures.push_back(figures_of(made, row));
+    table.picture.series.push_back(
+        view == View::share
+            ? Series{row.at("algorithm"), Mark::points, {figure(row, "share_of_ideal")}, {shown_quality(made, row)}}
+            : curve_of(made, row));
+  }
+  return table;
+}
+
+// A row for each algorithm, a column for each scenario.
+StudyTable table_of(const std::vector<Made>& all) {
+  StudyTable table{"scenarios", fmt::format("{} in each scenario", all[0].metric()), {"algorithm"}, {}, Json::array(),
+                   {}};
+  table.picture = {table.title, "scenario", all[0].metric(), false, all[0].lower_is_better(), {}, {}};
+  std::vector<std::string> everybody;
+  for (const Made& made : all) {
+    table.columns.push_back(made.scenario.title);
+    table.picture.x_names.push_back(made.scenario.title);
+    for (const Json& row : made.rows()) {
+      const std::string& name = row.at("algorithm").get_ref<const std::string&>();
+      if (std::ranges::find(everybody, name) == everybody.end()) everybody.push_back(name);
+      table.figures.push_back(figures_of(made, row));
+    }
+  }
+  for (std::size_t i = 0; i < everybody.size(); ++i) {
+    std::vector<std::string> cells{everybody[i]};
+    Series series{everybody[i], Mark::points, {}, {}};
+    for (std::size_t place = 0; place < all.size(); ++place) {
+      const Json* row = all[place].find(everybody[i]);
+      cells.push_back(row ? quality_text(all[place], *row) : "");
+      if (!row) continue;
+      // Side by side around the scenario's place.
+      const double beside = (static_cast<double>(i) + 0.5) / static_cast<double>(everybody.size()) - 0.5;
+      series.x.push_back(static_cast<double>(place) + 0.7 * beside);
+      series.y.push_back(shown_quality(all[place], *row));
+    }
+    table.rows.push_back(std::move(cells));
+    table.picture.series.push_back(std::move(series));
+  }
+  return table;
+}
+
+// Who keeps up in equal time, and who bears wrong workers.
+std::vector<std::string> differences(const ComparisonStudy& study, const std::vector<Made>& all) {
+  std::vector<std::string> words;
+  const auto points = [&](double difference) { return fmt::format("{:+.1f}", study.points * difference); };
+  for (const Made& made : all) {
+    const Json *mean = made.find("mean"), *wagma = made.find("wagma"), *flock = made.find("flock");
+    if (!mean || made.lower_is_better()) continue;
+    const double of_mean = figure(*mean, "quality");
+    for (const Json* row : {wagma, flock})
+      if (row && made.scenario.view == View::time)
+        words.push_back(fmt::format("{} against mean: {} points at equal time, {} at equal steps.",
+                                    row->at("algorithm").get<std::string>(),
+                                    points(figure(*row, "quality") - quality_at(*mean, figure(*row, "time_s"))),
+                                    points(figure(*row, "quality") - of_mean)));
+    if (wagma && flock && made.scenario.view == View::time)
+      words.push_back(fmt::format("flock against wagma at equal steps: {} points, {:.2f} times as fast.",
+                                  points(figure(*flock, "quality") - figure(*wagma, "quality")),
+                                  figure(*flock, "samples_per_s") / figure(*wagma, "samples_per_s")));
+    for (const char* rule : {"adacons", "direction_consensus"})
+      if (const Json* row = made.find(rule))
+        words.push_back(fmt::format("{} against mean, {}: {} points.", rule, made.scenario.title,
+                                    points(figure(*row, "quality") - of_mean)));
+  }
+  return words;
+}
+
+Json read_comparison(const std::filesystem::path& file) {
+  Json json = Json::parse(base::read_text(file), nullptr, false);
+  base::require_known_schema(json, file.string());
+  if (!json.is_object() || !json.value("interrupted", Json()).is_boolean())
+    throw Error(ErrorCode::bad_file, fmt::format("{} is damaged: remove its folder", file.string()));
+  return json;
+}
+
+std::vector<Made> make_chosen(const ComparisonStudy& study, const StudyOptions& options, Cells& cells) {
+  for (const std::string& name : options.scenarios)
+    base::find_by_name(std::span(study.scenarios), name, fmt::format("scenario of {}", study.name));
+  std::vector<Made> all;
+  for (const Scenario& scenario : study.scenarios) {
+    const std::filesystem::path earlier = options.folder / scenario.name / "compare.json";
+    if (options.scenarios.empty() || std::ranges::count(options.scenarios, scenario.name) > 0) {
+      compare::CompareRequest request = scenario.request;
+      if (!options.algorithms.empty()) request.algorithms = options.algorithms;
+      all.push_back({scenario, cells.compared(scenario.name, std::move(request))});
+    } else if (std::filesystem::exists(earlier)) {
+      Json comparison = read_comparison(earlier);
+      if (!comparison["interrupted"]) all.push_back({scenario, std::move(comparison)});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+StudyResult make_comparisons(const ComparisonStudy& study, const StudyOptions& options, Cells& cells) {
+  const std::vector<Made> all = make_chosen(study, options, cells);
+  StudyResult result;
+  if (study.side_by_side) result.tables.push_back(table_of(all));
+  for (const Made& made : all) {
+    if (made.scenario.view != View::none) result.tables.push_back(table_of(made));
+    result.how[made.scenario.name] = made.comparison.at("how");
+  }
+  if (study.side_by_side) result.words = differences(study, all);
+  return result;
+}
+
+}  // namespace flockstep::study

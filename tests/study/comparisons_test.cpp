@@ -1,0 +1,179 @@
+// The studies that are comparisons over made-up runs: what they ask for, and the tables and words they come to.
+#include "study/comparisons.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "made_up_runs.h"
+#include "study/kept_cells.h"
+#include "study/registry.h"
+
+namespace flockstep::study {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Evaluated untrained and at the end; flock is twice as fast as mean.
+void fill(const runs::RunRequest& request, telemetry::Summary& summary) {
+  const std::string& name = request.train.algorithm;
+  const bool is_flock = name == "flock", is_wagma = name == "wagma", errs = !request.train.faults.faulty.empty();
+  summary.metric = "SPL";
+  summary.lower_is_better = request.train.task == "linear";
+  summary.time_s = is_flock ? 50 : is_wagma ? 60 : 100;
+  summary.samples_per_s = is_flock ? 2000 : is_wagma ? 1600 : 1000;
+  summary.wait_share = 0.25;
+  summary.quality = errs ? 0.2 : is_flock ? 0.75 : is_wagma ? 0.7 : 0.8;
+  if (errs && name == "direction_consensus") summary.quality = 0.7;
+  if (errs && name == "adacons") summary.quality = std::numeric_limits<double>::quiet_NaN();
+  if (is_flock) summary.meetings.emplace().fresh_fraction = 0.5;
+  summary.evaluations = {{.step = 0, .time_s = 0, .quality = 0},
+                         {.step = request.train.steps, .time_s = summary.time_s, .quality = summary.quality}};
+}
+
+class Comparisons : public testing::TestWithParam<const char*> {
+ protected:
+  Comparisons() { runs_.fill_ = fill; }
+  ~Comparisons() override { std::filesystem::remove_all(folder_); }
+
+  StudyResult make(std::string_view name, StudyOptions options = {}) {
+    KeptCells cells({.folder = options.folder}, runs_);
+    return find_study(name).make(options, cells);
+  }
+  static const Row& row_of(const StudyTable& table, std::string_view name) {
+    const auto row = std::ranges::find_if(table.rows, [&](const Row& each) { return each[0] == name; });
+    EXPECT_NE(row, table.rows.end()) << name;
+    return *row;
+  }
+
+  MadeUpRuns runs_{[](const runs::RunRequest&) { return 1.0; }};
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("flockstep-comparisons-" + std::to_string(::getpid()));
+};
+
+// What they ask for is checked before the first run.
+TEST_P(Comparisons, askForWhatTasksAndAlgorithmsTakeAndFillEveryTable) {
+  for (const bool quick : {false, true}) {
+    runs_.requests_.clear();
+    const StudyResult result = make(GetParam(), {.steps = quick ? 0 : 40, .quick = quick});
+    for (const runs::RunRequest& request : runs_.requests_) EXPECT_EQ(request.train.steps, quick ? 10 : 40);
+    for (const runs::RunRequest& request : runs_.requests_) EXPECT_TRUE(!quick || request.train.seed != 2);
+    EXPECT_EQ(std::ranges::any_of(runs_.requests_, [](const auto& request) { return request.train.seed == 2; }),
+              !quick);
+    for (const StudyTable& table : result.tables) {
+      EXPECT_EQ(table.picture.series.size(), table.rows.size()) << table.name;
+      for (const Row& row : table.rows) EXPECT_EQ(row.size(), table.columns.size()) << table.name;
+    }
+    EXPECT_GT(result.tables.size(), 0u);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Comparisons,
+                         testing::Values("linear", "disagreement", "waiting", "vision", "detection", "recommendation",
+                                         "translation", "navigation"));
+
+// A quarter of four workers is late or wrong, and three learning rates around the task's own are tried with one seed.
+TEST_F(Comparisons, ofATaskAreThoseOfThePapers) {
+  make("detection");
+  std::set<std::string> rates, algorithms, of_rules;
+  int late = 0, skewed = 0, noisy = 0, faulty = 0;
+  for (const runs::RunRequest& request : runs_.requests_) {
+    const base::Settings& settings = request.train.task_settings;
+    EXPECT_EQ(request.engine, "sim");
+    EXPECT_EQ(request.launch.workers, 4);
+    EXPECT_EQ(request.train.steps, 250);
+    EXPECT_EQ(settings.at("size"), "small");
+    rates.insert(settings.at("learning_rate"));
+    const bool is_late = request.train.pace.random_stragglers == 1;
+    (is_late ? algorithms : of_rules).insert(request.train.algorithm);
+    late += is_late;
+    skewed += settings.contains("shard");
+    noisy += settings.contains("noisy_workers") && settings.at("noisy_workers") == "1";
+    faulty += !request.train.faults.faulty.empty();
+    if (request.train.algorithm == "adacons") {
+      EXPECT_EQ(request.train.algorithm_settings.at("magnitude"), "mean_norm");
+    }
+  }
+  EXPECT_EQ(rates, (std::set<std::string>{"0.0015", "0.003", "0.006"}));
+  EXPECT_EQ(algorithms.size(), 17u);
+  EXPECT_EQ(of_rules, (std::set<std::string>{"mean", "adacons", "direction_consensus"}));
+  EXPECT_EQ(late, 17 * (3 + 2));  // two more seeds for the best rate
+  EXPECT_EQ(skewed, 3 * (3 + 2));
+  EXPECT_EQ(noisy, skewed);
+  EXPECT_EQ(faulty, skewed);
+}
+
+TEST_F(Comparisons, whoseStepsAreUnevenByThemselvesMakeNobodyLate) {
+  make("translation", {.quick = true});
+  for (const runs::RunRequest& request : runs_.requests_) EXPECT_EQ(request.train.pace.random_stragglers, 0);
+}
+
+TEST_F(Comparisons, tellQualityInEachScenarioAndSpeedInTheFirst) {
+  const StudyResult result = make("navigation");
+  ASSERT_EQ(result.tables.size(), 2u);
+  const StudyTable &quality = result.tables[0], &speed = result.tables[1];
+  EXPECT_EQ(quality.columns, (Row{"algorithm", "all alike, uneven steps", "each worker its own mazes",
+                                  "1 with random rewards", "1 worker sends -5 g"}));
+  EXPECT_EQ(quality.picture.x_names, Row(quality.columns.begin() + 1, quality.columns.end()));
+  EXPECT_EQ(row_of(quality, "flock"), (Row{"flock", "0.750 ± 0.000", "", "", ""}));
+  EXPECT_EQ(row_of(quality, "adacons").back(), "3 of 3 diverged");
+  // After 50 s the curve of mean stands half way between 0 and 0.8.
+  EXPECT_EQ(row_of(speed, "flock"), (Row{"flock", "2.00", "0.25", "0.50", "0.750 ± 0.000", "0.400", "0.004 (edge)"}));
+  EXPECT_EQ(row_of(speed, "mean"), (Row{"mean", "1.00", "0.25", "-", "0.800 ± 0.000", "0.800", "0.004 (edge)"}));
+  const std::set<std::string> words(result.words.begin(), result.words.end());
+  EXPECT_TRUE(words.contains("flock against mean: +35.0 points at equal time, -5.0 at equal steps."));
+  EXPECT_TRUE(words.contains("flock against wagma at equal steps: +5.0 points, 1.25 times as fast."));
+  EXPECT_TRUE(words.contains("direction_consensus against mean, 1 worker sends -5 g: +50.0 points."));
+}
+
+TEST_F(Comparisons, countPointsOfBleuAsTheyAre) {
+  const StudyResult result = make("translation", {.quick = true});
+  EXPECT_TRUE(std::ranges::count(result.words, "flock against wagma at equal steps: +0.1 points, 1.25 times as fast."));
+}
+
+TEST_F(Comparisons, showLossesByTheirMedianAndRange) {
+  const auto plain = runs_.fill_;
+  runs_.fill_ = [&](const runs::RunRequest& request, telemetry::Summary& summary) {
+    plain(request, summary);
+    summary.quality = std::pow(10.0, -static_cast<double>(request.train.seed));
+  };
+  const StudyResult result = make("linear", {.scenarios = {"8-128"}});
+  EXPECT_EQ(result.tables[0].rows[0], (Row{"mean", "0.001 (1e-05 to 0.1)"}));
+  EXPECT_EQ(runs_.requests_.size(), 30u);
+}
+
+TEST_F(Comparisons, areMadeOneByOneAndShownTogether) {
+  std::filesystem::create_directories(folder_);
+  make("navigation", {.quick = true, .folder = folder_, .scenarios = {"late"}, .algorithms = {"mean", "flock"}});
+  EXPECT_EQ(runs_.requests_.size(), 2u);
+  const StudyResult result = make("navigation", {.quick = true, .folder = folder_, .scenarios = {"noisy"}});
+  EXPECT_EQ(runs_.requests_.size(), 5u);
+  EXPECT_EQ(result.tables[0].columns, (Row{"algorithm", "all alike, uneven steps", "1 with random rewards"}));
+  EXPECT_EQ(row_of(result.tables[0], "flock"), (Row{"flock", "0.750", ""}));
+  EXPECT_EQ(row_of(result.tables[0], "adacons"), (Row{"adacons", "", "0.800"}));
+}
+
+TEST_F(Comparisons, thatAreHalfDoneAreNotShown) {
+  std::filesystem::create_directories(folder_);
+  StudyOptions options{.quick = true, .folder = folder_, .scenarios = {"late"}, .algorithms = {"mean", "flock"}};
+  runs_.interrupted_ = "flock, seed 1 (2 of 2)";
+  EXPECT_THROW(make("navigation", options), Interrupted);
+  runs_.interrupted_.clear();
+  options.scenarios = {"noisy"};
+  EXPECT_EQ(make("navigation", options).tables[0].columns, (Row{"algorithm", "1 with random rewards"}));
+}
+
+TEST_F(Comparisons, areNotGuessed) {
+  try {
+    make("navigation", {.scenarios = {"easy"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "unknown scenario of navigation 'easy'; there are late, skewed, noisy, minus-five");
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::study
