@@ -68,7 +68,11 @@ def on_linear(engines: list[str], algorithms: list[str]) -> dict[str, str]:
 
 def of_tasks(tasks: list[str]) -> dict[str, str]:
     small = ["--workers", "2", "--steps", "3", "--deterministic"]
-    return {f"{task} {name}": hash_of("--task", task, *small, "--algorithm", name) for task in tasks for name in ("mean", "wagma")}
+    return {
+        f"{task} {name}": hash_of("--task", task, *small, "--algorithm", name)
+        for task in tasks
+        for name in ("mean", "wagma")
+    }
 
 
 def over_c10d() -> dict[str, str]:
@@ -77,7 +81,15 @@ def over_c10d() -> dict[str, str]:
     with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
         program.write(OVER_C10D)
         program.flush()
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", program.name]
+        torchrun = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "3",
+            program.name,
+        ]
         environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(torchrun, check=True, capture_output=True, text=True, env=environment)
     return {f"c10d {name}": found for name, found in (line.split() for line in done.stdout.splitlines())}
@@ -93,8 +105,14 @@ def main() -> int:
         return 0
     before = json.loads(chosen.against.read_text())
     different = [name for name in before | found if before.get(name) != found.get(name)]
-    print("\n".join([*(f"{name}: {before.get(name)} -> {found.get(name)}" for name in different),
-                     f"{len(before)} before, {len(found)} now, {len(different)} differ"]))
+    print(
+        "\n".join(
+            [
+                *(f"{name}: {before.get(name)} -> {found.get(name)}" for name in different),
+                f"{len(before)} before, {len(found)} now, {len(different)} differ",
+            ]
+        )
+    )
     return 1 if different else 0
 
 

@@ -230,7 +230,8 @@ AlgorithmRow row(std::string_view description) {
       .models_held = models_held_among_others<5>,
       .options = kEagerOptions,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, Checkpoint::apart, activation); },
-      .check = [](const base::Settings& settings, int) { base::SettingsReader(kName<activation>, kEagerOptions, settings); },
+      .check = [](const base::Settings& settings,
+                  int) { base::SettingsReader(kName<activation>, kEagerOptions, settings); },
   };
 }
 

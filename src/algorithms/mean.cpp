@@ -16,7 +16,7 @@ RuleAndOptions choose_mean(const base::Settings& settings) {
 
 AlgorithmRow mean_row() {
   return gradient_row<choose_mean>("mean", "average the gradients of all workers, every step", kGradientRuleBytes,
-                              kGradientRuleOptions);
+                                   kGradientRuleOptions);
 }
 
 }  // namespace flockstep::algorithms

@@ -15,8 +15,9 @@ RuleAndOptions choose_normalized_mean(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow normalized_mean_row() {
-  return gradient_row<choose_normalized_mean>("normalized_mean", "average of directions: every gradient is divided by its norm",
-                              kWatchedRuleBytes, kGradientRuleOptions);
+  return gradient_row<choose_normalized_mean>("normalized_mean",
+                                              "average of directions: every gradient is divided by its norm",
+                                              kWatchedRuleBytes, kGradientRuleOptions);
 }
 
 }  // namespace flockstep::algorithms

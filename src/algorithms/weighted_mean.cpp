@@ -15,8 +15,9 @@ RuleAndOptions choose_weighted_mean(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow weighted_mean_row() {
-  return gradient_row<choose_weighted_mean>("weighted_mean", "average weighted by samples, for batches of different size",
-                              "8 D (P-1)/P + 8 P", kGradientRuleOptions);
+  return gradient_row<choose_weighted_mean>("weighted_mean",
+                                            "average weighted by samples, for batches of different size",
+                                            "8 D (P-1)/P + 8 P", kGradientRuleOptions);
 }
 
 }  // namespace flockstep::algorithms

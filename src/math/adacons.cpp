@@ -30,7 +30,7 @@ void treat_negative(Negative negative, std::vector<double>& a) {
 
 // Steps 3 to 8 of the definition; d and q are steps 1 and 2.
 std::optional<Outcome> adacons_step(const AdaConsOptions& options, const Statistics& statistics,
-                            const std::vector<double>& memory) {
+                                    const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> n = norms(statistics, options.eps);
   std::vector<double> a(P), v(P);

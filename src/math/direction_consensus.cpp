@@ -9,7 +9,7 @@ namespace flockstep::math {
 namespace {
 
 std::optional<Outcome> direction_consensus_step(const DirectionConsensusOptions& options, const Statistics& statistics,
-                            const std::vector<double>& memory) {
+                                                const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> U = cosines(statistics, options.eps);
   std::vector<double> r(P), a(P);

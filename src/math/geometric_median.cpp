@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kWeiszfeldSteps = 10;
 
-// One geometric_median_step: each point counts by the inverse of its distance to sum_i c_i p_i, and at most by 1/nu, so that a point
-// that is hit exactly does not take all.
+// One geometric_median_step: each point counts by the inverse of its distance to sum_i c_i p_i, and at most by 1/nu, so
+// that a point that is hit exactly does not take all.
 std::optional<std::vector<double>> weiszfeld_step(const std::vector<double>& K, const std::vector<double>& c,
                                                   double nu) {
   const std::size_t P = c.size();

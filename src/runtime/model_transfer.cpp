@@ -22,7 +22,8 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
   const std::span<float> model = sent->model.span();
   fill(model);
   for (std::size_t chunk = 0; chunk < count; ++chunk)
-    host_.send(peer, kModelTag, engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
+    host_.send(peer, kModelTag,
+               engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
                [this, sent] {
                  if (--sent->chunks == 0) sent_.erase(sent);
                });

@@ -56,8 +56,8 @@ std::vector<CheckpointFolder::Set> CheckpointFolder::listed() const {
   const auto is_one = [](const Set& set) { return (set.name == "a" || set.name == "b") && set.workers() > 0; };
   if (sets.empty() || !std::ranges::all_of(sets, is_one))
     refuse_file(path +
-           " does not list sets of checkpoint files as this version writes them: restore it, or go on with the "
-           "version that wrote it");
+                " does not list sets of checkpoint files as this version writes them: restore it, or go on with the "
+                "version that wrote it");
   return sets;
 }
 
@@ -95,7 +95,7 @@ void CheckpointFolder::write(const std::function<std::string()>& make) {
       std::error_code ignored;
       if (!std::filesystem::exists(file_of(set.name, rank), ignored))
         refuse_file(file_of(set.name, rank).string() +
-               " is missing on worker 0: the folder must be one that all workers share");
+                    " is missing on worker 0: the folder must be one that all workers share");
     }
     kept.insert(kept.begin(), set);
     list(kept);
@@ -111,8 +111,8 @@ CheckpointFolder::Found CheckpointFolder::read(const Set& set, const std::vector
   for (const Set& each : all)
     if (const auto owner = std::ranges::find(each.checksums, checksum); owner != each.checksums.end())
       refuse_file(path + " is the file of worker " + std::to_string(owner - each.checksums.begin()) + " of " +
-             std::to_string(each.workers()) + " in set " + each.name + ", not of worker " + std::to_string(rank) +
-             " in set " + set.name);
+                  std::to_string(each.workers()) + " in set " + each.name + ", not of worker " + std::to_string(rank) +
+                  " in set " + set.name);
   refuse_file(path + " is not the file that was saved (its checksum is wrong): it is damaged, or of another training");
 }
 

@@ -80,8 +80,8 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
     if (known) return;
     if (!can_be_written(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
       refuse_module(descriptions_.back(),
-             " cannot be trained in parallel: only dense tensors in main memory can, and only "
-             "those of float or bfloat16 can have a gradient");
+                    " cannot be trained in parallel: only dense tensors in main memory can, and only "
+                    "those of float or bfloat16 can have a gradient");
     if (moves)
       entries.push_back({.name = name,
                          .tensor = tensor,
@@ -132,7 +132,7 @@ void FlatModule::check_apart() const {
     const Place &before = places[i - 1], &place = places[i];
     if (place.begin < before.end && !is_same(*before.tensor, *place.tensor))
       refuse_module(descriptions_[before.index], " and ", descriptions_[place.index],
-             " share memory but are two tensors: register one tensor, or one module, twice instead");
+                    " share memory but are two tensors: register one tensor, or one module, twice instead");
   }
 }
 
@@ -140,9 +140,10 @@ void FlatModule::install_hooks() {
   const auto hook_of = [](const Tensor& tensor) -> auto& { return torch::autograd::impl::post_acc_grad_hooks(tensor); };
   for (std::size_t index = 0; index < count_; ++index)
     if (hook_of(entries_[index].tensor))
-      refuse_module(entries_[index].name,
-             " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one ",
-             holder_, " at a time");
+      refuse_module(
+          entries_[index].name,
+          " already has a hook on its gradient: every worker needs a module of its own, and a module can be in one ",
+          holder_, " at a time");
   for (std::size_t index = 0; index < count_; ++index)
     torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor,
                                                    std::make_unique<GradientHook>([this, index] {
@@ -227,8 +228,9 @@ void FlatModule::look_at(std::span<const float> model) {
 void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
   if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
-    refuse_module(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ", base::bracketed(entry.sizes),
-           " in main memory when training began: make another ", holder_, " to go on with it");
+    refuse_module(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ",
+                  base::bracketed(entry.sizes), " in main memory when training began: make another ", holder_,
+                  " to go on with it");
 }
 
 void FlatModule::check_registered() const {
@@ -238,13 +240,14 @@ void FlatModule::check_registered() const {
     for (const NamedTensor& each : *list) now.push_back(each.tensor);
   for (std::size_t index = 0; index < std::max(now.size(), registered_.size()); ++index)
     if (index >= now.size() || index >= registered_.size() || !is_same(now[index], registered_[index]))
-      refuse_module(index < registered_.size() ? descriptions_[index] : "a tensor",
-             " was replaced, added or taken away after training began: change its values instead, or make another ",
-             holder_);
+      refuse_module(
+          index < registered_.size() ? descriptions_[index] : "a tensor",
+          " was replaced, added or taken away after training began: change its values instead, or make another ",
+          holder_);
   for (const Fixed& fixed : fixed_)
     if (fixed.tensor.requires_grad())
       refuse_module(fixed.name, " was frozen when training began and needs a gradient now: make another ", holder_,
-             " to go on");
+                    " to go on");
 }
 
 void FlatModule::collect_model() {
@@ -278,7 +281,7 @@ bool FlatModule::collect_gradient(std::size_t index) {
   Tensor& gradient = entry.tensor.mutable_grad();
   if (gradient.defined() && (!is_in_memory(gradient) || gradient.sizes() != entry.sizes))
     refuse_module(description_of(base::concatenated("the gradient of ", entry.name), gradient),
-           " cannot travel: only dense gradients in main memory can");
+                  " cannot travel: only dense gradients in main memory can");
   if (has_view_as_gradient(entry)) return true;
   const Tensor view = entry.is_view ? entry.gradient : view_of(gradient_, entry);
   if (gradient.defined())

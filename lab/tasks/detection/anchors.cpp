@@ -8,7 +8,7 @@ namespace flockstep::tasks {
 namespace {
 
 constexpr double kAnchorSizes[]{1, 1.2599210498948732, 1.5874010519681994};  // thirds of an octave
-constexpr double kRatios[]{0.5, 1, 2};                                 // of height to width, at the same area
+constexpr double kRatios[]{0.5, 1, 2};                                       // of height to width, at the same area
 constexpr double kTells = 0.5, kIsBackground = 0.4;
 
 }  // namespace

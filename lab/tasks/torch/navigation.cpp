@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kFixedSeed = 0x77616c6b73;  // of the actions in evaluations
 constexpr double kActionsPerMove = 2;               // on a good way: turns and moves
-constexpr std::size_t kEpisodeRecord = 3;                  // numbers per episode: SPL, success and length
+constexpr std::size_t kEpisodeRecord = 3;           // numbers per episode: SPL, success and length
 
 double mean_of(std::span<const double> records, std::size_t number) {
   double sum = 0;

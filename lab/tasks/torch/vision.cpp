@@ -11,7 +11,7 @@
 namespace flockstep::tasks {
 namespace {
 
-constexpr int kMoveBy = 8;                // a side divided by this is how far images are moved: 4 pixels of 32
+constexpr int kMoveBy = 8;                  // a side divided by this is how far images are moved: 4 pixels of 32
 constexpr std::size_t kImagesAtATime = 64;  // images that pass through the network together
 
 class Vision final : public TorchTask {
