@@ -11,7 +11,7 @@ python   := build/venv/bin/python
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
 # Rules on directions get the size of the median gradient, so that one learning rate suits all.
 demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 0.83 \
-  --algorithms mean,adacons,direction_consensus,local_sgd,dpsgd,sgp,adpsgd,wagma,flock \
+  --algorithms mean,adacons,direction_consensus,local_sgd,adpsgd,wagma,flock \
   --adacons.magnitude matched --direction_consensus.magnitude matched
 # The same object compiled in two build folders is one to ccache: the wheel, say, has most of them from build/release.
 export CCACHE_BASEDIR    := $(CURDIR)

@@ -18,15 +18,14 @@ def demo_call():
     return words[1:-2]
 
 
-def test_the_demo_ends_with_a_table_of_nine_a_verdict_and_a_report(torch, tmp_path):
+def test_the_demo_ends_with_a_table_a_verdict_and_a_report(torch, tmp_path):
     call, out = demo_call(), tmp_path / "demo"
     done = run(*call, "--steps", 20, "--evaluate-every", 10, "--seeds", 1, "--out", out)
     assert done.returncode == 0, done.stderr
     algorithms = call[call.index("--algorithms") + 1].split(",")
-    assert len(algorithms) == 9
     lines = done.stdout.splitlines()
     rows = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in algorithms]
-    assert rows[:9] == algorithms
+    assert rows[: len(algorithms)] == algorithms
     assert sum("ended with the best accuracy" in line for line in lines) == 1
     assert lines[-1] == f"The report is {out / 'report.html'}."
     assert (out / "report.html").stat().st_size > 10_000
