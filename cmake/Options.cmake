@@ -8,9 +8,10 @@ option(FLOCKSTEP_UNITY "Compile several sources at a time" ON)
 # missing is an error.
 set(flockstep_summary "")
 
-# Without a word from the user the option follows the machine at every configure, so it is not cached then.
+# Without a word from the user, or from the project around this one, the option follows the machine at every configure, so it
+# is not cached then.
 macro(flockstep_option name purpose found version package)
-  if(NOT DEFINED CACHE{${name}})
+  if(NOT DEFINED ${name})
     if(${found})
       set(${name} ON)
     else()
@@ -64,8 +65,8 @@ else()
 endif()
 flockstep_option(FLOCKSTEP_TORCH "the libtorch front and tasks with networks" Torch_FOUND "${Torch_VERSION}" "torch")
 
-# The PyTorch package needs the Python that torch is installed for, with its headers.
-if(FLOCKSTEP_TORCH)
+# The PyTorch package needs the Python that torch is installed for, with its headers. A project around this one has to ask for it.
+if(FLOCKSTEP_TORCH AND (PROJECT_IS_TOP_LEVEL OR FLOCKSTEP_PYTHON))
   file(GLOB flockstep_torch_python "${TORCH_INSTALL_PREFIX}/../../../../bin/python")
   if(NOT DEFINED Python3_EXECUTABLE AND flockstep_torch_python)
     set(Python3_EXECUTABLE ${flockstep_torch_python})
@@ -76,7 +77,9 @@ if(FLOCKSTEP_TORCH)
     set(Python3_Development.Module_FOUND FALSE)
   endif()
 endif()
-flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")
+if(PROJECT_IS_TOP_LEVEL OR FLOCKSTEP_PYTHON)
+  flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")
+endif()
 
 # Readers of pictures, for tasks of the laboratory.
 if(FLOCKSTEP_LAB)

@@ -18,7 +18,16 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 
 
 # With several processes (-n), what takes longest begins first.
-LONGEST_FIRST = ["test_wheel", "test_install", "test_examples", "test_tasks", "test_bench", "test_rules", "test_engine"]
+LONGEST_FIRST = [
+    "test_wheel",
+    "test_as_a_part",
+    "test_install",
+    "test_examples",
+    "test_tasks",
+    "test_bench",
+    "test_rules",
+    "test_engine",
+]
 
 
 def pytest_configure(config):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MPIRUN
+from laboratory import libraries_of_the_laboratory, symbols_of_the_laboratory
 from paths import BUILD, HANG_S, ROOT
 
 
@@ -70,6 +71,16 @@ def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
 
 def test_the_consumer_agrees(prefix):
     assert "4 workers agree" in check(build_example("cmake_consumer", prefix) / "consumer")
+
+
+def test_the_library_is_the_core_alone(prefix):
+    [package] = prefix.glob("lib*/**/flockstepConfig.cmake")
+    asked = set(re.findall(r"find_dependency\((\w+)", package.read_text()))
+    assert asked <= {"Threads", "fmt", "spdlog", "nlohmann_json", "Highway", "MPI", "SimGrid", "Torch"}
+    assert not re.search("ZLIB|PNG|JPEG|CLI11", (package.parent / "flockstepTargets.cmake").read_text())
+    [archive] = prefix.glob("lib*/**/libflockstep.a")
+    assert symbols_of_the_laboratory(archive) == []
+    assert libraries_of_the_laboratory(build_example("cmake_consumer", prefix) / "consumer") == []
 
 
 def test_the_bad_workers_are_found(prefix):

@@ -9,8 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from laboratory import libraries_of_the_laboratory, symbols_of_the_laboratory
 from paths import BUILD, HANG_S, ROOT
 
+SMALL = 1_600_000  # bytes; 1.12 million were seen
 TORCH_HOME = Path(find_spec("torch").origin).parent.parent
 
 
@@ -88,10 +90,17 @@ def test_it_is_built_without_mpi_simgrid_and_nvcc(built):
     said = built[0]
     for option in ("FLOCKSTEP_MPI OFF", "FLOCKSTEP_SIM OFF", "FLOCKSTEP_TORCH ON", "FLOCKSTEP_PYTHON ON"):
         assert option in said
-    for source in ("engines/mpi/engine.cpp", "engines/sim/engine.cpp", "cli/main.cpp"):
+    for source in ("engines/mpi/engine.cpp", "engines/sim/engine.cpp", "command/main.cpp"):
         assert source not in said
     cache = (ROOT / "build" / "wheel" / "CMakeCache.txt").read_text()
     assert "CMAKE_CUDA_COMPILER" not in cache
+
+
+def test_it_has_nothing_of_the_laboratory_and_is_small(built):
+    [module] = (ROOT / "build" / "wheel").glob("python/flockstep/_native*.so")  # before its symbols were stripped
+    assert symbols_of_the_laboratory(module) == []
+    assert libraries_of_the_laboratory(module) == []
+    assert built[1].stat().st_size < SMALL
 
 
 def test_it_trains_in_an_empty_environment(installed, tmp_path):
