@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The tests of a build with sanitizers: ctest, then those of the PyTorch package that run its compiled half.
 #
-#   scripts/sanitized.sh build/asan
+#   scripts/sanitized.sh build/asan [more of ctest's options]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly build=$1
 readonly python=${PYTHON:-build/venv/bin/python}
 
+export CUDA_VISIBLE_DEVICES=  # CUDA needs memory where AddressSanitizer has its own
 export ASAN_OPTIONS=detect_leaks=1
 export LSAN_OPTIONS=suppressions=$PWD/scripts/lsan.supp:print_suppressions=0
 export TSAN_OPTIONS=suppressions=$PWD/scripts/tsan.supp:halt_on_error=1:history_size=7:die_after_fork=0
-ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)"
+ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
 
 # Python is not built with them, so their library has to be there before it; and what Python itself leaks is not ours.
 case "$(sed -n 's/^FLOCKSTEP_SANITIZE:STRING=//p' "$build/CMakeCache.txt")" in
