@@ -89,11 +89,11 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@$(python) -m mypy --no-error-summary
 	@$(python) scripts/check_layers.py
 
-.tidy: ## clang-tidy over the sources, with the list of .clang-tidy
-	@scripts/setup.sh --to-tidy
-	@[ -f build/tidy/build.ninja ] || cmake --preset tidy
-	@run-clang-tidy -quiet -p build/tidy -j $$(nproc) '/(src|lab|python/native)/' > build/tidy/report.txt 2> /dev/null || \
-	  { grep -E '(warning|error):' build/tidy/report.txt | sort -u; exit 1; }
+.tidy: setup ## clang-tidy over src, lab and python/native, with the list of .clang-tidy
+	@cmake --preset tidy --log-level=ERROR > /dev/null
+	@$(python) -c 'import json; [print(unit["file"]) for unit in json.load(open("build/tidy/compile_commands.json"))]' | \
+	  xargs -P $$(nproc) -n 1 build/venv/bin/clang-tidy -p build/tidy --quiet \
+	    --header-filter='/(include|src|lab|python/native)/' 2> >(grep -v ' generated\.$$' >&2)
 
 .asan: ## all C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer, those with torch too
 	@$(MAKE) --no-print-directory preset=asan .build

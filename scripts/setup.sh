@@ -4,7 +4,6 @@
 #
 #   scripts/setup.sh            everything
 #   scripts/setup.sh --to-run   what building and running the command takes, and not what tests and checks do
-#   scripts/setup.sh --to-tidy  everything, and clang-tidy
 #
 # FLOCKSTEP_TORCH=OFF leaves torch out of build/venv. Torch that is already there (an active virtual environment, or a
 # TorchConfig.cmake on CMAKE_PREFIX_PATH) is used instead of a second copy.
@@ -43,7 +42,6 @@ if [ "${1:-}" != --to-run ]; then
   )
   requirements+=(-r scripts/requirements-tests.txt)
 fi
-[ "${1:-}" != --to-tidy ] || packages+=("clang-tidy" "make tidy")
 readonly packages requirements
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -51,7 +51,7 @@ std::string readable(double value, double beside = 0) {
 std::string quality_text(const Made& made, const Json& row) {
   if (row.at("diverged") > 0) return fmt::format("{} of {} diverged", row.at("diverged").dump(), row.at("runs").dump());
   const auto of = [&](const char* name) { return number(row.at("quality").at(name)); };
-  const std::string middle = made.lower_is_better() ? fmt::format("{:.2g}", of("median")) : readable(of("mean"));
+  std::string middle = made.lower_is_better() ? fmt::format("{:.2g}", of("median")) : readable(of("mean"));
   if (row.at("runs") == 1) return middle;
   return made.lower_is_better() ? fmt::format("{} ({:.1g} to {:.1g})", middle, of("min"), of("max"))
                                 : fmt::format("{} ± {}", middle, readable(of("deviation"), of("mean")));

@@ -12,7 +12,6 @@ GroupAverage::GroupAverage(Iteration round, Ranks members, Ranks absent, int ran
     : round_(round),
       members_(std::move(members)),
       absent_(std::move(absent)),
-      rank_(rank),
       chunks_(options.chunks),
       window_(options.window),
       grid_(static_cast<int>(members_.size()), options.direct),

@@ -63,7 +63,7 @@ class GroupAverage {
 
   Iteration round_;
   Ranks members_, absent_;
-  int rank_, chunks_, window_;
+  int chunks_, window_;
   Grid grid_;
   int own_;  // one's index among the members
   bool holds_column_;

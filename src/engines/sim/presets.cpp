@@ -14,7 +14,7 @@ namespace {
 // Switches of 64 ports: 32 workers below each, 32 switches in a pod.
 constexpr int kLeaf = 32, kPod = 1024;
 
-constexpr std::array<Preset, 5> kPresets{{
+const std::array<Preset, 5> kPresets{{
     {"star",
      "every worker's link to one switch, as --latency-us and --bandwidth-gbps say; the default",
      {.latency_us = SimOptions{}.latency_us, .bandwidth_gbps = SimOptions{}.bandwidth_gbps}},

@@ -180,12 +180,12 @@ void Simulator::after(double seconds, std::function<void()> action) {
   at_once([&] { simgrid::kernel::timer::Timer::set(now() + seconds, std::move(action)); });
 }
 
-void Simulator::spawn(int host, const std::string& name, std::function<void()> body) {
+void Simulator::spawn(int host, const std::string& name, const std::function<void()>& body) {
   std::optional<Error> refused;
   at_once([&] {  // one after the other, so that each finds the stacks of those before it
     try {
       require_room_for_another(engine_->get_actor_count());
-      s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], std::move(body));
+      s4u::Actor::create(name, platform_.hosts[static_cast<std::size_t>(host)], body);
     } catch (const Error& error) {
       refused = error;
     }

@@ -50,7 +50,7 @@ class Simulator {
   static void after(double seconds, std::function<void()> action);
   // An actor that starts at the present time; `body` must not throw. May switch. Throws Error{bad_input} where there is
   // no room for another stack.
-  void spawn(int host, const std::string& name, std::function<void()> body);
+  void spawn(int host, const std::string& name, const std::function<void()>& body);
   void run();  // until every actor has returned and every flow has arrived
 
   // Lets the time pass that a sum of the calling actor takes, so long by itself. May switch.
