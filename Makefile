@@ -90,6 +90,7 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@$(python) scripts/check_layers.py
 
 .tidy: setup ## clang-tidy over src, lab and python/native, with the list of .clang-tidy
+	@[ -x build/venv/bin/clang-tidy ] || $(python) -m pip install --quiet --disable-pip-version-check clang-tidy==20.1.0
 	@cmake --preset tidy --log-level=ERROR > /dev/null
 	@$(python) -c 'import json; [print(unit["file"]) for unit in json.load(open("build/tidy/compile_commands.json"))]' | \
 	  xargs -P $$(nproc) -n 1 build/venv/bin/clang-tidy -p build/tidy --quiet \
