@@ -34,8 +34,9 @@ help: ## list the targets
 setup: ## install packages and make build/venv; done by every other target
 	@scripts/setup.sh
 
+# A build folder that `make demo` configured knows of no tests if GoogleTest came later.
 .build: setup ## configure and compile build/release, with the tests
-	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
+	@[ -f $(build)/tests/CTestTestfile.cmake ] || cmake --preset $(preset)
 	@cmake --build --preset $(preset)
 
 .wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl

@@ -21,9 +21,6 @@ if(FLOCKSTEP_LAB)
     message(FATAL_ERROR "toml++ was not found: install libtomlplusplus-dev, as Debian calls it, or name its place in tomlplusplus_ROOT.")
   endif()
 endif()
-if(FLOCKSTEP_TESTS)
-  flockstep_library(GTest libgtest-dev)
-endif()
 
 # A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
 # to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too.

@@ -1,10 +1,9 @@
 # What is built. First what needs no package to be asked for.
 option(FLOCKSTEP_LAB "Build the laboratory: tasks, comparisons, studies, benchmarks and the command" ${PROJECT_IS_TOP_LEVEL})
-option(FLOCKSTEP_TESTS "Build the tests (with the laboratory)" ${FLOCKSTEP_LAB})
 option(FLOCKSTEP_INSTALL "Add to what `cmake --install` installs" ${PROJECT_IS_TOP_LEVEL})
 option(FLOCKSTEP_UNITY "Compile several sources at a time" ON)
 
-# The large dependencies, and readers of pictures. Each option is ON when its package is found; asking for one that is
+# The large dependencies, the tests, and readers of pictures. Each option is ON when its package is found; asking for one that is
 # missing is an error.
 set(flockstep_summary "")
 
@@ -81,8 +80,10 @@ if(PROJECT_IS_TOP_LEVEL OR FLOCKSTEP_PYTHON)
   flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")
 endif()
 
-# Readers of pictures, for tasks of the laboratory.
+# The laboratory's tests, and readers of pictures for its tasks.
 if(FLOCKSTEP_LAB)
+  find_package(GTest QUIET)
+  flockstep_option(FLOCKSTEP_TESTS "the tests" GTest_FOUND "${GTest_VERSION}" "libgtest-dev")
   find_package(PNG QUIET)
   flockstep_option(FLOCKSTEP_PNG "reading of PNG images" PNG_FOUND "${PNG_VERSION_STRING}" "libpng-dev")
   find_package(JPEG QUIET)
