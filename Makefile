@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 preset   ?= release
 build    := build/$(preset)
-command  := build/release/bin/flockstep
+command  := $(build)/bin/flockstep
 python   := build/venv/bin/python
 # What mpirun needs to run as root, with more workers than cores, and with an agent beside each worker.
 mpirun   := mpirun --allow-run-as-root --oversubscribe --bind-to none
@@ -69,7 +69,8 @@ setup: ## install packages and make build/venv; done by every other target
 	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; \
 	  for workers in 4 8; do $(mpirun) -n $$workers $(command) bench group; done; \
 	  for workers in 4 8 16; do $(mpirun) -n $$workers $(command) bench straggler; done; \
-	  for workers in 2 4; do $(mpirun) -n $$workers $(build)/bin/data_parallel_benchmark; done; fi
+	  if [ -x $(build)/bin/data_parallel_benchmark ]; then \
+	    for workers in 2 4; do $(mpirun) -n $$workers $(build)/bin/data_parallel_benchmark; done; fi; fi
 	@if ls $(build)/python/flockstep/_native*.so > /dev/null 2>&1; then export PYTHONPATH=$(build)/python; \
 	  for workers in 2 4; do $(python) -m flockstep.bench adacons --workers $$workers; \
 	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi

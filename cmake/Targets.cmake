@@ -10,7 +10,7 @@ function(flockstep_settings target)
   endif()
   # Said outright, so that executables can reuse the precompiled headers of libraries.
   target_compile_options(${target} PRIVATE -fPIC)
-  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF UNITY_BUILD OFF)
 endfunction()
 
 # Sources of one folder are compiled together, a few at a time: most of the time of a small one goes into the headers that it
@@ -33,8 +33,8 @@ function(flockstep_unity target most)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# flockstep_layer(NAME SOURCES files... [USES packages...]): the objects of a layer, flockstep_NAME, which may use the layers that were
-# declared before it in the same tree, and those of src/ from lab/. With the tests, tests/layers links every layer with these alone.
+# flockstep_layer(NAME [NO_UNITY] [USES packages...] SOURCES files...): the objects of a layer, flockstep_NAME. It may use the layers
+# declared before it; tests/CMakeLists.txt links every layer with these alone.
 function(flockstep_layer name)
   cmake_parse_arguments(layer "NO_UNITY" "" "SOURCES;USES" ${ARGN})
   add_library(flockstep_${name} OBJECT ${layer_SOURCES})
@@ -46,5 +46,5 @@ function(flockstep_layer name)
     flockstep_unity(flockstep_${name} 10)
   endif()
   set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_LAYERS ${name})
-  set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_PACKAGES ${layer_USES})
+  set_property(GLOBAL PROPERTY FLOCKSTEP_PACKAGES_${name} ${layer_USES})
 endfunction()

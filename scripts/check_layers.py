@@ -1,6 +1,6 @@
-"""Checks what the linker cannot see of the layers; it holds the rest (tests/CMakeLists.txt links each with those above it).
+"""Checks the layering rules that the linker cannot; tests/CMakeLists.txt has the linker check the others.
 
-Headers alone leave nothing to link: each folder of src/ and lab/ includes only from itself and from those above it. Some
+Headers alone leave nothing to link: each folder of src/ and lab/ includes only from itself and from those listed before it. Some
 layers stay free of things that belong to others: torch headers, threads and clocks, MPI. What is linked where torch is, which
 is all but the command itself, stays free of C++ streams, and of torch's functions that build texts with them: where a
 compiler links its C++ library statically, a stream meets two of them and breaks. And no two files may define a type of the
@@ -15,7 +15,7 @@ from pathlib import Path
 # As in src/CMakeLists.txt and lab/CMakeLists.txt.
 LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorithms", "telemetry", "api", "torch"]
 LAYERS += ["train", "tasks", "runs", "compare", "study", "bench", "command"]
-ABOVE_THE_ENGINES = {"runtime", "algorithms", "telemetry", "train"}
+USERS_OF_ENGINES = {"runtime", "algorithms", "telemetry", "train"}
 PURE = {"math", "protocol"}
 STREAMS_ALLOWED = "lab/command/"
 STREAM = r"#include <(iostream|[iof]stream|sstream|iomanip|c10/util/StringUtil\.h)>|std::\w*stream\b|\bc10::(str|Join)\(|\bTORCH_(CHECK|WARN)"
@@ -38,7 +38,7 @@ def problems_of(path: Path) -> list[str]:
         found.append("includes torch headers")
     if layer in PURE and re.search(r"#include <(mpi\.h|thread|mutex|condition_variable|chrono|sys/)", text):
         found.append("does I/O or keeps time in a pure layer")
-    if layer in ABOVE_THE_ENGINES and re.search(
+    if layer in USERS_OF_ENGINES and re.search(
         r"std::(j?thread|mutex|condition_variable)|_clock::now|sleep_for|<mpi\.h>", text
     ):
         found.append("waits or reads a clock past the engine")

@@ -20,5 +20,5 @@ esac
 preloaded="$(g++ -print-file-name=$library) $(g++ -print-file-name=libstdc++.so)"
 # protect_shadow_gap: CUDA, where torch has it, takes memory that AddressSanitizer would keep to itself.
 ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0 FLOCKSTEP_BUILD=$build FLOCKSTEP_PRELOADED=$preloaded \
-  $python -m pytest -q -n "$(nproc)" --dist loadfile tests/python/test_engine.py tests/python/test_hooks.py \
+  "$python" -m pytest -q -n "$(nproc)" --dist loadfile tests/python/test_engine.py tests/python/test_hooks.py \
   tests/python/test_rules.py tests/python/test_telemetry.py tests/python/test_averagers_results.py tests/python/test_averagers_join.py

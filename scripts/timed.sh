@@ -7,7 +7,7 @@ readonly name=$1
 shift
 elapsed() { printf '%d min %02d s' $((SECONDS / 60)) $((SECONDS % 60)); }
 
-(while sleep 30; do printf '%s: %s so far\n' "$name" "$(elapsed)"; done) &
+(while sleep 30 >/dev/null 2>&1; do printf '%s: %s so far\n' "$name" "$(elapsed)"; done) &
 readonly clock=$!
 trap 'kill $clock 2>/dev/null' EXIT
 

@@ -1,5 +1,6 @@
 """`cmake --install`, and projects outside the tree that find the package and use the library: the examples."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -41,9 +42,8 @@ def build_example(name, *prefixes):
 @pytest.fixture(scope="module")
 def mnist(torch, prefix):
     """The folder with the programs of examples/libtorch_mnist, which take a minute to build at first."""
-    cache = (BUILD / "CMakeCache.txt").read_text()
-    torch_prefix = Path(re.search("^Torch_DIR:PATH=(.*)$", cache, re.MULTILINE)[1]).parent
-    return build_example("libtorch_mnist", prefix, torch_prefix)
+    torch_package = Path(importlib.util.find_spec("torch").origin).parent
+    return build_example("libtorch_mnist", prefix, torch_package / "share" / "cmake")
 
 
 def accuracies(*command):
