@@ -17,8 +17,8 @@ demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 
 export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
-# Many tests wait: twice as many processes as cores.
-jobs     := $(shell expr 2 \* $$(nproc))
+# Many tests wait: one more process than there are cores.
+jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 timed := build wheel demo test test-cpp test-python explore bench studies lint tidy asan tsan minimal sabotages
