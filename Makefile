@@ -17,6 +17,8 @@ demo_options := --task vision --workers 8 --straggler 2x50ms --seeds 2 --target 
 export CCACHE_BASEDIR    := $(CURDIR)
 export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
+# Ninja has no lock of its own: of two at work in one folder, one truncates what the other writes, and ccache may keep that.
+compile  := flock $(build).lock cmake --build --preset $(preset)
 # Many tests wait: one more process than there are cores.
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
@@ -37,7 +39,7 @@ setup: ## install packages and make build/venv; done by every other target
 # A build folder that `make demo` configured knows of no tests if GoogleTest came later.
 .build: setup ## configure and compile build/release, with the tests
 	@[ -f $(build)/tests/CTestTestfile.cmake ] || cmake --preset $(preset)
-	@cmake --build --preset $(preset)
+	@$(compile)
 
 .wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl
 	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w build/dist .
@@ -45,7 +47,7 @@ setup: ## install packages and make build/venv; done by every other target
 .demo: ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@scripts/setup.sh --to-run
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset)
-	@cmake --build --preset $(preset) --target flockstep_command
+	@$(compile) --target flockstep_command
 	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 .test: .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
@@ -63,7 +65,7 @@ setup: ## install packages and make build/venv; done by every other target
 	@$(python) tests/sabotage/run.py
 
 .bench: .build ## measure the targets of docs/benchmarks.md on this machine
-	@cmake --build --preset $(preset) --target data_parallel_benchmark 2> /dev/null || true
+	@$(compile) --target data_parallel_benchmark 2> /dev/null || true
 	@$(command) bench kernels --workers 8,16,32
 	@if $(command) engines --json | grep -q '"thread_level"'; then \
 	  for workers in 2 4 8; do $(mpirun) -n $$workers $(command) bench adacons; done; \
