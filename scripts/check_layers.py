@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 # As in src/CMakeLists.txt and lab/CMakeLists.txt.
-LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorithms", "telemetry", "api", "torch"]
+LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorithms", "telemetry", "session", "api", "torch"]
 LAYERS += ["train", "tasks", "runs", "compare", "study", "bench", "command"]
-USERS_OF_ENGINES = {"runtime", "algorithms", "telemetry", "train"}
+USERS_OF_ENGINES = {"runtime", "algorithms", "telemetry", "session", "train"}
 PURE = {"math", "protocol"}
 STREAMS_ALLOWED = "lab/command/"
 STREAM = r"#include <(iostream|[iof]stream|sstream|iomanip|c10/util/StringUtil\.h)>|std::\w*stream\b|\bc10::(str|Join)\(|\bTORCH_(CHECK|WARN)"

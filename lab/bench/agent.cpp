@@ -8,8 +8,8 @@
 #include "bench/workers.h"
 #include "math/groups.h"
 #include "runtime/gather.h"
-#include "runtime/published_model.h"
-#include "runtime/round_agent.h"
+#include "runtime/rounds/published_model.h"
+#include "runtime/rounds/round_agent.h"
 
 namespace flockstep::bench {
 namespace {

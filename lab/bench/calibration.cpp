@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/parts.h"
+#include "base/partition.h"
 #include "bench/workers.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/parts.h"
+#include "base/partition.h"
 #include "runtime/context.h"
 
 namespace flockstep::bench {
@@ -25,7 +25,7 @@ class Ring {
   runtime::Context& context_;
   std::vector<int> members_;
   std::size_t place_;  // one's own among them
-  base::Parts parts_;
+  base::Partition parts_;
   base::Buffer<float> received_;
 };
 

@@ -1,6 +1,6 @@
 #include "runs/workload.h"
 
-#include "base/parts.h"
+#include "base/partition.h"
 #include "flockstep/error.h"
 #include "runs/stand_in.h"
 #include "tasks/registry.h"
@@ -57,7 +57,7 @@ std::unique_ptr<train::Task> Workload::make_task(int rank) const {
 
 std::unique_ptr<train::Task> Workload::make(int rank) const {
   if (options_.gradients) return make_task(rank);
-  const base::Parts shares(static_cast<std::size_t>(options_.batch), static_cast<std::size_t>(workers_));
+  const base::Partition shares(static_cast<std::size_t>(options_.batch), static_cast<std::size_t>(workers_));
   const auto samples = static_cast<std::int64_t>(shares.size(static_cast<std::size_t>(rank)));
   // A task may take a batch in several goes, as worker 0's told.
   const std::int64_t goes = known_ ? known_->samples_per_step() / static_cast<std::int64_t>(shares.size(0)) : 1;

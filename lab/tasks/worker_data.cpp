@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/parts.h"
+#include "base/partition.h"
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<base::Choice<Shard>, 2> kShards{{{"iid", Shard::iid}, {"skewed", Shard::skewed}}};
 
 runtime::Range part_of(std::size_t count, int workers, int part) {
-  const base::Parts parts(count, static_cast<std::size_t>(workers));
+  const base::Partition parts(count, static_cast<std::size_t>(workers));
   return {parts.begin(static_cast<std::size_t>(part)), parts.size(static_cast<std::size_t>(part))};
 }
 

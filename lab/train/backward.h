@@ -3,7 +3,7 @@
 #pragma once
 
 #include "algorithms/algorithm.h"
-#include "runtime/ready_buckets.h"
+#include "runtime/gradient/ready_buckets.h"
 #include "train/faults.h"
 #include "train/pace.h"
 #include "train/task.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/one_pass.h"
+#include "runtime/gradient/one_pass.h"
 #include "telemetry/summary.h"
 #include "train/options.h"
 #include "train/task.h"

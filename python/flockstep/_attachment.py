@@ -54,7 +54,7 @@ class Attachment:
             undo.callback(self._worker.close)
             self.recorder = Recorder(self._worker, run_dir, algorithm, options)
             try:
-                self.native = _native.ModelExchange(
+                self.native = _native.ModelAverager(
                     self._worker.native,
                     self.recorder.native,
                     algorithm,

@@ -89,7 +89,7 @@ class GradientState(Measured):
     def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
         self._process_group = process_group
         self._attached: Attached | None = None
-        self._exchange: _native.GradientExchange | None = None
+        self._exchange: _native.GradientHook | None = None
         self._model: weakref.ref[DistributedDataParallel] | None = None
         self._warnings = 0
         self._closed = False
@@ -126,7 +126,7 @@ class GradientState(Measured):
         self.__dict__.update(values)
         self._forget_worker()
 
-    def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientExchange:
+    def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientHook:
         if self._closed:
             raise Error(f"this state of {self._rule} was closed", code="unavailable")
         group = self._process_group
@@ -144,7 +144,7 @@ class GradientState(Measured):
                 code=error.code,
             ) from error
         self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
-        self._exchange = _native.GradientExchange(
+        self._exchange = _native.GradientHook(
             self._attached.native,
             self._rule,
             self._options,
@@ -195,7 +195,7 @@ class GradientState(Measured):
         return True
 
     # All workers find the same; one says it.
-    def _warn(self, exchange: _native.GradientExchange) -> None:
+    def _warn(self, exchange: _native.GradientHook) -> None:
         raised = exchange.raised()
         new, self._warnings = raised[self._warnings :], len(raised)
         if self._attached is not None and self._attached.rank == 0:

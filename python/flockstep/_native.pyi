@@ -18,7 +18,7 @@ class Worker:
     def take_log_lines(self) -> list[tuple[int, str]]: ...
     def close(self) -> None: ...
 
-class ModelExchange:
+class ModelAverager:
     def __init__(
         self,
         worker: Worker,
@@ -59,7 +59,7 @@ class Recording:
     def figures(self) -> dict[str, float]: ...
     def close(self) -> None: ...
 
-class GradientExchange:
+class GradientHook:
     def __init__(
         self,
         worker: Worker,

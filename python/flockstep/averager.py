@@ -123,7 +123,7 @@ class Averager(Around, Joinable, Measured):
         self._after_step(native)
         return loss
 
-    def _update(self, native: _native.ModelExchange, closure: Callable[[], float] | None) -> float | None:
+    def _update(self, native: _native.ModelAverager, closure: Callable[[], float] | None) -> float | None:
         found_inf: torch.Tensor | None = getattr(self, "found_inf", None)
         if found_inf is not None:  # a GradScaler's step, which takes no closure
             scale: torch.Tensor | None = getattr(self, "grad_scale", None)
@@ -156,11 +156,11 @@ class Averager(Around, Joinable, Measured):
         """Whether gradients are averaged here, at times, and not by DDP."""
         return False
 
-    def _average_gradients(self, native: _native.ModelExchange) -> bool:
+    def _average_gradients(self, native: _native.ModelAverager) -> bool:
         """Where it is time to; False if they are not finite then."""
         return not (self._averages_gradients() and native.gradients_are_due) or native.average_gradients(has_batch=True)
 
-    def _after_step(self, native: _native.ModelExchange) -> None:
+    def _after_step(self, native: _native.ModelAverager) -> None:
         self._consolidated = False
         self._follow(native)
 
@@ -280,7 +280,7 @@ class Averager(Around, Joinable, Measured):
         if self._attachment is not None:
             self._restore(self._native())
 
-    def _restore(self, native: _native.ModelExchange) -> None:
+    def _restore(self, native: _native.ModelAverager) -> None:
         remade = native.restore(self._saved)
         if remade:
             logger.info("%s: %s", self._name, remade)
@@ -347,11 +347,11 @@ class Averager(Around, Joinable, Measured):
                 users_line(),
             )
 
-    def _follow(self, native: _native.ModelExchange) -> None:
+    def _follow(self, native: _native.ModelAverager) -> None:
         """Has DDP do what the next step needs."""
         self._ddp.off()
 
-    def _native(self) -> _native.ModelExchange:
+    def _native(self) -> _native.ModelAverager:
         attachment = self._attach()
         if attachment.is_closed:
             raise Error(f"this {self._name} is closed: make another one to go on")

@@ -219,7 +219,7 @@ class PostLocalSGD(Averager):
     def _averages_gradients(self) -> bool:
         return not self._ddp.modules
 
-    def _follow(self, native: _native.ModelExchange) -> None:
+    def _follow(self, native: _native.ModelAverager) -> None:
         if native.gradients_are_due:
             self._ddp.restore()
         else:

@@ -2,16 +2,16 @@
 
 #include <array>
 
-#include "algorithms/adpsgd.h"
-#include "algorithms/dpsgd.h"
-#include "algorithms/eager.h"
-#include "algorithms/flock.h"
-#include "algorithms/local_sgd.h"
-#include "algorithms/post_local_sgd.h"
-#include "algorithms/rules.h"
-#include "algorithms/sgp.h"
-#include "algorithms/swarm.h"
-#include "algorithms/wagma.h"
+#include "algorithms/averagers/adpsgd.h"
+#include "algorithms/averagers/dpsgd.h"
+#include "algorithms/averagers/flock.h"
+#include "algorithms/averagers/local_sgd.h"
+#include "algorithms/averagers/post_local_sgd.h"
+#include "algorithms/averagers/sgp.h"
+#include "algorithms/averagers/swarm.h"
+#include "algorithms/averagers/wagma.h"
+#include "algorithms/rules/eager.h"
+#include "algorithms/rules/rules.h"
 #include "base/names.h"
 
 namespace flockstep::algorithms {

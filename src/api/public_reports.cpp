@@ -17,7 +17,7 @@ StepReport step_report(const algorithms::Algorithm& algorithm) {
   return result;
 }
 
-Meetings meetings(const algorithms::Session& session) {
+Meetings meetings(const session::Session& session) {
   const algorithms::MeetingReport all = session.meetings();
   return {all.fresh, all.stale, all.alone, all.synchronised, all.staleness, all.round_s};
 }

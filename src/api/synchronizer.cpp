@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "algorithms/registry.h"
-#include "algorithms/session.h"
 #include "api/public_reports.h"
 #include "api/worker.h"
 #include "base/hash.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
 #include "runtime/gather.h"
-#include "runtime/ready_buckets.h"
+#include "runtime/gradient/ready_buckets.h"
+#include "session/session.h"
 
 namespace flockstep {
 namespace {
@@ -121,7 +121,7 @@ struct Synchronizer::Implementation {
   const float* announced = nullptr;  // the gradient that `ready` is about
   std::string name;                  // of the algorithm
   base::Settings settings;
-  std::optional<algorithms::Session> session;
+  std::optional<session::Session> session;
   math::Watch watch;
   std::int64_t step = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/parts.h"
+#include "base/partition.h"
 #include "engines/figures.h"
 #include "engines/wait.h"
 
@@ -13,7 +13,7 @@ void all_reduce(Engine& engine, std::span<double> values, base::Time deadline) {
   const auto size = static_cast<std::size_t>(engine.size()), rank = static_cast<std::size_t>(engine.rank());
   if (size == 1 || values.empty()) return;
   const CarriesFigures figures(engine);
-  const base::Parts parts(values.size(), size);
+  const base::Partition parts(values.size(), size);
   const std::size_t mine = parts.size(rank);
 
   const auto whole = engine.memory().allocate<double>(values.size(), "all_reduce");

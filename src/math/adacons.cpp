@@ -29,8 +29,8 @@ void treat_negative(Negative negative, std::vector<double>& a) {
 }
 
 // Steps 3 to 8 of the definition; d and q are steps 1 and 2.
-std::optional<Outcome> adacons_step(const AdaConsOptions& options, const Statistics& statistics,
-                                    const std::vector<double>& memory) {
+std::optional<RuleResult> adacons_step(const AdaConsOptions& options, const Statistics& statistics,
+                                       const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> n = norms(statistics, options.eps);
   std::vector<double> a(P), v(P);
@@ -50,7 +50,7 @@ std::optional<Outcome> adacons_step(const AdaConsOptions& options, const Statist
   auto c = normalised(std::move(a));
   if (!c) return std::nullopt;
   for (std::size_t i = 0; i < P; ++i) (*c)[i] /= n[i];
-  return Outcome{.c = *std::move(c), .memory = std::move(m)};
+  return RuleResult{.c = *std::move(c), .memory = std::move(m)};
 }
 
 }  // namespace

@@ -13,12 +13,12 @@ double product(const Statistics& statistics, const std::vector<double>& x, const
   return sum;
 }
 
-struct Part {
+struct Subset {
   std::vector<double> c;
   double workers;  // that it stands for
 };
 
-Part merged(const Statistics& statistics, double nearly_zero, const Part& x, const Part& y) {
+Subset merged(const Statistics& statistics, double nearly_zero, const Subset& x, const Subset& y) {
   const double workers = x.workers + y.workers;
   const double xx = product(statistics, x.c, x.c), yy = product(statistics, y.c, y.c),
                xy = product(statistics, x.c, y.c);
@@ -30,19 +30,19 @@ Part merged(const Statistics& statistics, double nearly_zero, const Part& x, con
   return {std::move(sum), workers};
 }
 
-std::optional<Outcome> adasum_step(const Statistics& statistics) {
+std::optional<RuleResult> adasum_step(const Statistics& statistics) {
   const std::size_t P = statistics.workers();
   const double nearly_zero = 1e-12 * std::accumulate(statistics.q.begin(), statistics.q.end(), 0.0);  // of trace K
-  std::vector<Part> level(P, {std::vector<double>(P), 1});
+  std::vector<Subset> level(P, {std::vector<double>(P), 1});
   for (std::size_t i = 0; i < P; ++i) level[i].c[i] = 1;
   while (level.size() > 1) {
-    std::vector<Part> above;
+    std::vector<Subset> above;
     for (std::size_t i = 0; i + 1 < level.size(); i += 2)
       above.push_back(merged(statistics, nearly_zero, level[i], level[i + 1]));
     if (level.size() % 2 == 1) above.push_back(std::move(level.back()));
     level = std::move(above);
   }
-  return Outcome{.c = std::move(level.front().c), .memory = {}};
+  return RuleResult{.c = std::move(level.front().c), .memory = {}};
 }
 
 }  // namespace

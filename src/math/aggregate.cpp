@@ -70,9 +70,9 @@ bool cancels(const Statistics& present, const std::vector<double>& c) {
 }
 
 // Nothing also where directions cancel.
-std::optional<Outcome> outcome_of(const Rule& rule, const AggregateOptions& options, const Statistics& present,
-                                  const std::vector<double>& memory) {
-  std::optional<Outcome> outcome = rule.apply(present, memory);
+std::optional<RuleResult> result_of(const Rule& rule, const AggregateOptions& options, const Statistics& present,
+                                    const std::vector<double>& memory) {
+  std::optional<RuleResult> outcome = rule.apply(present, memory);
   if (!outcome) return std::nullopt;
   const bool matched = options.magnitude == Magnitude::matched;
   if (matched && rule.shares == Shares::of_gradients) {
@@ -214,7 +214,7 @@ Decision decide(const Rule& rule, const AggregateOptions& options, const Statist
     return decision;
   }
 
-  std::optional<Outcome> outcome = outcome_of(rule, options, present, fitted_memory(rule, memory, living));
+  std::optional<RuleResult> outcome = result_of(rule, options, present, fitted_memory(rule, memory, living));
   bool is_mean = false;
   if (!outcome) {
     raise(Event::unsafe);

@@ -8,8 +8,8 @@
 namespace flockstep::math {
 namespace {
 
-std::optional<Outcome> direction_consensus_step(const DirectionConsensusOptions& options, const Statistics& statistics,
-                                                const std::vector<double>& memory) {
+std::optional<RuleResult> direction_consensus_step(const DirectionConsensusOptions& options,
+                                                   const Statistics& statistics, const std::vector<double>& memory) {
   const std::size_t P = statistics.workers();
   const std::vector<double> U = cosines(statistics, options.eps);
   std::vector<double> r(P), a(P);
@@ -28,7 +28,7 @@ std::optional<Outcome> direction_consensus_step(const DirectionConsensusOptions&
   if (!c) return std::nullopt;
   const std::vector<double> n = norms(statistics, options.eps);
   for (std::size_t i = 0; i < P; ++i) (*c)[i] /= n[i];
-  return Outcome{.c = *std::move(c), .memory = std::move(m)};
+  return RuleResult{.c = *std::move(c), .memory = std::move(m)};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::optional<std::vector<double>> weiszfeld_step(const std::vector<double>& K, 
   return normalised(std::move(next));
 }
 
-std::optional<Outcome> geometric_median_step(const GeometricMedianOptions& options, const Statistics& statistics) {
+std::optional<RuleResult> geometric_median_step(const GeometricMedianOptions& options, const Statistics& statistics) {
   const std::size_t P = statistics.workers();
   const bool directions = options.on == MedianOf::directions;
   const std::vector<double> K = directions ? cosines(statistics, options.eps) : statistics.K;
@@ -46,7 +46,7 @@ std::optional<Outcome> geometric_median_step(const GeometricMedianOptions& optio
     const std::vector<double> n = norms(statistics, options.eps);
     for (std::size_t i = 0; i < P; ++i) c[i] /= n[i];
   }
-  return Outcome{.c = std::move(c), .memory = {}};
+  return RuleResult{.c = std::move(c), .memory = {}};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ std::size_t group_count(int workers, int group_size) {
 }
 
 // The places of an order in the sequence in which the next round reads them: the groups column by column.
-std::vector<int> by_columns(int workers, std::size_t groups, const base::Parts& places) {
+std::vector<int> by_columns(int workers, std::size_t groups, const base::Partition& places) {
   std::vector<int> read;
   read.reserve(static_cast<std::size_t>(workers));
   for (std::size_t column = 0; column < places.size(0); ++column)

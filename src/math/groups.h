@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::math {
 
@@ -36,7 +36,7 @@ class GroupSchedule {
 
   int workers_;
   std::size_t groups_;
-  base::Parts places_;                    // of the groups in the order
+  base::Partition places_;                // of the groups in the order
   std::vector<std::vector<int>> cycles_;  // of the permutation that one round applies to the order
 };
 

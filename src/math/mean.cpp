@@ -7,7 +7,7 @@ Rule mean() {
           .has_mean_norm = true,
           .apply = [](const Statistics& statistics, const std::vector<double>&) {
             const std::size_t P = statistics.workers();
-            return std::optional<Outcome>({.c = std::vector<double>(P, 1.0 / static_cast<double>(P)), .memory = {}});
+            return std::optional<RuleResult>({.c = std::vector<double>(P, 1.0 / static_cast<double>(P)), .memory = {}});
           }};
 }
 

@@ -11,7 +11,7 @@ Rule normalized_mean(double eps) {
           .apply = [eps](const Statistics& statistics, const std::vector<double>&) {
             std::vector<double> c = norms(statistics, eps);
             for (double& value : c) value = 1 / (static_cast<double>(c.size()) * value);
-            return std::optional<Outcome>({.c = std::move(c), .memory = {}});
+            return std::optional<RuleResult>({.c = std::move(c), .memory = {}});
           }};
 }
 

@@ -26,7 +26,7 @@ enum class Shares {
   of_directions,  // c_i n_i: an average of directions, g_i / n_i
 };
 
-struct Outcome {
+struct RuleResult {
   std::vector<double> c;       // one per worker
   std::vector<double> memory;  // after this step; empty where the rule has none
 };
@@ -40,7 +40,7 @@ struct Rule {
   bool has_mean_norm = false;
   // Nothing where there is no safe normalisation (sum(a) <= 1e-6 * sum|a|, or every weight zero). `memory` is empty
   // before the first step.
-  std::function<std::optional<Outcome>(const Statistics&, const std::vector<double>& memory)> apply;
+  std::function<std::optional<RuleResult>(const Statistics&, const std::vector<double>& memory)> apply;
 };
 
 // a / sum(a), or nothing where that is not safe: sum(a) <= 1e-6 * sum|a|, or a number that is not finite.

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/random.h"
-#include "protocol/attendance.h"
+#include "protocol/membership.h"
 #include "protocol/ranks.h"
 #include "protocol/tree.h"
 

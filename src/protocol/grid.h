@@ -6,7 +6,7 @@
 // column is cut into one piece per row, which the holder in that row owns.
 #pragma once
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::protocol {
 
@@ -28,7 +28,7 @@ class Grid {
 
  private:
   int members_, rows_;
-  base::Parts parts_;
+  base::Partition parts_;
 };
 
 }  // namespace flockstep::protocol

@@ -63,7 +63,7 @@ void GroupAverage::begin_chunk(std::vector<Action>& actions, int number) {
   const int rows = grid_.rows(), in_row = grid_.row_size(grid_.row_of(own_)) - 1;
   int left = 0;
   for (const Neighbour& neighbour : neighbours_) left += (holds_column_ ? 1 : 0) + (neighbour.holds_column ? 2 : 0);
-  under_way_[number] = {.exchanges = std::vector<Exchange>(neighbours_.size()),
+  under_way_[number] = {.exchanges = std::vector<PeerChunk>(neighbours_.size()),
                         .row_missing = in_row,
                         .column_missing = rows - 1,
                         .pieces_missing = rows,
@@ -89,7 +89,7 @@ void GroupAverage::received(std::vector<Action>& actions, int peer, const Part& 
   }
   Chunk& chunk = found->second;
   const std::size_t neighbour = neighbour_of(peer);
-  Exchange& theirs = chunk.exchanges[neighbour];
+  PeerChunk& theirs = chunk.exchanges[neighbour];
   bool& seen = part.phase == Phase::reduce ? theirs.reduce_received : theirs.gather_received;
   base::check(!std::exchange(seen, true), "every part once");
   if (part.phase == Phase::gather) {
@@ -147,7 +147,7 @@ void GroupAverage::sent(std::vector<Action>& actions, int peer, const Part& part
 }
 
 void GroupAverage::place_if_ready(std::vector<Action>& actions, int number, Chunk& chunk, std::size_t neighbour) {
-  Exchange& theirs = chunk.exchanges[neighbour];
+  PeerChunk& theirs = chunk.exchanges[neighbour];
   if (!chunk.is_added || !theirs.gather_received || !theirs.reduce_sent || theirs.is_placed) return;
   theirs.is_placed = true;
   --chunk.left;

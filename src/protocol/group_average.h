@@ -39,15 +39,15 @@ class GroupAverage {
     int rank;
     bool is_in_row, holds_column;
   };
-  struct Exchange {  // with one neighbour, of one chunk
+  struct PeerChunk {  // with one neighbour, of one chunk
     bool reduce_received = false, reduce_sent = false, gather_received = false, is_placed = false;
   };
   struct Chunk {
-    std::vector<Exchange> exchanges;  // as neighbours_
-    int row_missing, column_missing;  // reduces that have not come
-    int pieces_missing;               // of one's own column that are not averaged
-    int left;                         // sends that are not off, and averages that are not placed
-    bool is_added;                    // one's own column, over the row; true where none is held
+    std::vector<PeerChunk> exchanges;  // as neighbours_
+    int row_missing, column_missing;   // reduces that have not come
+    int pieces_missing;                // of one's own column that are not averaged
+    int left;                          // sends that are not off, and averages that are not placed
+    bool is_added;                     // one's own column, over the row; true where none is held
   };
 
   int index_of(int member) const;

@@ -7,7 +7,7 @@
 //
 // Groups keep the schedule of all workers and leave lost ones out. Members of a group who differ about who takes part
 // begin the round again without any that one of them leaves out; who has completed it keeps the result, and is left
-// out. Workers may leave for a while and come back (Attendance): groups leave them out as they do the lost, from a
+// out. Workers may leave for a while and come back (Membership): groups leave them out as they do the lost, from a
 // round on that all agree on, and their agents go on to hand on words.
 //
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
@@ -21,8 +21,8 @@
 
 #include "math/groups.h"
 #include "protocol/activator.h"
-#include "protocol/attendance.h"
 #include "protocol/group_average.h"
+#include "protocol/membership.h"
 #include "protocol/minimum.h"
 
 namespace flockstep::protocol {
@@ -79,7 +79,7 @@ class Member {
   Options options_;
   int rank_;
   math::GroupSchedule schedule_;
-  Attendance attendance_;
+  Membership attendance_;
   Activator activator_;
   Minimum minimum_;
   base::Time now_{};

@@ -7,12 +7,12 @@
 
 namespace flockstep::protocol {
 
-class Attendance;
+class Membership;
 
 struct Turn {
   base::Time now;
   const Ranks& lost;
-  const Attendance& attendance;
+  const Membership& attendance;
   std::vector<Action>& actions;
 
   void send(int peer, Message message) const {

@@ -28,7 +28,7 @@ Layout::Layout(std::size_t size, std::size_t bucket_floats) : Layout(std::span(&
 Layout::Layout(std::span<const std::size_t> tensors, std::size_t bucket_floats)
     : size_(std::accumulate(tensors.begin(), tensors.end(), std::size_t{0})), bucket_floats_(bucket_floats) {
   const std::size_t count = pieces_of(size_, bucket_floats);
-  const base::Parts parts(size_, count);
+  const base::Partition parts(size_, count);
   for (std::size_t part = 0; part < count; ++part) buckets_.push_back({parts.begin(part), parts.size(part)});
   tensors_ = one_behind_the_other(tensors);
 }
@@ -44,7 +44,7 @@ Layout Layout::of_buckets(std::span<const std::size_t> buckets, std::span<const 
 Shards Shards::by_bucket(const Layout& layout, std::size_t workers) {
   Shards shards(workers);
   for (const Range& bucket : layout.buckets()) {
-    const base::Parts parts(bucket.size, workers);
+    const base::Partition parts(bucket.size, workers);
     auto& ranges = shards.ranges_.emplace_back();
     for (std::size_t worker = 0; worker < workers; ++worker)
       ranges.push_back({bucket.begin + parts.begin(worker), parts.size(worker)});
@@ -54,12 +54,12 @@ Shards Shards::by_bucket(const Layout& layout, std::size_t workers) {
 
 Shards Shards::by_worker(const Layout& layout, std::size_t workers) {
   Shards shards(workers);
-  const base::Parts owners(layout.size(), workers);
+  const base::Partition owners(layout.size(), workers);
   const std::size_t count = pieces_of(layout.size(), layout.bucket_floats());
   for (std::size_t bucket = 0; bucket < count; ++bucket) {
     auto& ranges = shards.ranges_.emplace_back();
     for (std::size_t worker = 0; worker < workers; ++worker) {
-      const base::Parts pieces(owners.size(worker), count);
+      const base::Partition pieces(owners.size(worker), count);
       ranges.push_back({owners.begin(worker) + pieces.begin(bucket), pieces.size(bucket)});
     }
   }

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::runtime {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -23,7 +23,7 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
   fill(model);
   for (std::size_t chunk = 0; chunk < count; ++chunk)
     host_.send(peer, kModelTag,
-               engines::const_bytes_of(std::span<const float>(base::Parts(size_, count).of(model, chunk))),
+               engines::const_bytes_of(std::span<const float>(base::Partition(size_, count).of(model, chunk))),
                [this, sent] {
                  if (--sent->chunks == 0) sent_.erase(sent);
                });
@@ -31,7 +31,7 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
 
 void ModelTransfer::receive(int peer, std::span<float> model, std::function<void()> done) {
   to_receive_ = chunks_of(size_);
-  const base::Parts chunks(size_, to_receive_);
+  const base::Partition chunks(size_, to_receive_);
   for (std::size_t chunk = 0, count = to_receive_; chunk < count; ++chunk)
     host_.receive(peer, kModelTag, engines::bytes_of(chunks.of(model, chunk)), [this, done] {
       if (--to_receive_ == 0) done();

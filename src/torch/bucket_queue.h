@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/ready_buckets.h"
+#include "runtime/gradient/ready_buckets.h"
 
 namespace flockstep::torch_front {
 

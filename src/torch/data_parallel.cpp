@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "algorithms/average_over_all.h"
+#include "algorithms/averagers/average_over_all.h"
 #include "api/public_reports.h"
 #include "api/worker.h"
 #include "base/text.h"
@@ -151,24 +151,24 @@ DataParallel::NoSync::~NoSync() { --parallel_.implementation_->accumulating; }
 std::int64_t DataParallel::join(std::int64_t my_steps) {
   const Implementation::Call call(*implementation_);
   const auto mine = static_cast<double>(my_steps);
-  torch_front::Attendance attendance{runtime::gather_doubles(implementation_->context, {&mine, 1})};
-  if (std::ranges::min(attendance.steps) < 0)
+  torch_front::EpochSteps epoch{runtime::gather_doubles(implementation_->context, {&mine, 1})};
+  if (std::ranges::min(epoch.steps) < 0)
     throw Error(ErrorCode::bad_input,
                 "join takes the number of steps that a worker has a batch for, which is 0 or more");
-  const std::int64_t most = attendance.most();
-  implementation_->attendance = most > 0 ? attendance : torch_front::Attendance();
+  const std::int64_t most = epoch.most();
+  implementation_->epoch = most > 0 ? epoch : torch_front::EpochSteps();
   return most;
 }
 
 void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
-  const torch_front::Attendance& attendance = implementation_->attendance;
+  const torch_front::EpochSteps& epoch = implementation_->epoch;
   const auto rank = static_cast<std::size_t>(implementation_->context.rank());
-  if (!attendance.steps.empty() && static_cast<double>(attendance.step) < attendance.steps[rank])
+  if (!epoch.steps.empty() && static_cast<double>(epoch.step) < epoch.steps[rank])
     throw Error(ErrorCode::bad_input,
                 base::concatenated("worker ", rank, " has told join of ",
-                                   base::counted(static_cast<std::int64_t>(attendance.steps[rank]), "step"),
-                                   " and has taken ", attendance.step, ": finish_epoch comes after the last of them"));
-  while (!attendance.steps.empty()) step(optimizer);
+                                   base::counted(static_cast<std::int64_t>(epoch.steps[rank]), "step"),
+                                   " and has taken ", epoch.step, ": finish_epoch comes after the last of them"));
+  while (!epoch.steps.empty()) step(optimizer);
 }
 
 void DataParallel::random(const std::function<void()>& body) { implementation_->random.run(body); }

@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "algorithms/registry.h"
-#include "algorithms/session.h"
 #include "flockstep/torch.h"
 #include "math/watch.h"
-#include "runtime/one_pass.h"
+#include "runtime/gradient/one_pass.h"
+#include "session/session.h"
 #include "torch/bucket_queue.h"
 #include "torch/flat_module.h"
 #include "torch/own_random.h"
@@ -24,7 +24,7 @@ namespace flockstep {
 namespace torch_front {
 
 // Who has a batch in which step of an epoch, as all workers have told each other beforehand.
-struct Attendance {
+struct EpochSteps {
   std::vector<double> steps;  // per worker; empty: everybody has one, always
   std::int64_t step = 0;      // in this epoch
 
@@ -74,7 +74,7 @@ struct DataParallel::Implementation {
   runtime::Layout layout;
   torch_front::BucketQueue queue;
   torch_front::OwnRandom random;
-  torch_front::Attendance attendance;
+  torch_front::EpochSteps epoch;
   int accumulating = 0;  // NoSync objects alive
   math::Watch watch;
   std::int64_t step = 0;
@@ -119,7 +119,7 @@ struct DataParallel::Implementation {
   std::unique_ptr<runtime::OnePass> buffers_pass_;  // uses it
 
  public:
-  std::optional<algorithms::Session> session;  // last: it uses the others
+  std::optional<session::Session> session;  // last: it uses the others
 };
 
 }  // namespace flockstep

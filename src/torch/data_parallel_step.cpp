@@ -12,15 +12,15 @@ namespace flockstep {
 
 namespace torch_front {
 
-std::int64_t Attendance::most() const { return steps.empty() ? 0 : static_cast<std::int64_t>(std::ranges::max(steps)); }
+std::int64_t EpochSteps::most() const { return steps.empty() ? 0 : static_cast<std::int64_t>(std::ranges::max(steps)); }
 
-std::vector<bool> Attendance::present() const {
+std::vector<bool> EpochSteps::present() const {
   std::vector<bool> present;
   for (const double count : steps) present.push_back(static_cast<double>(step) < count);
   return std::ranges::find(present, false) == present.end() ? std::vector<bool>() : present;
 }
 
-void Attendance::advance() {
+void EpochSteps::advance() {
   if (!steps.empty() && ++step >= most()) *this = {};
 }
 
@@ -54,7 +54,7 @@ void DataParallel::Implementation::start_ready() {
 }
 
 void DataParallel::Implementation::finish_backward(double weight) {
-  const std::vector<bool> present = attendance.present();
+  const std::vector<bool> present = epoch.present();
   const bool is_absent = !present.empty() && !present[static_cast<std::size_t>(context.rank())];
   if (accumulating > 0)
     throw Error(ErrorCode::bad_input,
@@ -94,7 +94,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   if (combines_gradients()) exchange_buffers(present);
 
   ++step;
-  attendance.advance();
+  epoch.advance();
   begin_pass();
 }
 

@@ -1,5 +1,5 @@
 // Backward passes of torch's DistributedDataParallel (DDP) through a gradient rule, one after the other: what the
-// conductor of a GradientExchange does, on its thread.
+// conductor of a GradientHook does, on its thread.
 //
 //   take(bucket)      the bucket travels at once, unless DDP has cut its buckets anew: then they are collected first
 //   sweep()           between buckets: what has arrived is looked at while backward goes on
@@ -17,7 +17,7 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/gradient_rule.h"
+#include "algorithms/rules/gradient_rule.h"
 #include "flockstep/flockstep.h"
 #include "math/watch.h"
 #include "torch/gradient_slots.h"

@@ -53,7 +53,7 @@ GradientSlots::GradientSlots(base::Memory& memory, const std::vector<GradientBuc
     Slot& slot = slots_.emplace_back(Slot{bucket.parameters, bucket.numbers.scalar_type(), size, pieces.size(), 0, {}});
     if (is_converted(bucket.numbers)) slot.converted = memory.allocate<float>(size, "converted gradients");
     const std::size_t count = whole_buckets ? 1 : std::max<std::size_t>(1, (size + kPieceFloats - 1) / kPieceFloats);
-    const base::Parts parts(size, count);
+    const base::Partition parts(size, count);
     for (std::size_t part = 0; part < count; ++part) pieces.push_back(parts.size(part));
     slot.end_piece = pieces.size();
     tensors.insert(tensors.end(), bucket.sizes.begin(), bucket.sizes.end());

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "runtime/whole.h"
+#include "runtime/gradient/whole.h"
 
 namespace flockstep::torch_front {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "algorithms/local_sgd.h"
+#include "algorithms/averagers/local_sgd.h"
 #include "algorithms/registry.h"
 #include "support/on_threads.h"
 

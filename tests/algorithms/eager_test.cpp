@@ -1,6 +1,6 @@
 // The eager sums on whichever engine the command line names, with as many workers as it says.
 #include "algorithms/rounds.h"
-#include "runtime/round_agent.h"
+#include "runtime/rounds/round_agent.h"
 
 namespace flockstep::test {
 namespace {

@@ -1,5 +1,5 @@
 // Every gradient rule through the whole path, against implementations on vectors that know nothing of Gram matrices.
-#include "algorithms/gradient_rule.h"
+#include "algorithms/rules/gradient_rule.h"
 
 #include <gtest/gtest.h>
 
@@ -252,7 +252,7 @@ TEST(GradientRules, reduceScatterGivesEachWorkerItsPartOfTheSameResult) {
               auto gradient = gradient_of(scattered.rank, step, size);
               const auto own = scattered.algorithm->reduce_scatter(gradient, weight_of(scattered.rank));
               const auto whole = everywhere.step(step);
-              const base::Parts parts(size, scattered.workers);
+              const base::Partition parts(size, scattered.workers);
               ASSERT_EQ(own.size(), parts.size(scattered.rank));
               EXPECT_EQ(own.data(), gradient.data() + parts.begin(scattered.rank));
               for (std::size_t k = 0; k < own.size(); ++k)

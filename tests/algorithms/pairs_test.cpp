@@ -7,7 +7,7 @@
 #include "algorithms/registry.h"
 #include "base/random.h"
 #include "engines/conformance.h"
-#include "runtime/pair_agent.h"
+#include "runtime/pairs/pair_agent.h"
 
 namespace flockstep::algorithms {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "math/groups.h"
-#include "runtime/round_agent.h"
+#include "runtime/rounds/round_agent.h"
 
 namespace flockstep::test {
 namespace {

@@ -1,11 +1,14 @@
-#include "algorithms/session.h"
+#include "session/session.h"
 
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::session {
 namespace {
+
+using algorithms::Algorithm;
+using algorithms::MeetingReport;
 
 // Remembers what it was told.
 class Fake final : public Algorithm {
@@ -158,4 +161,4 @@ TEST(Session, continuesTheCountsOfTheOneThatWasSaved) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::session

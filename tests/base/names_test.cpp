@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::base {
 namespace {

@@ -7,7 +7,7 @@
 #include "algorithms/registry.h"
 #include "flockstep/error.h"
 #include "runs/run.h"
-#include "runtime/round_parts.h"
+#include "runtime/rounds/round_parts.h"
 
 namespace flockstep::runs {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/parts.h"
+#include "base/partition.h"
 #include "flockstep/error.h"
 #include "runs/workload.h"
 #include "runtime/layout.h"

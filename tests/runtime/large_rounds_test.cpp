@@ -6,9 +6,9 @@
 #include "base/random.h"
 #include "engines/conformance.h"
 #include "runtime/gather.h"
-#include "runtime/published_model.h"
-#include "runtime/round_agent.h"
-#include "runtime/shared_model.h"
+#include "runtime/rounds/published_model.h"
+#include "runtime/rounds/round_agent.h"
+#include "runtime/rounds/shared_model.h"
 
 namespace flockstep::runtime {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "runtime/ready_buckets.h"
-#include "runtime/whole.h"
+#include "runtime/gradient/ready_buckets.h"
+#include "runtime/gradient/whole.h"
 
 namespace flockstep::runtime {
 namespace {

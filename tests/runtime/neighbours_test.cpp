@@ -1,4 +1,4 @@
-#include "runtime/neighbours.h"
+#include "runtime/pairs/neighbours.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/one_pass.h"
+#include "runtime/gradient/one_pass.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/round_data.h"
+#include "runtime/rounds/round_data.h"
 
 namespace flockstep::runtime {
 

@@ -1,5 +1,5 @@
 // The published merge by itself: made-up sequences of what an agent calls, on one worker, without any transfer.
-#include "runtime/published_model.h"
+#include "runtime/rounds/published_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // How rounds of any number of members are cut, and that nothing lies where something else does.
-#include "runtime/round_cut.h"
+#include "runtime/rounds/round_cut.h"
 
 #include <gtest/gtest.h>
 

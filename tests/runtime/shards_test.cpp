@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/sections.h"
+#include "runtime/gradient/sections.h"
 
 namespace flockstep::runtime {
 namespace {

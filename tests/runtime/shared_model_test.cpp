@@ -1,5 +1,5 @@
 // The additive merge by itself: made-up sequences of what an agent calls, on one worker, without any transfer.
-#include "runtime/shared_model.h"
+#include "runtime/rounds/shared_model.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "kernels/types.h"
-#include "runtime/one_pass.h"
+#include "runtime/gradient/one_pass.h"
 #include "support/on_threads.h"
 
 namespace flockstep::runtime {
@@ -137,7 +137,7 @@ TEST(OnePassStatistics, ownShardsAreContiguousPartsOfWhatEverybodyWouldHaveGot) 
       const std::uint64_t before = context.engine().bytes_sent();
       scattered.finish(values, coefficients, OnePass::Target::own_shard);
       EXPECT_EQ(context.engine().bytes_sent(), before);  // no all-gather
-      const base::Parts parts(layout.size(), shape.workers);
+      const base::Partition parts(layout.size(), shape.workers);
       EXPECT_TRUE(std::ranges::equal(parts.of(std::span(values), rank), parts.of(std::span(expected), rank)));
     });
 }

@@ -1,6 +1,6 @@
 // What stands behind the averagers of the Python package, on workers that are threads: one at a time, so that a run
 // repeats.
-#include "torch/model_exchange.h"
+#include "torch/model_averager.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -16,13 +16,13 @@ using test::Net;
 using test::numbers;
 using Floats = std::vector<float>;
 
-ModelExchangeSettings plain(const std::string& algorithm) {
+ModelAveragerSettings plain(const std::string& algorithm) {
   return {.algorithm = algorithm, .averages_gradients = algorithm == "post_local_sgd"};
 }
 
 // A worker with a network that nobody else has, an optimizer of its own, and what averages the network.
 struct Trainee {
-  Trainee(runtime::Context& context, const ModelExchangeSettings& settings, bool normalises = false)
+  Trainee(runtime::Context& context, const ModelAveragerSettings& settings, bool normalises = false)
       : context(context), net(normalises) {
     net.fill(static_cast<std::uint32_t>(context.rank()));
     exchange.emplace(context, tensors_of(net), settings);
@@ -64,7 +64,7 @@ struct Trainee {
 
   runtime::Context& context;
   Net net;
-  std::optional<ModelExchange> exchange;
+  std::optional<ModelAverager> exchange;
 };
 
 void on_workers(int count, const std::function<void(runtime::Context&)>& body) {
@@ -221,7 +221,7 @@ TEST_P(ModelExchangeWith, goesOnWithoutAWorkerThatIsAway) {
   });
 }
 
-TEST(ModelExchange, averagesModelsAndBuffersWhereLocalSgdMeets) {
+TEST(ModelAverager, averagesModelsAndBuffersWhereLocalSgdMeets) {
   on_workers(3, [&](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "local_sgd", .options = {{"period", "2"}}}, true);
     for (int step = 0; step < 4; ++step) {
@@ -236,7 +236,7 @@ TEST(ModelExchange, averagesModelsAndBuffersWhereLocalSgdMeets) {
   });
 }
 
-TEST(ModelExchange, averagesGradientsInTheFirstStepsOfPostLocalSgd) {
+TEST(ModelAverager, averagesGradientsInTheFirstStepsOfPostLocalSgd) {
   on_workers(2, [&](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "post_local_sgd",
                               .options = {{"switch_after", "2"}, {"period", "3"}},
@@ -259,7 +259,7 @@ TEST(ModelExchange, averagesGradientsInTheFirstStepsOfPostLocalSgd) {
   });
 }
 
-TEST(ModelExchange, saysWhereAveragedGradientsAreNotFinite) {
+TEST(ModelAverager, saysWhereAveragedGradientsAreNotFinite) {
   on_workers(2, [&](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "post_local_sgd", .averages_gradients = true});
     trainee.backward(0);
@@ -269,7 +269,7 @@ TEST(ModelExchange, saysWhereAveragedGradientsAreNotFinite) {
 }
 
 // Hooks that a program has put on its own tensors stay, and after the end all is as it was.
-TEST(ModelExchange, leavesHooksAloneAndGivesTheTensorsTheirMemoryBack) {
+TEST(ModelAverager, leavesHooksAloneAndGivesTheTensorsTheirMemoryBack) {
   on_workers(2, [&](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "flock"});
     int calls = 0;
@@ -292,7 +292,7 @@ TEST(ModelExchange, leavesHooksAloneAndGivesTheTensorsTheirMemoryBack) {
   });
 }
 
-TEST(ModelExchange, takesBfloat16) {
+TEST(ModelAverager, takesBfloat16) {
   on_workers(2, [&](runtime::Context& context) {
     torch::nn::Linear layer(3, 2);
     layer->to(torch::kBFloat16);
@@ -300,7 +300,7 @@ TEST(ModelExchange, takesBfloat16) {
       const torch::NoGradGuard no_grad;
       layer->weight.fill_(1 + 2 * context.rank());
     }
-    ModelExchange exchange(context, tensors_of(*layer), {.algorithm = "dpsgd"});
+    ModelAverager exchange(context, tensors_of(*layer), {.algorithm = "dpsgd"});
     EXPECT_EQ(numbers(layer->weight), Floats(6, 1.0f)) << "worker 0's";
     exchange.begin();
     {
@@ -313,7 +313,7 @@ TEST(ModelExchange, takesBfloat16) {
   });
 }
 
-TEST(ModelExchange, namesWhatDoesNotFit) {
+TEST(ModelAverager, namesWhatDoesNotFit) {
   EXPECT_TRUE(refuses(ErrorCode::bad_input, "mean combines gradients", 2,
                       [](runtime::Context& context) { Trainee(context, {.algorithm = "mean"}); }));
   EXPECT_TRUE(refuses(ErrorCode::bad_input, "group_size", 2, [](runtime::Context& context) {
@@ -324,7 +324,7 @@ TEST(ModelExchange, namesWhatDoesNotFit) {
   }));
   EXPECT_TRUE(refuses(ErrorCode::mismatch, "as tensor 0", 2, [](runtime::Context& context) {
     torch::nn::Linear layer(3, 2 + context.rank());
-    ModelExchange(context, tensors_of(*layer), {.algorithm = "flock"});
+    ModelAverager(context, tensors_of(*layer), {.algorithm = "flock"});
   }));
   EXPECT_TRUE(refuses(ErrorCode::mismatch, "steps to go on from", 2, [](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "local_sgd"});

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "runtime/one_pass.h"
+#include "runtime/gradient/one_pass.h"
 #include "train/pull.h"
 
 namespace flockstep::train {

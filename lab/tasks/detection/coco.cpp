@@ -18,17 +18,17 @@ constexpr double kLeastSide = 1e-3;  // of a box to learn, in pixels: its logari
 constexpr std::string_view kPrefix = "instances_", kSuffix = ".json";
 
 // Pictures that belong together, and where they are.
-struct Part {
+struct Portion {
   path folder;
   std::vector<AnnotatedPicture> pictures;
 };
 
 struct CocoSet {
   std::size_t labels = 0;
-  Part train, validation, test;
+  Portion train, validation, test;
   std::vector<std::vector<std::uint32_t>> of_label;  // training pictures that show such an object, crowds aside
 
-  const Part& part(train::Split split) const { return split == train::Split::test ? test : validation; }
+  const Portion& part(train::Split split) const { return split == train::Split::test ? test : validation; }
 };
 
 path find_annotations(const path& folder, const std::string& part) {
@@ -107,7 +107,7 @@ class Coco final : public DetectionData {
   Sample at(train::Split split, std::size_t index) const override { return read(set_->part(split), index, false); }
 
  private:
-  Sample read(const Part& part, std::size_t index, bool mirrored) const {
+  Sample read(const Portion& part, std::size_t index, bool mirrored) const {
     const AnnotatedPicture& annotated = part.pictures[index];
     const path file = part.folder / annotated.file;
     const Picture picture = read_picture(file);

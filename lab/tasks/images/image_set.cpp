@@ -20,7 +20,7 @@ constexpr std::size_t kKeepAsideEvery = 10;
 constexpr int kCifarBatches = 5;
 
 // The images for training or those for the test, and what to call their file.
-struct Part {
+struct Portion {
   LabelledImages images;
   ImageShape shape;
   std::string name;
@@ -37,7 +37,7 @@ path find_idx(const path& folder, const std::string& name) {
   refuse_file(folder.string(), fmt::format("holds neither {} nor {}.gz", name, name));
 }
 
-Part join(Idx images, Idx labels, const std::string& images_name, const std::string& labels_name) {
+Portion join(Idx images, Idx labels, const std::string& images_name, const std::string& labels_name) {
   if (images.sizes[0] != labels.sizes[0])
     refuse_file(labels_name,
                 fmt::format("holds {} labels for the {} images of {}", labels.sizes[0], images.sizes[0], images_name));
@@ -50,12 +50,12 @@ Part join(Idx images, Idx labels, const std::string& images_name, const std::str
 path find_images(const path& folder, const std::string& part) { return find_idx(folder, part + "-images-idx3-ubyte"); }
 path find_labels(const path& folder, const std::string& part) { return find_idx(folder, part + "-labels-idx1-ubyte"); }
 
-Part read_grey(const path& folder, const std::string& part) {
+Portion read_grey(const path& folder, const std::string& part) {
   const path images = find_images(folder, part), labels = find_labels(folder, part);
   return join(read_idx(images, 3), read_idx(labels, 1), images.string(), labels.string());
 }
 
-Part unpack(std::span<const std::byte> images, std::span<const std::byte> labels) {
+Portion unpack(std::span<const std::byte> images, std::span<const std::byte> labels) {
   const std::string name = "the built-in set of images";
   return join(read_idx(images, name, 3), read_idx(labels, name, 1), name, name);
 }
@@ -90,7 +90,7 @@ std::array<float, 256> centred(const LabelledImages& images, const ImageShape& s
   return values;
 }
 
-ImageSet make_set(Part train, Part test) {
+ImageSet make_set(Portion train, Portion test) {
   if (train.shape != test.shape)
     refuse_file(test.name, fmt::format("holds images of another size than {}", train.name));
   ImageSet set;
@@ -106,8 +106,8 @@ ImageSet make_set(Part train, Part test) {
 }
 
 ImageSet load_cifar(const path& folder) {
-  Part train{{}, kCifarShape, (folder / cifar_batch(1)).string()};
-  Part test{{}, kCifarShape, (folder / kCifarTest).string()};
+  Portion train{{}, kCifarShape, (folder / cifar_batch(1)).string()};
+  Portion test{{}, kCifarShape, (folder / kCifarTest).string()};
   for (int number = 1; number <= kCifarBatches; ++number) read_cifar(folder / cifar_batch(number), train.images);
   read_cifar(test.name, test.images);
   return make_set(std::move(train), std::move(test));
@@ -120,7 +120,7 @@ ImageSet load(const std::string& folder) {
                     unpack(shipped.test_images, shipped.test_labels));
   }
   if (is_cifar(folder)) return load_cifar(folder);
-  Part train = read_grey(folder, "train");
+  Portion train = read_grey(folder, "train");
   return make_set(std::move(train), read_grey(folder, "t10k"));
 }
 

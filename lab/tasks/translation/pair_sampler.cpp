@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -23,7 +23,7 @@ PairSampler::PairSampler(std::shared_ptr<const Corpus> corpus, const ShardOption
 
 std::vector<PairSampler::Sample> PairSampler::draw(base::Random& random) const {
   const auto below = [&](std::size_t bound) { return random.below(static_cast<std::uint32_t>(bound)); };
-  const base::Parts parts(range_.size, buckets_);
+  const base::Partition parts(range_.size, buckets_);
   const std::size_t bucket = below(buckets_), first = range_.begin + parts.begin(bucket), size = parts.size(bucket);
   std::vector<Sample> batch;
   for (std::size_t i = 0; i < samples_; ++i) {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/parts.h"
+#include "base/partition.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -26,7 +26,7 @@ Tag rest_tag(Tag head, std::size_t length) {
 template <typename Post>
 void in_parts(std::size_t size, const Lanes& lanes, std::size_t first, const Post& post) {
   const std::size_t count = std::min(lanes.size(), size / kLargeBytes + 1);
-  const base::Parts parts(size, count);
+  const base::Partition parts(size, count);
   for (std::size_t i = 0; i < count; ++i)
     post(*lanes[(first + i) % lanes.size()], parts.begin(i), parts.size(i), i + 1 == count);
 }

@@ -1,0 +1,217 @@
+// flockstep._native.GradientHook: what a communication hook of DistributedDataParallel calls.
+#include "torch/gradient_hook.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <unistd.h>
+
+#include "base/text.h"
+#include "native/errors.h"
+#include "native/parts.h"
+#include "native/recording.h"
+
+namespace py = pybind11;
+
+namespace flockstep::python {
+
+// A bucket does not tell how many there are, and which is the last only where they are numbered, which they are not
+// while DDP learns a static graph. Instantiations may name private members.
+template <std::size_t c10d::GradBucket::*Count>
+struct BucketCount {
+  friend std::size_t buckets_beside(const c10d::GradBucket& bucket) { return bucket.*Count; }
+};
+template struct BucketCount<&c10d::GradBucket::bucket_count_>;
+std::size_t buckets_beside(const c10d::GradBucket& bucket);
+
+namespace {
+
+using torch::jit::PythonFutureWrapper;
+using torch_front::GradientNews;
+
+// What DDP takes as the result of a hook: an object of Python's.
+class HeldTensor final : public c10::ivalue::PyObjectHolder {
+ public:
+  explicit HeldTensor(const at::Tensor& tensor) : tensor_(tensor), object_(py::cast(tensor)) {}
+  ~HeldTensor() override {
+    const py::gil_scoped_acquire acquired;
+    object_ = py::object();
+  }
+
+  PyObject* getPyObject() override { return object_.ptr(); }
+  c10::InferredType tryToInferType() override { return c10::InferredType(c10::TensorType::get()); }
+  c10::IValue toIValue(const c10::TypePtr&, std::optional<std::int32_t>) override { return tensor_; }
+  std::string toStr() override { return "a bucket of gradients"; }
+  std::vector<at::Tensor> extractTensors() override { return {tensor_}; }
+
+ private:
+  at::Tensor tensor_;
+  py::object object_;
+};
+
+// With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
+// conductor's thread is not, its end does nothing.
+class GradientHook {
+ public:
+  GradientHook(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
+               std::shared_ptr<Recording> recording)
+      : worker_(std::move(worker)),
+        recording_(std::move(recording)),
+        exchange_(
+            std::make_unique<torch_front::GradientHook>(worker_->context(), settings, for_python, recording_.get())) {}
+  ~GradientHook() {
+    close();
+    if (getpid() != process_) static_cast<void>(exchange_.release());
+  }
+  GradientHook(const GradientHook&) = delete;
+  GradientHook& operator=(const GradientHook&) = delete;
+
+  // A joined worker, which has no more data, hands over zeros outside of any backward pass.
+  std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
+    torch_front::GradientOffer offer = offer_of(bucket);
+    offer.has_gradient = torch::autograd::get_current_graph_task_id() != -1;
+    offer.weight = weight;
+    offer.divides_by_all = divides_by_all;
+    if (pass_.size() == offer.buckets) begin();
+    auto future = exchange_->add(std::move(offer));
+    pass_.push_back(future);
+    return std::make_shared<PythonFutureWrapper>(future);
+  }
+
+  // A backward pass does.
+  void begin() { pass_.clear(); }
+  std::size_t handed_over() const { return pass_.size(); }
+
+  // The backward pass has raised an exception. `zeros` are all buckets as DDP has them: they stand for those that it
+  // has not come to, and the pass fails on all workers. Where it has come to all, the others have a result that this
+  // worker lacks, which nothing mends: throws, here and there.
+  void break_off(const std::vector<c10d::GradBucket>& zeros) {
+    const std::vector<torch_front::GradientHook::Future> pass = std::exchange(pass_, {});
+    for (std::size_t bucket = pass.size(); bucket < zeros.size(); ++bucket) {
+      torch_front::GradientOffer offer = offer_of(zeros[bucket]);
+      offer.is_missing = true;
+      exchange_->add(std::move(offer));
+    }
+    if (pass.size() < zeros.size()) return;
+    const py::gil_scoped_release released;
+    for (const auto& future : pass) future->wait();
+    if (std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); })) return;
+    engines::Engine& engine = worker_->context().engine();
+    engine.fail(Error(
+        ErrorCode::mismatch,
+        base::concatenated("worker ", engine.rank(), "'s backward pass raised an exception after its last bucket, so ",
+                           "others may have taken a step that worker ", engine.rank(),
+                           " has not: start all workers again from a checkpoint"),
+        std::string(engine.name())));
+  }
+
+  // The pass, if any, will get no more buckets. Whether it has failed, which it then has on all workers.
+  bool abandon() {
+    const std::vector<torch_front::GradientHook::Future> pass = std::exchange(pass_, {});
+    exchange_->abandon();
+    return std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); });
+  }
+
+  torch_front::GradientHook& exchange() { return *exchange_; }
+
+  // The conductor may be letting go of a tensor, which can ask for the interpreter's lock.
+  void close() {
+    if (getpid() != process_) return;
+    if (!PyGILState_Check()) return exchange_->close();
+    const py::gil_scoped_release released;
+    exchange_->close();
+  }
+
+ private:
+  static torch_front::GradientOffer offer_of(const c10d::GradBucket& bucket) {
+    torch_front::GradientOffer offer;
+    offer.bucket.numbers = bucket.getBuffer();
+    // Made here, so that the conductor needs no interpreter.
+    offer.result = c10::IValue(
+        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
+      offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
+    }
+    offer.buckets = buckets_beside(bucket);
+    return offer;
+  }
+
+  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<Recording> recording_;
+  std::unique_ptr<torch_front::GradientHook> exchange_;
+  std::vector<torch_front::GradientHook::Future> pass_;  // what backward has handed over; until the next one begins
+  const pid_t process_ = getpid();
+};
+
+py::dict report_of(const GradientNews& news) {
+  py::dict report;
+  report["rule"] = news.rule;
+  report["step"] = news.step;
+  report["event"] = news.report.event;
+  report["coefficients"] = news.report.coefficients;
+  report["norms"] = news.report.norms;
+  report["agreement"] = news.report.agreement;
+  report["cosines"] = news.cosines;
+  report["guards"] = news.report.guards;
+  report["waited_s"] = news.waited_s;
+  report["transferred_s"] = news.transferred_s;
+  report["exposed_s"] = news.exposed_s;
+  report["bytes_sent"] = news.bytes_sent;
+  return report;
+}
+
+}  // namespace
+
+void bind_gradient_exchange(py::module_& module) {
+  using Options = std::map<std::string, std::string>;
+  const auto choice = [](const std::string& rule, const Options& options) {
+    return torch_front::RuleChoice{rule, {options.begin(), options.end()}};
+  };
+  py::class_<GradientHook>(module, "GradientHook")
+      .def(py::init([choice](std::shared_ptr<Worker> worker, const std::string& rule, const Options& options,
+                             std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
+                             std::shared_ptr<Recording> recording) {
+             return std::make_unique<GradientHook>(
+                 std::move(worker),
+                 torch_front::GradientPassesSettings{choice(rule, options), start_step, step, memory},
+                 std::move(recording));
+           }),
+           py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
+           py::arg("memory"), py::arg("recording"))
+      .def("add", &GradientHook::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
+      .def("begin", &GradientHook::begin)
+      .def("handed_over", &GradientHook::handed_over)
+      .def("break_off", &GradientHook::break_off, py::arg("zeros"))
+      .def("abandon", &GradientHook::abandon)
+      .def(
+          "set_rule",
+          [choice](GradientHook& self, const std::string& rule, const Options& options) {
+            self.exchange().set_rule(choice(rule, options));
+          },
+          py::arg("rule"), py::arg("options"))
+      .def(
+          "remember",
+          [](GradientHook& self, std::int64_t step, const torch_front::RuleMemory& memory) {
+            self.exchange().remember(step, memory);
+          },
+          py::arg("step"), py::arg("memory"))
+      .def("report", [](GradientHook& self) { return report_of(self.exchange().news()); })
+      .def("findings", [](GradientHook& self) { return self.exchange().news().findings; })
+      .def("raised", [](GradientHook& self) { return self.exchange().news().raised; })
+      .def("memory",
+           [](GradientHook& self) {
+             const GradientNews news = self.exchange().news();
+             return std::pair(news.remembering, news.memory);
+           })
+      .def("close", &GradientHook::close);
+  module.def(
+      "check_rule",
+      [choice](const std::string& rule, const Options& options, int workers) {
+        torch_front::check_rule(choice(rule, options), workers);
+      },
+      py::arg("rule"), py::arg("options"), py::arg("workers"));
+}
+
+}  // namespace flockstep::python

@@ -1,0 +1,129 @@
+// A model's tensors in the hands of an averager: flockstep._native.ModelAverager.
+#include "torch/model_averager.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "native/parts.h"
+#include "native/recording.h"
+
+namespace py = pybind11;
+
+namespace flockstep::python {
+namespace {
+
+using Listed = std::vector<std::pair<std::string, at::Tensor>>;
+using Released = py::call_guard<py::gil_scoped_release>;
+
+std::vector<torch_front::NamedTensor> named(const Listed& listed) {
+  std::vector<torch_front::NamedTensor> tensors;
+  for (const auto& [name, tensor] : listed) tensors.push_back({name, tensor});
+  return tensors;
+}
+
+// With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
+// agent's thread is not, its end does nothing.
+class ModelAverager {
+ public:
+  ModelAverager(std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording, const Listed& parameters,
+                const Listed& buffers, const torch_front::ModelAveragerSettings& settings)
+      : worker_(std::move(worker)),
+        recording_(std::move(recording)),
+        exchange_(std::make_unique<torch_front::ModelAverager>(
+            worker_->context(), torch_front::NamedTensors{named(parameters), named(buffers)}, settings,
+            recording_.get())) {}
+  ~ModelAverager() {
+    const py::gil_scoped_release released;
+    close();
+  }
+  ModelAverager(const ModelAverager&) = delete;
+  ModelAverager& operator=(const ModelAverager&) = delete;
+
+  torch_front::ModelAverager& exchange() {
+    if (!exchange_) throw Error(ErrorCode::bad_input, "this averager is closed: make another one to go on");
+    return *exchange_;
+  }
+  // The tensors have memory of their own again. Without the interpreter's lock, which the agent may want before it
+  // ends.
+  void close() {
+    if (getpid() != process_)
+      static_cast<void>(exchange_.release());
+    else
+      exchange_.reset();
+  }
+
+ private:
+  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<Recording> recording_;
+  std::unique_ptr<torch_front::ModelAverager> exchange_;
+  const pid_t process_ = getpid();
+};
+
+template <typename Result, typename... Arguments>
+auto call(Result (torch_front::ModelAverager::*method)(Arguments...)) {
+  return [method](ModelAverager& self, Arguments... arguments) { return (self.exchange().*method)(arguments...); };
+}
+template <typename Result>
+auto ask(Result (torch_front::ModelAverager::*method)() const) {
+  return [method](ModelAverager& self) { return (self.exchange().*method)(); };
+}
+
+// Whether something may wait for a gradient, as DDP's reducers do: they hang themselves on the node that accumulates
+// it.
+bool have_hooks(const std::vector<at::Tensor>& parameters) {
+  return std::ranges::any_of(parameters, [](const at::Tensor& parameter) {
+    const auto node = torch::autograd::impl::try_get_grad_accumulator(parameter);
+    return node && !node->post_hooks().empty();
+  });
+}
+
+}  // namespace
+
+void bind_model_exchange(py::module_& module) {
+  module.def("have_hooks", &have_hooks, py::arg("parameters"));
+  using Exchange = torch_front::ModelAverager;
+  py::class_<ModelAverager>(module, "ModelAverager")
+      .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
+                       const std::string& algorithm, const std::map<std::string, std::string>& options,
+                       const Listed& parameters, const Listed& buffers, const std::string& holder,
+                       bool averages_gradients, bool starts_anew) {
+             const py::gil_scoped_release released;
+             return std::make_unique<ModelAverager>(std::move(worker), std::move(recording), parameters, buffers,
+                                                    torch_front::ModelAveragerSettings{
+                                                        .algorithm = algorithm,
+                                                        .options = options,
+                                                        .holder = holder,
+                                                        .averages_gradients = averages_gradients,
+                                                        .starts_anew = starts_anew,
+                                                    });
+           }),
+           py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
+           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"))
+      .def("close", &ModelAverager::close, Released())
+      .def_property_readonly("meets_in_lockstep", ask(&Exchange::meets_in_lockstep))
+      .def_property_readonly("steps", ask(&Exchange::steps))
+      .def_property_readonly("gradients_are_due", ask(&Exchange::gradients_are_due))
+      .def_property_readonly("is_away", ask(&Exchange::is_away))
+      .def("begin", call(&Exchange::begin), Released())
+      .def("average_gradients", call(&Exchange::average_gradients), py::arg("has_batch"), Released())
+      .def("after_update", call(&Exchange::after_update), Released())
+      .def("consolidate", call(&Exchange::consolidate), Released())
+      .def("set_joining", call(&Exchange::set_joining), py::arg("joining"))
+      .def("shadow", call(&Exchange::shadow), Released())
+      .def("leave", call(&Exchange::leave), Released())
+      .def("come_back", call(&Exchange::come_back), Released())
+      .def("save",
+           [](ModelAverager& self) {
+             const std::vector<std::byte> state = self.exchange().save();
+             return py::bytes(reinterpret_cast<const char*>(state.data()), state.size());
+           })
+      .def(
+          "restore",
+          [](ModelAverager& self, std::string_view state) {
+            return self.exchange().restore(std::as_bytes(std::span(state)));
+          },
+          py::arg("state"));
+}
+
+}  // namespace flockstep::python

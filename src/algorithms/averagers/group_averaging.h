@@ -1,0 +1,68 @@
+// Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`.
+#pragma once
+
+#include "algorithms/averagers/alone.h"
+#include "algorithms/registry.h"
+#include "protocol/options.h"
+
+namespace flockstep::algorithms {
+
+enum class MergeRule {
+  published,  // (m average + own) / (m + 1) where the average was taken without the worker's own model
+  additive,   // rounds move a shared model, to which each worker adds its updates
+};
+
+struct GroupAveragingOptions {
+  MergeRule merge = MergeRule::published;
+  protocol::Options protocol;
+};
+
+// What `wagma` and `flock` take; they differ in the defaults.
+inline constexpr std::size_t kGroupAveragingOptions = 7;
+consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
+                                                                                     std::string_view sync,
+                                                                                     std::string_view activation) {
+  return {{
+      {"group_size", "auto", "workers in a group (S), 2 to P; auto: the power of two at or above the square root of P"},
+      {"period", "10", "steps from one round over all workers to the next (tau), which bounds staleness"},
+      {"merge", merge, "published or additive: how a worker's model meets an average that was taken without it"},
+      {"sync", sync, "barrier: the last round of a period waits for all; rolling: nobody is a period ahead of anybody"},
+      {"activation", activation, "who starts a round: first, majority, quorum or deadline"},
+      {"quorum", "auto", "activation = quorum: so many workers, 1 to P; auto: all but one, at least one"},
+      {"deadline", "auto",
+       "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
+  }};
+}
+
+// Reads and validates for so many workers; throws Error{bad_input}.
+GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
+                                              const base::Settings& settings, int workers);
+std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
+double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
+
+// The row of one of them: a type with a name and with options, kName and kOptions.
+template <typename Corner>
+AlgorithmRow group_averaging_row(std::string_view description) {
+  static constexpr auto options_of = [](const base::Settings& settings, int workers) {
+    return group_averaging_options(Corner::kName, Corner::kOptions, settings, workers);
+  };
+  return {
+      .name = Corner::kName,
+      .family = Family::model,
+      .description = description,
+      .bytes_text = "8 D (P-G)/P; G groups, 1 each tau-th step",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {
+            return group_averaging_bytes(workers, parameters, options_of(settings, workers));
+          },
+      .models_held = models_held_among_others<3>,
+      .options = Corner::kOptions,
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            return make_group_averaging(inputs, options_of(inputs.settings, inputs.context.size()));
+          },
+      .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
+  };
+}
+
+}  // namespace flockstep::algorithms

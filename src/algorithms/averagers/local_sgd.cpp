@@ -1,0 +1,81 @@
+// `local_sgd(H)`: H local steps, then a global model average. H = 1 averages models every step.
+#include "algorithms/averagers/local_sgd.h"
+
+#include <array>
+#include <limits>
+
+#include "algorithms/averagers/alone.h"
+#include "algorithms/averagers/presence.h"
+#include "runtime/gradient/one_pass.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+constexpr std::array<base::OptionSpec, 1> kLocalSgdOptions{{
+    {"period", "8", "local steps between two averages of the models (H)"},
+}};
+
+class LocalSgd final : public Algorithm {
+ public:
+  LocalSgd(const AlgorithmInputs& inputs, const LocalSgdOptions& options)
+      : options_(options),
+        presence_(inputs.context),
+        one_pass_(inputs.context, inputs.models(), "received model shards", {.room = runtime::Room::window}) {}
+
+  void attend(const std::vector<bool>& present) override { presence_.attend(present); }
+  void after_update(std::int64_t step, std::span<float> model) override {
+    presence_.end_step();
+    ++steps_since_average_;
+    if (meets_after(step)) average(model, presence_.mask());
+  }
+  bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
+  bool replicas_are_equal() const override { return options_.period == 1; }
+  void consolidate(std::span<float> model) override {
+    if (!replicas_are_equal()) average(model, presence_.recent(steps_since_average_));
+  }
+  // There is nothing but the models, so nothing is lost by keeping each.
+  bool resumes_apart() const override { return !replicas_are_equal(); }
+
+ private:
+  void average(std::span<float> model, const std::vector<bool>& counted) {
+    one_pass_.average(model, counted);
+    presence_.begin_again();
+    steps_since_average_ = 0;
+  }
+
+  LocalSgdOptions options_;
+  Presence presence_;
+  std::int64_t steps_since_average_ = 0;
+  runtime::OnePass one_pass_;
+};
+
+}  // namespace
+
+LocalSgdOptions local_sgd_options(const base::Settings& settings) {
+  const base::SettingsReader reader("local_sgd", kLocalSgdOptions, settings);
+  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
+}
+
+AlgorithmRow local_sgd_row() {
+  return {
+      .name = "local_sgd",
+      .family = Family::model,
+      .description = "take H local steps, then average the models of all workers",
+      .bytes_text = "8 D (P-1)/(P H)",
+      .bytes_per_step =
+          [](int workers, double parameters, const base::Settings& settings) {
+            return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
+          },
+      .models_held = models_held_among_others<0>,
+      .options = kLocalSgdOptions,
+      .make =
+          [](const AlgorithmInputs& inputs) {
+            const LocalSgdOptions options = local_sgd_options(inputs.settings);
+            return make_averager<LocalSgd>(inputs, options.period == 1 ? Checkpoint::together : Checkpoint::apart,
+                                           options);
+          },
+      .check = [](const base::Settings& settings, int) { local_sgd_options(settings); },
+  };
+}
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,22 @@
+// Counts, and puts into the trace, how a worker's steps met the rounds that its agent ran.
+#pragma once
+
+#include "algorithms/report.h"
+#include "runtime/rounds/round_agent.h"
+
+namespace flockstep::algorithms {
+
+class RoundCounter {
+ public:
+  explicit RoundCounter(runtime::Context& context) : context_(context) {}
+
+  void add(protocol::Outcome outcome);
+  void add(const std::vector<runtime::RoundRecord>& rounds);
+  const MeetingReport& report() const { return report_; }
+
+ private:
+  runtime::Context& context_;
+  MeetingReport report_;
+};
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,65 @@
+// Who takes part in which round, while workers leave and come back.
+//
+// Whoever leaves asks every other member. Each answers with the newest round that it knows to run, and begins none
+// after that before it has heard more: two messages' time, and no worker is waited for. The first round that nobody has
+// begun is the first without the one who leaves, who tells everybody so; coming back is the same. So everybody knows
+// who takes part in a round before beginning it, whoever leaves or comes back at the same time.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "protocol/options.h"
+#include "protocol/turn.h"
+
+namespace flockstep::protocol {
+
+class Membership {
+ public:
+  Membership(const Options& options, int rank);
+
+  // What is agreed on; known for every round up to limit().
+  bool takes_part(int rank, Iteration round) const;
+  Ranks away_at(Iteration round) const;
+  // No round after this one may begin yet.
+  Iteration limit() const;
+  // Those who will not arrive at the round, as far as is known: also those who have just left. For rounds to come.
+  Ranks missing_at(Iteration round) const;
+
+  // ---- this worker's own change: one at a time ----
+  void leave(const Turn& turn) { ask(turn, Message::Kind::leaving); }
+  void come_back(const Turn& turn) { ask(turn, Message::Kind::returning); }
+  void on_newest(int peer, const Message& message);
+  bool all_have_answered() const { return awaited_.empty(); }
+  // Then: `newest` is the newest round known here. Returns the first round that the change is about, and tells all.
+  Iteration settle(const Turn& turn, Iteration newest);
+
+  // ---- those of others ----
+  void on_asked(const Turn& turn, int peer, const Message& message, Iteration newest);
+  void on_settled(int peer, const Message& message);
+  void on_lost(const Turn& turn);
+  void forget_before(Iteration round);
+
+ private:
+  struct Change {
+    Iteration first;
+    bool is_away;
+  };
+  struct Record {  // of one worker that has ever left
+    std::vector<Change> changes;
+    bool is_leaving = false;
+    std::optional<Iteration> answered;  // a change is asked for: the newest round by the answer
+  };
+
+  void ask(const Turn& turn, Message::Kind kind);
+  static bool is_away_at(const Record& record, Iteration round);
+
+  int workers_, rank_;
+  std::map<int, Record> records_;
+  Message::Kind asked_{};  // by this worker
+  Ranks awaited_;          // who has not answered yet
+  Iteration newest_ = 0;   // of the answers
+};
+
+}  // namespace flockstep::protocol

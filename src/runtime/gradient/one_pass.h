@@ -1,0 +1,118 @@
+// The one transfer path of all synchronous rules: result = sum_i c_i x_i, for the price of one all-reduce.
+//
+//   all-to-all      worker r receives shard r of everybody's span, bucket by bucket, as each becomes ready
+//   sweep           of what arrived: r's part of the Gram matrix, or of its row sums, while later buckets travel
+//   small sum       of those parts over the workers; then everybody knows the same statistics and coefficients
+//   weighted sum    r adds its shard up, in rank order, and
+//   all-gather      sends it to everybody, bucket by bucket
+//
+// Each shard has one owner, so everybody ends on the same bits. Who needs no statistics skips the sweep and the small
+// sum, and may then run bucket by bucket through few places that stay in cache. In place: results overwrite the inputs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "math/statistics.h"
+#include "runtime/gradient/sections.h"
+#include "runtime/gradient/shard_transfers.h"
+
+namespace flockstep::runtime {
+
+// For how many buckets there is room where shards are received.
+enum class Room {
+  all,     // any may be started before any is finished
+  window,  // the few that travel at a time: enough for run() and average(), and for nothing else
+};
+
+struct OnePassOptions {
+  Wire wire = Wire::float32;
+  Granularity granularity = Granularity::model;
+  math::Need need = math::Need::nothing;  // what is swept as shards arrive
+  Room room = Room::all;
+};
+
+// One list per section, one number per worker.
+using Coefficients = std::vector<std::vector<double>>;
+
+// The norm that a section's result is to have, unless its own is no larger than `rounding`; infinite where the result
+// is to stay as it is.
+struct Norm {
+  double wanted, rounding;
+};
+
+class OnePass {
+ public:
+  using Arrived = std::function<void(std::size_t bucket)>;
+  enum class Target { everywhere, own_shard };
+
+  // `purpose` names the buffers in memory counts.
+  OnePass(Context& context, const Layout& layout, const std::string& purpose, const OnePassOptions& options = {});
+  // For other shards than those of the layout's buckets.
+  OnePass(Context& context, const Layout& layout, Shards shards, const std::string& purpose,
+          const OnePassOptions& options);
+
+  // Starts a bucket of `whole`; may be called in any order of buckets, the same on every worker. From here to the end
+  // of finish() nobody else may touch the bucket.
+  void start(std::size_t bucket, Whole whole);
+  void start_all(Whole whole);
+  bool any_started() const { return !arrivals_.empty(); }
+  // Whether the next of the started buckets has arrived and waits to be swept; the sweep of those that have arrived, or
+  // of all that were started.
+  bool can_sweep() const { return swept_ < arrivals_.size() && arrivals_[swept_].all_to_all->done(); }
+  void sweep_arrived(Whole whole);
+  void sweep_started(Whole whole);
+
+  // What the gradients are like, per section; the same bits on every worker. Starts all buckets if none was started,
+  // else every one must have been. `need` must not be nothing.
+  std::vector<math::Statistics> statistics(Whole whole, const std::vector<double>& weights);
+  // Row sums over the workers `included` alone, from what was received: zeros for the others.
+  std::vector<math::Statistics> row_sums_of(Whole whole, const std::vector<double>& weights,
+                                            const std::vector<bool>& included);
+
+  // Turns every bucket into the weighted sum over the workers. Every bucket must have been started. With `norms`, one
+  // per section, the results are scaled to them. Own shards are complete either way.
+  // `arrived(bucket)` is called as each result is whole, in the order of the starts.
+  void finish(Whole whole, const Coefficients& coefficients, Target target = Target::everywhere,
+              const std::vector<Norm>& norms = {}, const Arrived& arrived = {});
+  // Waits for what was started, every bucket of it; or so many of them as have been.
+  void wait_for_all();
+  void wait_for_started();
+  // Forgets what has arrived: there is no use for it. After statistics() or a wait only.
+  void drop() { arrivals_.clear(); }
+
+  // For a span that is ready as a whole, in buckets of which none is larger than an earlier one, and coefficients that
+  // are known, one per worker. The fastest way.
+  void run(Whole whole, std::span<const float> coefficients);
+  void average(Whole whole) { average(whole, {}); }
+  // Over these workers alone, if any are named; all of them get it.
+  void average(Whole whole, const std::vector<bool>& counted);
+
+  const Sections& sections() const { return sections_; }
+
+  // How many results are on their way at a time, where the engine can use more than the usual few.
+  void let_travel(std::size_t buckets) { travelling_ = buckets; }
+
+ private:
+  using Arrival = ShardTransfers::Arrival;
+  class Withdrawal;
+
+  void sweep_next(Whole whole);
+  void sweep(const Arrival& arrival, Whole whole);
+  std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);
+  void sum(const Arrival& arrival, Whole whole, const Coefficients& coefficients);
+  void bring_to(const std::vector<Norm>& norms, Whole whole);
+
+  Context& context_;
+  OnePassOptions options_;
+  Sections sections_;
+  ShardTransfers exchange_;
+  std::size_t travelling_;
+  std::vector<std::vector<Sections::Segment>> segments_;  // of one's own shard, per bucket
+  std::vector<double> sums_;                              // statistics of what was swept, section by section
+  std::vector<Arrival> arrivals_;                         // in the order they were started; dropped before the buffers
+  std::size_t swept_ = 0;                                 // of them, from the first
+};
+
+}  // namespace flockstep::runtime

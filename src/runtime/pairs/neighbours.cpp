@@ -1,0 +1,104 @@
+#include "runtime/pairs/neighbours.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "engines/missing.h"
+#include "kernels/kernels.h"
+
+namespace flockstep::runtime {
+namespace {
+
+constexpr std::size_t kTravellingBuckets = 2;  // buckets that travel at a time
+constexpr engines::Tag kNeighbourTag = engines::kMaximalTag - 1;
+
+// Several operations that are waited for, and counted, as one.
+struct AllOf final : engines::Operation, engines::NamesMissing {
+  explicit AllOf(std::vector<engines::Pending> operations) : operations(std::move(operations)) {}
+  bool done() override {
+    std::erase_if(operations, [](const engines::Pending& operation) { return operation->done(); });
+    return operations.empty();
+  }
+  std::vector<int> missing() override {
+    std::set<int> peers;
+    for (const engines::Pending& operation : operations)
+      for (const int peer : engines::missing_from(*operation)) peers.insert(peer);
+    return {peers.begin(), peers.end()};
+  }
+  std::optional<int> gone() override {
+    for (const engines::Pending& operation : operations)
+      if (const auto peer = engines::gone_from(*operation)) return peer;
+    return std::nullopt;
+  }
+  std::vector<engines::Pending> operations;
+};
+
+}  // namespace
+
+Neighbours::Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose)
+    : context_(context), layout_(layout), most_(most) {
+  const std::size_t places = most * std::min(kTravellingBuckets, layout.buckets().size());
+  received_ = context.engine().memory().allocate<float>(places * layout.buckets().front().size, purpose);
+}
+
+// No bucket is larger than the first.
+std::span<float> Neighbours::received(std::size_t bucket, std::size_t neighbour) const {
+  const std::size_t place = bucket % kTravellingBuckets * most_ + neighbour;
+  return received_.span().subspan(place * layout_.buckets().front().size, layout_.buckets()[bucket].size);
+}
+
+Neighbours::UnderWay Neighbours::start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to,
+                                       const std::vector<int>& from) {
+  engines::Engine& engine = context_.engine();
+  const base::Time issued = engine.now();
+  std::vector<engines::Pending> transfers;
+  for (std::size_t k = 0; k < from.size(); ++k)
+    transfers.push_back(engine.receive(from[k], kNeighbourTag, engines::bytes_of(received(bucket, k))));
+  for (const int peer : to)
+    transfers.push_back(engine.send(peer, kNeighbourTag, engines::const_bytes_of(layout_.buckets()[bucket].of(whole))));
+  return {issued, std::make_unique<AllOf>(std::move(transfers))};
+}
+
+void Neighbours::add(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients) {
+  const base::Time begin = context_.engine().now();
+  const std::span<float> own = layout_.buckets()[bucket].of(whole);
+  std::vector<const float*> rows{own.data()};
+  for (std::size_t k = 0; k + 1 < coefficients.size(); ++k) rows.push_back(received(bucket, k).data());
+  kernels::weighted_sum(rows, coefficients, own);
+  context_.engine().charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
+  context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
+}
+
+// A bucket is sent before it is overwritten, and everybody goes through them in the same order: nobody waits in a
+// circle.
+template <typename End>
+void Neighbours::exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from,
+                          const End& end) {
+  base::check(whole.size() == layout_.size() && from.size() <= most_, "a span of the layout's, few enough neighbours");
+  const std::size_t count = layout_.buckets().size(), window = std::min(count, kTravellingBuckets);
+  std::vector<UnderWay> exchanges;
+  for (std::size_t bucket = 0; bucket < window; ++bucket) exchanges.push_back(start(bucket, whole, to, from));
+  for (std::size_t bucket = 0; bucket < count; ++bucket) {
+    UnderWay& oldest = exchanges[bucket % window];
+    context_.wait(*oldest.transfers, "neighbours", oldest.issued);
+    end(bucket);
+    if (bucket + window < count) oldest = start(bucket + window, whole, to, from);
+  }
+}
+
+void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share) {
+  // A third has no exact float: what stays is what is left, so that nothing is lost or made.
+  std::vector<float> coefficients(from.size() + 1, share);
+  coefficients[0] = 1 - share * static_cast<float>(to.size());
+  exchange(whole, to, from, [&](std::size_t bucket) { add(bucket, whole, coefficients); });
+}
+
+void Neighbours::copy(std::span<float> whole, const std::vector<int>& to, int from) {
+  if (to.empty() && from < 0) return;
+  exchange(whole, to, from < 0 ? std::vector<int>() : std::vector{from}, [&](std::size_t bucket) {
+    if (from >= 0) std::ranges::copy(received(bucket, 0), layout_.buckets()[bucket].of(whole).begin());
+  });
+}
+
+}  // namespace flockstep::runtime

@@ -1,0 +1,44 @@
+// Mixing with few workers, where everybody has neighbours of its own: shares of one's span go to some, the rest stays,
+// and shares of others' come in. What is sent is not kept, so the sum over all workers stays what it was.
+//
+// Bucket by bucket: one is added up, in place, while the next is on its way, so what is received needs room for two
+// buckets per neighbour and not for models.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/layout.h"
+
+namespace flockstep::runtime {
+
+class Neighbours {
+ public:
+  // Nobody receives from more than `most` others at a time. `purpose` names the buffers in memory counts.
+  Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose);
+
+  // whole = (1 - share * |to|) whole + share * (those of `from`, in this order). Everybody gives the same share. Blocks
+  // until one's own has reached `to`, who must expect it.
+  void mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share);
+  // `whole` goes to some, as it is, or comes from one, as that one's is; -1 for from nobody.
+  void copy(std::span<float> whole, const std::vector<int>& to, int from);
+
+ private:
+  struct UnderWay {
+    base::Time issued;
+    engines::Pending transfers;
+  };
+  UnderWay start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from);
+  template <typename End>
+  void exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, const End& end);
+  void add(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients);  // one's own first
+  std::span<float> received(std::size_t bucket, std::size_t neighbour) const;
+
+  Context& context_;
+  const Layout& layout_;
+  std::size_t most_;
+  base::Buffer<float> received_;
+};
+
+}  // namespace flockstep::runtime

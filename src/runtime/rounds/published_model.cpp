@@ -1,0 +1,119 @@
+#include "runtime/rounds/published_model.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/merge.h"
+
+namespace flockstep::runtime {
+
+PublishedModel::PublishedModel(Context& context, std::size_t size)
+    : context_(context), buffer_(context.engine().memory().allocate<float>(3 * size, "published models")) {
+  for (std::size_t i = 0; i < places_.size(); ++i) places_[i] = buffer_.span().subspan(i * size, size);
+  published_ = &places_[0];
+}
+
+void PublishedModel::reset(std::span<const float> model) {
+  base::check(!reading_, "a model that no round reads");
+  std::ranges::copy(model, published_->begin());
+  average_ = nullptr;
+}
+
+// The place that is neither published nor taken by the round under way.
+PublishedModel::Place& PublishedModel::third() {
+  for (Place& place : places_)
+    if (&place != published_ && &place != reading_ && &place != writing_) return place;
+  base::check(false, "a third place");
+  return places_[0];
+}
+
+// Where a round reads what is published, the next goes elsewhere; an average there would be too old to be merged.
+void PublishedModel::publish() {
+  if (arriving_.empty()) return;
+  if (published_ == reading_) {
+    published_ = &third();
+    if (average_ == published_) average_ = nullptr;
+  }
+  std::ranges::copy(arriving_, published_->begin());
+  context_.engine().charge(2.0 * static_cast<double>(arriving_.size_bytes()));
+  arriving_ = {};
+}
+
+void PublishedModel::freeze(std::size_t size, bool is_fresh) {
+  landing_size_ = size;
+  is_fresh_ = is_fresh;
+  if (is_fresh) {
+    reading_ = published_;
+    landing_ = arriving_;
+  } else {
+    publish();
+    reading_ = published_;
+    choose_landing();
+  }
+}
+
+// Not where the newest average lies: a worker may yet merge it.
+void PublishedModel::choose_landing() {
+  for (Place& place : places_)
+    if (&place != reading_ && &place != average_) writing_ = &place;
+  landing_ = *writing_;
+}
+
+void PublishedModel::ready(Range range) {
+  if (!is_fresh_) return;
+  std::ranges::copy(range.of(arriving_), range.of(*published_).begin());
+  context_.engine().charge(2.0 * static_cast<double>(range.size * sizeof(float)));
+}
+
+void PublishedModel::complete(int members) {
+  average_ = is_fresh_ ? nullptr : writing_;
+  average_size_ = landing_size_;
+  members_ = members;
+  reading_ = writing_ = nullptr;
+}
+
+void PublishedModel::give(std::span<float> values) const {
+  std::ranges::copy(*published_, values.begin());
+  context_.engine().charge(2.0 * static_cast<double>(values.size_bytes()));
+}
+
+void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
+  using protocol::Outcome;
+  double sweeps = 0;
+  switch (outcome) {
+    case Outcome::synchronised:
+    case Outcome::fresh: {
+      // The average is in place already; a round that does not end a period has not published the running statistics.
+      const std::size_t from = outcome == Outcome::fresh ? landing_size_ : 0;
+      std::ranges::copy(model.subspan(from), published_->subspan(from).begin());
+      if (outcome == Outcome::synchronised) sweeps = 2;
+      break;
+    }
+    case Outcome::stale_behind:
+      base::check(average_ != nullptr, "an average to merge");
+      if (published_ == reading_) {
+        join_and_publish(model);
+        sweeps = 4;
+        break;
+      }
+      [[fallthrough]];
+    case Outcome::stale_in_flight:
+      publish();
+      kernels::join(model.first(average_size_), average_->first(average_size_), members_);
+      sweeps = 3;
+      break;
+    case Outcome::alone: publish(); break;
+  }
+  arriving_ = {};
+  context_.engine().charge(sweeps * static_cast<double>(model.size_bytes()));
+}
+
+// While a round reads what is published the average's place is the one that is left: it takes the model that was.
+void PublishedModel::join_and_publish(std::span<float> model) {
+  kernels::join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
+  std::ranges::copy(model.subspan(average_size_), average_->subspan(average_size_).begin());
+  published_ = average_;
+  average_ = nullptr;
+}
+
+}  // namespace flockstep::runtime

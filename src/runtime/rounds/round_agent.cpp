@@ -1,0 +1,235 @@
+#include "runtime/rounds/round_agent.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "runtime/gather.h"
+
+namespace flockstep::runtime {
+namespace {
+
+using protocol::Phase;
+
+constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
+constexpr int kWindow = 2;
+
+// Parts of the few rounds and chunks that two workers can have under way differ in these bits.
+engines::Tag tag_of(const protocol::Part& part) {
+  return static_cast<engines::Tag>((part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) |
+                                   part.chunk % (1 << 13));
+}
+
+protocol::Options with_chunks(protocol::Options options, std::size_t size) {
+  options.chunks = RoundAgent::chunks_of(size);
+  options.window = kWindow;
+  return options;
+}
+
+}  // namespace
+
+int RoundAgent::chunks_of(std::size_t size) {
+  return static_cast<int>(std::max<std::size_t>(1, (size + kChunkFloats - 1) / kChunkFloats));
+}
+
+RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
+                       RoundData& data)
+    : context_(context),
+      grouped_(grouped),
+      size_(size),
+      data_(data),
+      member_(with_chunks(options, size), context.rank()),
+      parts_(context, with_chunks(options, size), size, data),
+      round_{.round = options.first - 1},
+      models_(context, host_, size),
+      ended_(options.first),
+      host_(context, "rounds", *this) {}
+
+// ---- the worker's side ----
+
+protocol::Outcome RoundAgent::arrive(protocol::Iteration iteration, std::span<float> values) {
+  base::check(values.size() == size_, "the size that was announced");
+  ended_ = iteration + 1;
+  host_.ask(
+      [&] {
+        values_ = values;
+        data_.arrive(values);
+        step(protocol::Arrived{iteration});
+      },
+      "round");
+  return outcome_;
+}
+
+void RoundAgent::leave() {
+  is_away_ = true;
+  host_.ask(
+      [&] {
+        step(protocol::Leaves{});
+        host_.answer();
+      },
+      "leaving");
+}
+
+void RoundAgent::come_back(std::span<float> values) {
+  base::check(values.size() == size_, "the size that was announced");
+  host_.ask(
+      [&] {
+        values_ = values;
+        is_adopted_ = false;
+        step(protocol::ComesBack{});
+      },
+      "the return");
+  is_away_ = false;
+}
+
+// Every round that is known to run was started by a worker that has waited for it: so the newest one that anybody knows
+// of is the newest of all, and whoever takes part in it hears of it.
+std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
+  std::array<double, 3> mine{static_cast<double>(ended_), is_away_ ? 1.0 : 0.0, 0};
+  with_data([&] { mine[2] = static_cast<double>(member_.newest()); });
+  const std::vector<double> all = gather_doubles(context_, mine);
+  std::vector<Standing> standings;
+  double newest = all[2];
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    standings.push_back({static_cast<protocol::Iteration>(all[i]), all[i + 1] != 0});
+    newest = std::max(newest, all[i + 2]);
+  }
+  require_same_iterations(standings);
+  host_.ask(
+      [&] {
+        rest_after_ = static_cast<protocol::Iteration>(newest);
+        answer_if_at_rest();
+      },
+      "rest");
+  context_.wait(context_.engine().barrier(), "barrier");
+  return standings;
+}
+
+void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const {
+  const auto first = std::ranges::find(all, false, &Standing::is_away);
+  const auto other = std::find_if(
+      first, all.end(), [&](const Standing& standing) { return !standing.is_away && standing.ended != first->ended; });
+  if (other == all.end()) return;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do as many "
+                          "before they come to rest, or leave",
+                          other - all.begin(), other->ended, first - all.begin(), first->ended),
+              std::string(context_.engine().name()));
+}
+
+void RoundAgent::answer_if_at_rest() {
+  if (!rest_after_ || !member_.is_done_until(*rest_after_)) return;
+  rest_after_.reset();
+  host_.answer();
+}
+
+void RoundAgent::with_data(const std::function<void()>& action) {
+  host_.ask(
+      [&] {
+        action();
+        host_.answer();
+      },
+      "rest");
+}
+
+void RoundAgent::at_rest(const std::function<void()>& action) {
+  come_to_rest();
+  with_data(action);
+}
+
+// ---- the agent's ----
+
+void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
+  protocol::Message message = protocol::message_from_bytes(payload, context_.size());
+  if (message.tells_of_losses())
+    throw Error(ErrorCode::mismatch,
+                fmt::format("worker {} tells of workers that are lost, and no engine outlives a loss: all workers must "
+                            "run the same version of Flockstep",
+                            peer),
+                std::string(context_.engine().name()));
+  step(protocol::Received{peer, std::move(message)});
+}
+
+void RoundAgent::step(const protocol::Event& event) {
+  for (const protocol::Action& action : member_.step(host_.now(), event))
+    std::visit([this](const auto& what) { perform(what); }, action);
+  answer_if_at_rest();
+}
+
+void RoundAgent::perform(const protocol::Send& action) {
+  host_.send_control(action.peer, protocol::to_bytes(action.message));
+}
+
+void RoundAgent::perform(const protocol::Freeze& action) {
+  base::check(action.round > round_.round, "a round that begins once: no engine outlives a lost worker");
+  round_ = {action.round, action.version, member_.activator_of(action.round), action.is_synchronisation,
+            host_.now(),  host_.now()};
+  is_under_way_ = true;
+  const std::size_t size = action.ends_period ? size_ : grouped_;
+  parts_.begin(action.members, size);
+  data_.freeze(size, action.version == action.round);
+}
+
+void RoundAgent::perform(const protocol::SendPart& action) {
+  const auto& [peer, part] = action;
+  host_.send(peer, tag_of(part), engines::const_bytes_of(parts_.to_send(peer, part)), [this, action] {
+    step(protocol::PartSent{action.peer, action.part});
+  });
+}
+
+void RoundAgent::perform(const protocol::ExpectPart& action) {
+  const auto& [peer, part] = action;
+  host_.receive(peer, tag_of(part), engines::bytes_of(parts_.to_receive(peer, part)), [this, action] {
+    step(protocol::PartReceived{action.peer, action.part});
+  });
+}
+
+void RoundAgent::perform(const protocol::Complete& action) {
+  data_.complete(action.members);
+  round_.end = host_.now();
+  records_.push_back(round_);
+  is_under_way_ = false;
+  for (const int peer : std::exchange(wanted_by_, {})) give(peer);
+}
+
+void RoundAgent::perform(const protocol::Merge& action) {
+  data_.merge(values_, action.outcome);
+  outcome_ = action.outcome;
+}
+
+void RoundAgent::perform(const protocol::Proceed&) {
+  data_.proceed(values_);
+  values_ = {};
+  handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
+  records_.clear();
+  host_.answer();
+}
+
+// ---- models for those who come back ----
+
+void RoundAgent::perform(const protocol::Give& action) {
+  if (is_under_way_)
+    wanted_by_.push_back(action.peer);
+  else
+    give(action.peer);
+}
+
+void RoundAgent::give(int peer) {
+  models_.send(peer, [this](std::span<float> model) { data_.give(model); });
+}
+
+void RoundAgent::perform(const protocol::Adopt& action) {
+  models_.receive(action.peer, values_, [this, peer = action.peer] {
+    is_adopted_ = true;
+    step(protocol::Adopted{peer});
+  });
+}
+
+void RoundAgent::perform(const protocol::Rejoin& action) {
+  data_.rejoin(values_, is_adopted_);
+  ended_ = action.iteration;
+}
+
+}  // namespace flockstep::runtime

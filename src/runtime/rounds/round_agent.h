@@ -1,0 +1,106 @@
+// Runs a member of the wait-avoiding protocol over an engine: its messages, its transfers and its sums, on an agent's
+// thread, so that rounds go on while the worker computes.
+//
+// It knows nothing of what the numbers mean: see RoundData. A model travels in chunks, of which a few are under way at
+// a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
+#pragma once
+
+#include <optional>
+
+#include "protocol/member.h"
+#include "runtime/model_transfer.h"
+#include "runtime/rounds/round_parts.h"
+
+namespace flockstep::runtime {
+
+// One round that was completed here.
+struct RoundRecord {
+  protocol::Iteration round = 0, version = 0;  // the iteration of the model that was contributed
+  // The worker who started it; -1 for a synchronisation, and where only word of a later round was heard.
+  int activator = -1;
+  bool is_synchronisation = false;
+  base::Time begin{}, end{};
+};
+
+class RoundAgent final : private AgentHost::Service {
+ public:
+  // How many chunks models of this size travel in.
+  static int chunks_of(std::size_t size);
+
+  // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
+  // and `window` are set here. `data` must outlive it.
+  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
+             RoundData& data);
+
+  // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
+  protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
+  // Rounds completed up to the last arrive(), since the last call.
+  std::vector<RoundRecord> take_records() { return std::exchange(handed_over_, {}); }
+  // Iterations that the worker has ended, or skipped while it was away.
+  protocol::Iteration ended() const { return ended_; }
+
+  // The worker takes no part until it is back, see protocol::Membership; returns at once.
+  void leave();
+  // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
+  // its own, in `values`.
+  void come_back(std::span<float> values);
+
+  struct Standing {
+    protocol::Iteration ended;
+    bool is_away;
+  };
+  // Collective: once all workers are here, waits until no round is under way anywhere; none can begin before a worker
+  // ends another iteration. Returns how far everybody is, by rank. Throws Error{mismatch}, everywhere alike, if those
+  // who are there have not done the same number of iterations.
+  std::vector<Standing> come_to_rest();
+  // Then: runs `action` on the agent's thread.
+  void with_data(const std::function<void()>& action);
+  // Both.
+  void at_rest(const std::function<void()>& action);
+
+ private:
+  void require_same_iterations(const std::vector<Standing>& all) const;
+  void answer_if_at_rest();
+  void give(int peer);
+  void on_control(int peer, std::span<const std::byte> payload) override;
+  void on_time() override { step(protocol::Tick{}); }
+  std::optional<Progress> progress() const override { return Progress{member_.arrived(), member_.needed()}; }
+  void step(const protocol::Event& event);
+
+  void perform(const protocol::Send& action);
+  void perform(const protocol::Freeze& action);
+  void perform(const protocol::SendPart& action);
+  void perform(const protocol::ExpectPart& action);
+  void perform(const protocol::AddRow& action) { parts_.add_row(action.chunk); }
+  void perform(const protocol::Sum& action) { parts_.average(action.chunk); }
+  void perform(const protocol::Place& action) { parts_.place(action.peer, action.chunk); }
+  void perform(const protocol::Complete& action);
+  void perform(const protocol::Merge& action);
+  void perform(const protocol::Proceed& action);
+  void perform(const protocol::WakeAt& action) { host_.wake_at(action.time); }
+  void perform(const protocol::Adopt& action);
+  void perform(const protocol::Give& action);
+  void perform(const protocol::Rejoin& action);
+
+  Context& context_;
+  const std::size_t grouped_, size_;
+  RoundData& data_;
+  protocol::Member member_;
+  RoundParts parts_;
+  RoundRecord round_;  // under way, or the newest
+  bool is_under_way_ = false;
+  std::span<float> values_;  // the worker's, while it waits
+  protocol::Outcome outcome_{};
+  std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
+  bool is_adopted_ = false;                        // `values_` is another one's model
+  std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
+  std::vector<RoundRecord> records_;
+  ModelTransfer models_;  // for those who come back
+  // The worker's.
+  std::vector<RoundRecord> handed_over_;
+  protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
+  bool is_away_ = false;
+  AgentHost host_;  // last: its thread uses the others
+};
+
+}  // namespace flockstep::runtime

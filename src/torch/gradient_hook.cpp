@@ -1,0 +1,152 @@
+#include "torch/gradient_hook.h"
+
+#include "base/text.h"
+
+namespace flockstep::torch_front {
+namespace {
+
+constexpr base::Duration kGrace{2};
+
+Error closed() { return {ErrorCode::unavailable, "this exchange of gradients was closed"}; }
+
+}  // namespace
+
+GradientHook::GradientHook(runtime::Context& context, const GradientPassesSettings& settings, Translate translate,
+                           Recording* recording)
+    : context_(context),
+      translate_(std::move(translate)),
+      recording_(recording),
+      signal_(context.engine().make_signal()) {
+  check_rule(settings.rule, context.size());
+  news_.rule = settings.rule.name;
+  news_.step = settings.step;
+  news_.memory = settings.memory;
+  news_.remembering = asked_ = settings.rule.name;
+  conductor_ = context.engine().spawn("gradients", [this, settings] { conduct(settings); });
+}
+
+GradientHook::Future GradientHook::add(GradientOffer offer) {
+  check_can_travel(offer.bucket);
+  auto future = c10::make_intrusive<c10::ivalue::Future>(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get())
+                                                                               : offer.result.type());
+  auto shared = std::make_shared<GradientOffer>(std::move(offer));
+  send({[shared, future](GradientPasses& passes) { passes.take(std::move(*shared), future); }, future});
+  return future;
+}
+
+void GradientHook::abandon() {
+  send({[](GradientPasses& passes) { passes.abandon(); }, {}});
+}
+
+void GradientHook::set_rule(RuleChoice choice) {
+  check_rule(choice, context_.size());
+  {
+    const std::lock_guard lock(mutex_);
+    asked_ = choice.name;
+  }
+  send({[choice = std::move(choice)](GradientPasses& passes) { passes.ask_for(choice); }, {}});
+}
+
+void GradientHook::remember(std::int64_t step, RuleMemory memory) {
+  {
+    const std::lock_guard lock(mutex_);
+    news_.step = step;
+    news_.memory = memory;
+    news_.remembering = asked_;
+  }
+  send({[step, memory = std::move(memory)](GradientPasses& passes) { passes.remember(step, memory); }, {}});
+}
+
+void GradientHook::send(Errand errand) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) std::rethrow_exception(ended_);
+    errands_.push_back(std::move(errand));
+  }
+  signal_->raise();
+}
+
+GradientNews GradientHook::news() const {
+  const std::lock_guard lock(mutex_);
+  return news_;
+}
+
+void GradientHook::conduct(const GradientPassesSettings& settings) {
+  const auto publish = [this](GradientNews news) {
+    const std::lock_guard lock(mutex_);
+    news_ = std::move(news);
+  };
+  GradientPasses passes(context_, settings, {translate_, publish, recording_});
+  try {
+    while (run_next(passes)) {
+    }
+    end(passes, std::make_exception_ptr(closed()));
+  } catch (...) {
+    passes.keep_for_ever();
+    end(passes, std::current_exception());
+    tell_peers();
+  }
+}
+
+// Whatever went wrong here alone: nobody has to wait for this worker any more.
+void GradientHook::tell_peers() noexcept {
+  try {
+    context_.engine().fail(Error(
+        ErrorCode::peer_lost, base::concatenated("worker ", context_.rank(), "'s exchange of gradients has failed")));
+  } catch (...) {  // as it always does here
+  }
+}
+
+// False at the end. While a pass is open, its next bucket has to come in time.
+bool GradientHook::run_next(GradientPasses& passes) {
+  if (passes.can_sweep()) passes.sweep();
+  std::optional<Errand> errand;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return false;
+    if (!errands_.empty()) {
+      errand = std::move(errands_.front());
+      errands_.pop_front();
+    }
+  }
+  if (errand) {
+    errand->run(passes);
+    return true;
+  }
+  const bool came =
+      context_.engine().wait_until([&] { return signal_->take() || passes.can_sweep(); }, context_.deadline());
+  if (!came && passes.is_open())
+    throw Error(ErrorCode::deadline, base::concatenated("worker ", context_.rank(),
+                                                        "'s backward pass has not come to its last bucket in time"));
+  return true;
+}
+
+void GradientHook::end(GradientPasses& passes, const std::exception_ptr& error) {
+  std::deque<Errand> left;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = error;
+    left.swap(errands_);
+  }
+  passes.fail(error);
+  for (const Errand& errand : left)
+    if (errand.future && !errand.future->completed()) errand.future->setError(translate_(error));
+}
+
+void GradientHook::close() noexcept {
+  if (!conductor_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  signal_->raise();
+  // As a rule it has nothing to do. But it may wait for peers that never come to the end of a pass that broke off here.
+  try {
+    if (!context_.engine().wait_until([&] { return conductor_->done(); }, context_.engine().now() + kGrace))
+      tell_peers();
+  } catch (...) {  // the engine is broken, and nobody waits on it any longer
+  }
+  conductor_.reset();
+}
+
+}  // namespace flockstep::torch_front

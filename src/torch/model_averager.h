@@ -1,0 +1,110 @@
+// What stands behind an averager of the Python package: tensors as one flat model, an algorithm that averages models,
+// and who takes part in it. Knows nothing of Python.
+//
+//   constructor   as a rule everybody has worker 0's parameters and buffers then                        collective
+//   begin         before every update; the first time the algorithm starts from the tensors as they are
+//                 then, so that a state can be restored, and a model loaded, before                     collective
+//   after_update  the algorithm's model hook
+//   consolidate   everybody has the same model                                                          collective
+//
+// Workers need not all have the same number of batches. Where nobody waits for anybody, one that has no more leaves,
+// and comes back when models are consolidated. Where workers meet in lockstep they ask each other who is there, and one
+// that has no more batches shadows the others' meetings.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "algorithms/registry.h"
+#include "session/session.h"
+#include "torch/flat_module.h"
+#include "torch/recording.h"
+
+namespace flockstep::torch_front {
+
+struct ModelAveragerSettings {
+  std::string algorithm;
+  std::map<std::string, std::string> options = {};  // as in `flockstep algorithms`
+  std::string holder = "averager";                  // what sentences say to make anew
+  bool averages_gradients = false;                  // post_local_sgd: here, because nobody else does
+  bool starts_anew = true;                          // else a restore() follows, and the tensors stay as they are
+  std::size_t bucket_kib = 4096;
+  std::uint64_t seed = 1;  // of whatever the algorithm draws
+};
+
+class ModelAverager {
+ public:
+  // Throws Error{mismatch} naming what differs between workers, and Error{bad_input} for options and tensors that will
+  // not do.
+  // `recording`, if any, is told of every step.
+  ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
+                Recording* recording = nullptr);
+  // Not collective: the tensors have memory of their own again.
+  ~ModelAverager() = default;
+  ModelAverager(const ModelAverager&) = delete;
+  ModelAverager& operator=(const ModelAverager&) = delete;
+
+  // Whether workers wait for each other where they meet.
+  bool meets_in_lockstep() const { return !algorithm().may_leave(); }
+  // Local updates so far, those of a restored state included, and those of others while this worker was away.
+  std::int64_t steps() const { return newest().updates(); }
+
+  // Before a local update. Collective the first time, and after a restore().
+  void begin();
+  // Whether the next update is to be made with gradients that are averaged over all workers.
+  bool gradients_are_due() const { return newest().algorithm().gradients_are_equal(); }
+  // Does so, in the tensors; who has no batch takes the others' gradients. False where the result is not finite.
+  bool average_gradients(bool has_batch = true);
+  // After the local update, which may have been left out: a step that had none counts and takes part all the same.
+  void after_update();
+  // Where nobody waits, whoever comes here first leaves until the last one does, so that nobody waits in its steps for
+  // one that waits here.
+  void consolidate();
+
+  // Whether workers may run out of batches one by one, so that those in lockstep have to ask at every meeting.
+  void set_joining(bool joining) { joining_ = joining; }
+  // In lockstep: takes part in one step of those who still have batches, without one; in place of after_update().
+  void shadow();
+  // Where nobody waits: the others go on without this worker until it comes back, which consolidate() does too. In
+  // lockstep they would wait, and do.
+  void leave();
+  void come_back();
+  bool is_away() const { return newest().is_away(); }
+
+  // What goes on, beyond the model and the optimizer; waits for nobody.
+  std::vector<std::byte> save() const;
+  // The next step begins anew, together with all workers, from this and from the tensors as they are then: in lockstep
+  // from each worker's own, else from worker 0's.
+  // Returns what had to be re-made because another number of workers had saved, in one sentence; else nothing.
+  std::string restore(std::span<const std::byte> state);
+
+ private:
+  algorithms::Algorithm& algorithm() { return session_->algorithm(); }
+  const algorithms::Algorithm& algorithm() const { return session_->algorithm(); }
+  session::Session made() const;
+  const session::Session& newest() const { return next_ ? *next_ : *session_; }
+  struct Whereabouts {
+    bool is_present = true, consolidates = false;
+  };
+  // By worker, who is present; throws Error{mismatch}, everywhere alike, where they are not at the same point.
+  std::vector<bool> ask(const Whereabouts& whereabouts);
+  // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
+  void attend(bool present);
+  void attend_fully();
+  void update();
+
+  runtime::Context& context_;
+  const ModelAveragerSettings settings_;
+  Recording* const recording_;
+  const algorithms::AlgorithmRow& row_;
+  const base::Settings options_;
+  FlatModule flat_;
+  const runtime::Layout layout_;
+  base::Buffer<float> model_, gradient_;
+  bool begun_ = false, joining_ = false;
+  bool somebody_is_absent_ = false;  // from the meetings, as of the last one
+  // Last: they use the others. The next one takes over when all workers begin together.
+  std::optional<session::Session> session_, next_;
+};
+
+}  // namespace flockstep::torch_front
