@@ -36,10 +36,10 @@ TEST(Names, aShortWordIsNotTakenForAnotherOfTheSameLength) {
   EXPECT_EQ(nearest_name("--jsn", kFlags), "--json");
 }
 
-TEST(Parts, coverTheWholeInOrderWithSizesThatDifferByAtMostOne) {
+TEST(Partition, coverTheWholeInOrderWithSizesThatDifferByAtMostOne) {
   for (std::size_t total = 0; total < 40; ++total)
     for (std::size_t count = 1; count < 12; ++count) {
-      const Parts parts(total, count);
+      const Partition parts(total, count);
       std::size_t next = 0;
       for (std::size_t part = 0; part < count; ++part) {
         EXPECT_EQ(parts.begin(part), next);
