@@ -113,12 +113,12 @@ class DataParallel {
 
   // One file per worker, which torch::serialize reads: module, optimizer, this worker's random numbers and the
   // algorithm's state. Collective; algorithms that average models without waiting consolidate first. `folder`, which
-  // all workers share, keeps the last two sets that are complete. Whoever goes on from it ends on the bits of
+  // all workers share, keeps the last two generations that are complete. Whoever goes on from it ends on the bits of
   // an uninterrupted run, unless results depend on who came first.
   void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
-  // Before the first step. Where a file of the last set is bad, everybody goes on from the set before it. Returns why
-  // that was, and what had to be re-made where another number of workers has saved, in one sentence; else nothing.
-  // Throws Error{bad_file}.
+  // Before the first step. Where a file of the last generation is bad, everybody goes on from the one before it.
+  // Returns why that was, and what had to be re-made where another number of workers has saved, in one sentence; else
+  // nothing. Throws Error{bad_file}.
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
   StepReport report() const;

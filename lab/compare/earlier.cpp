@@ -14,8 +14,8 @@
 #include "engines/registry.h"
 #include "flockstep/version.h"
 #include "runtime/gather.h"
+#include "session/checkpoints.h"
 #include "tasks/registry.h"
-#include "train/checkpoint.h"
 
 namespace flockstep::compare {
 namespace {
@@ -129,7 +129,7 @@ Found look_at(const PlannedRun& run) {
   require_same_run(folder, identity_of(run.request));
   Found found{finished_summary(folder), false, false};
   if (!found.summary.is_null()) return found;
-  found.resumes = train::Checkpoints::exist_in(folder);
+  found.resumes = session::Checkpoints::exist_in(train::checkpoints_in(folder));
   found.is_partial = !found.resumes;
   return found;
 }

@@ -16,8 +16,8 @@
 #include "engines/sim/presets.h"
 #include "runs/workload.h"
 #include "runtime/at_root.h"
+#include "session/checkpoints.h"
 #include "tasks/registry.h"
-#include "train/checkpoint.h"
 
 namespace flockstep::runs {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 // A run that is in the folder is continued or left alone, never written over.
 void protect_what_is_there(const train::TrainOptions& options) {
   if (options.out.empty()) return;
-  const bool has_checkpoint = train::Checkpoints::exist_in(options.out);
+  const bool has_checkpoint = session::Checkpoints::exist_in(train::checkpoints_in(options.out));
   if (!has_checkpoint && !std::filesystem::exists(options.out / "metrics.jsonl")) return;
   if (!options.resume)
     throw Error(ErrorCode::bad_input,

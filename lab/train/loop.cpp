@@ -13,11 +13,11 @@
 #include "engines/missing.h"
 #include "kernels/kernels.h"
 #include "runtime/gather.h"
+#include "session/checkpoints.h"
 #include "telemetry/metrics_file.h"
 #include "telemetry/telemetry.h"
 #include "telemetry/trace_file.h"
 #include "train/backward.h"
-#include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/measurements.h"
 
@@ -83,12 +83,13 @@ class Loop {
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Evaluator> evaluator_;  // where there are gradients
-  Checkpoints checkpoints_;
+  session::Checkpoints checkpoints_;
   std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
   telemetry::Telemetry telemetry_;                   // rank 0 only
 
   std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
+  std::int64_t saved_ = -1;      // the step of the newest checkpoint
   bool met_ = true;              // since the last step: the clock stands still
   Measurements measurements_;
   std::uint64_t counted_messages_ = 0;  // bytes of theirs that measurements_ knows
@@ -103,7 +104,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed),
-      checkpoints_(context_, options.out) {
+      checkpoints_(context_, checkpoints_in(options.out), ".bin") {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
   agreed.emplace_back("buffers", std::to_string(task_->buffers()));
@@ -130,17 +131,17 @@ void Loop::log_options() {
 
 void Loop::resume_or_begin() {
   std::uint64_t keep = 0;
-  std::optional<Checkpoints::Found> found;
-  if (options_.resume) found = checkpoints_.read_latest();
+  std::optional<session::Checkpoints::Found> found;
+  if (options_.resume) found = checkpoints_.read();
   if (found) {
+    const base::Archive archive = base::Archive::from_bytes(found->bytes, found->path);
     if (!found->warning.empty()) {
       summary_.notes.push_back(found->warning);
       if (context_.rank() == 0) observer_.warn(found->warning);
     }
-    require_same_run(nlohmann::json::parse(found->archive.get_text("identity")),
-                     found->archive.get_value<bool>("apart"));
-    keep = found->archive.get_value<std::uint64_t>("metrics bytes");
-    resume(found->archive, found->workers);
+    require_same_run(nlohmann::json::parse(archive.get_text("identity")), archive.get_value<bool>("apart"));
+    keep = archive.get_value<std::uint64_t>("metrics bytes");
+    resume(archive, found->workers);
   } else {
     task_->initialise(model_.span());
   }
@@ -153,7 +154,7 @@ void Loop::resume_or_begin() {
 }
 
 void Loop::resume(const base::Archive& archive, int workers) {
-  step_ = archive.get_value<std::int64_t>("step");
+  step_ = saved_ = archive.get_value<std::int64_t>("step");
   evaluated_ = archive.get_value<std::int64_t>("evaluated");
   summary_.evaluations = archive.get_vector<telemetry::Evaluation>("evaluations");
   summary_.train_loss = archive.get_value<double>("train loss");
@@ -328,7 +329,8 @@ bool Loop::checkpoint() {
   algorithm_->save(archive);
   optimizer_->save(archive);
   task_->save(archive);
-  checkpoints_.write(step_, std::move(archive));
+  if (std::exchange(saved_, step_) != step_)  // else both generations would be of one step
+    checkpoints_.write(step_, [&] { return archive.to_bytes(); });
   context_.log().info("checkpoint after step {}", step_);
   return stop;
 }

@@ -43,6 +43,9 @@ struct TrainOptions {
   base::LogLevel log_level = base::LogLevel::quiet;
 };
 
+// Where a run in `out` keeps its checkpoints.
+inline std::filesystem::path checkpoints_in(const std::filesystem::path& out) { return out / "checkpoint"; }
+
 // What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
 nlohmann::json identity_of(const TrainOptions& options, int workers);
 

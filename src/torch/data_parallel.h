@@ -98,8 +98,8 @@ struct DataParallel::Implementation {
   void exchange_buffers(const std::vector<bool>& present);
 
   base::Archive own_state() const;
-  std::string serialized(const base::Archive& state, const torch::optim::Optimizer& optimizer) const;
-  base::Archive load(const std::string& bytes, const std::string& path, int workers,
+  std::vector<std::byte> serialized(const base::Archive& state, const torch::optim::Optimizer& optimizer) const;
+  base::Archive load(std::span<const std::byte> bytes, const std::string& path, int workers,
                      torch::optim::Optimizer& optimizer);
 
   struct Alive {

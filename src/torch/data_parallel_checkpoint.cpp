@@ -7,15 +7,17 @@
 
 #include "base/split.h"
 #include "base/text.h"
-#include "torch/checkpoint_folder.h"
+#include "session/checkpoints.h"
 #include "torch/data_parallel.h"
 
 namespace flockstep {
 namespace {
 
+using session::Checkpoints;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
-using torch_front::CheckpointFolder;
+
+constexpr const char* kSuffix = ".pt";
 
 template <typename... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
@@ -91,15 +93,15 @@ base::Archive DataParallel::Implementation::own_state() const {
   return state;
 }
 
-std::string DataParallel::Implementation::serialized(const base::Archive& state,
-                                                     const torch::optim::Optimizer& optimizer) const {
+std::vector<std::byte> DataParallel::Implementation::serialized(const base::Archive& state,
+                                                                const torch::optim::Optimizer& optimizer) const {
   OutputArchive archive;
   write(archive, "module", module);
   write(archive, "optimizer", optimizer);
   archive.write("flockstep", as_tensor(state.to_bytes()), /*is_buffer=*/true);
-  std::string file;
+  std::vector<std::byte> file;
   archive.save_to([&file](const void* bytes, std::size_t size) {
-    file.append(static_cast<const char*>(bytes), size);
+    file.insert(file.end(), static_cast<const std::byte*>(bytes), static_cast<const std::byte*>(bytes) + size);
     return size;
   });
   return file;
@@ -109,14 +111,14 @@ void DataParallel::Implementation::save(const std::string& folder, const torch::
   if (!combines_gradients() && !algorithm().resumes_apart()) consolidate();
   flat.collect_model();
   const base::Archive state = own_state();  // where algorithms have to be at rest for it, everybody waits here
-  CheckpointFolder(context, folder).write([&] { return serialized(state, optimizer); });
+  Checkpoints(context, folder, kSuffix).write(step, [&] { return serialized(state, optimizer); });
 }
 
-base::Archive DataParallel::Implementation::load(const std::string& bytes, const std::string& path, int workers,
+base::Archive DataParallel::Implementation::load(std::span<const std::byte> bytes, const std::string& path, int workers,
                                                  torch::optim::Optimizer& optimizer) {
   try {
     InputArchive file;
-    file.load_from(bytes.data(), bytes.size());
+    file.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     torch::Tensor state;
     file.read("flockstep", state, /*is_buffer=*/true);
     base::Archive archive = base::Archive::from_bytes(as_bytes(state), path);
@@ -155,10 +157,11 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   if (step > 0)
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
-  const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
-  const int workers = found.workers;
-  CheckpointFolder::together(context, [&] {
-    state = load(found.bytes, found.path, workers, optimizer);
+  const auto found = Checkpoints(context, folder, kSuffix).read();
+  if (!found) refuse("there is no checkpoint in ", folder, ": it has no file named latest");
+  const int workers = found->workers;
+  session::together(context, [&] {
+    state = load(found->bytes, found->path, workers, optimizer);
     step = state.get_value<std::int64_t>("step");
     const auto order = state.get_vector<std::size_t>("order of buckets");
     if (std::ranges::is_permutation(order, queue.order())) {
@@ -169,7 +172,7 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   });
   flat.collect_model();
   std::string remade = renew(&state);
-  if (!found.warning.empty()) remade = found.warning + (remade.empty() ? "" : "; " + remade);
+  if (!found->warning.empty()) remade = found->warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
   return base::concatenated(
       "everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",

@@ -21,9 +21,14 @@ def wait_until(is_so, process, what):
 def newest_step(out):
     """The step of the newest checkpoint in a run's folder, -1 where there is none."""
     try:
-        return json.loads((out / "checkpoint" / "latest").read_text())["generations"][0]["step"]
+        return generations(out)[0]["step"]
     except FileNotFoundError:
         return -1
+
+
+def generations(out):
+    """The checkpoints in a run's folder, the newest first."""
+    return json.loads((out / "checkpoint" / "latest").read_text())["generations"]
 
 
 @contextmanager

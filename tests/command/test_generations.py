@@ -5,13 +5,14 @@ import shutil
 
 import pytest
 from conftest import run, run_json
-from live_run import newest_step
+from live_run import generations
 
 STEPS = ["train", "--workers", 3, "--checkpoint-every", 5]
 
 
 def file_of(out, step, rank):
-    return out / "checkpoint" / f"step-{step}" / f"worker-{rank}.bin"
+    [name] = [each["name"] for each in generations(out) if each["step"] == step]
+    return out / "checkpoint" / name / f"worker-{rank}.bin"
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def out(tmp_path):
 
 
 def test_the_last_two_checkpoints_are_kept(out):
-    assert sorted(path.name for path in (out / "checkpoint").iterdir()) == ["latest", "step-10", "step-15"]
-    assert newest_step(out) == 15
+    assert sorted(path.name for path in (out / "checkpoint").iterdir()) == ["a", "b", "latest"]
+    assert [each["step"] for each in generations(out)] == [15, 10]
 
 
 def truncate(out, step):
@@ -61,12 +62,12 @@ def put_one_of_another_step(out, step):
 
 
 BAD = [
-    (truncate, "worker-2.bin is not a whole checkpoint file"),
-    (flip_a_bit, "worker-1.bin is not a whole checkpoint file"),
+    (truncate, "worker-2.bin is not the file that was saved"),
+    (flip_a_bit, "worker-1.bin is not the file that was saved"),
     (remove, "worker-0.bin: No such file"),
     (put_another_workers, "worker-1.bin is the file of worker 0 of 3 after step 15, not of worker 1 of 3"),
-    (put_one_of_another_size, "worker-1.bin is the file of worker 1 of 2 after step 15, not of worker 1 of 3"),
-    (put_one_of_another_run, "worker-1.bin is a file of another run"),
+    (put_one_of_another_size, "worker-1.bin is not the file that was saved"),
+    (put_one_of_another_run, "worker-1.bin is not the file that was saved"),
     (put_one_of_another_step, "worker-1.bin is the file of worker 1 of 3 after step 10, not of worker 1 of 3"),
 ]
 
@@ -96,7 +97,7 @@ def test_a_file_of_a_run_with_the_same_options_is_another_runs_too(tmp_path):
     shutil.copy(file_of(tmp_path / "other", 5, 1), file_of(tmp_path / "one", 5, 1))
     done = run(*train, "--steps", 10, "--out", tmp_path / "one", "--resume")
     assert done.returncode == 1
-    assert "worker-1.bin is a file of another run" in done.stderr
+    assert "worker-1.bin is not the file that was saved" in done.stderr
 
 
 def test_two_bad_generations_end_the_run_with_one_sentence(out):
@@ -105,8 +106,8 @@ def test_two_bad_generations_end_the_run_with_one_sentence(out):
     remove(out, 10)
     done = run(*STEPS, "--steps", 20, "--out", out, "--resume")
     assert done.returncode == 1
-    assert "no checkpoint of this run is whole: " in done.stderr
-    assert "worker-2.bin is not a whole checkpoint file (its checksum is wrong)" in done.stderr
+    assert f"no checkpoint in {out}/checkpoint is whole: " in done.stderr
+    assert "worker-2.bin is not the file that was saved (its checksum is wrong)" in done.stderr
     assert done.stderr.count("\n") == 1
     assert (out / "metrics.jsonl").read_bytes() == before
 
@@ -145,3 +146,15 @@ def test_resuming_without_the_metrics_says_what_is_missing(out):
     done = run(*STEPS, "--steps", 20, "--out", out)
     assert done.returncode == 2
     assert "already holds a run" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["threads", "mpi"])
+def test_a_file_that_one_worker_cannot_write_ends_the_run_with_one_sentence(needs, tmp_path, engine):
+    needs(engine)
+    beside = tmp_path / "checkpoint" / "a" / "worker-1.bin.part"
+    beside.mkdir(parents=True)
+    here = {"workers": 3} if engine == "mpi" else {}
+    done = run(*STEPS, "--steps", 20, "--out", tmp_path, **here)
+    assert done.returncode == 1
+    assert done.stderr.count(f"flockstep: cannot write {beside}: Is a directory") == 1
+    assert not (tmp_path / "checkpoint" / "latest").exists()

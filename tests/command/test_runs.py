@@ -114,7 +114,7 @@ def test_workers_that_do_not_share_the_folder_are_told(needs, tmp_path):
     both = [["--wdir", str(folder), "-n", "1", *train] for folder in (here, there)]
     done = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 1
-    assert "--out must be a folder that all workers share" in done.stderr
+    assert "the folder must be one that all workers share" in done.stderr
     assert not (here / "run" / "checkpoint" / "latest").exists()
 
 

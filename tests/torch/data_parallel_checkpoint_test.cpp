@@ -130,19 +130,19 @@ TEST_F(Checkpoint, whatDoesNotFitIsRefusedEverywhereWithOneSentence) {
   base::write_atomically(file_of(1), changed);
   EXPECT_TRUE(refuses_to_go_on("worker-1.pt is not the file that was saved"));
   std::filesystem::copy_file(file_of(0), file_of(1), std::filesystem::copy_options::overwrite_existing);
-  EXPECT_TRUE(refuses_to_go_on("worker-1.pt is the file of worker 0 of 3 in set a, not of worker 1 in set a"));
+  EXPECT_TRUE(
+      refuses_to_go_on("worker-1.pt is the file of worker 0 of 3 after step 3, not of worker 1 of 3 after step 3"));
   std::filesystem::remove(file_of(1));
   EXPECT_TRUE(refuses_to_go_on("cannot read"));
-  for (const char* text :
-       {"flockstep-torch-1 a 3 1\n", "", R"({"schema": 1, "kind": "flockstep-torch", "sets": []})"}) {
+  for (const char* text : {"flockstep-torch-1 a 3 1\n", "", R"({"schema": 1, "generations": []})"}) {
     base::write_atomically(folder_ / "latest", std::string_view(text));
-    EXPECT_TRUE(refuses_to_go_on("does not list sets of checkpoint files")) << text;
+    EXPECT_TRUE(refuses_to_go_on("does not list checkpoints as this version writes them")) << text;
   }
   base::write_atomically(folder_ / "latest", R"({"schema": 99})");
   EXPECT_TRUE(refuses_to_go_on("latest has schema 99, and this version of flockstep reads up to 1"));
 }
 
-TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheSetBeforeWhichTheNextSaveKeeps) {
+TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheGenerationBeforeWhichTheNextSaveKeeps) {
   const auto uninterrupted = trained("mean", 0, 8);
   base::remove_folder(folder_);
   trained("mean", 0, 4);  // a, after step 4
@@ -158,7 +158,8 @@ TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheSetBeforeWhichTheNextSaveKeeps
       parallel.save(folder_, *optimizer);
     });
   };
-  restore("b/worker-2.pt is not the file that was saved");
+  restore("going back to the checkpoint after step 4: " + (folder_ / "b").string() +
+          "/worker-2.pt is not the file that was saved");
   EXPECT_EQ(base::read_text(folder_ / "a" / "worker-2.pt"), base::read_text(folder_ / "aside" / "worker-2.pt"));
   EXPECT_EQ(trained("mean", 4, 8), uninterrupted) << "from b, which was written anew";
   base::write_atomically(folder_ / "a" / "worker-0.pt", "nothing");
@@ -166,7 +167,7 @@ TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheSetBeforeWhichTheNextSaveKeeps
   EXPECT_TRUE(refuses_to_go_on("is whole: "));
 }
 
-TEST_F(Checkpoint, theOldSetStaysUntilTheNewOneIsWhole) {
+TEST_F(Checkpoint, theOldGenerationStaysUntilTheNewOneIsWhole) {
   save(2, "mean");
   EXPECT_TRUE(std::filesystem::exists(folder_ / "a"));
   save(2, "mean");

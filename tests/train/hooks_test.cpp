@@ -129,7 +129,7 @@ TEST_F(HooksTest, aCheckpointHoldsOneModelWithWhichAnyNumberOfWorkersGoesOn) {
   EXPECT_EQ(asked[1], (Words{"begin after 0", "drain", "consolidate", "save", "consolidate"}));
   std::vector<float> models[kWorkers];
   for (int rank = 0; rank < kWorkers; ++rank) {
-    const auto file = folder_ / "checkpoint" / "step-20" / ("worker-" + std::to_string(rank) + ".bin");
+    const auto file = folder_ / "checkpoint" / "a" / ("worker-" + std::to_string(rank) + ".bin");
     models[rank] = base::Archive::from_bytes(base::read_bytes(file), file).get_vector<float>("model");
   }
   EXPECT_NEAR(models[0][0], 1 + 7 * std::pow(0.9, 20), 1e-5);
