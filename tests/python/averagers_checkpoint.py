@@ -12,7 +12,7 @@ import flockstep
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cases import backward, numbers, small_model, tell, train_step, wait_to_hear
+from cases import backward, everybodys, numbers, small_model, tell, train_step, wait_to_hear
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -25,12 +25,6 @@ def momentum(model):
 
 def adam(model):
     return torch.optim.Adam(model.parameters(), lr=0.01)
-
-
-def everybodys(value):
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
 
 
 def kinds_in(value):

@@ -8,33 +8,26 @@ import cases
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import backward, is_told, numbers, small_model, tell, train_step, wait_to_hear
+from cases import (
+    backward,
+    everybodys,
+    gradient_of,
+    is_told,
+    normalised,
+    numbers,
+    sgd,
+    small_model,
+    tell,
+    train_step,
+    wait_to_hear,
+)
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-def sgd(model):
-    return torch.optim.SGD(model.parameters(), lr=0.1)
-
-
-def normalised(seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
-
-
-def everybodys(value):
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
 
 
 def is_same_everywhere(value):
     values = everybodys(value)
     return all(each == values[0] for each in values)
-
-
-def gradient_of(model):
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist()
 
 
 def ddp_synchronises_only_before_and_after(rank):

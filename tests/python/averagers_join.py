@@ -4,9 +4,8 @@ import time
 
 import cases
 import flockstep
-import torch
 import torch.distributed as dist
-from cases import numbers, small_model, tell, train_step, wait_to_hear
+from cases import numbers, sgd, small_model, tell, train_step, wait_to_hear
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -20,10 +19,6 @@ AVERAGERS = [
     flockstep.SGP,
     flockstep.Swarm,
 ]
-
-
-def sgd(model):
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def shard(rank, epoch):

@@ -7,10 +7,19 @@ for them until the process group's timeout, and the case would fail.
 import cases
 import flockstep
 import torch
-import torch.distributed as dist
-from cases import backward, numbers, small_model, train_step
+from cases import (
+    backward,
+    everybodys,
+    gradient_of,
+    normalised,
+    numbers,
+    sgd,
+    small_model,
+    tell,
+    train_step,
+    wait_to_hear,
+)
 from torch import nn
-from torch.distributed.distributed_c10d import _get_default_store
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 OPTIONS = {
@@ -22,34 +31,15 @@ OPTIONS = {
 words = [0]
 
 
-def sgd(model):
-    return torch.optim.SGD(model.parameters(), lr=0.1)
-
-
-def normalised(seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
-
-
-def everybodys(value):
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
-
-
 def alone(rank, work):
     """Rank 0 does it while the others do nothing."""
     words[0] += 1
-    store, word = _get_default_store(), f"done/{words[0]}"
+    word = f"done {words[0]}"
     if rank == 0:
         work()
-        store.set(word, "1")
+        tell(word)
     else:
-        store.wait([word], cases.PATIENCE)
-
-
-def gradient_of(model):
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist()
+        wait_to_hear(word)
 
 
 def gradients_are_equal(model, rank, step):

@@ -23,12 +23,17 @@ def run(*cases):
         except Exception:
             traceback.print_exc()  # should others still be in the case, the launch fails next
             mine = {"error": traceback.format_exc()}
-        everybodys = [None] * dist.get_world_size()
-        dist.all_gather_object(everybodys, mine)
-        results[case.__name__] = everybodys
+        results[case.__name__] = everybodys(mine)
     if dist.get_rank() == 0:
         print("RESULTS", json.dumps(results), flush=True)
     dist.destroy_process_group()
+
+
+def everybodys(value):
+    """What every worker passes, in rank order, on every worker."""
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
 
 
 def _store():
@@ -52,10 +57,10 @@ class Results(dict):
     """By case: what each worker returned. A test that asks for a case that failed fails."""
 
     def __getitem__(self, name):
-        everybodys = super().__getitem__(name)
-        errors = [each["error"] for each in everybodys if "error" in each]
+        returned = super().__getitem__(name)
+        errors = [each["error"] for each in returned if "error" in each]
         assert not errors, errors[0]
-        return [each["value"] for each in everybodys]
+        return [each["value"] for each in returned]
 
 
 def results_of(process):
@@ -77,6 +82,15 @@ def small_model(seed=0):
     return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
 
 
+def normalised(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
 def backward(model, rank, step):
     inputs, targets = batch(rank, step)
     loss = nn.functional.mse_loss(model(inputs), targets)
@@ -94,3 +108,7 @@ def train_step(model, optimizer, rank, step):
 def numbers(model):
     """All parameters in one list."""
     return torch.cat([parameter.detach().double().flatten() for parameter in model.parameters()]).tolist()
+
+
+def gradient_of(model):
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).tolist()
