@@ -80,32 +80,32 @@ _RULES: dict[str, tuple[type[GradientState], Callable[[Any, GradBucket], object]
 
 
 @overload
-def register(ddp_model: torch.nn.Module, rule: Literal["mean"], /, **options: Unpack[MeanOptions]) -> MeanState: ...
+def register(ddp_model: torch.nn.Module, rule: Literal["mean"], **options: Unpack[MeanOptions]) -> MeanState: ...
 @overload
 def register(
-    ddp_model: torch.nn.Module, rule: Literal["weighted_mean"], /, **options: Unpack[RuleOptions]
+    ddp_model: torch.nn.Module, rule: Literal["weighted_mean"], **options: Unpack[RuleOptions]
 ) -> WeightedMeanState: ...
 @overload
 def register(
-    ddp_model: torch.nn.Module, rule: Literal["normalized_mean"], /, **options: Unpack[RuleOptions]
+    ddp_model: torch.nn.Module, rule: Literal["normalized_mean"], **options: Unpack[RuleOptions]
 ) -> NormalizedMeanState: ...
 @overload
 def register(
-    ddp_model: torch.nn.Module, rule: Literal["adacons"], /, **options: Unpack[AdaConsOptions]
+    ddp_model: torch.nn.Module, rule: Literal["adacons"], **options: Unpack[AdaConsOptions]
 ) -> AdaConsState: ...
 @overload
 def register(
-    ddp_model: torch.nn.Module, rule: Literal["direction_consensus"], /, **options: Unpack[DirectionConsensusOptions]
+    ddp_model: torch.nn.Module, rule: Literal["direction_consensus"], **options: Unpack[DirectionConsensusOptions]
 ) -> DirectionConsensusState: ...
 @overload
 def register(
-    ddp_model: torch.nn.Module, rule: Literal["geometric_median"], /, **options: Unpack[GeometricMedianOptions]
+    ddp_model: torch.nn.Module, rule: Literal["geometric_median"], **options: Unpack[GeometricMedianOptions]
 ) -> GeometricMedianState: ...
 @overload
-def register(ddp_model: torch.nn.Module, rule: Literal["adasum"], /, **options: Unpack[RuleOptions]) -> AdasumState: ...
+def register(ddp_model: torch.nn.Module, rule: Literal["adasum"], **options: Unpack[RuleOptions]) -> AdasumState: ...
 @overload
-def register(ddp_model: torch.nn.Module, rule: str, /, **options: Unpack[RuleOptions]) -> GradientState: ...
-def register(ddp_model: torch.nn.Module, rule: str, /, **options: Any) -> GradientState:
+def register(ddp_model: torch.nn.Module, rule: str, **options: Unpack[RuleOptions]) -> GradientState: ...
+def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientState:
     """Has a gradient rule take the place of averaging in the backward passes of a DDP model.
 
     Registers the rule as the model's communication hook. All ranks of the model's process group call this, with the same
