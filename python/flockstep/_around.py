@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from typing import Any
 
 import torch
 
-# What a torch.optim.Optimizer keeps hooks in.
-_HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
+from flockstep._torch_private import make_optimizer_hooks, optimizer_hooks
+
 # Of a state_dict, beside "state" and "param_groups", where plain optimizers do not look. Torch's own tools for
 # checkpoints drop it there, and keep what is in a parameter group: for them it is in the first one.
 _ENTRY = "flockstep"
@@ -27,9 +26,7 @@ class Around(torch.optim.Optimizer):
     # Not Optimizer.__init__, which would make groups and state.
     def _go_around(self, inner: torch.optim.Optimizer) -> None:
         self._inner = inner
-        for name in _HOOKS:
-            setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
-        self._patch_step_function()
+        make_optimizer_hooks(self)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -66,26 +63,26 @@ class Around(torch.optim.Optimizer):
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        for hook in self._optimizer_state_dict_pre_hooks.values():
+        for hook in optimizer_hooks(self, "state_dict_pre"):
             hook(self)
         state_dict = self._inner.state_dict()
         place = state_dict["param_groups"][0] if _is_called_by(_TOOLS) else state_dict
         place[_ENTRY] = self._own_state()
-        for post_hook in self._optimizer_state_dict_post_hooks.values():
+        for post_hook in optimizer_hooks(self, "state_dict_post"):
             changed = post_hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         return state_dict
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state_dict = {**state_dict}
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+        for hook in optimizer_hooks(self, "load_state_dict_pre"):
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         groups = [{**group} for group in state_dict["param_groups"]]
         entries = [state_dict.pop(_ENTRY, None), *(group.pop(_ENTRY, None) for group in groups)]
         self._inner.load_state_dict({**state_dict, "param_groups": groups})
         self._load_own_state(next((entry for entry in entries if entry is not None), None))
-        for post_hook in self._optimizer_load_state_dict_post_hooks.values():
+        for post_hook in optimizer_hooks(self, "load_state_dict_post"):
             post_hook(self)
 
 

@@ -15,14 +15,16 @@ from torch import nn
 from flockstep import _native
 from flockstep._averaged_model import tensors_of
 from flockstep._ddp_switch import DdpSwitch
-from flockstep._errors import Error
+from flockstep._errors import BadInputError, Error
 from flockstep._telemetry import Recorder
 from flockstep._worker import Attached, attach
 
 
 class Attachment:
-    """A model whose tensors lie in the memory that workers exchange. Knows nothing of the averager, so that it can go
-    when that does."""
+    """A model whose tensors lie in the memory that workers exchange.
+
+    Knows nothing of the averager, so that it can go when that does.
+    """
 
     _alive: ClassVar[weakref.WeakSet[Attachment]] = weakref.WeakSet()
 
@@ -44,7 +46,7 @@ class Attachment:
         self._holder = holder
         self._tensors = _identities(model)
         if any(self._tensors & other._tensors for other in self._alive):
-            raise Error(f"the model is in an averager already: close() that one before {holder} takes it")
+            raise BadInputError(f"the model is in an averager already: close() that one before {holder} takes it")
         self._ddp = ddp
         self._last_state = b""
         with ExitStack() as undo:
@@ -67,7 +69,7 @@ class Attachment:
                 )
             except Error as error:  # which names options as the command does
                 sentence = str(error).replace(f"--{algorithm}.", "")
-                raise type(error)(sentence, code=error.code, engine=error.engine) from None
+                raise type(error)(sentence, engine=error.engine) from None
             undo.pop_all()
         self.rank = self._worker.rank
         self.size = self._worker.size
@@ -80,9 +82,9 @@ class Attachment:
         return self._worker.native.gather_texts(mine)
 
     def check_model(self, model: nn.Module) -> None:
-        """Raises :class:`flockstep.Error` if the model has other tensors by now."""
+        """Raises :class:`flockstep.BadInputError` if the model has other tensors by now."""
         if _identities(model) != self._tensors:
-            raise Error(
+            raise BadInputError(
                 "a parameter or buffer of the model was replaced, added or taken away after training began: change its "
                 f"values instead, or make another {self._holder}"
             )
@@ -96,7 +98,8 @@ class Attachment:
     def close(self) -> None:
         """Not collective: the tensors have memory of their own again, DDP synchronises as before, peers hear of it.
 
-        Nothing in a forked child, such as one of a DataLoader."""
+        Nothing in a forked child, such as one of a DataLoader.
+        """
         if self.is_closed or os.getpid() != self._process:
             return
         self.save()

@@ -7,30 +7,32 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep._ddp_switch import check_ddp
-from flockstep._errors import Error
+from flockstep._errors import BadInputError, BadTypeError
 
 NamedTensors = list[tuple[str, torch.Tensor]]
 
 
 def check(optimizer: torch.optim.Optimizer, model: nn.Module, holder: str) -> None:
-    """Raises :class:`flockstep.Error` for a pair that ``holder`` cannot average."""
+    """Raises :class:`flockstep.BadInputError` for a pair that ``holder`` cannot average."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise Error(f"{holder} goes around a torch.optim.Optimizer, not a {type(optimizer).__name__}")
+        raise BadTypeError(f"{holder} goes around a torch.optim.Optimizer, not a {type(optimizer).__name__}")
     if any(kind.__name__ in ("Averager", "ZeroRedundancyOptimizer") for kind in type(optimizer).__mro__):
-        raise Error(f"{holder} goes around an optimizer of one worker, and {type(optimizer).__name__} is one of many")
+        raise BadInputError(
+            f"{holder} goes around an optimizer of one worker, and {type(optimizer).__name__} is one of many"
+        )
     if not isinstance(model, nn.Module):
-        raise Error(f"{holder} averages a torch.nn.Module, not a {type(model).__name__}")
+        raise BadTypeError(f"{holder} averages a torch.nn.Module, not a {type(model).__name__}")
     _check_modules(model, holder)
     _check_tensors(model, holder)
     check_belong([parameter for group in optimizer.param_groups for parameter in group["params"]], model, holder)
 
 
 def check_belong(parameters: list[torch.Tensor], model: nn.Module, holder: str) -> None:
-    """Raises :class:`flockstep.Error` if one of them is not a parameter of the model."""
+    """Raises :class:`flockstep.BadInputError` if one of them is not a parameter of the model."""
     known = {id(parameter) for parameter in model.parameters()}
     for parameter in parameters:
         if id(parameter) not in known:
-            raise Error(
+            raise BadInputError(
                 f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not in the model, so that "
                 f"{holder} would not average it: pass the model that the optimizer was made for"
             )
@@ -39,14 +41,14 @@ def check_belong(parameters: list[torch.Tensor], model: nn.Module, holder: str) 
 def _check_modules(model: nn.Module, holder: str) -> None:
     for name, module in model.named_modules():
         if isinstance(module, nn.SyncBatchNorm):
-            raise Error(
+            raise BadInputError(
                 f"{name} is a SyncBatchNorm, which waits for all workers in every forward pass: use BatchNorm, whose "
                 f"statistics {holder} averages with the model"
             )
         if isinstance(module, DistributedDataParallel):
             check_ddp(module, holder)
         if type(module).__name__ == "FullyShardedDataParallel":
-            raise Error(
+            raise BadInputError(
                 f"{holder} averages whole models, and {name or 'this one'} is sharded: use DDP or a plain model"
             )
 
@@ -54,14 +56,20 @@ def _check_modules(model: nn.Module, holder: str) -> None:
 def _check_tensors(model: nn.Module, holder: str) -> None:
     parameters = list(model.parameters())
     if any(hasattr(parameter, "device_mesh") for parameter in parameters):
-        raise Error(f"{holder} averages whole models, and this one's parameters are sharded: use DDP or a plain model")
+        raise BadInputError(
+            f"{holder} averages whole models, and this one's parameters are sharded: use DDP or a plain model"
+        )
     if not any(parameter.requires_grad for parameter in parameters):
-        raise Error(f"the model has no parameter that needs a gradient, so there is nothing for {holder} to average")
+        raise BadInputError(
+            f"the model has no parameter that needs a gradient, so there is nothing for {holder} to average"
+        )
     devices = sorted({str(tensor.device) for tensor in [*parameters, *model.buffers()]})
     if len(devices) > 1:
-        raise Error(f"the model is on {' and '.join(devices)}: {holder} needs all of it in one place, the CPU's memory")
+        raise BadInputError(
+            f"the model is on {' and '.join(devices)}: {holder} needs all of it in one place, the CPU's memory"
+        )
     if devices != ["cpu"]:
-        raise Error(f"the model is on {devices[0]}: {holder} averages models in the CPU's memory")
+        raise BadInputError(f"the model is on {devices[0]}: {holder} averages models in the CPU's memory")
 
 
 def tensors_of(model: nn.Module) -> tuple[NamedTensors, NamedTensors]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.autograd import Variable
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.parallel.distributed import _find_tensors
 from torch.utils.hooks import unserializable_hook
+
+from flockstep._torch_private import backward_number, call_after_backward, tensors_in
 
 
 class BackwardPasses:
-    """A forward hook on the DDP model: backward begins with what the model has returned, before DDP sees anything of it,
-    and autograd calls back at the end of a pass that raises nothing. In copies of the model it does nothing."""
+    """A forward hook on the DDP model, which does nothing in copies of it.
+
+    Backward begins with what the model has returned, before DDP sees anything of it, and autograd calls back at the end of
+    a pass that raises nothing.
+    """
 
     def __init__(self, begins: Callable[[], None]) -> None:
         self._begins: Callable[[], None] | None = begins
@@ -29,18 +32,18 @@ class BackwardPasses:
 
         @unserializable_hook  # type: ignore[untyped-decorator]
         def begin(gradient: torch.Tensor) -> None:
-            self._begin(torch._C._current_graph_task_id())
+            self._begin(backward_number())
 
-        for tensor in _find_tensors(output):  # type: ignore[no-untyped-call]
+        for tensor in tensors_in(output):
             if tensor.requires_grad:
-                tensor.register_hook(begin)
+                tensor.register_hook(begin)  # type: ignore[no-untyped-call]
 
-    def _begin(self, number: int) -> None:
-        if number in self._running or self._begins is None:
+    def _begin(self, number: int | None) -> None:
+        if number is None or number in self._running or self._begins is None:
             return
         self._running.add(number)
         self._begins()
-        Variable._execution_engine.queue_callback(lambda: self._running.discard(number))
+        call_after_backward(lambda: self._running.discard(number))
 
     def broke_off(self) -> bool:
         """Whether one has since the last call."""

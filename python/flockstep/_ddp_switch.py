@@ -14,32 +14,34 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from flockstep import _native
-from flockstep._errors import Error
-
-# A forward pass synchronises gradients and buffers as the first three say at its beginning; the first one of a
-# static_graph whatever they say, unless it seems to have been there.
-_OFF = {
-    "require_backward_grad_sync": False,
-    "require_forward_param_sync": False,
-    "broadcast_buffers": False,
-    "_static_graph_delay_allreduce_enqueued": True,
-}
+from flockstep._errors import BadInputError
+from flockstep._torch_private import (
+    STATIC_GRAPH_IS_KNOWN,
+    SYNCHRONISES_NOTHING,
+    comm_hooks,
+    delays_all_reduce,
+    forward_pre_hooks,
+    parameters_of_half_made,
+    reducer_of,
+)
 
 
 def check_ddp(module: DistributedDataParallel, holder: str) -> None:
-    """Raises :class:`flockstep.Error` for a DDP module that cannot be kept from what it does beside ``holder``."""
+    """Raises :class:`flockstep.BadInputError` for a DDP module that cannot be kept from what it does beside ``holder``."""
     if module.mixed_precision is not None:
-        raise Error(f"DDP's mixed_precision moves parameters behind {holder}'s back: use torch.autocast instead")
-    if module._delay_all_reduce_params:
-        raise Error(
+        raise BadInputError(
+            f"DDP's mixed_precision moves parameters behind {holder}'s back: use torch.autocast instead"
+        )
+    if delays_all_reduce(module):
+        raise BadInputError(
             f"DDP's delay_all_reduce_named_params waits for all workers in every backward pass, beside {holder}: leave it out"
         )
 
 
 def check_no_hook(module: DistributedDataParallel, holder: str) -> None:
-    """Raises :class:`flockstep.Error` for a communication hook, which would never run."""
-    if getattr(module, "_comm_hooks", None):
-        raise Error(
+    """Raises :class:`flockstep.BadInputError` for a communication hook, which would never run."""
+    if comm_hooks(module):
+        raise BadInputError(
             f"the DDP model has a communication hook, which would never run, because {holder} averages models and "
             "not gradients: use one of them"
         )
@@ -47,12 +49,15 @@ def check_no_hook(module: DistributedDataParallel, holder: str) -> None:
 
 def is_off(module: DistributedDataParallel) -> bool:
     """Whether an averager keeps it from synchronising."""
-    return any(isinstance(hook, _Off) and hook.is_in_force() for hook in module._forward_pre_hooks.values())
+    return any(isinstance(hook, _Off) and hook.is_in_force() for hook in forward_pre_hooks(module).values())
 
 
 class _Off:
-    """Keeps one DDP module from synchronising: a forward pre-hook, so that whatever a script writes to the module
-    between forward passes does not count. In a copy of the module it does nothing."""
+    """Keeps one DDP module from synchronising.
+
+    A forward pre-hook, so that whatever a script writes to the module between forward passes does not count. In a copy of
+    the module it does nothing.
+    """
 
     def __init__(self, module: DistributedDataParallel, before: dict[str, Any] | None = None) -> None:
         self.module = module
@@ -72,9 +77,11 @@ class _Off:
 
     def write(self) -> None:
         if self.before is None:
-            self.before = {name: getattr(self.module, name) for name in _OFF if hasattr(self.module, name)}
+            self.before = {
+                name: getattr(self.module, name) for name in SYNCHRONISES_NOTHING if hasattr(self.module, name)
+            }
         for name in self.before:
-            setattr(self.module, name, _OFF[name])
+            setattr(self.module, name, SYNCHRONISES_NOTHING[name])
 
     def end(self) -> None:
         if self._handle is not None:
@@ -82,7 +89,7 @@ class _Off:
             self._handle = None
         for name, value in (self.before or {}).items():
             setattr(self.module, name, value)
-        if not (self.before or {}).get("_static_graph_delay_allreduce_enqueued", True):
+        if not (self.before or {}).get(STATIC_GRAPH_IS_KNOWN, True):
             warnings.warn(
                 "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
                 "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",
@@ -91,8 +98,10 @@ class _Off:
 
 
 class _OffForGood(_Off):
-    """Of a DDP module that the averager was not given. One that is new, so just being made, is looked at when it is
-    called: by then a script may have written to it."""
+    """Of a DDP module that the averager was not given.
+
+    One that is new, so just being made, is looked at when it is called: by then a script may have written to it.
+    """
 
     def __init__(self, module: DistributedDataParallel, holder: str, *, is_new: bool) -> None:
         super().__init__(module)
@@ -158,7 +167,7 @@ class DdpSwitch:
             kinds.extend(kind.__subclasses__())
         known = frozenset(kinds)
         found = [each for each in gc.get_objects() if type(each) in known and each not in self.modules]
-        return [each for each in found if self._shares(each.__dict__.get("_module_parameters", ()))]
+        return [each for each in found if self._shares(parameters_of_half_made(each))]
 
     # As soon as it has got its module, before it has a reducer.
     def _take_new(self, module: nn.Module, name: str, submodule: nn.Module | None) -> None:
@@ -178,12 +187,12 @@ class DdpSwitch:
             each.write()
 
     def check_off(self) -> None:
-        """Raises :class:`flockstep.Error` where DDP has synchronised all the same, which it keeps a note of."""
+        """Raises :class:`flockstep.BadInputError` where DDP has synchronised all the same, which it keeps a note of."""
         for each in [*self._off, *self._others]:
-            if not hasattr(each.module, "reducer"):
+            if reducer_of(each.module) is None:
                 continue  # its making has failed
             if each.before is not None and each.module.require_forward_param_sync:
-                raise Error(
+                raise BadInputError(
                     f"DDP has synchronised gradients beside {self._holder}, which waits for all workers: call the model "
                     "as model(inputs), not model.forward(inputs)"
                 )

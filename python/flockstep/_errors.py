@@ -1,4 +1,4 @@
-"""The one exception type of the package, and the two under it that a training script may want to catch."""
+"""The errors of the package: one base, and under it one class per code, which is also what Python has for such a case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 
 # How python/native/errors.cpp ends a text that comes through torch, which raises a class with a text and nothing else.
-_DETAILS = re.compile(r" \[(bad_input|mismatch|deadline|peer_lost|unavailable|bad_file)(?: on (\w+))?\]\Z")
+_DETAILS = re.compile(r" \[(\w+)(?: on (\w+))?\]\Z")
 
 
 def this_rank() -> int | None:
@@ -18,45 +18,68 @@ def this_rank() -> int | None:
 
 
 class Error(RuntimeError):
-    """Something that went wrong, as one sentence that says what to change.
+    """The base of all errors that this package raises. Its text is one sentence that says what to change.
 
     Attributes:
-        code: ``bad_input`` (a value that the caller can change), ``mismatch`` (workers disagree on something that has
-            to be equal), ``deadline``, ``peer_lost``, ``unavailable`` (this build or machine lacks what was asked for)
-            or ``bad_file``.
+        code: what went wrong, in one word that the command and the C++ library use too; each class has its own.
         engine: the engine that was involved, such as ``c10d``; empty where none was.
         rank: that of the process that raised it, as ``torch.distributed.get_rank()`` tells it; None outside of a
             process group.
     """
 
-    _usual_code = "bad_input"
+    code: str = ""
 
-    def __init__(self, sentence: str, *, code: str | None = None, engine: str = "", rank: int | None = None) -> None:
-        if code is None and (details := _DETAILS.search(sentence)):
-            sentence = sentence[: details.start()]
-            code, engine = details[1], details[2] or ""
+    def __init__(self, sentence: str, *, engine: str = "", rank: int | None = None) -> None:
+        details = _DETAILS.search(sentence)
+        if details and details[1] == self.code:
+            sentence, engine = sentence[: details.start()], details[2] or ""
         super().__init__(sentence)
-        self.code = code or self._usual_code
         self.engine = engine
         self.rank = this_rank() if rank is None else rank
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (type(self), str(self), self.code, self.engine, self.rank)
+
+class BadInputError(Error, ValueError):
+    """A name or a value that the caller can change."""
+
+    code = "bad_input"
 
 
-class PeerLost(Error):
-    """Another worker failed or vanished. Its code is ``peer_lost``."""
-
-    _usual_code = "peer_lost"
+class BadTypeError(BadInputError, TypeError):
+    """A value of the wrong type, such as a number of seconds where a ``timedelta`` is needed."""
 
 
-class DeadlineExceeded(Error):
-    """A wait lasted longer than allowed. Its code is ``deadline``."""
+class MismatchError(Error):
+    """Workers disagree on something that has to be equal."""
 
-    _usual_code = "deadline"
+    code = "mismatch"
 
 
-def _unpickled(kind: type[Error], sentence: str, code: str, engine: str, rank: int | None) -> Error:
-    error = kind(sentence, code=code, engine=engine)
-    error.rank = rank
-    return error
+class DeadlineExceededError(Error, TimeoutError):
+    """A wait lasted longer than allowed."""
+
+    code = "deadline"
+
+
+class PeerLostError(Error):
+    """Another worker failed or vanished."""
+
+    code = "peer_lost"
+
+
+class UnavailableError(Error):
+    """This build or machine lacks what was asked for, or it was closed."""
+
+    code = "unavailable"
+
+
+class BadFileError(Error, OSError):
+    """A file cannot be read, written or trusted."""
+
+    code = "bad_file"
+
+
+# What the compiled half and the report, which know codes, raise.
+BY_CODE = {
+    kind.code: kind
+    for kind in (BadInputError, MismatchError, DeadlineExceededError, PeerLostError, UnavailableError, BadFileError)
+}

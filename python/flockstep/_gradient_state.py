@@ -11,17 +11,19 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep import _native
-from flockstep._errors import Error, this_rank
+from flockstep._errors import BadInputError, BadTypeError, Error, PeerLostError, UnavailableError, this_rank
+from flockstep._options import TakesOptions
+from flockstep._rule_options import RuleOptions, common_defaults
 from flockstep._telemetry import Measured, Recorder
+from flockstep._torch_private import GradBucket, divides_by_initial_world_size, local_used_map, zero_buckets
 from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
@@ -37,7 +39,7 @@ def as_words(options: Mapping[str, object]) -> dict[str, str]:
     words = {name: str(value) for name, value in options.items()}
     if "watch" in options:
         if not isinstance(options["watch"], bool):
-            raise Error(f"watch is True or False, not {options['watch']!r}", code="bad_input")
+            raise BadTypeError(f"watch is True or False, not {options['watch']!r}")
         words["watch"] = "always" if options["watch"] else "auto"
     return words
 
@@ -46,50 +48,54 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
     try:
         _native.check_rule(rule, options, _ANY_NUMBER_OF_WORKERS)
     except Error as error:  # which names options as the command does
-        raise Error(str(error).replace(f"--{rule}.", ""), code=error.code) from None
+        raise type(error)(str(error).replace(f"--{rule}.", "")) from None
 
 
-class GradientState(Measured):
-    """The state of a gradient rule. Use one of its subclasses, or the function that is named as the rule is.
+def _checked_divisor(divides_by_all: Any) -> bool | None:
+    if divides_by_all is None or isinstance(divides_by_all, bool):
+        return divides_by_all
+    raise BadTypeError(f"divide_by_initial_world_size is True, False or None, not {divides_by_all!r}")
+
+
+class GradientState(Measured, TakesOptions):
+    """The state of a gradient rule: what :func:`register` returns, or one of its subclasses.
 
     It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next; not
     with a ``process_group`` of its own. A copy of a DDP model has lost its communication hook. It says so in its next
-    forward pass outside of ``torch.no_grad()`` if the hook was registered with the function that is named as the rule
-    is; with ``register_comm_hook``, ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
+    forward pass outside of ``torch.no_grad()`` if the hook was registered with :func:`register`; with
+    ``register_comm_hook``, ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
+
+    Attributes:
+        weight: how much this rank's gradient counts for ``weighted_mean``; set it before each backward pass.
     """
 
-    def __init__(
-        self,
-        rule: str,
-        options: Mapping[str, object],
-        *,
-        start_step: int,
-        process_group: dist.ProcessGroup | None,
-        run_dir: str | os.PathLike[str] | None,
-        timeout: timedelta | None,
-    ) -> None:
-        if not isinstance(start_step, int) or start_step < 0:
-            raise Error(f"start_step is a number of steps, 0 or more, not {start_step!r}", code="bad_input")
-        if timeout is not None and not isinstance(timeout, timedelta):
-            raise Error(f"timeout is a datetime.timedelta, not {timeout!r}", code="bad_input")
-        self._rule, self._options = rule, as_words(options)
+    _algorithm: ClassVar[str]
+    _defaults: ClassVar[RuleOptions]
+
+    def __init__(self, **given: Any) -> None:
+        options = self._completed(given)
+        process_group = options.pop("process_group")
+        self._start_step, self._run_dir, self._timeout = map(options.pop, ("start_step", "run_dir", "timeout"))
+        self._divide_by_initial_world_size = _checked_divisor(options.pop("divide_by_initial_world_size", None))
+        if not isinstance(self._start_step, int) or self._start_step < 0:
+            wrong = BadInputError if isinstance(self._start_step, int) else BadTypeError
+            raise wrong(f"start_step is a number of steps, 0 or more, not {self._start_step!r}")
+        if self._timeout is not None and not isinstance(self._timeout, timedelta):
+            raise BadTypeError(f"timeout is a datetime.timedelta, not {self._timeout!r}")
+        self._rule, self._options = self._algorithm, as_words(options)
         check_rule(self._rule, self._options)
-        self._start_step = start_step
         self._step = 0
         self._memory: list[list[float]] = []
-        self._run_dir = run_dir
-        self._timeout = timeout
-        self._divide_by_initial_world_size: bool | None = None
         self.weight = 1.0
         self._line = users_line()
         self._number = next(_numbers)
-        _uncalled[self._number] = (type(self).__name__, rule, self._line)
+        _uncalled[self._number] = (type(self).__name__, self._rule, self._line)
         self._forget_worker(process_group)
 
     def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
         self._process_group = process_group
         self._attached: Attached | None = None
-        self._exchange: _native.GradientHook | None = None
+        self._hook: _native.GradientHook | None = None
         self._model: weakref.ref[DistributedDataParallel] | None = None
         self._warnings = 0
         self._closed = False
@@ -97,10 +103,9 @@ class GradientState(Measured):
     # What a copy or another process needs: no worker, no model.
     def __getstate__(self) -> dict[str, object]:
         if self._process_group not in (None, dist.group.WORLD):
-            raise Error(
+            raise BadInputError(
                 f"this state of {self._rule} has a process_group of its own, which cannot be copied or pickled with it: "
-                "make another state and give it the state_dict() of this one",
-                code="bad_input",
+                "make another state and give it the state_dict() of this one"
             )
         self._settle()  # the copy may be the one that is used, in another process
         kept = {"_rule", "_options", "_start_step", "_run_dir", "_timeout", "_divide_by_initial_world_size", "weight"}
@@ -111,7 +116,7 @@ class GradientState(Measured):
 
     def __deepcopy__(self, memo: dict[int, object]) -> GradientState:
         is_of_a_model = any(isinstance(each, DistributedDataParallel) for each in memo.values())
-        if is_of_a_model and self._exchange is not None and self._model is None:
+        if is_of_a_model and self._hook is not None and self._model is None:
             warnings.warn(
                 "this copy of a DDP model has lost its communication hook and would train with plain averages: register "
                 "one on it again",
@@ -128,23 +133,22 @@ class GradientState(Measured):
 
     def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientHook:
         if self._closed:
-            raise Error(f"this state of {self._rule} was closed", code="unavailable")
+            raise UnavailableError(f"this state of {self._rule} was closed")
         group = self._process_group
         if model is not None:
             self._model = weakref.ref(model)
             group = group or model.process_group
         try:
             self._attached = attach(group, deadline=self._timeout)
-        except Error as error:
-            if group is not None or error.code != "peer_lost":
+        except PeerLostError as error:
+            if group is not None:
                 raise
-            raise type(error)(
+            raise PeerLostError(
                 f"{error}; a model that has a process group of its own needs it here, too: "
-                f"{type(self).__name__}(process_group=...)",
-                code=error.code,
+                f"{type(self).__name__}(process_group=...)"
             ) from error
         self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
-        self._exchange = _native.GradientHook(
+        self._hook = _native.GradientHook(
             self._attached.native,
             self._rule,
             self._options,
@@ -154,7 +158,7 @@ class GradientState(Measured):
             self._recorder.native,
         )
         _states.add(self)
-        return self._exchange
+        return self._hook
 
     # Nothing to be said about it at the end.
     def _settle(self) -> None:
@@ -163,40 +167,39 @@ class GradientState(Measured):
     # The hook.
     def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
         self._settle()
-        exchange = self._exchange or self._attach()
+        hook = self._hook or self._attach()
         if bucket.index() == 0:
-            self._warn(exchange)
-        return exchange.add(bucket, self.weight, self._divides_by_all())
+            self._warn(hook)
+        return hook.add(bucket, self.weight, self._divides_by_all())
 
     # Only plain averaging asks; every rule can be set to that, or begin with it.
     def _divides_by_all(self) -> bool:
         if self._divide_by_initial_world_size is not None:
             return self._divide_by_initial_world_size
-        model = self._model() if self._model is not None else None
-        return bool(getattr(model, "_divide_by_initial_world_size", True))
+        return divides_by_initial_world_size(self._model() if self._model is not None else None)
 
     def _begin(self) -> None:
-        if self._exchange is not None:
-            self._exchange.begin()
+        if self._hook is not None:
+            self._hook.begin()
 
     # The next forward pass begins. If the backward pass before it broke off, the others still wait for its rest: for
     # buckets, and for what DDP itself exchanges behind them. Whether that pass has failed, which it has on all ranks.
     def _abandon(self, model: DistributedDataParallel, broke_off: bool) -> bool:
-        if self._exchange is None or not broke_off:
-            return self._exchange is not None and self._exchange.abandon()
-        zeros = model.reducer._get_zeros_like_grad_buckets()
+        if self._hook is None or not broke_off:
+            return self._hook is not None and self._hook.abandon()
+        zeros = zero_buckets(model)
         tells_who_uses_what = model.find_unused_parameters and not model.static_graph
         used = None
-        if tells_who_uses_what and self._exchange.handed_over() < len(zeros):
-            used = model.process_group.allreduce(model.reducer._get_local_used_map())
-        self._exchange.break_off(zeros)
+        if tells_who_uses_what and self._hook.handed_over() < len(zeros):
+            used = model.process_group.allreduce(local_used_map(model))
+        self._hook.break_off(zeros)
         if used is not None:
             used.wait()
         return True
 
     # All workers find the same; one says it.
-    def _warn(self, exchange: _native.GradientHook) -> None:
-        raised = exchange.raised()
+    def _warn(self, hook: _native.GradientHook) -> None:
+        raised = hook.raised()
         new, self._warnings = raised[self._warnings :], len(raised)
         if self._attached is not None and self._attached.rank == 0:
             for sentence in new:
@@ -205,12 +208,12 @@ class GradientState(Measured):
     @property
     def rule(self) -> str:
         """The name of the rule that the last step followed; before the first one, of the rule that was asked for."""
-        return self._rule if self._exchange is None else str(self._exchange.report()["rule"])
+        return self._rule if self._hook is None else str(self._hook.report()["rule"])
 
     @property
     def step(self) -> int:
         """How many gradients have been combined."""
-        return self._step if self._exchange is None else int(self._exchange.report()["step"])
+        return self._step if self._hook is None else int(self._hook.report()["step"])
 
     def set_rule(self, name: str, **options: object) -> None:
         """Goes on with another rule, or with other options: from the first step on that all ranks have asked for it.
@@ -222,24 +225,24 @@ class GradientState(Measured):
             name: of the rule, such as ``"adacons"``.
             options: its options, those that the function of this name takes; the others are at their defaults.
         """
-        divides_by_all = options.pop("divide_by_initial_world_size", None) if name == "mean" else None
-        if divides_by_all not in (None, True, False):
-            raise Error(
-                f"divide_by_initial_world_size is True, False or None, not {divides_by_all!r}", code="bad_input"
-            )
-        words = as_words({**default_options(name), **options})
+        divides_by_all = _checked_divisor(options.pop("divide_by_initial_world_size", None) if name == "mean" else None)
+        defaults = common_defaults(name)
+        words = as_words({"watch": defaults["watch"], "magnitude": defaults["magnitude"], **options})
         check_rule(name, words)
-        if self._exchange is not None:
-            self._exchange.set_rule(name, words)
+        if self._hook is not None:
+            self._hook.set_rule(name, words)
         if (name, words.get("granularity")) != (self._rule, self._options.get("granularity")):
             self._memory = []
         self._rule, self._options, self._start_step = name, words, 0
-        self._divide_by_initial_world_size = None if divides_by_all is None else bool(divides_by_all)
+        self._divide_by_initial_world_size = divides_by_all
 
     def report(self) -> dict[str, Any]:
-        """What the last step told about the workers, the same on all ranks but for times and bytes: ``event`` (the guard
-        that fired, or ``none``), ``guards`` (how often each has), and what the properties of this state show."""
-        return {} if self._exchange is None else self._exchange.report()
+        """What the last step told about the workers, the same on all ranks but for times and bytes.
+
+        ``event`` is the guard that fired, or ``none``; ``guards`` tells how often each has. The rest is what the properties
+        of this state show.
+        """
+        return {} if self._hook is None else self._hook.report()
 
     def _numbers(self, name: str) -> torch.Tensor | None:
         numbers = self.report().get(name)
@@ -257,8 +260,10 @@ class GradientState(Measured):
 
     @property
     def agreement(self) -> torch.Tensor | None:
-        """The cosines between the workers' gradients in the last step, a matrix; None before the first, and where only
-        norms were looked at (beyond 64 workers, or without ``watch``)."""
+        """The cosines between the workers' gradients in the last step, a matrix.
+
+        None before the first, and where only norms were looked at (beyond 64 workers, or without ``watch``).
+        """
         cosines = self._numbers("cosines")
         if cosines is None:
             return None
@@ -267,20 +272,22 @@ class GradientState(Measured):
 
     @property
     def findings(self) -> list[str]:
-        """What is suspicious about the workers so far, a sentence each: two read the same data, one is broken, dead or
-        exploding. Rank 0 also says each once as a Python warning."""
-        return [] if self._exchange is None else self._exchange.findings()
+        """What is suspicious about the workers so far, a sentence each.
+
+        Two read the same data, or one is broken, dead or exploding. Rank 0 also says each once as a Python warning.
+        """
+        return [] if self._hook is None else self._hook.findings()
 
     def metrics(self) -> dict[str, float]:
         """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
 
         Those about single workers end with their rank, as ``norm/3``.
         """
-        return {} if self._exchange is None else super().metrics()
+        return {} if self._hook is None else super().metrics()
 
     # And the rule whose it is: not the one that was asked for as long as others have not asked for it.
     def _current_memory(self) -> tuple[str, list[list[float]]]:
-        return (self._rule, self._memory) if self._exchange is None else self._exchange.memory()
+        return (self._rule, self._memory) if self._hook is None else self._hook.memory()
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed training needs: tensors and plain values, the same on all ranks."""
@@ -289,41 +296,38 @@ class GradientState(Measured):
         return {"rule": rule, "step": self.step, "memory": memory}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on from there, on all ranks alike. What a rule remembers of another number of workers is re-sampled if it
-        belongs to places in an order (``adacons``), and starts anew if it belongs to workers."""
+        """Goes on from a :meth:`state_dict`, on all ranks alike.
+
+        What a rule remembers of another number of workers is re-sampled if it belongs to places in an order (``adacons``),
+        and starts anew if it belongs to workers.
+        """
         if state_dict["rule"] != self._rule:
-            raise Error(
+            raise BadInputError(
                 f"this is the state of {state_dict['rule']}, and the rule is {self._rule}: make a state of that rule, "
-                "or call set_rule() first",
-                code="bad_input",
+                "or call set_rule() first"
             )
         self._step = int(state_dict["step"])
         self._memory = [[float(value) for value in section] for section in state_dict["memory"]]
-        if self._exchange is not None:
-            self._exchange.remember(self._step, self._memory)
+        if self._hook is not None:
+            self._hook.remember(self._step, self._memory)
 
     def close(self) -> None:
-        """Ends the worker's part and writes what is left for ``run_dir``. Not collective. A second call does nothing;
-        where it is forgotten, the end of the process does it."""
-        if self._closed or self._exchange is None or self._attached is None:
+        """Ends the worker's part and writes what is left for ``run_dir``. Not collective.
+
+        A second call does nothing. Where it is forgotten, the end of the process does it.
+        """
+        if self._closed or self._hook is None or self._attached is None:
             return
         self._step = self.step
         rule, memory = self._current_memory()
         self._memory = memory if rule == self._rule else []
         self._closed = True
         try:
-            self._exchange.close()
+            self._hook.close()
             self._recorder.close()
         finally:
             self._attached.close()
-        self._warn(self._exchange)
-
-
-def default_options(rule: str) -> dict[str, object]:
-    """Learning rates and clipping are tuned for averaged gradients, which results then are about as large as."""
-    if rule in ("mean", "weighted_mean"):
-        return {"watch": True}
-    return {"watch": True, "magnitude": "mean_norm" if rule == "adasum" else "matched"}
+        self._warn(self._hook)
 
 
 # Registered after that of _worker.py, which closes workers: so it runs before.

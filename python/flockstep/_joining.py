@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from torch.distributed.algorithms.join import Join, Joinable, JoinHook, _JoinConfig
+from torch.distributed.algorithms.join import Join, Joinable, JoinHook
+
+from flockstep._torch_private import end_joining
 
 if TYPE_CHECKING:
     from flockstep.averager import Averager
@@ -42,8 +44,7 @@ class Lockstep(Join):
         try:
             super().__exit__(type, value, traceback)
         finally:
-            for joinable in self._joinables:
-                joinable._join_config = _JoinConfig(False, False, False)
+            end_joining(self)
             self._averager._set_joining(False)
 
 

@@ -24,7 +24,9 @@ logger.addFilter(_is_first)
 
 
 def forward(worker: _native.Worker) -> None:
-    """Logs what the compiled half has to say by now. It never comes by itself, so that none of its threads needs the
-    interpreter's lock."""
+    """Logs what the compiled half has to say by now.
+
+    It never comes by itself, so that none of its threads needs the interpreter's lock.
+    """
     for level, line in worker.take_log_lines():
         logger.log(level, "%s", line)

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import torch.distributed as dist
 
 from flockstep import _native
-from flockstep._errors import Error
+from flockstep._errors import BadInputError, UnavailableError
 from flockstep._log import forward
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ _writing: WeakValueDictionary[str, Recorder] = WeakValueDictionary()
 
 
 class Recorder:
-    """What a worker measures. Made right after the worker, before anything that uses it; ``native`` is handed to what
-    runs the worker's steps. Closed after that, and before the worker.
+    """What a worker measures.
+
+    Made right after the worker, before anything that uses it; ``native`` is handed to what runs the worker's steps.
+    Closed after that, and before the worker.
 
     Args:
         attached: the worker.
@@ -41,10 +43,9 @@ class Recorder:
         words = {name: str(value) for name, value in (options or {}).items()}
         folder = "" if run_dir is None else os.path.abspath(os.fspath(run_dir))
         if folder in _writing:
-            raise Error(
+            raise BadInputError(
                 f"another gradient state or averager writes to {folder}: give each a run_dir of its own, or close the "
-                "other first",
-                code="bad_input",
+                "other first"
             )
         self._folder = folder
         self._worker = attached.native
@@ -81,13 +82,19 @@ class Measured:
         self._recorder.native.set_loss(float(loss))
 
     def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
-        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the
-        report. The time since that step is taken as the evaluation's, and does not count as training."""
+        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the report.
+
+        The time since that step is taken as the evaluation's, and does not count as training.
+        """
         self._recorder.native.add_evaluation(metric, float(quality), lower_is_better)
 
 
 class HasMetrics(Protocol):
-    def metrics(self) -> dict[str, float]: ...
+    """A gradient state or an averager."""
+
+    def metrics(self) -> dict[str, float]:
+        """Figures by name."""
+        ...
 
 
 class TensorBoardWriter:
@@ -111,8 +118,8 @@ class TensorBoardWriter:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise Error(
-                "writing for TensorBoard needs tensorboard: run `pip install tensorboard`", code="unavailable"
+            raise UnavailableError(
+                "writing for TensorBoard needs tensorboard: run `pip install tensorboard`"
             ) from error
         self._prefix = prefix
         here = not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
@@ -128,5 +135,6 @@ class TensorBoardWriter:
             self._writer.add_scalar(f"{self._prefix}/{name}", value, own_step if step is None else step)
 
     def close(self) -> None:
+        """Writes what is left."""
         if self._writer is not None:
             self._writer.close()

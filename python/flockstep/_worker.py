@@ -10,11 +10,12 @@ from contextlib import suppress
 from datetime import timedelta
 
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+from torch.distributed.distributed_c10d import PrefixStore
 
 from flockstep import _native
-from flockstep._errors import Error
+from flockstep._errors import BadInputError, BadTypeError, PeerLostError
 from flockstep._log import forward, logger
+from flockstep._torch_private import default_store, timeout_of
 
 # Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
 # to two thirds of the time of one where there are cores for them. Where there are none, nothing is lost.
@@ -46,7 +47,7 @@ class Attached:
     def close(self) -> None:
         """Ends the worker's part: says farewell to its peers, ends its threads, closes its connections.
 
-        Not collective, and never long. A peer that still waits for this worker raises :class:`flockstep.PeerLost`.
+        Not collective, and never long. A peer that still waits for this worker raises :class:`flockstep.PeerLostError`.
         A second call does nothing, and neither does one in a forked child.
         """
         self.native.close()
@@ -61,39 +62,35 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         deadline: of every single wait for a peer; the timeout of ``process_group`` if None.
     """
     if not dist.is_available() or not dist.is_initialized():
-        raise Error(
-            "there is no process group: call torch.distributed.init_process_group() first, and start with torchrun",
-            code="bad_input",
+        raise BadInputError(
+            "there is no process group: call torch.distributed.init_process_group() first, and start with torchrun"
         )
     group = dist.group.WORLD if process_group is None else process_group
     if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
-        raise Error("this process is not a member of the process group that it was given", code="bad_input")
-    timeout = _timeout(group) if deadline is None else deadline
+        raise BadInputError("this process is not a member of the process group that it was given")
+    timeout = timeout_of(group) if deadline is None else deadline
     if not isinstance(timeout, timedelta):
-        raise Error(f"a timeout is a datetime.timedelta, and {timeout!r} is none", code="bad_input")
+        raise BadTypeError(f"a timeout is a datetime.timedelta, and {timeout!r} is none")
     if timeout <= timedelta(0):
-        raise Error(f"a deadline has to lie ahead, and {timeout} does not", code="bad_input")
+        raise BadInputError(f"a deadline has to lie ahead, and {timeout} does not")
     if timeout > _LONGEST:
-        raise Error(
-            f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end", code="bad_input"
-        )
+        raise BadInputError(f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end")
 
     ranks = dist.get_process_group_ranks(group)
     # Where torchrun starts workers again, the store still has the addresses of those before.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
-    call = _Call(PrefixStore(prefix, _get_default_store()), group)
+    call = _Call(PrefixStore(prefix, default_store()), group)
     try:
         prefix = f"{prefix}/{call.number(timeout)}"
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)
     except RuntimeError as error:
         call.withdraw()
-        raise Error(
+        raise PeerLostError(
             f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s: do all "
             "ranks of the process group make the same flockstep objects, in the same order? "
-            f"({str(error).splitlines()[0]})",
-            code="peer_lost",
+            f"({str(error).splitlines()[0]})"
         ) from error
     global _has_been_attached
     _has_been_attached = True
@@ -104,8 +101,11 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
 
 
 class _Call:
-    """How members agree on a number that none of them has used, also if some did not come the last time: the first one
-    calls the others, and takes its call back where it has waited in vain. So they do not meet at its former addresses."""
+    """How members agree on a number that none of them has used, also if some did not come the last time.
+
+    The first one calls the others, and takes its call back where it has waited in vain. So they do not meet at its former
+    addresses.
+    """
 
     def __init__(self, store: PrefixStore, members: dist.ProcessGroup) -> None:
         self._store = store
@@ -138,17 +138,8 @@ class _Call:
 # Not new_group(): only members of the group come here, and the names that it gives for that depend on how many groups a
 # process has at the moment, which may differ from member to member; one that is used again finds its former addresses.
 def _make_group(name: str, members: dist.ProcessGroup, timeout: timedelta) -> dist.ProcessGroupGloo:
-    store = PrefixStore(name, _get_default_store())
+    store = PrefixStore(name, default_store())
     return dist.ProcessGroupGloo(store, dist.get_rank(members), dist.get_world_size(members), timeout)
-
-
-def _timeout(group: dist.ProcessGroup) -> timedelta:
-    for device in group._device_types:
-        options = getattr(group._get_backend(device), "options", None)
-        if options is not None:
-            timeout: timedelta = options._timeout
-            return timeout
-    return dist.default_pg_timeout
 
 
 # Runs after whatever registered itself later, such as what works on a worker, and before the interpreter ends.

@@ -9,35 +9,46 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, TypedDict
 
 from flockstep import _native
 from flockstep._around import Around
 from flockstep._attachment import Attachment
 from flockstep._averaged_model import check, check_belong
 from flockstep._ddp_switch import DdpSwitch
-from flockstep._errors import Error
+from flockstep._errors import BadInputError, BadTypeError
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
+from flockstep._options import TakesOptions
 from flockstep._telemetry import Measured, Recorder
+from flockstep._torch_private import UnscalesItself, is_first_to_join, is_joining, left_by_scaler
 from flockstep._warning import users_line, warn
 
 
-class Common(TypedDict, total=False):
-    """What all averagers take."""
+class AveragerOptions(TypedDict, total=False):
+    """What every averager takes.
+
+    Args:
+        process_group: whose ranks are the workers: those of the DDP model, or all.
+        timeout: of every single wait for another rank; the timeout of the process group if None.
+        run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
+    """
 
     process_group: dist.ProcessGroup | None
     timeout: timedelta | None
     run_dir: str | os.PathLike[str] | None
 
 
-class Averager(Around, Joinable, Measured):
+COMMON_DEFAULTS: AveragerOptions = {"process_group": None, "timeout": None, "run_dir": None}
+
+
+class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     """A :class:`torch.optim.Optimizer` around another one, which averages the workers' models after its steps.
 
     Not made itself: see :class:`Flock`, :class:`Wagma`, :class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`,
@@ -54,27 +65,20 @@ class Averager(Around, Joinable, Measured):
     """
 
     _algorithm: ClassVar[str]
-    _step_supports_amp_scaling = True  # GradScaler leaves skipping and unscaling to step()
+    _defaults: ClassVar[AveragerOptions]
 
     _model: nn.Module
     _options: dict[str, str]
-    _common: Common
+    _common: dict[str, Any]
     _ddp: DdpSwitch
     _saved: bytes  # to go on from, once there is an attachment
     _consolidated: bool  # since the last step
     _warned: bool
     _attachment: Attachment | None
 
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        model: nn.Module,
-        options: dict[str, object],
-        **common: Unpack[Common],
-    ) -> None:
-        unknown = next(iter(common.keys() - Common.__annotations__.keys()), None)
-        if unknown is not None:
-            raise TypeError(f"{self._name}.__init__() got an unexpected keyword argument '{unknown}'")
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
+        options = self._completed(given)
+        common = {name: options.pop(name) for name in COMMON_DEFAULTS}
         check(optimizer, model, self._name)
         self.__setstate__(
             {
@@ -91,8 +95,10 @@ class Averager(Around, Joinable, Measured):
         self._attach()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As :meth:`torch.optim.Optimizer.add_param_group`, for parameters of the model that were not frozen when the
-        averager was made."""
+        """As :meth:`torch.optim.Optimizer.add_param_group`.
+
+        For parameters of the model that were not frozen when the averager was made.
+        """
         parameters = param_group["params"]
         listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         check_belong([each[1] if isinstance(each, tuple) else each for each in listed], self._model, self._name)
@@ -111,7 +117,7 @@ class Averager(Around, Joinable, Measured):
         """
         native = self._native()
         if native.is_away:
-            raise Error(
+            raise BadInputError(
                 "this worker has left the others: before its next step call resume() after a pause(), or "
                 "consolidate() after a join()"
             )
@@ -124,9 +130,8 @@ class Averager(Around, Joinable, Measured):
         return loss
 
     def _update(self, native: _native.ModelAverager, closure: Callable[[], float] | None) -> float | None:
-        found_inf: torch.Tensor | None = getattr(self, "found_inf", None)
+        found_inf, scale = left_by_scaler(self)
         if found_inf is not None:  # a GradScaler's step, which takes no closure
-            scale: torch.Tensor | None = getattr(self, "grad_scale", None)
             if scale is not None:
                 self._unscale(scale)
             if self._average_gradients(native) and found_inf.item() == 0:
@@ -212,22 +217,27 @@ class Averager(Around, Joinable, Measured):
         return []
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What torch's ``Join`` calls after this worker's last batch."""
         return AveragerJoinHook(self)
 
     @property
     def join_device(self) -> torch.device:
+        """Where ``Join`` exchanges who has a batch."""
         return torch.device("cpu")
 
     @property
     def join_process_group(self) -> Any:
-        given = self._common.get("process_group")
+        """Whose ranks are the workers."""
+        given = self._common["process_group"]
         groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
         return next((group for group in groups if group is not None), None)
 
     def _tell_joined(self) -> None:
         """Where torch's own context is around: that this worker has a batch. Waits for nobody."""
-        if self._join_config.is_first_joinable and any(module._join_config.enable for module in self._ddp.modules):
-            raise Error("in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first")
+        if is_first_to_join(self) and any(is_joining(module) for module in self._ddp.modules):
+            raise BadInputError(
+                "in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first"
+            )
         Join.notify_join_context(self)
 
     def _set_joining(self, joining: bool) -> None:
@@ -290,8 +300,10 @@ class Averager(Around, Joinable, Measured):
         return self._saved if self._attachment is None else self._attachment.save()
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._common.get("process_group") is not None:
-            raise Error(f"{self._name} cannot be pickled with a process_group of its own: only with the default one")
+        if self._common["process_group"] is not None:
+            raise BadInputError(
+                f"{self._name} cannot be pickled with a process_group of its own: only with the default one"
+            )
         kept = ("inner", "model", "options", "common", "ddp", "consolidated")
         return {**{name: getattr(self, f"_{name}") for name in kept}, "saved": self._save()}
 
@@ -324,8 +336,8 @@ class Averager(Around, Joinable, Measured):
                 averages_gradients=self._averages_gradients(),
                 starts_anew=not self._saved,
                 process_group=self.join_process_group,
-                timeout=self._common.get("timeout"),
-                run_dir=self._common.get("run_dir"),
+                timeout=self._common["timeout"],
+                run_dir=self._common["run_dir"],
             )
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
@@ -354,7 +366,7 @@ class Averager(Around, Joinable, Measured):
     def _native(self) -> _native.ModelAverager:
         attachment = self._attach()
         if attachment.is_closed:
-            raise Error(f"this {self._name} is closed: make another one to go on")
+            raise BadInputError(f"this {self._name} is closed: make another one to go on")
         return attachment.native
 
     @property
@@ -365,7 +377,7 @@ class Averager(Around, Joinable, Measured):
         """Ends the averaging; not collective, and a second call does nothing.
 
         Tensors have memory of their own again, and DDP synchronises as before. Workers that go on and need this one
-        raise :class:`PeerLost`: after the last step all call :meth:`consolidate` first.
+        raise :class:`PeerLostError`: after the last step all call :meth:`consolidate` first.
         """
         if self._attachment is not None:
             self._attachment.close()
@@ -383,5 +395,6 @@ def _text(name: str, value: object) -> str:
     if name != "deadline":
         return str(value)
     if not isinstance(value, timedelta) or value < timedelta(0):
-        raise Error(f"deadline is a datetime.timedelta of 0 or more, not {value!r}")
+        wrong = BadInputError if isinstance(value, timedelta) else BadTypeError
+        raise wrong(f"deadline is a datetime.timedelta of 0 or more, not {value!r}")
     return f"{value / timedelta(milliseconds=1)}ms"

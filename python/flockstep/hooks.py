@@ -1,20 +1,25 @@
 """Gradient rules on a DDP model: the hooks that ``register_comm_hook`` takes, and functions that register them."""
 
 # No annotations as strings here: register_comm_hook() compares those of a hook with the types themselves.
-import functools
 import inspect
-import sys
 from collections.abc import Callable
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import torch
-from torch._C._distributed_c10d import GradBucket
-from torch.nn.parallel import DistributedDataParallel
+from typing_extensions import Unpack
 
-from flockstep._backward import BackwardPasses
-from flockstep._ddp_switch import is_off
-from flockstep._errors import Error
+from flockstep._ddp_hook import put_on
+from flockstep._errors import BadInputError, BadTypeError
 from flockstep._gradient_state import GradientState
+from flockstep._options import ARGUMENTS
+from flockstep._rule_options import (
+    AdaConsOptions,
+    DirectionConsensusOptions,
+    GeometricMedianOptions,
+    MeanOptions,
+    RuleOptions,
+)
+from flockstep._torch_private import GradBucket
 from flockstep.rules import (
     AdaConsState,
     AdasumState,
@@ -25,8 +30,7 @@ from flockstep.rules import (
     WeightedMeanState,
 )
 
-_Options = ParamSpec("_Options")
-_State = TypeVar("_State", bound=GradientState)
+_Function = TypeVar("_Function", bound=Callable[..., GradientState])
 
 
 def mean_hook(state: MeanState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -64,164 +68,133 @@ def adasum_hook(state: AdasumState, bucket: GradBucket) -> torch.futures.Future[
     return state._add(bucket)
 
 
-class _Guard:
-    """A forward pre-hook on the DDP model, which goes with it into copies and files, while what it guards does not."""
-
-    def __init__(self, state: GradientState, reducer: object, passes: BackwardPasses) -> None:
-        self._state: GradientState | None = state
-        self._reducer: object = reducer
-        self._passes = passes
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"_state": None, "_reducer": None, "_passes": None}
-
-    def is_of(self, model: DistributedDataParallel) -> bool:
-        return self._reducer is model.reducer
-
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def __call__(self, model: DistributedDataParallel, inputs: object) -> None:
-        if not (torch.is_grad_enabled() and model.require_backward_grad_sync):
-            return  # no synchronised backward pass follows, as in an evaluation
-        if self._state is None or not self.is_of(model):
-            raise Error(
-                "this DDP model is a copy or was loaded, and has lost its communication hook on the way: register the "
-                "rule on it again, as with flockstep.adacons(model), or use it under torch.no_grad()",
-                code="bad_input",
-            )
-        is_inside_backward = torch._C._current_graph_task_id() != -1
-        if not is_inside_backward and self._state._abandon(model, self._passes.broke_off()):
-            # Else the reducer refuses to go on. On all ranks alike: their buckets are cut anew after it.
-            model.reducer._reset_state()
+_RULES: dict[str, tuple[type[GradientState], Callable[[Any, GradBucket], object]]] = {
+    "mean": (MeanState, mean_hook),
+    "weighted_mean": (WeightedMeanState, weighted_mean_hook),
+    "normalized_mean": (NormalizedMeanState, normalized_mean_hook),
+    "adacons": (AdaConsState, adacons_hook),
+    "direction_consensus": (DirectionConsensusState, direction_consensus_hook),
+    "geometric_median": (GeometricMedianState, geometric_median_hook),
+    "adasum": (AdasumState, adasum_hook),
+}
 
 
-def _refuse(sentence: str) -> NoReturn:
-    raise Error(sentence, code="bad_input")
+@overload
+def register(ddp_model: torch.nn.Module, rule: Literal["mean"], **options: Unpack[MeanOptions]) -> MeanState: ...
+@overload
+def register(
+    ddp_model: torch.nn.Module, rule: Literal["weighted_mean"], **options: Unpack[RuleOptions]
+) -> WeightedMeanState: ...
+@overload
+def register(
+    ddp_model: torch.nn.Module, rule: Literal["normalized_mean"], **options: Unpack[RuleOptions]
+) -> NormalizedMeanState: ...
+@overload
+def register(
+    ddp_model: torch.nn.Module, rule: Literal["adacons"], **options: Unpack[AdaConsOptions]
+) -> AdaConsState: ...
+@overload
+def register(
+    ddp_model: torch.nn.Module, rule: Literal["direction_consensus"], **options: Unpack[DirectionConsensusOptions]
+) -> DirectionConsensusState: ...
+@overload
+def register(
+    ddp_model: torch.nn.Module, rule: Literal["geometric_median"], **options: Unpack[GeometricMedianOptions]
+) -> GeometricMedianState: ...
+@overload
+def register(ddp_model: torch.nn.Module, rule: Literal["adasum"], **options: Unpack[RuleOptions]) -> AdasumState: ...
+@overload
+def register(ddp_model: torch.nn.Module, rule: str, **options: Unpack[RuleOptions]) -> GradientState: ...
+def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientState:
+    """Has a gradient rule take the place of averaging in the backward passes of a DDP model.
 
+    Registers the rule as the model's communication hook. All ranks of the model's process group call this, with the same
+    rule and options, before the first backward pass. A DDP model takes one hook, and keeps it: see
+    :meth:`GradientState.set_rule` for another rule later.
 
-def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
-    """The model, if a hook can be registered on it; else one sentence."""
-    inner = getattr(model, "_orig_mod", None)  # of torch.compile's
-    if isinstance(inner, DistributedDataParallel):
-        model = inner
-    tensors = sys.modules.get("torch.distributed.tensor")  # slow to import; without it there are no DTensors
-    if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in model.parameters()):
-        _refuse(
-            "parameters of this model are DTensors (FSDP2, tensor parallelism): gradient rules need whole gradients on "
-            "every rank, as DistributedDataParallel has them"
-        )
-    if not isinstance(model, DistributedDataParallel):
-        _refuse(f"{type(model).__name__} is not a DistributedDataParallel: wrap the model in one first")
-    if model.mixed_precision is not None:
-        _refuse(
-            "DDP's mixed_precision registers a communication hook of its own: use torch.autocast instead, with which "
-            "gradient rules work"
-        )
-    trained = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
-    if not trained:
-        _refuse("no parameter of this model requires a gradient, so there is nothing to exchange")
-    devices = sorted({str(parameter.device) for _, parameter in trained})
-    if len(devices) > 1:
-        _refuse(f"parameters are on several devices ({', '.join(devices)}): keep the model on the CPU")
-    if devices != ["cpu"]:
-        _refuse(f"parameters are on {devices[0]}, and only gradients in main memory can be exchanged so far")
-    for name, parameter in trained:
-        if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-            _refuse(
-                f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and only gradients in float32, "
-                "bfloat16 or float16 can be exchanged without loss"
-            )
-    for name, module in model.module.named_modules():
-        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
-            _refuse(f"{name or type(module).__name__} has sparse gradients, which no rule can take: use sparse=False")
-    if getattr(model, "skip_all_reduce_unused_params", False):
-        _refuse("DDP's skip_all_reduce_unused_params leaves out buckets that a rule has to see: turn it off")
-    if getattr(model, "_use_python_reducer", False):
-        _refuse(
-            'DDP without its reducer, torch._dynamo.config.optimize_ddp = "python_reducer", has no buckets for hooks'
-        )
-    return model
+    Args:
+        ddp_model: a DistributedDataParallel.
+        rule: ``"mean"``, ``"weighted_mean"``, ``"normalized_mean"``, ``"adacons"``, ``"direction_consensus"``,
+            ``"geometric_median"`` or ``"adasum"``.
+        options: those of the rule's state, such as :class:`AdaConsState` for ``"adacons"``.
 
+    Returns:
+        The state, which tells about the workers' gradients.
 
-def _remove_lost(model: DistributedDataParallel) -> None:
-    """What a copy has kept of a hook that it has lost."""
-    for key, hook in list(model._forward_pre_hooks.items()):
-        if isinstance(hook, _Guard) and not hook.is_of(model):
-            del model._forward_pre_hooks[key]
-            model._comm_hooks.clear()
-    for key, passes in list(model._forward_hooks.items()):
-        if isinstance(passes, BackwardPasses) and not model._comm_hooks:
-            del model._forward_hooks[key]
-
-
-def _register(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
-    ddp = _ddp_of(model)
-    _remove_lost(ddp)
-    if ddp._comm_hooks:
-        _refuse("this DDP model has a communication hook already, and a second one cannot be registered")
-    if is_off(ddp):
-        _refuse("an averager has this DDP model, whose hook would never run: close() the averager first")
-    state._attach(ddp)
-    try:
-        ddp.register_comm_hook(state, hook)
-    except RuntimeError as error:
-        state.close()
-        raise Error(
-            f"DDP does not take the communication hook: {str(error).splitlines()[0]}", code="bad_input"
-        ) from error
-    passes = BackwardPasses(state._begin)
-    ddp.register_forward_pre_hook(_Guard(state, ddp.reducer, passes))
-    ddp.register_forward_hook(passes)
-
-
-def _registering(
-    make: Callable[_Options, _State], hook: Callable[[_State, GradBucket], object], name: str, summary: str
-) -> Callable[Concatenate[torch.nn.Module, _Options], _State]:
-    @functools.wraps(make)
-    def register(ddp_model: torch.nn.Module, /, *arguments: _Options.args, **options: _Options.kwargs) -> _State:
-        state = make(*arguments, **options)
-        try:
-            _register(ddp_model, state, hook)
-        except BaseException:
-            state._settle()
-            raise
-        return state
-
-    model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_ONLY)
-    signature = inspect.signature(make)
-    register.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[model, *signature.parameters.values()], return_annotation=make
-    )
-    register.__name__ = register.__qualname__ = name
-    register.__module__ = __name__
-    register.__doc__ = f"""{summary}
-
-    Registers the rule as the communication hook of ``ddp_model`` and returns its state. All ranks of the model's process
-    group have to call it, before the first backward pass; a DDP model takes one hook, and keeps it (see
-    :meth:`GradientState.set_rule`).
-
-    {(make.__doc__ or "").strip()}
+    Raises:
+        BadInputError: for an unknown rule, a value that an option does not take, or a model that takes no hook.
+        TypeError: for an option that the rule does not have.
     """
-    return register
+    if not isinstance(rule, str):
+        raise BadTypeError(f"a rule is given by its name, such as 'adacons', not as {rule!r}")
+    if rule not in _RULES:
+        raise BadInputError(f"there is no gradient rule {rule!r}: take one of {', '.join(_RULES)}")
+    make, hook = _RULES[rule]
+    state = make(**options)
+    try:
+        put_on(ddp_model, state, hook)
+    except BaseException:
+        state._settle()
+        raise
+    return state
 
 
-mean = _registering(MeanState, mean_hook, "mean", "Averages gradients as DDP does.")
-weighted_mean = _registering(
-    WeightedMeanState, weighted_mean_hook, "weighted_mean", "Averages gradients over samples, where batches differ."
-)
-normalized_mean = _registering(
-    NormalizedMeanState, normalized_mean_hook, "normalized_mean", "Averages the directions of gradients."
-)
-adacons = _registering(AdaConsState, adacons_hook, "adacons", "Weighs gradients by their consensus.")
-direction_consensus = _registering(
-    DirectionConsensusState, direction_consensus_hook, "direction_consensus", "Weighs gradients by their directions."
-)
-geometric_median = _registering(
-    GeometricMedianState, geometric_median_hook, "geometric_median", "Takes the geometric median of gradients."
-)
-adasum = _registering(AdasumState, adasum_hook, "adasum", "Adds gradients up pair by pair.")
+def _described(function: _Function) -> _Function:
+    """Adds the rule's options to the signature and to the docstring of its short form."""
+    state = inspect.signature(function).return_annotation
+    model = inspect.Parameter("ddp_model", inspect.Parameter.POSITIONAL_ONLY, annotation=torch.nn.Module)
+    options = inspect.signature(state).parameters.values()
+    function.__signature__ = inspect.Signature([model, *options], return_annotation=state)  # type: ignore[attr-defined]
+    meanings = (state.__doc__ or "").partition(ARGUMENTS)[2]
+    function.__doc__ = f"{function.__doc__}\n\n{ARGUMENTS}    ddp_model: a DistributedDataParallel.\n{meanings}"
+    return function
 
 
-def watch(ddp_model: torch.nn.Module, **options: Any) -> MeanState:
+@_described
+def mean(ddp_model: torch.nn.Module, /, **options: Unpack[MeanOptions]) -> MeanState:
+    """Averages gradients as DDP does: short for ``register(ddp_model, "mean", ...)``."""
+    return register(ddp_model, "mean", **options)
+
+
+@_described
+def weighted_mean(ddp_model: torch.nn.Module, /, **options: Unpack[RuleOptions]) -> WeightedMeanState:
+    """Averages gradients over samples, where batches differ: short for ``register(ddp_model, "weighted_mean", ...)``."""
+    return register(ddp_model, "weighted_mean", **options)
+
+
+@_described
+def normalized_mean(ddp_model: torch.nn.Module, /, **options: Unpack[RuleOptions]) -> NormalizedMeanState:
+    """Averages the directions of gradients: short for ``register(ddp_model, "normalized_mean", ...)``."""
+    return register(ddp_model, "normalized_mean", **options)
+
+
+@_described
+def adacons(ddp_model: torch.nn.Module, /, **options: Unpack[AdaConsOptions]) -> AdaConsState:
+    """Weighs gradients by their consensus: short for ``register(ddp_model, "adacons", ...)``."""
+    return register(ddp_model, "adacons", **options)
+
+
+@_described
+def direction_consensus(
+    ddp_model: torch.nn.Module, /, **options: Unpack[DirectionConsensusOptions]
+) -> DirectionConsensusState:
+    """Weighs gradients by their directions: short for ``register(ddp_model, "direction_consensus", ...)``."""
+    return register(ddp_model, "direction_consensus", **options)
+
+
+@_described
+def geometric_median(ddp_model: torch.nn.Module, /, **options: Unpack[GeometricMedianOptions]) -> GeometricMedianState:
+    """Takes the geometric median of gradients: short for ``register(ddp_model, "geometric_median", ...)``."""
+    return register(ddp_model, "geometric_median", **options)
+
+
+@_described
+def adasum(ddp_model: torch.nn.Module, /, **options: Unpack[RuleOptions]) -> AdasumState:
+    """Adds gradients up pair by pair: short for ``register(ddp_model, "adasum", ...)``."""
+    return register(ddp_model, "adasum", **options)
+
+
+def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanState:
     """Changes nothing in the training, and tells who agrees with whom.
 
     Gradients are averaged as DDP does (with two ranks to the last bit, with more up to the order in which they are added
@@ -233,4 +206,4 @@ def watch(ddp_model: torch.nn.Module, **options: Any) -> MeanState:
         ddp_model: a DistributedDataParallel.
         options: those of :func:`mean`.
     """
-    return mean(ddp_model, **options)
+    return register(ddp_model, "mean", **options)

@@ -11,16 +11,12 @@ namespace py = pybind11;
 namespace flockstep::python {
 namespace {
 
-// The classes of python/flockstep/_errors.py. Never given back: errors may come while the interpreter ends.
-struct Classes {
-  PyObject *error, *peer_lost, *deadline_exceeded;
-};
-Classes classes{};
+// flockstep._errors.BY_CODE. Never given back: errors may come while the interpreter ends.
+PyObject* classes_by_code = nullptr;
 
+// Needs the interpreter's lock.
 PyObject* class_of(ErrorCode code) {
-  if (code == ErrorCode::peer_lost) return classes.peer_lost;
-  if (code == ErrorCode::deadline) return classes.deadline_exceeded;
-  return classes.error;
+  return PyDict_GetItemString(classes_by_code, std::string(to_string(code)).c_str());
 }
 
 // Torch hands a text over and nothing else, so it holds all there is to know; flockstep.Error takes it apart. Where it
@@ -52,9 +48,7 @@ std::exception_ptr for_python(std::exception_ptr error) {
 }
 
 void bind_errors(py::module_&) {
-  const py::module_ errors = py::module_::import("flockstep._errors");
-  const auto take = [&](const char* name) { return errors.attr(name).cast<py::object>().release().ptr(); };
-  classes = {take("Error"), take("PeerLost"), take("DeadlineExceeded")};
+  classes_by_code = py::module_::import("flockstep._errors").attr("BY_CODE").cast<py::object>().release().ptr();
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
       std::rethrow_exception(for_python(thrown));

@@ -58,11 +58,11 @@ class GradientHook {
                std::shared_ptr<Recording> recording)
       : worker_(std::move(worker)),
         recording_(std::move(recording)),
-        exchange_(
-            std::make_unique<torch_front::GradientHook>(worker_->context(), settings, for_python, recording_.get())) {}
+        hook_(std::make_unique<torch_front::GradientHook>(worker_->context(), settings, for_python, recording_.get())) {
+  }
   ~GradientHook() {
     close();
-    if (getpid() != process_) static_cast<void>(exchange_.release());
+    if (getpid() != process_) static_cast<void>(hook_.release());
   }
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;
@@ -74,7 +74,7 @@ class GradientHook {
     offer.weight = weight;
     offer.divides_by_all = divides_by_all;
     if (pass_.size() == offer.buckets) begin();
-    auto future = exchange_->add(std::move(offer));
+    auto future = hook_->add(std::move(offer));
     pass_.push_back(future);
     return std::make_shared<PythonFutureWrapper>(future);
   }
@@ -91,7 +91,7 @@ class GradientHook {
     for (std::size_t bucket = pass.size(); bucket < zeros.size(); ++bucket) {
       torch_front::GradientOffer offer = offer_of(zeros[bucket]);
       offer.is_missing = true;
-      exchange_->add(std::move(offer));
+      hook_->add(std::move(offer));
     }
     if (pass.size() < zeros.size()) return;
     const py::gil_scoped_release released;
@@ -109,18 +109,18 @@ class GradientHook {
   // The pass, if any, will get no more buckets. Whether it has failed, which it then has on all workers.
   bool abandon() {
     const std::vector<torch_front::GradientHook::Future> pass = std::exchange(pass_, {});
-    exchange_->abandon();
+    hook_->abandon();
     return std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); });
   }
 
-  torch_front::GradientHook& exchange() { return *exchange_; }
+  torch_front::GradientHook& hook() { return *hook_; }
 
   // The conductor may be letting go of a tensor, which can ask for the interpreter's lock.
   void close() {
     if (getpid() != process_) return;
-    if (!PyGILState_Check()) return exchange_->close();
+    if (!PyGILState_Check()) return hook_->close();
     const py::gil_scoped_release released;
-    exchange_->close();
+    hook_->close();
   }
 
  private:
@@ -140,7 +140,7 @@ class GradientHook {
 
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
-  std::unique_ptr<torch_front::GradientHook> exchange_;
+  std::unique_ptr<torch_front::GradientHook> hook_;
   std::vector<torch_front::GradientHook::Future> pass_;  // what backward has handed over; until the next one begins
   const pid_t process_ = getpid();
 };
@@ -164,7 +164,7 @@ py::dict report_of(const GradientNews& news) {
 
 }  // namespace
 
-void bind_gradient_exchange(py::module_& module) {
+void bind_gradient_hook(py::module_& module) {
   using Options = std::map<std::string, std::string>;
   const auto choice = [](const std::string& rule, const Options& options) {
     return torch_front::RuleChoice{rule, {options.begin(), options.end()}};
@@ -188,21 +188,21 @@ void bind_gradient_exchange(py::module_& module) {
       .def(
           "set_rule",
           [choice](GradientHook& self, const std::string& rule, const Options& options) {
-            self.exchange().set_rule(choice(rule, options));
+            self.hook().set_rule(choice(rule, options));
           },
           py::arg("rule"), py::arg("options"))
       .def(
           "remember",
           [](GradientHook& self, std::int64_t step, const torch_front::RuleMemory& memory) {
-            self.exchange().remember(step, memory);
+            self.hook().remember(step, memory);
           },
           py::arg("step"), py::arg("memory"))
-      .def("report", [](GradientHook& self) { return report_of(self.exchange().news()); })
-      .def("findings", [](GradientHook& self) { return self.exchange().news().findings; })
-      .def("raised", [](GradientHook& self) { return self.exchange().news().raised; })
+      .def("report", [](GradientHook& self) { return report_of(self.hook().news()); })
+      .def("findings", [](GradientHook& self) { return self.hook().news().findings; })
+      .def("raised", [](GradientHook& self) { return self.hook().news().raised; })
       .def("memory",
            [](GradientHook& self) {
-             const GradientNews news = self.exchange().news();
+             const GradientNews news = self.hook().news();
              return std::pair(news.remembering, news.memory);
            })
       .def("close", &GradientHook::close);

@@ -30,7 +30,7 @@ class ModelAverager {
                 const Listed& buffers, const torch_front::ModelAveragerSettings& settings)
       : worker_(std::move(worker)),
         recording_(std::move(recording)),
-        exchange_(std::make_unique<torch_front::ModelAverager>(
+        averager_(std::make_unique<torch_front::ModelAverager>(
             worker_->context(), torch_front::NamedTensors{named(parameters), named(buffers)}, settings,
             recording_.get())) {}
   ~ModelAverager() {
@@ -40,33 +40,33 @@ class ModelAverager {
   ModelAverager(const ModelAverager&) = delete;
   ModelAverager& operator=(const ModelAverager&) = delete;
 
-  torch_front::ModelAverager& exchange() {
-    if (!exchange_) throw Error(ErrorCode::bad_input, "this averager is closed: make another one to go on");
-    return *exchange_;
+  torch_front::ModelAverager& averager() {
+    if (!averager_) throw Error(ErrorCode::bad_input, "this averager is closed: make another one to go on");
+    return *averager_;
   }
   // The tensors have memory of their own again. Without the interpreter's lock, which the agent may want before it
   // ends.
   void close() {
     if (getpid() != process_)
-      static_cast<void>(exchange_.release());
+      static_cast<void>(averager_.release());
     else
-      exchange_.reset();
+      averager_.reset();
   }
 
  private:
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
-  std::unique_ptr<torch_front::ModelAverager> exchange_;
+  std::unique_ptr<torch_front::ModelAverager> averager_;
   const pid_t process_ = getpid();
 };
 
 template <typename Result, typename... Arguments>
 auto call(Result (torch_front::ModelAverager::*method)(Arguments...)) {
-  return [method](ModelAverager& self, Arguments... arguments) { return (self.exchange().*method)(arguments...); };
+  return [method](ModelAverager& self, Arguments... arguments) { return (self.averager().*method)(arguments...); };
 }
 template <typename Result>
 auto ask(Result (torch_front::ModelAverager::*method)() const) {
-  return [method](ModelAverager& self) { return (self.exchange().*method)(); };
+  return [method](ModelAverager& self) { return (self.averager().*method)(); };
 }
 
 // Whether something may wait for a gradient, as DDP's reducers do: they hang themselves on the node that accumulates
@@ -80,9 +80,9 @@ bool have_hooks(const std::vector<at::Tensor>& parameters) {
 
 }  // namespace
 
-void bind_model_exchange(py::module_& module) {
+void bind_model_averager(py::module_& module) {
   module.def("have_hooks", &have_hooks, py::arg("parameters"));
-  using Exchange = torch_front::ModelAverager;
+  using Averager = torch_front::ModelAverager;
   py::class_<ModelAverager>(module, "ModelAverager")
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
                        const std::string& algorithm, const std::map<std::string, std::string>& options,
@@ -101,27 +101,27 @@ void bind_model_exchange(py::module_& module) {
            py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
            py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"))
       .def("close", &ModelAverager::close, Released())
-      .def_property_readonly("meets_in_lockstep", ask(&Exchange::meets_in_lockstep))
-      .def_property_readonly("steps", ask(&Exchange::steps))
-      .def_property_readonly("gradients_are_due", ask(&Exchange::gradients_are_due))
-      .def_property_readonly("is_away", ask(&Exchange::is_away))
-      .def("begin", call(&Exchange::begin), Released())
-      .def("average_gradients", call(&Exchange::average_gradients), py::arg("has_batch"), Released())
-      .def("after_update", call(&Exchange::after_update), Released())
-      .def("consolidate", call(&Exchange::consolidate), Released())
-      .def("set_joining", call(&Exchange::set_joining), py::arg("joining"))
-      .def("shadow", call(&Exchange::shadow), Released())
-      .def("leave", call(&Exchange::leave), Released())
-      .def("come_back", call(&Exchange::come_back), Released())
+      .def_property_readonly("meets_in_lockstep", ask(&Averager::meets_in_lockstep))
+      .def_property_readonly("steps", ask(&Averager::steps))
+      .def_property_readonly("gradients_are_due", ask(&Averager::gradients_are_due))
+      .def_property_readonly("is_away", ask(&Averager::is_away))
+      .def("begin", call(&Averager::begin), Released())
+      .def("average_gradients", call(&Averager::average_gradients), py::arg("has_batch"), Released())
+      .def("after_update", call(&Averager::after_update), Released())
+      .def("consolidate", call(&Averager::consolidate), Released())
+      .def("set_joining", call(&Averager::set_joining), py::arg("joining"))
+      .def("shadow", call(&Averager::shadow), Released())
+      .def("leave", call(&Averager::leave), Released())
+      .def("come_back", call(&Averager::come_back), Released())
       .def("save",
            [](ModelAverager& self) {
-             const std::vector<std::byte> state = self.exchange().save();
+             const std::vector<std::byte> state = self.averager().save();
              return py::bytes(reinterpret_cast<const char*>(state.data()), state.size());
            })
       .def(
           "restore",
           [](ModelAverager& self, std::string_view state) {
-            return self.exchange().restore(std::as_bytes(std::span(state)));
+            return self.averager().restore(std::as_bytes(std::span(state)));
           },
           py::arg("state"));
 }

@@ -5,7 +5,7 @@ PYBIND11_MODULE(_native, module) {
   module.doc() = "The compiled half of flockstep; its interface is the package's own business.";
   flockstep::python::bind_errors(module);
   flockstep::python::bind_worker(module);
-  flockstep::python::bind_model_exchange(module);
+  flockstep::python::bind_model_averager(module);
   flockstep::python::bind_recording(module);
-  flockstep::python::bind_gradient_exchange(module);
+  flockstep::python::bind_gradient_hook(module);
 }

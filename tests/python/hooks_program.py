@@ -35,6 +35,7 @@ from hooks_trouble import (
     broken_backward,
     closed_state,
     different_options,
+    error_of_a_future,
     left_open,
     unused_parameters,
 )
@@ -79,6 +80,7 @@ if __name__ == "__main__":
         ),
         "unused parameters": unused_parameters,
         "different options": different_options,
+        "error of a future": error_of_a_future,
         "closed state": closed_state,
         "bad input": bad_input,
         "left open": left_open,

@@ -99,6 +99,22 @@ def unused_parameters():
     return error
 
 
+def error_of_a_future():
+    """Workers whose options differ: what the future that a hook gave raises when it is asked itself."""
+    model, futures = wrapped(), []
+    state = flockstep.AdaConsState(beta=0.5 if dist.get_rank() == 1 else 0.9)
+
+    def hook(state, bucket):
+        futures.append(flockstep.adacons_hook(state, bucket))
+        return futures[-1]
+
+    model.register_comm_hook(state, hook)
+    refusal(loss_of(model, 0).backward)
+    error = refusal(futures[0].wait)
+    state.close()
+    return error
+
+
 def different_options():
     model = wrapped()
     state = flockstep.adacons(model, beta=0.5 if dist.get_rank() == 1 else 0.9)
@@ -151,6 +167,9 @@ def bad_input():
     )
     skips = wrapped(find_unused_parameters=True, skip_all_reduce_unused_params=True)
     outcome = {
+        "no model": refusal(lambda: flockstep.register(3, "adacons")),
+        "unknown rule": refusal(lambda: flockstep.register(hooked, "adacon")),
+        "a state for a rule": refusal(lambda: flockstep.register(hooked, flockstep.AdaConsState)),
         "plain model": refusal(lambda: flockstep.adacons(plain)),
         "second hook": refusal(lambda: flockstep.adacons(hooked)),
         "built-in hook": refusal(lambda: flockstep.adacons(builtin)),

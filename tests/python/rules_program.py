@@ -6,6 +6,7 @@ import flockstep
 import torch
 import torch.distributed as dist
 from ddp_training import Net, batch, distance, flat, loss_of, made, of_all, own_gradient, run_cases
+from hooks_shared import STATES
 from rule_oracle import RULES, Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -17,7 +18,7 @@ SMALL = {"bucket_cap_mb": 0.005}  # several buckets, once DDP has rebuilt them
 
 def training(rule, wrapped, backward, *, group=None, steps=STEPS, lr=0.05, prepare=None, options=None):
     """The largest distance from the oracle over a few steps. `backward(model, step)` makes gradients."""
-    state = getattr(flockstep, rule)(wrapped, **(options or {}))
+    state = flockstep.register(wrapped, rule, **(options or {}))
     if prepare:
         wrapped = prepare(wrapped)
     module = getattr(wrapped, "_orig_mod", wrapped).module
@@ -139,7 +140,7 @@ def compiled(rule):
 def torch_form(rule):
     """As frameworks register it that wrap the model themselves."""
     wrapped = DistributedDataParallel(made(), **SMALL)
-    state_class = getattr(flockstep, rule).__wrapped__
+    state_class = getattr(flockstep, STATES[rule])
     state = state_class()
     wrapped.register_comm_hook(state, getattr(flockstep, f"{rule}_hook"))
     expected, worst = Expected(rule), 0.0

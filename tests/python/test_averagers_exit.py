@@ -71,7 +71,7 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(case, status):
     assert statuses(workers) == [1, status, 1]
     for worker in (workers[0], workers[2]):
         last = worker.stderr.strip().splitlines()[-1]
-        assert "PeerLost: worker " in last
+        assert "PeerLostError: worker " in last
         assert "worker 1" in last
 
 

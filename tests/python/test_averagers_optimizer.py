@@ -54,6 +54,6 @@ def test_options_that_do_not_exist_are_refused_as_in_any_call(results):
         assert sentences == [
             "TypeError: Flock.__init__() got an unexpected keyword argument 'perod'",
             "TypeError: Flock.__init__() got an unexpected keyword argument 'rundir'",
-            "Error: a timeout is a datetime.timedelta, and 3 is none",
-            "Error: a timeout is at most 11574 days, not 999999999 days, 23:59:59.999999: every wait comes to an end",
+            "BadTypeError: a timeout is a datetime.timedelta, and 3 is none",
+            "BadInputError: a timeout is at most 11574 days, not 999999999 days, 23:59:59.999999: every wait comes to an end",
         ]

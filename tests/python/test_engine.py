@@ -69,7 +69,7 @@ def test_a_forked_child_ends_nothing(found):
 
 def test_a_deadline_that_passes_breaks_the_engine_for_all(found):
     late, *waiting = found("a_deadline_passes")
-    assert {seen["first"]["type"] for seen in [late, *waiting]} == {"DeadlineExceeded"}
+    assert {seen["first"]["type"] for seen in [late, *waiting]} == {"DeadlineExceededError"}
     for seen in waiting:
         assert seen["first"]["seconds"] > 0.9
     for seen in [late, *waiting]:
@@ -81,7 +81,7 @@ def test_a_deadline_that_passes_breaks_the_engine_for_all(found):
 def test_whoever_waits_for_a_worker_that_has_closed_hears_of_it(found):
     waiting, closed, late = found("a_worker_closes")
     for seen in [waiting, late]:
-        assert seen["barrier"]["type"] == "PeerLost"
+        assert seen["barrier"]["type"] == "PeerLostError"
         assert "worker 1" in seen["barrier"]["text"]
         assert seen["barrier"]["seconds"] < SOON_S
         assert seen["close"]["seconds"] < SOON_S
@@ -119,7 +119,7 @@ def test_all_others_raise_soon_after_a_worker_was_killed(tmp_path):
     assert [code for code, _, _ in ends] == [3, -9, 3, 3], ends
     for rank in [0, 2, 3]:
         seen = json.loads((tmp_path / f"{rank}.json").read_text())["killed"]
-        assert seen["barrier"]["type"] == "PeerLost"
+        assert seen["barrier"]["type"] == "PeerLostError"
         assert "worker 1" in seen["barrier"]["text"]
         assert seen["barrier"]["seconds"] < SOON_S
         assert seen["close"]["seconds"] < SOON_S

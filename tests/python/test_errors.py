@@ -10,35 +10,67 @@ import pytest
 from launching import environment
 from paths import HANG_S
 
+# Each class, its code, and what Python calls such a case.
+CLASSES = [
+    (flockstep.BadInputError, "bad_input", ValueError),
+    (flockstep.BadTypeError, "bad_input", TypeError),
+    (flockstep.MismatchError, "mismatch", RuntimeError),
+    (flockstep.DeadlineExceededError, "deadline", TimeoutError),
+    (flockstep.PeerLostError, "peer_lost", RuntimeError),
+    (flockstep.UnavailableError, "unavailable", RuntimeError),
+    (flockstep.BadFileError, "bad_file", OSError),
+]
+of_every_class = pytest.mark.parametrize(("kind", "code", "pythons"), CLASSES)
+
 
 def told(error):
     return type(error), str(error), error.code, error.engine, error.rank
 
 
-def test_every_error_is_a_runtime_error_with_a_code():
-    assert issubclass(flockstep.Error, RuntimeError)
-    assert told(flockstep.Error("no", code="mismatch", rank=3)) == (flockstep.Error, "no", "mismatch", "", 3)
-    assert flockstep.Error("no").code == "bad_input"
-    assert flockstep.PeerLost("gone").code == "peer_lost"
-    assert flockstep.DeadlineExceeded("late").code == "deadline"
-    assert flockstep.Error("no").rank is None, "there is no process group here"
+@of_every_class
+def test_an_error_has_a_code_and_is_what_python_has_for_it(kind, code, pythons):
+    assert issubclass(kind, flockstep.Error)
+    assert issubclass(kind, RuntimeError)
+    assert issubclass(kind, pythons)
+    assert told(kind("no", rank=3)) == (kind, "no", code, "", 3)
+    assert kind("no").rank is None, "there is no process group here"
 
 
-@pytest.mark.parametrize("kind", [flockstep.Error, flockstep.PeerLost, flockstep.DeadlineExceeded])
-def test_what_comes_through_torch_as_a_text_is_taken_apart(kind):
-    error = kind("worker 1 is gone [peer_lost on c10d]")
-    assert told(error) == (kind, "worker 1 is gone", "peer_lost", "c10d", None)
+def test_a_value_of_the_wrong_type_is_bad_input():
+    assert issubclass(flockstep.BadTypeError, flockstep.BadInputError)
+
+
+def test_every_public_exception_is_one_of_these_and_ends_in_error():
+    public = [getattr(flockstep, name) for name in flockstep.__all__]
+    found = {each for each in public if isinstance(each, type) and issubclass(each, BaseException)}
+    assert found == {flockstep.Error, *(kind for kind, _, _ in CLASSES)}
+    assert all(each.__name__.endswith("Error") for each in found)
+
+
+@of_every_class
+def test_what_comes_through_torch_as_a_text_is_taken_apart(kind, code, pythons):
+    error = kind(f"worker 1 is gone [{code} on c10d]")
+    assert told(error) == (kind, "worker 1 is gone", code, "c10d", None)
     assert error.args == ("worker 1 is gone",)
-    assert kind("two workers differ [mismatch]").code == "mismatch"
-    for sentence in ("a list [1, 2]", "a code [unknown on c10d]", "it says [mismatch] in the middle"):
+    assert str(kind(f"two workers differ [{code}]")) == "two workers differ"
+    for sentence in ("a list [1, 2]", "a code [unknown on c10d]", f"it says [{code}] in the middle"):
         assert str(kind(sentence)) == sentence
 
 
+@of_every_class
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
-def test_a_copy_knows_the_same(copied):
-    error = flockstep.PeerLost("worker 1 is gone", engine="c10d", rank=2)
+def test_a_copy_knows_the_same(kind, code, pythons, copied):
+    error = kind("worker 1 is gone", engine="c10d", rank=2)
     assert told(copied(error)) == told(error)
-    assert told(copied(flockstep.Error("no", code="bad_file"))) == (flockstep.Error, "no", "bad_file", "", None)
+    assert told(copied(kind("no"))) == (kind, "no", code, "", None)
+
+
+@pytest.mark.parametrize("name", ["PeerLost", "DeadlineExceeded"])
+def test_a_former_name_is_the_same_class_and_warns(name):
+    with pytest.warns(DeprecationWarning, match=f"flockstep.{name} is now flockstep.{name}Error") as warned:
+        assert getattr(flockstep, name) is getattr(flockstep, f"{name}Error")
+    assert warned[0].filename == __file__
+    assert name not in flockstep.__all__
 
 
 def test_the_compiled_half_raises_them():
@@ -56,7 +88,7 @@ def test_the_compiled_half_raises_them():
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=HANG_S
     )
-    assert done.stdout.startswith("Error bad_file 0 "), done.stderr
+    assert done.stdout.startswith("BadFileError bad_file 0 "), done.stderr
     assert "/proc/flockstep" in done.stdout
 
 
@@ -64,7 +96,7 @@ def test_names_are_loaded_when_they_are_used():
     script = (
         "import sys, flockstep\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)\n"
-        "print({'Error', 'PeerLost', 'report'} <= set(dir(flockstep)))\n"
+        "print({'Error', 'PeerLostError', 'register', 'report', 'write_report'} <= set(dir(flockstep)))\n"
         "flockstep.nothing\n"
     )
     done = subprocess.run(

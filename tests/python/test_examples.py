@@ -38,10 +38,18 @@ def test_adacons_is_the_plain_script_with_two_lines_more():
     assert added_lines() == ["import flockstep", "flockstep.adacons(model)"]
 
 
-@pytest.mark.parametrize("readme", [DDP / "README.md", ROOT / "README.md", ROOT / "docs" / "pytorch.md"], ids=str)
-def test_the_diff_in_a_readme_adds_these_two_lines(readme):
+@pytest.mark.parametrize(
+    ("readme", "call"),
+    [
+        (DDP / "README.md", "flockstep.adacons(model)"),
+        (ROOT / "README.md", 'flockstep.register(model, "adacons")'),
+        (ROOT / "docs" / "pytorch.md", 'flockstep.register(model, "adacons")'),
+    ],
+    ids=str,
+)
+def test_the_diff_in_a_readme_adds_two_lines(readme, call):
     shown = re.search(r"```diff\n(.*?)```", readme.read_text(), re.DOTALL)
-    assert [line[1:] for line in shown[1].splitlines() if line.startswith("+")] == added_lines()
+    assert [line[1:] for line in shown[1].splitlines() if line.startswith("+")] == ["import flockstep", call]
 
 
 @pytest.mark.parametrize(("script", "launch"), [("plain.py", run_torchrun), ("adacons.py", run_real_torchrun)])

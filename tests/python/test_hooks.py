@@ -137,7 +137,7 @@ def test_a_resumed_training_gives_what_an_uninterrupted_one_gives(of, source):
 def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
     for rank in of("copied model"):
         for copy in rank:
-            assert copy["lost"]["type"] == "Error"
+            assert copy["lost"]["type"] == "BadInputError"
             assert "has lost its communication hook" in copy["lost"]["text"]
             assert copy["distance"] < 1e-5
 
@@ -193,7 +193,7 @@ def test_a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goe
             if number == 1:
                 assert error["type"] == "ValueError"
             else:
-                assert error["type"] == "PeerLost"
+                assert error["type"] == "PeerLostError"
                 assert "worker 1's backward pass ended before its last bucket" in error["text"]
 
 
@@ -206,7 +206,9 @@ def test_so_do_passes_that_break_off_on_all_ranks(of, case):
 
 def test_a_step_that_only_the_others_have_taken_ends_the_training_on_all_ranks(of):
     for number, rank in enumerate(of("broken after the last bucket")):
-        assert rank["first"] == "ValueError" if number == 1 else rank["first"] in (None, "Error")  # whoever is faster
+        assert (
+            rank["first"] == "ValueError" if number == 1 else rank["first"] in (None, "MismatchError")
+        )  # whoever is faster
         assert rank["later"]["code"] == "mismatch"
         assert "a step that worker 1 has not" in rank["later"]["text"]
 
@@ -219,9 +221,17 @@ def test_a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp(of):
 
 def test_options_that_differ_are_named_and_keep_their_error_type_through_backward(of):
     for error in of("different options"):
-        assert error["type"] == "Error"
+        assert error["type"] == "MismatchError"
         assert error["code"] == "mismatch"
         assert "worker 1 has adacons.beta 0.5 where worker 0 has 0.9" in error["text"]
+
+
+def test_errors_keep_their_type_in_a_future(of):
+    for error in of("error of a future"):
+        assert error["type"] == "MismatchError"
+        assert error["code"] == "mismatch"
+        assert "worker 1 has adacons.beta 0.5 where worker 0 has 0.9" in error["text"]
+        assert "[mismatch" not in error["text"]
 
 
 def test_a_closed_state_says_so(of):
@@ -230,9 +240,26 @@ def test_a_closed_state_says_so(of):
         assert "was closed" in error["text"]
 
 
+OF_THE_WRONG_TYPE = [
+    "plain model",
+    "no model",
+    "a state for a rule",
+    "half a step",
+    "timeout",
+    "watch",
+    "watch, switched",
+]
+
+
 @pytest.mark.parametrize(
     ("case", "words"),
     [
+        ("no model", "is registered on a DistributedDataParallel, not on 3"),
+        (
+            "unknown rule",
+            "there is no gradient rule 'adacon': take one of mean, weighted_mean, normalized_mean, adacons,",
+        ),
+        ("a state for a rule", "a rule is given by its name, such as 'adacons', not as <class"),
         ("plain model", "Net is not a DistributedDataParallel"),
         ("second hook", "has a communication hook already"),
         ("built-in hook", "can only be called once"),
@@ -261,7 +288,7 @@ def test_a_closed_state_says_so(of):
 )
 def test_bad_input_gets_one_sentence(of, case, words):
     for rank in of("bad input"):
-        assert rank[case]["type"] == "Error"
+        assert rank[case]["type"] == ("BadTypeError" if case in OF_THE_WRONG_TYPE else "BadInputError")
         assert rank[case]["code"] == "bad_input"
         assert words in rank[case]["text"]
         assert "--" not in rank[case]["text"]

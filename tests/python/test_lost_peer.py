@@ -16,6 +16,6 @@ def test_all_others_raise_peer_lost_from_backward(how):
     for rank in (0, 2):
         assert done[rank].returncode == 0, done[rank]
         raised = json.loads(done[rank].stdout.split("RAISED ")[1])
-        assert raised["type"] == "PeerLost"
+        assert raised["type"] == "PeerLostError"
         assert (raised["code"], raised["engine"], raised["rank"]) == ("peer_lost", "c10d", rank)
         assert raised["at"] - lost < 300, "it has waited for the group's half hour"

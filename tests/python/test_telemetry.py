@@ -88,7 +88,7 @@ def test_the_report_puts_the_workers_together(results, folder):
 
 
 def test_the_page_shows_what_was_recorded(results, folder):
-    page = flockstep.report(folder / "rule")
+    page = flockstep.write_report(folder / "rule")
     assert page == folder / "rule" / "report.html"
     shown = page_of(folder / "rule")
     assert "adacons on PyTorch: accuracy 1.1" in shown.text
@@ -98,8 +98,14 @@ def test_the_page_shows_what_was_recorded(results, folder):
     assert any("Timeline" in picture for picture in shown.pictures)
 
 
+def test_the_former_way_to_draw_it_still_works_and_warns(results, folder):
+    with pytest.warns(DeprecationWarning, match=r"flockstep.report\(\) is now flockstep.write_report\(\)") as warned:
+        assert flockstep.report(folder / "rule") == folder / "rule" / "report.html"
+    assert warned[0].filename == __file__
+
+
 def test_a_training_that_tells_nothing_has_a_page_too(results, folder):
-    flockstep.report(folder / "averager")
+    flockstep.write_report(folder / "averager")
     shown = page_of(folder / "averager")
     assert "wagma on PyTorch" in shown.text
     assert "diverged" not in shown.text
@@ -116,12 +122,12 @@ def test_the_command_draws_it_too(results, folder):
 
 
 def test_a_folder_without_a_run_gets_one_sentence(tmp_path):
-    with pytest.raises(flockstep.Error, match="holds neither a comparison") as raised:
-        flockstep.report(tmp_path)
+    with pytest.raises(flockstep.BadInputError, match="holds neither a comparison") as raised:
+        flockstep.write_report(tmp_path)
     assert raised.value.code == "bad_input"
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    with pytest.raises(flockstep.Error, match="is damaged") as raised:
-        flockstep.report(tmp_path)
+    with pytest.raises(flockstep.BadFileError, match="is damaged") as raised:
+        flockstep.write_report(tmp_path)
     assert raised.value.code == "bad_file"
 
 

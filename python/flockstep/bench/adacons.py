@@ -7,11 +7,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 import flockstep
+from flockstep._torch_private import GradBucket
 from flockstep.bench.harness import Target, milliseconds, print_targets, run_interleaved, table
 from flockstep.bench.oracle import verify
 

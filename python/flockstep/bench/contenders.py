@@ -40,8 +40,10 @@ def fp16_compress(network: nn.Module, optimizer: Optimizer) -> Made:
 
 
 def post_local_sgd(network: nn.Module, optimizer: Optimizer) -> Made:
-    """Gradients within halves of the workers, models over all every fourth step. The subgroup has to be given: by default
-    it is that of a machine's GPUs."""
+    """Gradients within halves of the workers, models over all every fourth step.
+
+    The subgroup has to be given: by default it is that of a machine's GPUs.
+    """
     from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as hook
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
     from torch.distributed.optim import PostLocalSGDOptimizer

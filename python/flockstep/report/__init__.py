@@ -4,22 +4,26 @@ records says what the files hold and reading turns folders into values; words sa
 pictures, histograms and timelines draw; pages puts words, tables and pictures into the templates, and text prints the
 same without pictures. The tables of a comparison come as the command has made them. Nothing here knows how to train.
 
-The module can be called, for those who have a folder at hand: `flockstep.report("runs/first")`.
+From Python: `flockstep.write_report("runs/first")`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
 
 class _Report(ModuleType):
-    def __call__(self, run_dir: str | os.PathLike[str]) -> Path:
-        from flockstep.report.drawing import report
+    """Was once called as `flockstep.report("runs/first")`."""
 
-        return report(run_dir)
+    def __call__(self, run_dir: str | os.PathLike[str]) -> Path:
+        from flockstep.report.drawing import write_report
+
+        warnings.warn("flockstep.report() is now flockstep.write_report()", DeprecationWarning, stacklevel=2)
+        return write_report(run_dir)
 
 
 sys.modules[__name__].__class__ = _Report

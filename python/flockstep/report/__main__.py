@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from flockstep.report.drawing import text_of, write_report
+from flockstep.report.drawing import draw, text_of
 from flockstep.report.errors import ReportError
 
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     # place for their cache concerns nobody who waits for a page.
     warnings.simplefilter("ignore")
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
-    make: Callable[[Path], str] = text_of if as_text else write_report
+    make: Callable[[Path], object] = text_of if as_text else draw
     try:
         print(make(Path(folders[0])))
     except ReportError as error:

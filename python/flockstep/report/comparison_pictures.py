@@ -50,8 +50,10 @@ def colours_of(comparison: Comparison) -> Colours:
 
 
 def smoothed(values: Array) -> Array:
-    """The running median of five, but for the start, which is the same for all: what single evaluations do hides where
-    many lines go."""
+    """The running median of five, but for the start, which is the same for all.
+
+    What single evaluations do hides where many lines go.
+    """
     medians = [np.median(values[max(0, index - 2) : index + 3]) for index in range(values.size)]
     return np.where(np.isfinite(values) & (np.arange(values.size) > 0), np.array(medians), values)
 
@@ -83,8 +85,11 @@ def quality_of(row: Row, case: Case) -> float:
 
 
 def told_apart(comparison: Comparison, case: Case, by_time: bool) -> set[str]:
-    """The algorithms whose lines stand out: of many the first, which is what the others are compared with, and the best;
-    against time those that reach the target first."""
+    """The algorithms whose lines stand out.
+
+    Of many the first, which is what the others are compared with, and the best; against time those that reach the target
+    first.
+    """
     if len(case.rows) <= MOST_TOLD_APART:
         return {row.algorithm for row in case.rows}
 

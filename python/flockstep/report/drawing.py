@@ -42,7 +42,7 @@ def _told(folder: Path) -> Iterator[None]:
         raise ReportError(f"{folder} is damaged: what it holds cannot be drawn ({why})") from error
 
 
-def write_report(folder: Path) -> str:
+def draw(folder: Path) -> Path:
     """Draws what `folder` holds and returns the page's path; raises ReportError."""
     with _told(folder), _progress() as say:
         from flockstep.report import pages, reading
@@ -58,7 +58,7 @@ def write_report(folder: Path) -> str:
         with suppress(OSError):  # where nothing can be written, nothing can be removed
             beside.unlink(missing_ok=True)
         raise ReportError(f"cannot write {page}: {error.strerror}") from error
-    return str(page)
+    return page
 
 
 def text_of(folder: Path) -> str:
@@ -69,19 +69,27 @@ def text_of(folder: Path) -> str:
         return text.text_of(reading.read(folder))
 
 
-def report(run_dir: str | os.PathLike[str]) -> Path:
-    """Draws what a training, ``flockstep train`` or ``flockstep compare`` has left in ``run_dir`` as one page that needs
-    nothing but itself, and returns its path.
+def write_report(run_dir: str | os.PathLike[str]) -> Path:
+    """Writes what a run has left in its folder as one HTML page that needs no other file.
 
-    Needs what ``pip install 'flockstep[report]'`` brings: matplotlib, jinja2 and msgspec. Raises
-    :class:`flockstep.Error` with code ``bad_input`` for a folder that holds no run, ``bad_file`` for one that is damaged,
-    and ``unavailable`` where one of them is missing.
+    Needs what ``pip install 'flockstep[report]'`` brings: matplotlib, jinja2 and msgspec.
+
+    Args:
+        run_dir: the folder of a training with ``run_dir=``, of ``flockstep train`` or of ``flockstep compare``.
+
+    Returns:
+        The path of the page, ``report.html`` in that folder.
+
+    Raises:
+        BadInputError: for a folder that holds no run.
+        BadFileError: for one that is damaged, or cannot be written to.
+        UnavailableError: where a library is missing.
     """
-    from flockstep._errors import Error
+    from flockstep._errors import BY_CODE
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries have to say of strange numbers and fonts
-            return Path(write_report(Path(run_dir)))
+            return draw(Path(run_dir))
     except ReportError as error:
-        raise Error(str(error), code=error.code) from error
+        raise BY_CODE[error.code](str(error)) from error

@@ -1,5 +1,7 @@
-"""Run folders, comparison folders and study folders as values. What is missing or damaged becomes a ReportError that
-names the file, and the line."""
+"""Run folders, comparison folders and study folders as values.
+
+What is missing or damaged becomes a ReportError that names the file, and the line.
+"""
 
 from __future__ import annotations
 

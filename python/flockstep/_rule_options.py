@@ -1,0 +1,111 @@
+"""The options of the gradient rules."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Literal
+
+import torch.distributed as dist
+from typing_extensions import TypedDict
+
+Magnitude = Literal["own", "mean_norm", "median_norm", "matched"]
+
+
+class RuleOptions(TypedDict, total=False):
+    """What every rule takes.
+
+    Args:
+        magnitude: the norm of the result: ``own`` (as the rule gives it), ``mean_norm`` (of the plain mean),
+            ``median_norm`` (of the median worker) or ``matched`` (every direction at the median worker's norm, so that
+            no single worker sets the step; not for ``adasum``). With ``mean_norm`` and ``matched`` a tuned learning rate,
+            clipping and gradient scaling keep their meaning.
+        granularity: what is weighted as one: the ``model``, each of DDP's buckets (``bucket``; what is remembered of
+            them starts anew when DDP rebuilds them after its first step) or each parameter (``tensor``).
+        non_finite: a gradient with NaN or infinity on any rank: ``propagate`` (all ranks get a result that is not
+            finite, so that a GradScaler skips the step and backs off everywhere) or ``exclude`` (that rank is left out).
+        wire: the format in which gradients travel: ``float32``, or ``bfloat16`` for half the bytes.
+        watch: look at who agrees with whom, also where the rule has no need to.
+        eps: added to norms before dividing by them.
+        start_step: plain averaging before this step, counted from 0.
+        process_group: whose ranks are the workers; the model's own, or the default group where the state is registered
+            with ``register_comm_hook``.
+        run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
+        timeout: of every single wait for another rank; the timeout of the process group if None.
+    """
+
+    magnitude: Magnitude
+    granularity: Literal["model", "bucket", "tensor"]
+    non_finite: Literal["propagate", "exclude"]
+    wire: Literal["float32", "bfloat16"]
+    watch: bool
+    eps: float
+    start_step: int
+    process_group: dist.ProcessGroup | None
+    run_dir: str | os.PathLike[str] | None
+    timeout: timedelta | None
+
+
+class MeanOptions(RuleOptions, total=False):
+    """What plain averaging takes.
+
+    Args:
+        divide_by_initial_world_size: under ``join()``, whether to divide by all ranks or by those that still train; None
+            does as ``join()`` was told. (Where the state was registered with ``register_comm_hook``, it does not hear
+            what ``join()`` was told, and None means True, as there.)
+    """
+
+    divide_by_initial_world_size: bool | None
+
+
+class AdaConsOptions(RuleOptions, total=False):
+    """What AdaCons takes.
+
+    Args:
+        beta: momentum of the sorted coefficients, 0 to 1; 0 turns it off.
+        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all
+            so that the least is 0.
+        permutation: ``published`` hands smoothed coefficients to the wrong workers from 3 on, as the published code does,
+            for parity checks.
+    """
+
+    beta: float
+    negative: Literal["keep", "clip", "shift"]
+    permutation: Literal["inverse", "published"]
+
+
+class DirectionConsensusOptions(RuleOptions, total=False):
+    """What direction consensus takes.
+
+    Args:
+        beta: how long each worker's agreement is remembered, 0 to 1; 0 turns memory off.
+    """
+
+    beta: float
+
+
+class GeometricMedianOptions(RuleOptions, total=False):
+    """What the geometric median takes.
+
+    Args:
+        on: of what: ``directions``, or ``raw`` gradients.
+    """
+
+    on: Literal["directions", "raw"]
+
+
+def common_defaults(rule: str) -> RuleOptions:
+    """Learning rates and clipping are tuned for averaged gradients, so results are about as long as those."""
+    magnitudes: dict[str, Magnitude] = {"mean": "own", "weighted_mean": "own", "adasum": "mean_norm"}
+    return {
+        "magnitude": magnitudes.get(rule, "matched"),
+        "granularity": "model",
+        "non_finite": "propagate",
+        "wire": "float32",
+        "watch": True,
+        "eps": 1e-8,
+        "start_step": 0,
+        "process_group": None,
+        "run_dir": None,
+        "timeout": None,
+    }

@@ -1,0 +1,100 @@
+"""What classes and functions say of the options that they take: to people, and to type checkers."""
+
+import inspect
+import re
+import subprocess
+import sys
+import typing
+
+import flockstep
+import pytest
+from flockstep import _rule_options, averager, averagers
+from paths import HANG_S, ROOT
+
+RULES = {
+    "mean": (flockstep.MeanState, _rule_options.MeanOptions),
+    "weighted_mean": (flockstep.WeightedMeanState, _rule_options.RuleOptions),
+    "normalized_mean": (flockstep.NormalizedMeanState, _rule_options.RuleOptions),
+    "adacons": (flockstep.AdaConsState, _rule_options.AdaConsOptions),
+    "direction_consensus": (flockstep.DirectionConsensusState, _rule_options.DirectionConsensusOptions),
+    "geometric_median": (flockstep.GeometricMedianState, _rule_options.GeometricMedianOptions),
+    "adasum": (flockstep.AdasumState, _rule_options.RuleOptions),
+}
+CLASSES = [
+    *RULES.values(),
+    (flockstep.Flock, averagers.RoundOptions),
+    (flockstep.Wagma, averagers.RoundOptions),
+    (flockstep.LocalSGD, averagers.PeriodOptions),
+    (flockstep.PostLocalSGD, averagers.PostLocalSGDOptions),
+    (flockstep.DPSGD, averager.AveragerOptions),
+    (flockstep.ADPSGD, averager.AveragerOptions),
+    (flockstep.SGP, averagers.SGPOptions),
+    (flockstep.Swarm, averagers.PeriodOptions),
+]
+
+
+def keywords(signature):
+    return [each for each in signature.parameters.values() if each.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+@pytest.mark.parametrize(("kind", "options"), CLASSES)
+def test_a_signature_and_a_docstring_have_every_option(kind, options):
+    signature = inspect.signature(kind)
+    assert {each.name: each.annotation for each in keywords(signature)} == typing.get_type_hints(options)
+    _, described = kind.__doc__.split("Args:\n")
+    for name in signature.parameters:
+        assert f"\n    {name}: " in f"\n{described}"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_short_form_has_the_signature_of_its_state(rule):
+    short = inspect.signature(getattr(flockstep, rule))
+    state, _ = RULES[rule]
+    assert keywords(short) == keywords(inspect.signature(state))
+    assert short.return_annotation is state
+    assert f'register(ddp_model, "{rule}"' in getattr(flockstep, rule).__doc__
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: flockstep.register(None, "adacons", betta=1), lambda: flockstep.AdaConsState(betta=1)]
+)
+def test_an_option_that_there_is_not_is_named(make):
+    with pytest.raises(TypeError, match=r"^AdaConsState.__init__\(\) got an unexpected keyword argument 'betta'$"):
+        make()
+
+
+@pytest.mark.parametrize("name", flockstep.__all__)
+def test_every_public_name_says_what_it_is(name):
+    public = getattr(flockstep, name)
+    assert public.__doc__
+    for member, value in vars(public).items() if isinstance(public, type) else ():
+        if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+            assert inspect.getdoc(getattr(public, member)), f"{name}.{member}"
+
+
+TYPED = """
+import flockstep
+import torch
+
+model = torch.nn.Linear(1, 1)
+reveal_type(flockstep.register(model, "adacons", beta=0.5, wire="bfloat16"))
+reveal_type(flockstep.adacons(model, beta=0.5))
+reveal_type(flockstep.PeerLostError("gone"))
+flockstep.register(model, "adacons", on="raw")
+flockstep.adacons(model, magnitude="huge")
+flockstep.AdaConsState(betta=0.5)
+flockstep.Flock(torch.optim.SGD(model.parameters()), model, period="often")
+"""
+
+
+def test_type_checkers_know_rules_and_options(tmp_path):
+    """As `make lint` calls mypy, whose cache saves two minutes; it may tell the same of the same script elsewhere."""
+    pytest.importorskip("mypy")
+    script = tmp_path / "typed_script.py"
+    script.write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
+    said = re.findall(r"typed_script\.py:(\d+): (note|error): (.*)", done.stdout)
+    revealed = [what.split('"')[1] for _, _, what in said if what.startswith("Revealed type")]
+    assert revealed == ["flockstep.rules.AdaConsState"] * 2 + ["flockstep._errors.PeerLostError"], done.stdout
+    assert [number for number, kind, _ in said if kind == "error"] == ["9", "10", "11", "12"], done.stdout

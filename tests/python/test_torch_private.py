@@ -1,0 +1,235 @@
+"""What the package uses of torch beyond its documented interface is there, and of the shape that it had."""
+
+import ast
+import inspect
+from collections import OrderedDict
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from flockstep import _torch_private as private
+from paths import ROOT
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+PACKAGE = ROOT / "python" / "flockstep"
+
+
+@pytest.fixture(scope="module")
+def ddp():
+    """A DDP model that has been through a backward pass, in a process group of one."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=77))
+    model = DistributedDataParallel(nn.Linear(3, 2), find_unused_parameters=True)
+    model(torch.ones(1, 3)).sum().backward()
+    yield model
+    dist.destroy_process_group()
+
+
+def reducer_of(ddp):
+    return (
+        private.reducer_of(ddp) is ddp.reducer and private.reducer_of(object.__new__(DistributedDataParallel)) is None
+    )
+
+
+def reset_reducer(ddp):
+    private.reset_reducer(ddp)
+    ddp(torch.ones(1, 3)).sum().backward()
+    return True
+
+
+def zero_buckets(ddp):
+    return [bucket.buffer().tolist() for bucket in private.zero_buckets(ddp)] == [[0.0] * 8]
+
+
+def local_used_map(ddp):
+    return private.local_used_map(ddp).shape == (2,)
+
+
+def comm_hooks(ddp):
+    hooked = DistributedDataParallel(nn.Linear(3, 2))
+    before = private.comm_hooks(hooked) == []
+    hooked.register_comm_hook(None, lambda state, bucket: None)
+    return before and len(private.comm_hooks(hooked)) == 1 and "_comm_hooks" in vars(ddp)
+
+
+def divides_by_initial_world_size(ddp):
+    def told(value):
+        with ddp.join(divide_by_initial_world_size=value):
+            ddp(torch.ones(1, 3))
+            return private.divides_by_initial_world_size(ddp)
+
+    return [told(True), told(False)] == [True, False]
+
+
+def has_python_reducer(ddp):
+    return "_use_python_reducer" in vars(ddp) and private.has_python_reducer(ddp) is False
+
+
+def delays_all_reduce(ddp):
+    network = nn.Linear(3, 2)
+    delaying = DistributedDataParallel(
+        network, delay_all_reduce_named_params=[("bias", network.bias)], param_to_hook_all_reduce=network.weight
+    )
+    return [private.delays_all_reduce(ddp), private.delays_all_reduce(delaying)] == [False, True]
+
+
+def parameters_of_half_made(ddp):
+    same = [one is other for one, other in zip(private.parameters_of_half_made(ddp), ddp.parameters(), strict=True)]
+    return same == [True, True]
+
+
+def synchronises_nothing(ddp):
+    static = DistributedDataParallel(nn.Linear(3, 2), static_graph=True)
+    return all(hasattr(static, name) for name in private.SYNCHRONISES_NOTHING)
+
+
+def forward_pre_hooks(ddp):
+    with ddp.register_forward_pre_hook(print):
+        return list(private.forward_pre_hooks(ddp).values()) == [print]
+
+
+def forward_hooks(ddp):
+    with ddp.register_forward_hook(print):
+        return list(private.forward_hooks(ddp).values()) == [print]
+
+
+def uncompiled(ddp):
+    return private.uncompiled(torch.compile(ddp)) is ddp and private.uncompiled(ddp) is ddp
+
+
+def tensors_in(ddp):
+    one, other = torch.ones(1), torch.ones(1)
+    return [id(each) for each in private.tensors_in({"a": [one], "b": (other,)})] == [id(one), id(other)]
+
+
+def backward_number(ddp):
+    tensor, seen = torch.ones(1, requires_grad=True), []
+    tensor.register_hook(lambda gradient: seen.append(private.backward_number()))
+    for _ in range(2):
+        tensor.sum().backward()
+    return private.backward_number() is None and len(set(seen)) == 2 and all(isinstance(each, int) for each in seen)
+
+
+def call_after_backward(ddp):
+    tensor, seen = torch.ones(1, requires_grad=True), []
+    tensor.register_hook(lambda gradient: private.call_after_backward(lambda: seen.append(tensor.grad is not None)))
+    tensor.sum().backward()
+    return seen == [True]
+
+
+def default_store(ddp):
+    private.default_store().set("flockstep", "here")
+    return private.default_store().get("flockstep") == b"here"
+
+
+def timeout_of(ddp):
+    return private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
+
+
+def join(ddp):
+    """Of is_joining, is_first_to_join and end_joining."""
+    context = Join([ddp])
+    inside = [private.is_joining(ddp), private.is_first_to_join(ddp)]
+    private.end_joining(context)
+    return inside == [True, True] and [private.is_joining(ddp), private.is_first_to_join(ddp)] == [False, False]
+
+
+def optimizer_hooks(ddp):
+    """And of make_optimizer_hooks: those of torch's own making have the same names."""
+    optimizer = torch.optim.SGD(ddp.parameters())
+
+    def hooks_of(each):
+        return {name for name, value in vars(each).items() if isinstance(value, OrderedDict) and "hooks" in name}
+
+    bare = object.__new__(torch.optim.SGD)
+    private.make_optimizer_hooks(bare)
+    bare.register_state_dict_pre_hook(print)
+    return hooks_of(optimizer) == hooks_of(bare) and private.optimizer_hooks(bare, "state_dict_pre") == [print]
+
+
+def left_by_scaler(ddp):
+    """And of UnscalesItself."""
+
+    class Optimizer(private.UnscalesItself, torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append([None if value is None else value.item() for value in private.left_by_scaler(self)])
+
+    seen = []
+    optimizer, scaler = Optimizer(ddp.parameters()), torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(ddp(torch.ones(1, 3)).sum()).backward()
+    scaler.step(optimizer)
+    return seen == [[0.0, 8.0]] and private.left_by_scaler(optimizer) == (None, None)
+
+
+CHECKS = [
+    reducer_of, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
+    delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
+    backward_number, call_after_backward, default_store, timeout_of, join, optimizer_hooks, left_by_scaler,
+]  # fmt: skip
+
+
+def what_has_changed(check, ddp):
+    """One sentence; empty where nothing has."""
+    try:
+        if check(ddp):
+            return ""
+        how = "it does something else"
+    except Exception as error:
+        how = f"{type(error).__name__}: {error}"
+    return f"torch {torch.__version__} has changed what {check.__name__} in {private.__name__} uses: {how}"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_torch_still_has(ddp, check):
+    assert what_has_changed(check, ddp) == ""
+
+
+def test_a_part_that_is_gone_is_named_in_one_sentence(ddp, monkeypatch):
+    monkeypatch.delattr(torch._C, "_current_graph_task_id")
+    sentence = what_has_changed(backward_number, ddp)
+    assert sentence.startswith(
+        f"torch {torch.__version__} has changed what backward_number in flockstep._torch_private uses: "
+    )
+    assert "_current_graph_task_id" in sentence
+    monkeypatch.setattr(private, "_find_tensors", lambda output: [])
+    assert what_has_changed(tensors_in, ddp).endswith("it does something else")
+
+
+def test_every_part_is_looked_at_and_says_why():
+    source = Path(__file__).read_text()
+    for name, part in vars(private).items():
+        if inspect.isfunction(part) and part.__module__ == private.__name__:
+            assert f"private.{name}(" in source
+            assert part.__doc__
+
+
+def private_names(tree, kinds):
+    """Attributes with one leading underscore."""
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, kinds)}
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def defined_names(tree):
+    named = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    fields = {
+        node.target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return named | fields | plain | private_names(tree, ast.Store)
+
+
+def test_no_other_file_uses_private_parts_of_torch():
+    trees = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py") if path.name != "_torch_private.py"}
+    own = {"_getframe", "_exit"}.union(*map(defined_names, trees.values()))
+    for path, tree in trees.items():
+        assert private_names(tree, ast.Load) <= own, path
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+                assert not any(part.startswith("_") for part in node.module.split(".")), (path, node.module)
+                assert not any(each.name.startswith("_") for each in node.names), (path, node.module)
+            assert not (isinstance(node, ast.Attribute) and node.attr == "reducer"), path
