@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/algorithm.h"
+#include "engines/engine.h"
 #include "runtime/gradient/ready_buckets.h"
 #include "train/faults.h"
 #include "train/pace.h"

@@ -80,6 +80,7 @@ class Loop {
   runtime::Layout layout_;
   Backward backward_;
   base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
+  const algorithms::Facts facts_;
   std::unique_ptr<algorithms::Algorithm> algorithm_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Evaluator> evaluator_;  // where there are gradients
@@ -103,6 +104,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed),
+      facts_(algorithms::facts_of(algorithm, options.algorithm_settings, engine.size())),
       checkpoints_(context_, options.out) {
   runtime::Agreed agreed = agreed_of(options);
   agreed.emplace_back("parameters", std::to_string(task_->parameters()));
@@ -113,7 +115,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
   model_ = engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model");
   gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
   if (!options.gradients) return;
-  evaluator_.emplace(context_, *task_, layout_, algorithm_->replicas_are_equal());
+  evaluator_.emplace(context_, *task_, layout_, facts_.replicas_are_equal);
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;
 }
@@ -171,7 +173,7 @@ void Loop::resume(const base::Archive& archive, int workers) {
   summary_.notes.push_back(
       fmt::format("resumed after step {} with {} where there had been {}{}{}", step_,
                   base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
-                  algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
+                  facts_.replicas_are_equal ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
 // All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
@@ -183,7 +185,7 @@ void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const
     if (saved.contains(name)) mine[name] = value;
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
-    if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
+    if (name == "workers" && !saved_apart && !facts_.resumes_apart) continue;
     const std::string before = saved.value(name, nlohmann::json()).dump();
     throw Error(
         ErrorCode::bad_input,
@@ -310,13 +312,13 @@ bool Loop::evaluate() {
 
 bool Loop::checkpoint() {
   meet();
-  if (!algorithm_->resumes_apart()) algorithm_->consolidate(model_.span());
+  if (!facts_.resumes_apart) algorithm_->consolidate(model_.span());
   const bool stop = flush();
   base::Archive archive;
   nlohmann::json identity = identity_of(options_, context_.size());
   identity.update(machine_of(options_));
   archive.put_text("identity", identity.dump());
-  archive.put_value("apart", algorithm_->resumes_apart());
+  archive.put_value("apart", facts_.resumes_apart);
   archive.put_value("step", step_);
   archive.put_value("evaluated", evaluated_);
   archive.put("evaluations", std::span<const telemetry::Evaluation>(summary_.evaluations));

@@ -145,7 +145,8 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std
   agreed.emplace_back("buffers", std::to_string(settings.buffers));
   agreed.emplace_back("seed", std::to_string(settings.seed));
   runtime::check_agreement(mine.context, agreed);
-  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings, settings.seed, settings.buffers}));
+  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings, settings.seed, settings.buffers}),
+                       algorithms::facts_of(row, mine.settings, mine.context.size()));
 }
 
 Synchronizer::~Synchronizer() = default;

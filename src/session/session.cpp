@@ -3,6 +3,16 @@
 #include "flockstep/error.h"
 
 namespace flockstep::session {
+namespace {
+
+algorithms::Departures& departures_of(algorithms::Algorithm& algorithm) {
+  if (auto* const departures = algorithm.departures()) return *departures;
+  throw Error(ErrorCode::bad_input,
+              "the workers of this algorithm wait for each other, so that none can be away by itself: say who is there "
+              "with attend, or use wagma, flock, adpsgd or swarm");
+}
+
+}  // namespace
 
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
@@ -11,7 +21,7 @@ void Session::begin(std::span<const float> model) {
 }
 
 void Session::require_begun() const {
-  if (!begun_ && algorithm_->needs_begin())
+  if (!begun_ && facts_.needs_begin)
     throw Error(
         ErrorCode::bad_input,
         "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
@@ -29,21 +39,24 @@ void Session::after_update(std::span<float> model) {
 void Session::leave() {
   require_begun();
   if (is_away_) throw Error(ErrorCode::bad_input, "this worker has left already: come back before leaving again");
-  algorithm_->leave();
+  departures_of(*algorithm_).leave();
   is_away_ = true;
 }
 
 void Session::come_back(std::span<float> model) {
   if (!is_away_) throw Error(ErrorCode::bad_input, "this worker is not away: leave before coming back");
-  algorithm_->come_back(model);
-  is_away_ = false;
-  updates_ = algorithm_->next_step(updates_);
+  departures_of(*algorithm_).come_back(model);
+  go_on_together();
 }
 
 void Session::consolidate(std::span<float> model) {
   algorithm_->consolidate(model);
+  go_on_together();
+}
+
+void Session::go_on_together() {
   is_away_ = false;
-  updates_ = algorithm_->next_step(updates_);
+  if (const auto* const departures = algorithm_->departures()) updates_ = departures->next_step(updates_);
 }
 
 void Session::require_drained() {
@@ -66,7 +79,7 @@ void Session::save(base::Archive& archive) const {
 }
 
 std::string Session::restore(const base::Archive& archive) {
-  if (begun_ && algorithm_->needs_begin())
+  if (begun_ && facts_.needs_begin)
     throw Error(ErrorCode::bad_input,
                 "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
                 "goes on");
@@ -79,8 +92,6 @@ std::string Session::restore(const base::Archive& archive) {
 }
 
 // Workers in lockstep hold what they are given, and some of the others have gone apart before they were saved.
-bool Session::begins_alike() const {
-  return !begun_ && algorithm_->needs_begin() && !(restored_ && algorithm_->resumes_apart());
-}
+bool Session::begins_alike() const { return !begun_ && facts_.needs_begin && !(restored_ && facts_.resumes_apart); }
 
 }  // namespace flockstep::session

@@ -4,14 +4,16 @@
 
 #include <memory>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/registry.h"
 
 namespace flockstep::session {
 
 class Session {
  public:
-  explicit Session(std::unique_ptr<algorithms::Algorithm> algorithm) : algorithm_(std::move(algorithm)) {}
+  Session(std::unique_ptr<algorithms::Algorithm> algorithm, const algorithms::Facts& facts)
+      : algorithm_(std::move(algorithm)), facts_(facts) {}
 
+  const algorithms::Facts& facts() const { return facts_; }
   algorithms::Algorithm& algorithm() { return *algorithm_; }
   const algorithms::Algorithm& algorithm() const { return *algorithm_; }
 
@@ -21,7 +23,7 @@ class Session {
   void require_begun() const;
   void after_update(std::span<float> model);
   // Away for a while, and back; `updates` is then what the others count. Throws Error{bad_input} out of order, and
-  // where the algorithm has no such thing (Algorithm::may_leave).
+  // where the algorithm has no such thing (Algorithm::departures).
   void leave();
   void come_back(std::span<float> model);
   bool is_away() const { return is_away_; }
@@ -43,7 +45,10 @@ class Session {
   bool begins_alike() const;
 
  private:
+  void go_on_together();  // with the step that the others are at
+
   std::unique_ptr<algorithms::Algorithm> algorithm_;
+  algorithms::Facts facts_;
   std::int64_t updates_ = 0;
   bool begun_ = false, restored_ = false, is_away_ = false;
   algorithms::MeetingReport earlier_;  // meetings of the session that this one continues

@@ -22,11 +22,7 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
 // Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
-  constexpr std::string_view kOnDirections[] = {"normalized_mean", "adacons", "direction_consensus",
-                                                "geometric_median"};
-  if (std::ranges::find(kOnDirections, row.name) != std::end(kOnDirections))
-    options.try_emplace("magnitude", "matched");
-  if (row.name == "adasum") options.try_emplace("magnitude", "mean_norm");
+  if (!row.magnitude_of_averages.empty()) options.try_emplace("magnitude", row.magnitude_of_averages);
   return options;
 }
 
@@ -83,7 +79,8 @@ void DataParallel::Implementation::agree() const {
 std::string DataParallel::Implementation::renew(const base::Archive* state) {
   session.reset();
   context.wait(context.engine().barrier(), "barrier");  // agents of before are gone everywhere
-  session.emplace(row.make({context, layout, options, settings.seed, flat.buffers()}));
+  session.emplace(row.make({context, layout, options, settings.seed, flat.buffers()}),
+                  algorithms::facts_of(row, options, context.size()));
   std::string remade = state ? session->restore(*state) : "";
   session->begin(model.span());
   return remade;

@@ -62,7 +62,7 @@ struct DataParallel::Implementation {
 
   algorithms::Algorithm& algorithm() { return session->algorithm(); }
   const algorithms::Algorithm& algorithm() const { return session->algorithm(); }
-  bool combines_gradients() const { return row.family == algorithms::Family::gradient; }
+  bool combines_gradients() const { return row.rule != nullptr; }
 
   runtime::Context& context;
   torch::nn::Module& module;

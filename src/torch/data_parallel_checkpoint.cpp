@@ -106,7 +106,7 @@ std::string DataParallel::Implementation::serialized(const base::Archive& state,
 }
 
 void DataParallel::Implementation::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
-  if (!combines_gradients() && !algorithm().resumes_apart()) consolidate();
+  if (!combines_gradients() && !session->facts().resumes_apart) consolidate();
   flat.collect_model();
   const base::Archive state = own_state();  // where algorithms have to be at rest for it, everybody waits here
   CheckpointFolder(context, folder).write([&] { return serialized(state, optimizer); });
@@ -133,7 +133,7 @@ base::Archive DataParallel::Implementation::load(const std::string& bytes, const
     }
     if (tensors.size() > flat.descriptions().size())
       refuse(path, " is of another module: this one has no ", tensors[flat.descriptions().size()]);
-    if (workers != context.size() && algorithm().resumes_apart())
+    if (workers != context.size() && session->facts().resumes_apart)
       refuse("the checkpoint holds a model for each of ", base::counted(workers, "worker"), ", which ",
              settings.algorithm, " keeps apart: go on with as many, not ", context.size());
 

@@ -16,7 +16,7 @@ constexpr std::size_t kTravelling = 6;
 
 const algorithms::AlgorithmRow& row_of(const std::string& name) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
-  if (row.family != algorithms::Family::gradient)
+  if (!row.rule)
     throw Error(ErrorCode::bad_input,
                 base::concatenated(name, " does not combine gradients, and cannot be a hook's rule"));
   return row;
@@ -223,8 +223,7 @@ void GradientPasses::lay_out() {
   }
   runtime::check_agreement(context_, agreed);
   take_memory();
-  rule_ = nullptr;
-  algorithm_.reset();  // before the layout that it uses
+  rule_.reset();  // before the layout that it uses
   slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket");
   if (parameters_.empty()) parameters_ = slots_->parameters();
   make_rule();
@@ -234,11 +233,11 @@ void GradientPasses::lay_out() {
 }
 
 void GradientPasses::make_rule() {
-  auto next = row_of(choice_.name).make({context_, slots_->layout(), choice_.options});
-  auto& rule = dynamic_cast<algorithms::GradientRule&>(*next);
-  if (rule_) rule.count_on(*rule_);
-  algorithm_ = std::move(next);
-  rule_ = &rule;
+  auto next = std::make_unique<algorithms::GradientRule>(
+      algorithms::AlgorithmInputs{context_, slots_->layout(), choice_.options},
+      row_of(choice_.name).rule(choice_.options));
+  if (rule_) next->count_on(*rule_);
+  rule_ = std::move(next);
   made_ = choice_;
   if (share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
   rule_->pass().let_travel(kTravelling);
@@ -252,7 +251,7 @@ void GradientPasses::combine(const std::vector<State>& states) {
     present += has_gradient;
     step.weights.push_back(!has_gradient ? 0 : rule_->uses_weights() ? state.weight : 1);
   }
-  if (choice_.name == "mean" && states[0].divides_by_all && present > 0)
+  if (row_of(choice_.name).divides_by_count && states[0].divides_by_all && present > 0)
     step.scale = static_cast<double>(present) / static_cast<double>(states.size());
   step.arrived = [this](std::size_t piece) {
     if (const std::size_t slot = slots_->slot_ended_by(piece); slot < slots_->count()) complete(slot);
@@ -285,7 +284,7 @@ void GradientPasses::publish() {
   if (links_.recording) links_.recording->add(step_, last_bucket_, nobody_counts_ ? nullptr : &report);
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
   take_memory();
-  StepReport told = api::step_report(*algorithm_);
+  StepReport told = api::step_report(*rule_);
   if (nobody_counts_) told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
   links_.publish({.rule = choice_.name,
                   .step = step_,

@@ -141,10 +141,9 @@ class GradientPasses {
   base::Buffer<State> states_;
 
   std::optional<GradientSlots> slots_;
-  std::vector<const void*> parameters_;               // in the order of the first pass
-  std::unique_ptr<algorithms::Algorithm> algorithm_;  // uses the slots' layout
-  algorithms::GradientRule* rule_ = nullptr;          // the same
-  RuleChoice made_;                                   // what that is, until the choice is carried out
+  std::vector<const void*> parameters_;             // in the order of the first pass
+  std::unique_ptr<algorithms::GradientRule> rule_;  // uses the slots' layout
+  RuleChoice made_;                                 // what that is, until the choice is carried out
   std::vector<Taken> pass_;
   bool collecting_ = true;      // buckets do not travel as they come
   std::size_t completed_ = 0;   // futures of the pass

@@ -18,9 +18,6 @@ const algorithms::AlgorithmRow& averager_row(const std::string& name) {
   return row;
 }
 
-// So that asking all of them before a meeting costs little beside it, where dpsgd and sgp wait for neighbours alone.
-bool meets_with_all(const std::string& algorithm) { return algorithm == "local_sgd" || algorithm == "post_local_sgd"; }
-
 }  // namespace
 
 ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
@@ -48,7 +45,8 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
 }
 
 session::Session ModelAverager::made() const {
-  return session::Session(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
+  return session::Session(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}),
+                          algorithms::facts_of(row_, options_, context_.size()));
 }
 
 // Until the first step workers may load what they like; what they begin with is told here.
@@ -65,7 +63,7 @@ void ModelAverager::begin() {
   const bool goes_on = next_.has_value();
   if (goes_on) session_ = std::exchange(next_, std::nullopt);
   context_.wait(context_.engine().barrier(), "barrier");
-  if (!goes_on || !algorithm().resumes_apart()) broadcast_model(context_, flat_, model_.span());
+  if (!goes_on || !session_->facts().resumes_apart) broadcast_model(context_, flat_, model_.span());
   session_->begin(model_.span());
   begun_ = true;
   somebody_is_absent_ = false;
@@ -101,9 +99,10 @@ void ModelAverager::update() {
   flat_.spread_model();
 }
 
+// Asking all of them costs little beside a meeting of all, and much where one waits for neighbours alone.
 void ModelAverager::attend(bool present) {
   if (!meets_in_lockstep()) return;
-  if (!joining_ && !meets_with_all(settings_.algorithm)) return attend_fully();
+  if (!joining_ && !session_->facts().meets_with_all) return attend_fully();
   const std::vector<bool> all = ask({.is_present = present});
   if (!joining_) return attend_fully();
   somebody_is_absent_ = std::ranges::find(all, false) != all.end();

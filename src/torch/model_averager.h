@@ -45,7 +45,7 @@ class ModelAverager {
   ModelAverager& operator=(const ModelAverager&) = delete;
 
   // Whether workers wait for each other where they meet.
-  bool meets_in_lockstep() const { return !algorithm().may_leave(); }
+  bool meets_in_lockstep() { return !algorithm().departures(); }
   // Local updates so far, those of a restored state included, and those of others while this worker was away.
   std::int64_t steps() const { return newest().updates(); }
 

@@ -11,19 +11,17 @@ using algorithms::Algorithm;
 using algorithms::MeetingReport;
 
 // Remembers what it was told.
-class Fake final : public Algorithm {
+class Fake final : public Algorithm, private algorithms::Departures {
  public:
-  Fake(bool needs_begin, MeetingReport meetings) : needs_begin_(needs_begin), meetings_(std::move(meetings)) {}
+  Fake(bool departs, MeetingReport meetings) : departs_(departs), meetings_(std::move(meetings)) {}
   void begin(std::int64_t step, std::span<const float> model) override {
     if (refuses) throw Error(ErrorCode::bad_input, "not now");
     began_after = step;
     began_with = model[0];
   }
-  bool needs_begin() const override { return needs_begin_; }
   void after_update(std::int64_t step, std::span<float>) override { updated.push_back(step); }
-  bool replicas_are_equal() const override { return false; }
   const MeetingReport* meetings() const override { return &meetings_; }
-  bool may_leave() const override { return true; }
+  Departures* departures() override { return departs_ ? this : nullptr; }
   void leave() override { calls += "leave "; }
   void come_back(std::span<float>) override { calls += "come_back "; }
   void consolidate(std::span<float>) override { calls += "consolidate "; }
@@ -37,7 +35,7 @@ class Fake final : public Algorithm {
   std::vector<std::int64_t> updated;
 
  private:
-  bool needs_begin_;
+  bool departs_;
   MeetingReport meetings_;
 };
 
@@ -45,7 +43,7 @@ struct Case {
   explicit Case(bool needs_begin, MeetingReport meetings = {}) {
     auto made = std::make_unique<Fake>(needs_begin, std::move(meetings));
     fake = made.get();
-    session = std::make_unique<Session>(std::move(made));
+    session = std::make_unique<Session>(std::move(made), algorithms::Facts{.needs_begin = needs_begin});
   }
   std::unique_ptr<Session> session;
   Fake* fake;
@@ -85,6 +83,14 @@ TEST(Session, whoIsAwayTakesNoStepBeforeItIsBackAndGoesOnWhereTheOthersAre) {
   EXPECT_EQ(made.fake->updated, (std::vector<std::int64_t>{0, 10, 20}));
   EXPECT_EQ(session.updates(), 21);
   EXPECT_EQ(made.fake->calls, "leave come_back leave consolidate ");
+}
+
+TEST(Session, workersThatWaitForEachOtherCannotLeaveByThemselves) {
+  Case lockstep(false);
+  EXPECT_EQ(sentence_of([&] { lockstep.session->leave(); }),
+            "the workers of this algorithm wait for each other, so that none can be away by itself: say who is there "
+            "with attend, or use wagma, flock, adpsgd or swarm");
+  EXPECT_FALSE(lockstep.session->is_away());
 }
 
 TEST(Session, anAlgorithmThatNeedsABeginningRefusesToStepWithoutOne) {
