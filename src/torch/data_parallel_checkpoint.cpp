@@ -86,7 +86,6 @@ base::Archive DataParallel::Implementation::own_state() const {
   state.put("order of buckets", std::span<const std::size_t>(queue.order()));
   state.put_value("knows order", knows_order_);
   state.put("random", as_bytes(random.state()));
-  state.put_value("step", step);
   session->save(state);
   return state;
 }
@@ -152,14 +151,13 @@ base::Archive DataParallel::Implementation::load(const std::string& bytes, const
 }
 
 std::string DataParallel::Implementation::restore(const std::string& folder, torch::optim::Optimizer& optimizer) {
-  if (step > 0)
+  if (session->steps().count() > 0)
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
   const CheckpointFolder::Found found = CheckpointFolder(context, folder).read();
   const int workers = found.workers;
   CheckpointFolder::together(context, [&] {
     state = load(found.bytes, found.path, workers, optimizer);
-    step = state.get_value<std::int64_t>("step");
     const auto order = state.get_vector<std::size_t>("order of buckets");
     if (std::ranges::is_permutation(order, queue.order())) {
       queue.set_order(order);
@@ -168,7 +166,8 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
   });
   flat.collect_model();
-  std::string remade = renew(&state);
+  std::string remade = session->restore(state);
+  session->begin(model.span());
   if (!found.warning.empty()) remade = found.warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
   return base::concatenated(

@@ -20,8 +20,8 @@ template <typename... Parts>
   throw Error(ErrorCode::bad_input, base::concatenated(parts...));
 }
 
-struct GradientHook final : torch::autograd::PostAccumulateGradHook {
-  explicit GradientHook(std::function<void()> ready) : ready(std::move(ready)) {}
+struct AccumulationHook final : torch::autograd::PostAccumulateGradHook {
+  explicit AccumulationHook(std::function<void()> ready) : ready(std::move(ready)) {}
   void operator()(const torch::autograd::Variable&) override { ready(); }
   std::function<void()> ready;
 };
@@ -146,7 +146,7 @@ void FlatModule::install_hooks() {
           holder_, " at a time");
   for (std::size_t index = 0; index < count_; ++index)
     torch::autograd::impl::set_post_acc_grad_hooks(entries_[index].tensor,
-                                                   std::make_unique<GradientHook>([this, index] {
+                                                   std::make_unique<AccumulationHook>([this, index] {
                                                      if (ready_) ready_(index);
                                                    }));
 }

@@ -70,7 +70,7 @@ TEST(Buckets, travelWhileBackwardRunsInTheOrderOfWorkerZerosFirstPass) {
 
 TEST(Buckets, learnNoOrderFromAStepForWhichWorkerZeroHasNoBatch) {
   on_two_workers([](Subject& subject) {
-    subject.parallel.attendance = {.steps = {0, 1}};
+    subject.parallel.epoch = {.steps = {0, 1}};
     if (subject.context.rank() == 1) subject.backward();
     subject.parallel.finish_backward(1);
     EXPECT_EQ(subject.parallel.queue.order(), (Order{0, 1}));
