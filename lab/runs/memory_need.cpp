@@ -22,7 +22,8 @@ std::string readable_bytes(double bytes) {
 
 double memory_need(const train::TrainOptions& options, const ModelSize& model, int workers) {
   const algorithms::AlgorithmRow& algorithm = algorithms::find_algorithm(options.algorithm);
-  const bool averages = options.gradients && workers > 1 && algorithm.family != algorithms::Family::gradient;
+  const bool averages =
+      options.gradients && !algorithms::facts_of(algorithm, options.algorithm_settings, workers).replicas_are_equal;
   const double models =
       kModelAndGradient + (averages ? kEvaluation : 0) + algorithm.models_held(workers, options.algorithm_settings);
   return models * static_cast<double>(model.numbers * sizeof(float)) + static_cast<double>(model.optimizer_bytes) +

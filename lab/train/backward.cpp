@@ -26,7 +26,7 @@ void Backward::pretend(Duration duration) {
 }
 
 Backward::Done Backward::run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
-                             algorithms::Algorithm& algorithm) {
+                             algorithms::GradientHook& hook) {
   pretend(pace_.delay(step));
 
   // What a step pretends to take is known when its first bucket is there: only then does a task know its batch's load.
@@ -40,7 +40,7 @@ Backward::Done Backward::run(std::int64_t step, Task& task, std::span<float> mod
       pretend(*compute * kForwardShare);
     }
     pretend(*compute * ((1 - kForwardShare) * share));
-    algorithm.bucket_ready(bucket, gradient);
+    hook.bucket_ready(bucket, gradient);
   };
   // An engine that may not be called while backward is on the stack gets the same buckets in the same order afterwards.
   const bool at_once = engine_.may_be_called_from_a_hook();

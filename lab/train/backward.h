@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/algorithm.h"
+#include "engines/engine.h"
 #include "runtime/gradient/ready_buckets.h"
 #include "train/faults.h"
 #include "train/pace.h"
@@ -20,9 +21,9 @@ class Backward {
     double loss;
     base::Duration pretended;  // compute alone: neither real nor a straggler's delay
   };
-  // Fills `gradient`, telling the algorithm of each bucket that is done.
+  // Fills `gradient`, telling the hook of each bucket that is done.
   Done run(std::int64_t step, Task& task, std::span<float> model, std::span<float> gradient,
-           algorithms::Algorithm& algorithm);
+           algorithms::GradientHook& hook);
 
  private:
   void pretend(base::Duration duration);

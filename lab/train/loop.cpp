@@ -11,9 +11,9 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "engines/missing.h"
-#include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "session/checkpoints.h"
+#include "session/session.h"
 #include "telemetry/metrics_file.h"
 #include "telemetry/telemetry.h"
 #include "telemetry/trace_file.h"
@@ -42,6 +42,13 @@ std::size_t bucket_floats(const TrainOptions& options, std::size_t parameters) {
   return std::max<std::size_t>(1, (parameters + buckets - 1) / buckets);
 }
 
+runtime::Agreed agreed_with_task(const TrainOptions& options, const Task& task) {
+  runtime::Agreed agreed = agreed_of(options);
+  agreed.emplace_back("parameters", std::to_string(task.parameters()));
+  agreed.emplace_back("buffers", std::to_string(task.buffers()));
+  return agreed;
+}
+
 class Loop {
  public:
   Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
@@ -56,12 +63,12 @@ class Loop {
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
   void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
-  void take_step(std::int64_t step);
-  bool update(std::int64_t step);  // false when it was skipped, the gradient not being finite
+  std::int64_t steps_done() const { return session_.updates(); }
+  void take_step();
+  void update();  // unless the gradient is not finite
   void meet();
   void set_out();
   void drain();
-  void observe(std::int64_t step, const algorithms::GradientReport& report, bool finite);
   // These four return true when somebody asked to stop.
   bool pause();  // what is due after a step beside training
   bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
@@ -80,14 +87,13 @@ class Loop {
   runtime::Layout layout_;
   Backward backward_;
   base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
-  std::unique_ptr<algorithms::Algorithm> algorithm_;
+  session::Session session_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Evaluator> evaluator_;  // where there are gradients
   session::Checkpoints checkpoints_;
   std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
   telemetry::Telemetry telemetry_;                   // rank 0 only
 
-  std::int64_t step_ = 0;        // steps done
   std::int64_t evaluated_ = -1;  // the step that was evaluated last
   std::int64_t saved_ = -1;      // the step of the newest checkpoint
   bool met_ = true;              // since the last step: the clock stands still
@@ -104,17 +110,19 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       task_(make_task(engine.rank(), engine.size())),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed),
+      model_(engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model")),
+      gradient_(engine.memory().allocate<float>(layout_.size(), "gradient")),
+      session_(context_, layout_,
+               {.row = algorithm,
+                .options = options.algorithm_settings,
+                .seed = options.seed,
+                .buffers = task_->buffers(),
+                .watches = options.gradients && engine.rank() == 0},
+               agreed_with_task(options, *task_)),
+      optimizer_(task_->make_optimizer()),
       checkpoints_(context_, checkpoints_in(options.out), ".bin") {
-  runtime::Agreed agreed = agreed_of(options);
-  agreed.emplace_back("parameters", std::to_string(task_->parameters()));
-  agreed.emplace_back("buffers", std::to_string(task_->buffers()));
-  runtime::check_agreement(context_, agreed);
-  algorithm_ = algorithm.make({context_, layout_, options.algorithm_settings, options.seed, task_->buffers()});
-  optimizer_ = task_->make_optimizer();
-  model_ = engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model");
-  gradient_ = engine.memory().allocate<float>(layout_.size(), "gradient");
   if (!options.gradients) return;
-  evaluator_.emplace(context_, *task_, layout_, algorithm_->replicas_are_equal());
+  evaluator_.emplace(context_, *task_, layout_, session_.facts().replicas_are_equal);
   summary_.metric = task_->metric().name;
   summary_.lower_is_better = task_->metric().lower_is_better;
 }
@@ -145,34 +153,34 @@ void Loop::resume_or_begin() {
   } else {
     task_->initialise(model_.span());
   }
-  runtime::check_agreement(context_, {{"resumed after step", std::to_string(step_)}});
+  runtime::check_agreement(context_, {{"resumed after step", std::to_string(steps_done())}});
   if (!options_.out.empty() && context_.rank() == 0) {
     base::make_directory(options_.out);
     metrics_ = std::make_unique<telemetry::MetricsFile>(options_.out / "metrics.jsonl", keep);
   }
-  algorithm_->begin(step_, model_.span());
+  session_.begin(model_.span());
 }
 
 void Loop::resume(const base::Archive& archive, int workers) {
-  step_ = saved_ = archive.get_value<std::int64_t>("step");
+  saved_ = archive.get_value<std::int64_t>("step");
   evaluated_ = archive.get_value<std::int64_t>("evaluated");
   summary_.evaluations = archive.get_vector<telemetry::Evaluation>("evaluations");
   summary_.train_loss = archive.get_value<double>("train loss");
   measurements_.restore(archive, context_, workers);
   archive.get("model", model_.span());
   if (context_.rank() == 0)
-    telemetry_.resume(telemetry::findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
-  const std::string remade = algorithm_->restore(archive);
+    session_.steps().go_on_from(telemetry::findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
+  const std::string remade = session_.restore(archive);
   optimizer_->restore(archive);
-  context_.log().info("resumed after step {}", step_);
+  context_.log().info("resumed after step {}", steps_done());
   if (workers == context_.size()) {
     task_->restore(archive);
     return;
   }
   summary_.notes.push_back(
-      fmt::format("resumed after step {} with {} where there had been {}{}{}", step_,
+      fmt::format("resumed after step {} with {} where there had been {}{}{}", steps_done(),
                   base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
-                  algorithm_->replicas_are_equal() ? "" : "; every optimizer goes on from worker 0's state"));
+                  session_.facts().replicas_are_equal ? "" : "; every optimizer goes on from worker 0's state"));
 }
 
 // All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
@@ -184,7 +192,7 @@ void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const
     if (saved.contains(name)) mine[name] = value;
   for (const auto& [name, value] : mine.items()) {
     if (saved.contains(name) && saved[name] == value) continue;
-    if (name == "workers" && !saved_apart && !algorithm_->resumes_apart()) continue;
+    if (name == "workers" && !saved_apart && !session_.facts().resumes_apart) continue;
     const std::string before = saved.value(name, nlohmann::json()).dump();
     throw Error(
         ErrorCode::bad_input,
@@ -193,21 +201,24 @@ void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const
   }
 }
 
-void Loop::take_step(std::int64_t step) {
+void Loop::take_step() {
+  const std::int64_t step = steps_done();
   engines::Engine& engine = context_.engine();
   const Time begin = engine.now();
   const Duration waited_before = context_.waited(), transferred_before = context_.transferred();
   const std::uint64_t sent_before = engine.bytes_sent_in_collectives();
 
-  const auto [loss, pretended] = backward_.run(step, *task_, model_.span(), gradient_.span(), *algorithm_);
+  const auto [loss, pretended] = backward_.run(step, *task_, model_.span(), gradient_.span(), session_.algorithm());
   context_.trace().record(base::Track::compute, "gradient", begin, engine.now());
-  algorithm_->finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
+  session_.finish_gradient(gradient_.span(), static_cast<double>(task_->samples_per_step()));
 
   const Time update_begin = engine.now();
-  const bool finite = update(step);
-  if (const auto* report = algorithm_->report(); report && options_.gradients) observe(step, *report, finite);
+  update();
+  const auto* const report = session_.algorithm().report();
+  if (report && options_.gradients && context_.rank() == 0)
+    telemetry_.observe(step + 1, *report, session_.steps().event(), session_.steps().raised());
   context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
-  algorithm_->after_update(step, model_.span());
+  session_.after_update(model_.span());
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
   context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
@@ -218,16 +229,14 @@ void Loop::take_step(std::int64_t step) {
   met_ = false;
 }
 
-bool Loop::update(std::int64_t step) {
-  const bool finite = !kernels::has_non_finite(std::span<const float>(gradient_.span()));
-  if (finite) {
+void Loop::update() {
+  if (session_.accepts(gradient_.span())) {
     optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
     optimizer_->skip();
     measurements_.add_skipped();
-    context_.log().warn("step {}: non-finite gradient, update skipped", step);
+    context_.log().warn("step {}: non-finite gradient, update skipped", steps_done());
   }
-  return finite;
 }
 
 // However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
@@ -255,24 +264,17 @@ void Loop::set_out() {
 
 void Loop::drain() {
   meet();
-  if (algorithm_->drain(gradient_.span())) update(step_);
-}
-
-// A rule that does not look at gradients cannot tell that one was not finite; the result does.
-void Loop::observe(std::int64_t step, const algorithms::GradientReport& report, bool finite) {
-  const bool unseen = !finite && report.event == math::Event::none;
-  if (unseen) measurements_.add_unseen_non_finite();
-  if (context_.rank() == 0) telemetry_.observe(step + 1, report, unseen ? math::Event::non_finite : report.event);
+  if (session_.drain(gradient_.span())) update();
 }
 
 void Loop::write_step_lines() {
-  std::int64_t step = step_ - static_cast<std::int64_t>(measurements_.records().size());
+  std::int64_t step = steps_done() - static_cast<std::int64_t>(measurements_.records().size());
   for (const telemetry::StepRecord& record : measurements_.records()) {
     nlohmann::json line = telemetry::line_of(++step, record);
     telemetry_.describe(step, line);
     metrics_->append(line);
   }
-  for (const auto& line : telemetry_.new_findings(step_)) metrics_->append(line);
+  for (const auto& line : telemetry_.new_findings(steps_done())) metrics_->append(line);
 }
 
 // Outside of steps, evaluations and the like use collectives; messages are those of algorithms and their agents, who
@@ -285,8 +287,9 @@ bool Loop::flush() {
   meet();
   const std::uint64_t messages = sent_in_messages();
   measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
-  summary_.guards = algorithm_->guards();
-  const bool stop = measurements_.add_up(context_, step_, observer_.stop_requested(), algorithm_->meetings(), summary_);
+  summary_.guards = session_.guards();
+  const bool stop = measurements_.add_up(context_, steps_done(), observer_.stop_requested(),
+                                         session_.algorithm().meetings(), summary_);
   if (writes()) write_step_lines();
   measurements_.forget();
   telemetry_.forget();
@@ -295,15 +298,16 @@ bool Loop::flush() {
 
 bool Loop::evaluate() {
   const bool stop = flush();
-  if (evaluator_) evaluator_->evaluate(step_, model_.span(), options_, summary_);
+  if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), options_, summary_);
   if (evaluator_ && context_.rank() == 0)
-    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step_, summary_.metric, summary_.quality,
+    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", steps_done(), summary_.metric, summary_.quality,
                         summary_.train_loss);
-  const bool is_new = evaluated_ != step_;  // a resumed run starts where an evaluation may already stand in the file
-  evaluated_ = step_;
+  const bool is_new =
+      evaluated_ != steps_done();  // a resumed run starts where an evaluation may already stand in the file
+  evaluated_ = steps_done();
   if (writes() && is_new) {
-    if (evaluator_) metrics_->append(telemetry::evaluation_line(summary_, step_));
-    if (const auto cosines = telemetry_.cosines(step_)) metrics_->append(*cosines);
+    if (evaluator_) metrics_->append(telemetry::evaluation_line(summary_, steps_done()));
+    if (const auto cosines = telemetry_.cosines(steps_done())) metrics_->append(*cosines);
     metrics_->flush();
   }
   return stop;
@@ -311,27 +315,27 @@ bool Loop::evaluate() {
 
 bool Loop::checkpoint() {
   meet();
-  if (!algorithm_->resumes_apart()) algorithm_->consolidate(model_.span());
+  if (!session_.facts().resumes_apart) session_.consolidate(model_.span());
   const bool stop = flush();
   base::Archive archive;
   nlohmann::json identity = identity_of(options_, context_.size());
   identity.update(machine_of(options_));
   archive.put_text("identity", identity.dump());
-  archive.put_value("apart", algorithm_->resumes_apart());
-  archive.put_value("step", step_);
+  archive.put_value("apart", session_.facts().resumes_apart);
+  archive.put_value("step", steps_done());
   archive.put_value("evaluated", evaluated_);
   archive.put("evaluations", std::span<const telemetry::Evaluation>(summary_.evaluations));
   archive.put_value("train loss", summary_.train_loss);
   measurements_.save(archive);
   archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
   archive.put("model", model_.span());
-  archive.put_text("findings", telemetry::findings_json(telemetry_.findings()).dump());
-  algorithm_->save(archive);
+  archive.put_text("findings", telemetry::findings_json(session_.steps().findings()).dump());
+  session_.save(archive);
   optimizer_->save(archive);
   task_->save(archive);
-  if (std::exchange(saved_, step_) != step_)  // else both generations would be of one step
-    checkpoints_.write(step_, [&] { return archive.to_bytes(); });
-  context_.log().info("checkpoint after step {}", step_);
+  if (std::exchange(saved_, steps_done()) != steps_done())  // else both generations would be of one step
+    checkpoints_.write(steps_done(), [&] { return archive.to_bytes(); });
+  context_.log().info("checkpoint after step {}", steps_done());
   return stop;
 }
 
@@ -341,17 +345,17 @@ telemetry::Summary Loop::run() {
   resume_or_begin();
   bool stop = evaluate();
   set_out();
-  while (step_ < options_.steps && !stop) {
-    if (!observer_.may_take_step(step_ + 1)) return end_early();
-    take_step(step_++);
-    if (context_.rank() == 0) observer_.progress(step_, options_.steps);
-    if (step_ == options_.steps) drain();
+  while (steps_done() < options_.steps && !stop) {
+    if (!observer_.may_take_step(steps_done() + 1)) return end_early();
+    take_step();
+    if (context_.rank() == 0) observer_.progress(steps_done(), options_.steps);
+    if (steps_done() == options_.steps) drain();
     stop = pause();
     if (met_) set_out();
   }
-  const bool interrupted = step_ < options_.steps;
+  const bool interrupted = steps_done() < options_.steps;
   if (interrupted) drain();
-  if (evaluated_ != step_ || (interrupted && evaluator_ && evaluator_->averages()))
+  if (evaluated_ != steps_done() || (interrupted && evaluator_ && evaluator_->averages()))
     evaluate();  // what was drained changes models that differ
   return finish(interrupted);
 }
@@ -361,8 +365,8 @@ telemetry::Summary Loop::end_early() {
   meet();
   if (!options_.out.empty()) checkpoint();
   drain();
-  algorithm_->consolidate(model_.span());
-  summary_.steps = step_;
+  session_.consolidate(model_.span());
+  summary_.steps = steps_done();
   summary_.interrupted = true;
   context_.wait(context_.engine().barrier(), "end");
   return summary_;
@@ -370,16 +374,17 @@ telemetry::Summary Loop::end_early() {
 
 bool Loop::pause() {
   bool stop = false;
-  if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
+  if (steps_done() % options_.evaluate_every == 0 || steps_done() == options_.steps)
     stop = evaluate();
-  else if (step_ % kFlushEvery == 0)
+  else if (steps_done() % kFlushEvery == 0)
     stop = flush();
-  if (options_.checkpoint_every > 0 && (step_ % options_.checkpoint_every == 0 || stop)) stop = checkpoint() || stop;
+  if (options_.checkpoint_every > 0 && (steps_done() % options_.checkpoint_every == 0 || stop))
+    stop = checkpoint() || stop;
   return stop;
 }
 
 telemetry::Summary Loop::finish(bool interrupted) {
-  algorithm_->consolidate(model_.span());
+  session_.consolidate(model_.span());
   if (evaluator_) evaluator_->average_buffers(model_.span());
   flush();  // agents have come to rest: only now is known what the last steps had them send
   const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
@@ -389,10 +394,10 @@ telemetry::Summary Loop::finish(bool interrupted) {
     summary_.replicas_equal = summary_.replicas_equal && all[i] == all[i % 2];
   summary_.model_hash =
       fmt::format("{:08x}{:08x}", static_cast<std::uint32_t>(all[0]), static_cast<std::uint32_t>(all[1]));
-  summary_.steps = step_;
+  summary_.steps = steps_done();
   summary_.interrupted = interrupted;
   summary_.memory = context_.engine().memory().held();
-  summary_.findings = telemetry_.findings();
+  summary_.findings = session_.steps().findings();
   if (!options_.out.empty()) {
     telemetry::write_trace(context_, options_.out / "trace.json");
     if (context_.rank() == 0)

@@ -88,7 +88,6 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   summary.bytes_sent_per_step = sums[4];
   summary.skipped_steps = std::llround(sums[5]);
   if (sums[6] > 0 && summary.time_s > 0) summary.share_of_ideal = sums[6] / summary.time_s;
-  summary.guards.non_finite += std::llround(totals_.unseen_non_finite);
   if (!records_.empty()) summary.train_loss = records_.back().loss;
   return sums[0] > 0;
 }

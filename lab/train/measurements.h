@@ -22,8 +22,6 @@ class Measurements {
   void add_pretended(double seconds) { totals_.pretended_s += seconds; }
   // An update that was not made, its gradient not being finite.
   void add_skipped() { ++totals_.skipped; }
-  // A step whose result was not finite, though its rule had seen nothing.
-  void add_unseen_non_finite() { ++totals_.unseen_non_finite; }
 
   // Collective: adds up over the workers into the summary's figures, `steps` being those done; turns the records since
   // the last forget() into their means. `meetings` are this worker's since it began, null on all or on none. Returns
@@ -40,7 +38,7 @@ class Measurements {
  private:
   // Over the whole run, a resumed one included.
   struct Totals {
-    double seconds = 0, waited_s = 0, pretended_s = 0, samples = 0, bytes_sent = 0, skipped = 0, unseen_non_finite = 0;
+    double seconds = 0, waited_s = 0, pretended_s = 0, samples = 0, bytes_sent = 0, skipped = 0;
   } totals_;
   double longest_s_ = 0;                     // step of this worker, or of any as last added up
   telemetry::StepTimes step_times_;          // of this worker, since it began

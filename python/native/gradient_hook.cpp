@@ -1,5 +1,5 @@
 // flockstep._native.GradientHook: what a communication hook of DistributedDataParallel calls.
-#include "torch/gradient_hook.h"
+#include "torch/communication_hook.h"
 
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -58,8 +58,8 @@ class GradientHook {
                std::shared_ptr<Recording> recording)
       : worker_(std::move(worker)),
         recording_(std::move(recording)),
-        hook_(std::make_unique<torch_front::GradientHook>(worker_->context(), settings, for_python, recording_.get())) {
-  }
+        hook_(std::make_unique<torch_front::CommunicationHook>(worker_->context(), settings, for_python,
+                                                               recording_.get())) {}
   ~GradientHook() {
     close();
     if (getpid() != process_) static_cast<void>(hook_.release());
@@ -87,7 +87,7 @@ class GradientHook {
   // has not come to, and the pass fails on all workers. Where it has come to all, the others have a result that this
   // worker lacks, which nothing mends: throws, here and there.
   void break_off(const std::vector<c10d::GradBucket>& zeros) {
-    const std::vector<torch_front::GradientHook::Future> pass = std::exchange(pass_, {});
+    const std::vector<torch_front::CommunicationHook::Future> pass = std::exchange(pass_, {});
     for (std::size_t bucket = pass.size(); bucket < zeros.size(); ++bucket) {
       torch_front::GradientOffer offer = offer_of(zeros[bucket]);
       offer.is_missing = true;
@@ -108,12 +108,12 @@ class GradientHook {
 
   // The pass, if any, will get no more buckets. Whether it has failed, which it then has on all workers.
   bool abandon() {
-    const std::vector<torch_front::GradientHook::Future> pass = std::exchange(pass_, {});
+    const std::vector<torch_front::CommunicationHook::Future> pass = std::exchange(pass_, {});
     hook_->abandon();
     return std::ranges::any_of(pass, [](const auto& future) { return future->hasError(); });
   }
 
-  torch_front::GradientHook& hook() { return *hook_; }
+  torch_front::CommunicationHook& hook() { return *hook_; }
 
   // The conductor may be letting go of a tensor, which can ask for the interpreter's lock.
   void close() {
@@ -140,8 +140,9 @@ class GradientHook {
 
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
-  std::unique_ptr<torch_front::GradientHook> hook_;
-  std::vector<torch_front::GradientHook::Future> pass_;  // what backward has handed over; until the next one begins
+  std::unique_ptr<torch_front::CommunicationHook> hook_;
+  std::vector<torch_front::CommunicationHook::Future>
+      pass_;  // what backward has handed over; until the next one begins
   const pid_t process_ = getpid();
 };
 

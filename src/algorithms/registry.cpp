@@ -25,6 +25,12 @@ std::string_view to_string(Family family) {
   return "";
 }
 
+Facts facts_of(const AlgorithmRow& row, const base::Settings& settings, int workers) {
+  const Facts facts = row.facts(settings);
+  if (workers > 1 || row.rule) return facts;
+  return {.replicas_are_equal = true, .resumes_apart = facts.resumes_apart};
+}
+
 std::span<const AlgorithmRow> algorithms() {
   static const std::array rows{
       mean_row(),

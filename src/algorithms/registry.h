@@ -4,8 +4,24 @@
 #include <memory>
 
 #include "algorithms/algorithm.h"
+#include "base/settings.h"
+#include "runtime/context.h"
+#include "runtime/layout.h"
 
 namespace flockstep::algorithms {
+
+struct AlgorithmInputs {
+  runtime::Context& context;
+  const runtime::Layout& layout;
+  const base::Settings& settings;
+  std::uint64_t seed = 1;  // of whatever is drawn, the same on every worker
+  // Running statistics and the like, which have no gradient: so many numbers at the end of the spans of models, which
+  // are so much longer than those of gradients. Whoever averages models averages them, too; gradient rules leave them.
+  std::size_t buffers = 0;
+
+  // How the spans of models are divided; the layout of gradients is shorter.
+  runtime::Layout models() const { return {layout.size() + buffers, layout.bucket_floats()}; }
+};
 
 enum class Family {
   gradient,          // rules: the same result from everybody's gradients, everywhere
@@ -13,6 +29,18 @@ enum class Family {
   model,             // averages of models
 };
 std::string_view to_string(Family family);
+
+// What never changes while an algorithm runs.
+struct Facts {
+  bool replicas_are_equal = false;  // all workers hold the same model after every step, to the last bit
+  // Replicas stay apart over a checkpoint, so that a resumed run gives what an uninterrupted one gives. If not, they
+  // are consolidated before it, and it holds one model, with which any number of workers can go on.
+  bool resumes_apart = false;
+  bool needs_begin = false;     // steps without a begin() make no sense
+  bool meets_with_all = false;  // where models are averaged, everybody waits for everybody, not for a few
+};
+
+struct RuleAndOptions;  // rules/gradient_rule.h
 
 struct AlgorithmRow {
   std::string_view name;
@@ -30,7 +58,19 @@ struct AlgorithmRow {
   std::unique_ptr<Algorithm> (*make)(const AlgorithmInputs& inputs);
   // Throws Error{bad_input}, without an engine at hand; `workers` is the largest int where it is not known yet.
   void (*check)(const base::Settings& settings, int workers);
+  // Among several workers; see facts_of().
+  Facts (*facts)(const base::Settings& settings);
+
+  // Of gradient rules: the rule that these settings choose. Null elsewhere.
+  RuleAndOptions (*rule)(const base::Settings& settings) = nullptr;
+  // Of rules whose results are not as large as averaged gradients: the magnitude that makes them so.
+  std::string_view magnitude_of_averages = {};
+  // Of a rule that divides by the number of gradients, so that it could divide by that of workers instead.
+  bool divides_by_count = false;
 };
+
+// One worker alone takes its own steps, whichever averager it has.
+Facts facts_of(const AlgorithmRow& row, const base::Settings& settings, int workers);
 
 std::span<const AlgorithmRow> algorithms();
 const AlgorithmRow& find_algorithm(std::string_view name);

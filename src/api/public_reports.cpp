@@ -4,11 +4,9 @@
 
 namespace flockstep::api {
 
-StepReport step_report(const algorithms::Algorithm& algorithm) {
+StepReport step_report(const algorithms::GradientReport* report, const algorithms::GuardCounts& guards) {
   StepReport result;
-  const algorithms::GuardCounts guards = algorithm.guards();
   result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
-  const algorithms::GradientReport* const report = algorithm.report();
   if (!report) return result;
   result.event = math::to_string(report->event);
   result.coefficients = report->coefficients;
@@ -22,9 +20,9 @@ Meetings meetings(const session::Session& session) {
   return {all.fresh, all.stale, all.alone, all.synchronised, all.staleness, all.round_s};
 }
 
-std::vector<std::string> sentences(const math::Watch& watch) {
+std::vector<std::string> sentences(const std::vector<math::Finding>& findings) {
   std::vector<std::string> sentences;
-  for (const math::Finding& finding : watch.findings()) sentences.push_back(finding.sentence);
+  for (const math::Finding& finding : findings) sentences.push_back(finding.sentence);
   return sentences;
 }
 

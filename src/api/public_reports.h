@@ -2,13 +2,13 @@
 #pragma once
 
 #include "flockstep/flockstep.h"
-#include "math/watch.h"
 #include "session/session.h"
 
 namespace flockstep::api {
 
-StepReport step_report(const algorithms::Algorithm& algorithm);
+// `report` is null where nobody looks at gradients.
+StepReport step_report(const algorithms::GradientReport* report, const algorithms::GuardCounts& guards);
 Meetings meetings(const session::Session& session);
-std::vector<std::string> sentences(const math::Watch& watch);
+std::vector<std::string> sentences(const std::vector<math::Finding>& findings);
 
 }  // namespace flockstep::api

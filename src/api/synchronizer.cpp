@@ -2,16 +2,11 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <array>
-#include <optional>
-
 #include "algorithms/registry.h"
 #include "api/public_reports.h"
 #include "api/worker.h"
-#include "base/hash.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
-#include "runtime/gather.h"
 #include "runtime/gradient/ready_buckets.h"
 #include "session/session.h"
 
@@ -33,22 +28,6 @@ const std::vector<std::size_t>& checked(const std::vector<std::size_t>& tensors,
   for (const std::size_t size : tensors) take(size);
   take(buffers);
   return tensors;
-}
-
-// Where nobody waits, workers that begin apart would take each other's models for updates, and never find out.
-void require_same_model(runtime::Context& context, std::span<const float> model) {
-  const std::uint64_t hash = base::hash_of(model);
-  const std::array<double, 2> mine{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
-  const std::vector<double> all = runtime::gather_doubles(context, mine);
-  std::vector<std::size_t> differing;
-  for (std::size_t i = 0; i < all.size(); i += mine.size())
-    if (all[i] != all[0] || all[i + 1] != all[1]) differing.push_back(i / mine.size());
-  if (differing.empty()) return;
-  const bool several = differing.size() > 1;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("worker{} {} begin{} with another model than worker 0: pass the same one to begin on all "
-                          "workers",
-                          several ? "s" : "", fmt::join(differing, ", "), several ? "" : "s"));
 }
 
 }  // namespace
@@ -76,8 +55,19 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
 struct Synchronizer::Implementation {
   static constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
 
-  Implementation(runtime::Context& context, const std::vector<std::size_t>& tensors, std::size_t buffers)
-      : layout(checked(tensors, buffers), kBucketFloats), buffers(buffers), context(context), ready(layout) {}
+  Implementation(runtime::Context& context, std::string_view algorithm, const std::vector<std::size_t>& tensors,
+                 const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
+      : layout(checked(tensors, settings.buffers), kBucketFloats),
+        buffers(settings.buffers),
+        ready(layout),
+        session(context, layout,
+                {.row = algorithms::find_algorithm(algorithm),
+                 .options = {options.begin(), options.end()},
+                 .seed = settings.seed,
+                 .buffers = settings.buffers},
+                {{"parameters", std::to_string(layout.size())},
+                 {"tensors", fmt::format("{}", tensors)},
+                 {"buffers", std::to_string(settings.buffers)}}) {}
 
   void check_gradient(std::span<const float> gradient) const {
     if (gradient.size() != layout.size())
@@ -106,24 +96,11 @@ struct Synchronizer::Implementation {
                               call));
   }
 
-  algorithms::Algorithm& algorithm() { return session->algorithm(); }
-
-  void look() {
-    if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
-      watch.observe(step, report->statistics);
-    ++step;
-  }
-
   runtime::Layout layout;
   std::size_t buffers;
-  runtime::Context& context;
   runtime::ReadyBuckets ready;
   const float* announced = nullptr;  // the gradient that `ready` is about
-  std::string name;                  // of the algorithm
-  base::Settings settings;
-  std::optional<session::Session> session;
-  math::Watch watch;
-  std::int64_t step = 0;
+  session::Session session;
 };
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
@@ -132,21 +109,8 @@ Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
                            const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
-    : implementation_(std::make_unique<Implementation>(worker.implementation_.context, tensors, settings.buffers)) {
-  const algorithms::AlgorithmRow& row = algorithms::find_algorithm(algorithm);
-  Implementation& mine = *implementation_;
-  mine.name = row.name;
-  mine.settings = {options.begin(), options.end()};
-  row.check(mine.settings, mine.context.size());
-  runtime::Agreed agreed{{"algorithm", std::string(algorithm)}};
-  runtime::add_settings(agreed, algorithm, mine.settings);
-  agreed.emplace_back("parameters", std::to_string(mine.layout.size()));
-  agreed.emplace_back("tensors", fmt::format("{}", tensors));
-  agreed.emplace_back("buffers", std::to_string(settings.buffers));
-  agreed.emplace_back("seed", std::to_string(settings.seed));
-  runtime::check_agreement(mine.context, agreed);
-  mine.session.emplace(row.make({mine.context, mine.layout, mine.settings, settings.seed, settings.buffers}));
-}
+    : implementation_(
+          std::make_unique<Implementation>(worker.implementation_.context, algorithm, tensors, options, settings)) {}
 
 Synchronizer::~Synchronizer() = default;
 Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
@@ -156,14 +120,14 @@ void Synchronizer::begin(std::span<const float> model) {
   Implementation& mine = *implementation_;
   mine.check_model(model);
   mine.require_nothing_announced("begin");
-  if (mine.session->begins_alike()) require_same_model(mine.context, model);
-  mine.session->begin(model);
+  mine.session.require_same_model(model);
+  mine.session.begin(model);
 }
 
 void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
   Implementation& mine = *implementation_;
   mine.check_gradient(gradient);
-  mine.session->require_begun();
+  mine.session.require_begun();
   mine.check_announced(gradient);
   if (begin > gradient.size() || size > gradient.size() - begin)
     throw Error(ErrorCode::bad_input,
@@ -174,21 +138,20 @@ void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size
                             "once, then call after_backward",
                             size, begin));
   mine.announced = gradient.data();
-  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.algorithm().bucket_ready(bucket, gradient);
+  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.session.algorithm().bucket_ready(bucket, gradient);
 }
 
 void Synchronizer::after_backward(std::span<float> gradient, double weight) {
   Implementation& mine = *implementation_;
   mine.check_gradient(gradient);
   mine.check_announced(gradient);
-  mine.session->require_begun();
+  mine.session.require_begun();
   if (mine.ready.any_ready() && !mine.ready.all_ready())
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready and the rest was not: announce all "
                 "of it, or nothing");
   mine.ready.begin();  // whatever becomes of this step, the next one is another
-  mine.algorithm().finish_gradient(gradient, weight);
-  mine.look();
+  mine.session.finish_gradient(gradient, weight);
 }
 
 std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
@@ -197,37 +160,33 @@ std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double 
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready, and its results would go to "
                 "everybody: call after_backward, or reduce_scatter without announcing");
-  const auto own = implementation_->algorithm().reduce_scatter(gradient, weight);
-  implementation_->look();
-  return own;
+  return implementation_->session.reduce_scatter(gradient, weight);
 }
 
 void Synchronizer::after_update(std::span<float> model) {
   implementation_->check_model(model);
   implementation_->require_nothing_announced("after_update");
-  implementation_->session->after_update(model);
+  implementation_->session.after_update(model);
 }
 
 bool Synchronizer::drain(std::span<float> gradient) {
   implementation_->check_gradient(gradient);
   implementation_->require_nothing_announced("drain");
-  implementation_->session->require_begun();
-  return implementation_->algorithm().drain(gradient);
+  return implementation_->session.drain(gradient);
 }
 
 void Synchronizer::consolidate(std::span<float> model) {
   implementation_->check_model(model);
   implementation_->require_nothing_announced("consolidate");
-  implementation_->session->require_begun();
-  implementation_->session->require_drained();
-  implementation_->session->consolidate(model);
+  implementation_->session.require_begun();
+  implementation_->session.require_drained();
+  implementation_->session.consolidate(model);
 }
 
 std::vector<std::byte> Synchronizer::save() const {
   base::Archive archive;
-  archive.put_text("algorithm", implementation_->name);
-  archive.put_value("step", implementation_->step);
-  implementation_->session->save(archive);
+  archive.put_text("algorithm", std::string(implementation_->session.row().name));
+  implementation_->session.save(archive);
   return archive.to_bytes();
 }
 
@@ -235,20 +194,27 @@ std::string Synchronizer::restore(std::span<const std::byte> state) {
   Implementation& mine = *implementation_;
   mine.require_nothing_announced("restore");
   const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
-  if (const std::string saved = archive.get_text("algorithm"); saved != mine.name)
+  const algorithms::AlgorithmRow& row = mine.session.row();
+  if (const std::string saved = archive.get_text("algorithm"); saved != row.name)
     throw Error(ErrorCode::bad_input, fmt::format("this is the state of {0}, which {1} cannot go on from: restore it "
                                                   "with {0}",
-                                                  saved, mine.name));
-  std::string remade = mine.session->restore(archive);
-  mine.step = archive.get_value<std::int64_t>("step");
-  mine.watch = {};  // its steps come in order
-  return remade;
+                                                  saved, row.name));
+  if (mine.session.has_begun() && mine.session.facts().needs_begin)
+    throw Error(ErrorCode::bad_input,
+                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
+                "goes on");
+  return mine.session.restore(archive);
 }
 
-StepReport Synchronizer::report() const { return api::step_report(implementation_->algorithm()); }
+StepReport Synchronizer::report() const {
+  const session::Session& session = implementation_->session;
+  return api::step_report(session.algorithm().report(), session.guards());
+}
 
-Meetings Synchronizer::meetings() const { return api::meetings(*implementation_->session); }
+Meetings Synchronizer::meetings() const { return api::meetings(implementation_->session); }
 
-std::vector<std::string> Synchronizer::findings() const { return api::sentences(implementation_->watch); }
+std::vector<std::string> Synchronizer::findings() const {
+  return api::sentences(implementation_->session.steps().findings());
+}
 
 }  // namespace flockstep

@@ -1,21 +1,115 @@
 #include "session/session.h"
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/hash.h"
 #include "flockstep/error.h"
 
 namespace flockstep::session {
+namespace {
+
+// Options are checked first: facts are read from them.
+algorithms::Facts checked_facts(const SessionSettings& settings, int workers) {
+  settings.row.check(settings.options, workers);
+  return algorithms::facts_of(settings.row, settings.options, workers);
+}
+
+algorithms::Departures& departures_of(algorithms::Algorithm& algorithm) {
+  if (auto* const departures = algorithm.departures()) return *departures;
+  throw Error(ErrorCode::bad_input,
+              "the workers of this algorithm wait for each other, so that none can be away by itself: say who is there "
+              "with attend, or use wagma, flock, adpsgd or swarm");
+}
+
+base::Buffer<float> copy_to_give_up(runtime::Context& context, std::span<const float> model) {
+  auto copy = context.engine().memory().allocate<float>(model.size(), "model to give up");
+  std::ranges::copy(model, copy.data());
+  return copy;
+}
+
+}  // namespace
+
+Session::Session(runtime::Context& context, const runtime::Layout& layout, SessionSettings settings,
+                 const runtime::Agreed& more)
+    : context_(context),
+      layout_(layout),
+      settings_(std::move(settings)),
+      facts_(checked_facts(settings_, context.size())),
+      steps_(settings_.watches) {
+  runtime::Agreed agreed{{"algorithm", std::string(row().name)}};
+  runtime::add_settings(agreed, row().name, settings_.options);
+  agreed.emplace_back("seed", std::to_string(settings_.seed));
+  agreed.insert(agreed.end(), more.begin(), more.end());
+  runtime::check_agreement(context_, agreed);
+  algorithm_ = make();
+}
+
+std::unique_ptr<algorithms::Algorithm> Session::make() const {
+  return row().make({context_, layout_, settings_.options, settings_.seed, settings_.buffers});
+}
 
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
+  if (given_up_) {
+    given_up_->consolidate(copy_to_give_up(context_, model).span());
+    end_given_up();
+  }
   algorithm_->begin(updates_, model);
   begun_ = true;
 }
 
+// Its agents must be gone everywhere before others take their place.
+void Session::end_given_up() {
+  given_up_.reset();
+  context_.wait(context_.engine().barrier(), "barrier");
+}
+
 void Session::require_begun() const {
-  if (!begun_ && algorithm_->needs_begin())
+  if (!begun_ && facts_.needs_begin)
     throw Error(
         ErrorCode::bad_input,
         "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
         "begin(model) before the first step");
+}
+
+void Session::require_same_model(std::span<const float> model) {
+  if (begun_ || !facts_.needs_begin || begins_apart()) return;
+  const std::uint64_t hash = base::hash_of(model);
+  const std::array<double, 2> mine{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
+  const std::vector<double> all = runtime::gather_doubles(context_, mine);
+  std::vector<std::size_t> differing;
+  for (std::size_t i = 0; i < all.size(); i += mine.size())
+    if (all[i] != all[0] || all[i + 1] != all[1]) differing.push_back(i / mine.size());
+  if (differing.empty()) return;
+  const bool several = differing.size() > 1;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("worker{} {} begin{} with another model than worker 0: pass the same one to begin on all "
+                          "workers",
+                          several ? "s" : "", fmt::join(differing, ", "), several ? "" : "s"));
+}
+
+void Session::attend(const std::vector<bool>& present) {
+  const bool all_are_there = std::ranges::find(present, false) == present.end();
+  const std::vector<bool> next = all_are_there ? std::vector<bool>() : present;
+  if (next == present_) return;
+  algorithm_->attend(next);
+  present_ = next;
+}
+
+void Session::finish_gradient(std::span<float> gradient, double weight) {
+  require_begun();
+  algorithm_->finish_gradient(gradient, weight);
+  steps_.add(algorithm_->report());
+}
+
+std::span<float> Session::reduce_scatter(std::span<float> gradient, double weight) {
+  const std::span<float> own = algorithm_->reduce_scatter(gradient, weight);
+  steps_.add(algorithm_->report());
+  return own;
 }
 
 void Session::after_update(std::span<float> model) {
@@ -29,21 +123,30 @@ void Session::after_update(std::span<float> model) {
 void Session::leave() {
   require_begun();
   if (is_away_) throw Error(ErrorCode::bad_input, "this worker has left already: come back before leaving again");
-  algorithm_->leave();
+  departures_of(*algorithm_).leave();
   is_away_ = true;
 }
 
 void Session::come_back(std::span<float> model) {
   if (!is_away_) throw Error(ErrorCode::bad_input, "this worker is not away: leave before coming back");
-  algorithm_->come_back(model);
+  departures_of(*algorithm_).come_back(model);
+  go_on_together();
+}
+
+void Session::go_on_together() {
   is_away_ = false;
-  updates_ = algorithm_->next_step(updates_);
+  if (const auto* const departures = algorithm_->departures()) updates_ = departures->next_step(updates_);
+}
+
+bool Session::drain(std::span<float> gradient) {
+  require_begun();
+  return algorithm_->drain(gradient);
 }
 
 void Session::consolidate(std::span<float> model) {
+  require_begun();
   algorithm_->consolidate(model);
-  is_away_ = false;
-  updates_ = algorithm_->next_step(updates_);
+  go_on_together();
 }
 
 void Session::require_drained() {
@@ -51,6 +154,12 @@ void Session::require_drained() {
     throw Error(ErrorCode::bad_input,
                 "gradients are still under way that the model lacks: call drain and make one more update with what it "
                 "gives, then consolidate (DataParallel::finish does all of it)");
+}
+
+algorithms::GuardCounts Session::guards() const {
+  algorithms::GuardCounts guards = algorithm_->guards();
+  guards.non_finite += steps_.unseen_non_finite();
+  return guards;
 }
 
 algorithms::MeetingReport Session::meetings() const {
@@ -61,26 +170,36 @@ algorithms::MeetingReport Session::meetings() const {
 
 void Session::save(base::Archive& archive) const {
   archive.put_value("updates", updates_);
+  steps_.save(archive);
   meetings().save(archive);
   algorithm_->save(archive);
 }
 
 std::string Session::restore(const base::Archive& archive) {
-  if (begun_ && algorithm_->needs_begin())
-    throw Error(ErrorCode::bad_input,
-                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
-                "goes on");
-  std::string remade = algorithm_->restore(archive);
-  updates_ = archive.get_value<std::int64_t>("updates");
-  earlier_ = algorithms::MeetingReport::restored(archive);
-  begun_ = false;
+  std::unique_ptr<algorithms::Algorithm> other = begun_ ? make() : nullptr;
+  std::string remade = (other ? *other : *algorithm_).restore(archive);
+  const auto updates = archive.get_value<std::int64_t>("updates");
+  auto earlier = algorithms::MeetingReport::restored(archive);
+  steps_.restore(archive);
+  if (other) {
+    algorithm_.swap(other);
+    present_.clear();
+    if (facts_.needs_begin) given_up_ = std::move(other);
+  }
+  updates_ = updates;
+  earlier_ = std::move(earlier);
+  begun_ = is_away_ = false;
   restored_ = true;
   return remade;
 }
 
-// Workers in lockstep hold what they are given, and some of the others have gone apart before they were saved.
-bool Session::begins_alike() const {
-  return !begun_ && algorithm_->needs_begin() && !(restored_ && algorithm_->resumes_apart());
+void Session::renew(std::span<const float> model) {
+  consolidate(copy_to_give_up(context_, model).span());
+  base::Archive state;
+  save(state);
+  restore(state);
+  if (given_up_) end_given_up();
+  begin(model);
 }
 
 }  // namespace flockstep::session

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -49,14 +48,14 @@ std::vector<math::Finding> findings_from_json(const nlohmann::json& json) {
   return findings;
 }
 
-void Telemetry::observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event) {
+void Telemetry::observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event,
+                        const std::vector<math::Finding>& raised) {
   Seen seen{step, event, report.coefficients, {}, {}};
   const math::Statistics& statistics = report.statistics;
   for (const double square : statistics.q) seen.norms.push_back(std::sqrt(square));
   seen.agreement = math::agreement(statistics);
   steps_.push_back(std::move(seen));
-  if (statistics.q.empty()) return;
-  std::ranges::move(watch_.observe(step, statistics), std::back_inserter(raised_));
+  raised_.insert(raised_.end(), raised.begin(), raised.end());
   if (!statistics.has_matrix() || statistics.workers() > kCosineWorkers) return;
   const auto cosines = math::cosines(statistics, 1e-30);
   if (std::ranges::any_of(cosines, [](double cosine) { return !std::isfinite(cosine); })) return;
@@ -101,20 +100,6 @@ std::vector<nlohmann::json> Telemetry::new_findings(std::int64_t step) {
     lines.back()["step"] = step;
   }
   return lines;
-}
-
-std::vector<math::Finding> Telemetry::findings() const {
-  std::vector<math::Finding> all = earlier_;
-  for (const math::Finding& finding : watch_.findings()) {
-    const auto same = std::ranges::find_if(all, [&](const math::Finding& other) {
-      return other.kind == finding.kind && other.workers == finding.workers;
-    });
-    if (same == all.end())
-      all.push_back(finding);
-    else
-      *same = finding;
-  }
-  return all;
 }
 
 }  // namespace flockstep::telemetry

@@ -19,8 +19,9 @@ class Telemetry {
   static constexpr std::size_t kCosineWorkers = 64;
 
   // `step` counts from 1, as in the metrics. `event` is what was found out about the result, where the rule did not
-  // look.
-  void observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event);
+  // look; `raised` are the findings of this step.
+  void observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event,
+               const std::vector<math::Finding>& raised);
 
   // Adds coefficients, norms, agreement and the guard that fired, if any, to the metrics line of an observed step.
   void describe(std::int64_t step, nlohmann::json& line) const;
@@ -31,10 +32,6 @@ class Telemetry {
   std::optional<nlohmann::json> cosines(std::int64_t step);
   // A metrics line for each finding raised since the last time.
   std::vector<nlohmann::json> new_findings(std::int64_t step);
-  // Those of the whole run: an earlier part of it may have raised some.
-  std::vector<math::Finding> findings() const;
-  // What a resumed run starts from.
-  void resume(std::vector<math::Finding> findings) { earlier_ = std::move(findings); }
 
  private:
   struct Seen {
@@ -43,9 +40,7 @@ class Telemetry {
     std::vector<double> coefficients, norms, agreement;
   };
   std::vector<Seen> steps_;
-  math::Watch watch_;
-  std::vector<math::Finding> raised_;   // and not written yet
-  std::vector<math::Finding> earlier_;  // of the run that this one resumes
+  std::vector<math::Finding> raised_;  // and not written yet
   std::vector<double> cosine_sums_;
   std::int64_t cosine_steps_ = 0;
 };

@@ -6,14 +6,13 @@
 
 namespace flockstep::torch_front {
 
-void check_alike(runtime::Context& context, const FlatModule& flat, runtime::Agreed agreed) {
+void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatModule& flat) {
   // Whoever has fewer tensors than another has nothing in the places behind them.
   const auto mine = static_cast<double>(flat.descriptions().size());
   const std::vector<double> counts = runtime::gather_doubles(context, {&mine, 1});
   for (std::size_t index = 0; index < static_cast<std::size_t>(std::ranges::max(counts)); ++index)
     agreed.emplace_back(base::concatenated("as tensor ", index),
                         index < flat.descriptions().size() ? flat.descriptions()[index] : "nothing");
-  runtime::check_agreement(context, agreed);
 }
 
 void broadcast_model(runtime::Context& context, FlatModule& flat, std::span<float> model) {

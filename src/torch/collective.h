@@ -7,9 +7,8 @@
 
 namespace flockstep::torch_front {
 
-// Throws Error{mismatch}, everywhere alike, where `agreed`, or else a tensor's name, shape or type, differs between
-// workers.
-void check_alike(runtime::Context& context, const FlatModule& flat, runtime::Agreed agreed);
+// Adds each tensor's name, shape and type to what all workers must have alike.
+void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatModule& flat);
 
 // Everybody has worker 0's parameters and buffers; `model` is the span that the module is attached to.
 void broadcast_model(runtime::Context& context, FlatModule& flat, std::span<float> model);

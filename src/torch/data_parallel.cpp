@@ -22,11 +22,7 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
 // Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
-  constexpr std::string_view kOnDirections[] = {"normalized_mean", "adacons", "direction_consensus",
-                                                "geometric_median"};
-  if (std::ranges::find(kOnDirections, row.name) != std::end(kOnDirections))
-    options.try_emplace("magnitude", "matched");
-  if (row.name == "adasum") options.try_emplace("magnitude", "mean_norm");
+  if (!row.magnitude_of_averages.empty()) options.try_emplace("magnitude", row.magnitude_of_averages);
   return options;
 }
 
@@ -45,7 +41,6 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       random(settings.seed, context.rank()),
       alive_(alive),
       fired_(flat.count()) {
-  row.check(options, context.size());
   if (settings.buffers == Buffers::broadcast && !combines_gradients())
     throw Error(
         ErrorCode::bad_input,
@@ -54,7 +49,13 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
                                                                    : " does not exchange buffers in every step",
                            ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
   const Call call(*this);
-  agree();
+  runtime::Agreed agreed{{"bucket_kib", std::to_string(settings.bucket_kib)},
+                         {"treatment of buffers", std::to_string(static_cast<int>(settings.buffers))}};
+  torch_front::add_tensors(agreed, context, flat);
+  session.emplace(
+      context, layout,
+      session::SessionSettings{.row = row, .options = options, .seed = settings.seed, .buffers = flat.buffers()},
+      agreed);
   base::Memory& memory = context.engine().memory();
   model = memory.allocate<float>(flat.parameters() + flat.buffers(), "model");
   gradient = memory.allocate<float>(flat.parameters(), "gradient");
@@ -67,44 +68,19 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
                                                          runtime::OnePassOptions{.room = runtime::Room::window});
   }
   torch_front::broadcast_model(context, flat, model.span());
-  renew(nullptr);
-  flat.on_gradient([this](std::size_t index) { take(index); });
-}
-
-void DataParallel::Implementation::agree() const {
-  runtime::Agreed agreed{{"algorithm", settings.algorithm}};
-  runtime::add_settings(agreed, settings.algorithm, options);
-  agreed.emplace_back("seed", std::to_string(settings.seed));
-  agreed.emplace_back("bucket_kib", std::to_string(settings.bucket_kib));
-  agreed.emplace_back("treatment of buffers", std::to_string(static_cast<int>(settings.buffers)));
-  torch_front::check_alike(context, flat, std::move(agreed));
-}
-
-std::string DataParallel::Implementation::renew(const base::Archive* state) {
-  session.reset();
-  context.wait(context.engine().barrier(), "barrier");  // agents of before are gone everywhere
-  session.emplace(row.make({context, layout, options, settings.seed, flat.buffers()}));
-  std::string remade = state ? session->restore(*state) : "";
   session->begin(model.span());
-  return remade;
+  flat.on_gradient([this](std::size_t index) { take(index); });
 }
 
 // An algorithm that averages models may hold one of its own, which goes with the one that is given up.
 void DataParallel::Implementation::broadcast() {
-  if (combines_gradients()) return torch_front::broadcast_model(context, flat, model.span());
-  flat.collect_model();
-  const auto given_up = context.engine().memory().allocate<float>(model.size(), "model to give up");
-  std::ranges::copy(model.span(), given_up.data());
-  algorithm().consolidate(given_up.span());
-  base::Archive state;
-  session->save(state);
   torch_front::broadcast_model(context, flat, model.span());
-  renew(&state);
+  if (!combines_gradients()) session->renew(model.span());
 }
 
 void DataParallel::Implementation::consolidate() {
   flat.collect_model();
-  algorithm().consolidate(model.span());
+  session->consolidate(model.span());
   if (combines_gradients() && settings.buffers == Buffers::leave && buffers_layout_)
     algorithms::average_over_all(context, *buffers_layout_, model.span().last(flat.buffers()));
   flat.spread_model();
@@ -198,11 +174,14 @@ std::string DataParallel::restore(const std::string& folder, torch::optim::Optim
 }
 
 StepReport DataParallel::report() const {
-  StepReport report = api::step_report(implementation_->algorithm());
-  report.guards["non_finite"] += implementation_->unseen_non_finite;
-  return report;
+  const session::Session& session = *implementation_->session;
+  algorithms::GuardCounts guards = session.guards();
+  guards.non_finite += session.steps().own_non_finite();
+  return api::step_report(session.algorithm().report(), guards);
 }
 Meetings DataParallel::meetings() const { return api::meetings(*implementation_->session); }
-std::vector<std::string> DataParallel::findings() const { return api::sentences(implementation_->watch); }
+std::vector<std::string> DataParallel::findings() const {
+  return api::sentences(implementation_->session->steps().findings());
+}
 
 }  // namespace flockstep

@@ -1,8 +1,8 @@
 // What stands behind the public DataParallel: a flat module, an algorithm, and the path of a gradient between them.
 //
-//   backward's hook     collect_gradient, BucketQueue, Algorithm::bucket_ready
-//   finish_backward     what had no gradient, Algorithm::finish_gradient, who is unused everywhere, buffers
-//   after_update        Algorithm::after_update, where models are averaged
+//   backward's hook     collect_gradient, BucketQueue, GradientHook::bucket_ready
+//   finish_backward     what had no gradient, Session::finish_gradient, who is unused everywhere, buffers
+//   after_update        Session::after_update, where models are averaged
 //
 // Whatever is exchanged beside the algorithm's own messages is exchanged only where the algorithm waits for everybody
 // anyway.
@@ -12,7 +12,6 @@
 
 #include "algorithms/registry.h"
 #include "flockstep/torch.h"
-#include "math/watch.h"
 #include "runtime/gradient/one_pass.h"
 #include "session/session.h"
 #include "torch/bucket_queue.h"
@@ -61,8 +60,7 @@ struct DataParallel::Implementation {
   };
 
   algorithms::Algorithm& algorithm() { return session->algorithm(); }
-  const algorithms::Algorithm& algorithm() const { return session->algorithm(); }
-  bool combines_gradients() const { return row.family == algorithms::Family::gradient; }
+  bool combines_gradients() const { return row.rule != nullptr; }
 
   runtime::Context& context;
   torch::nn::Module& module;
@@ -76,15 +74,8 @@ struct DataParallel::Implementation {
   torch_front::OwnRandom random;
   torch_front::EpochSteps epoch;
   int accumulating = 0;  // NoSync objects alive
-  math::Watch watch;
-  std::int64_t step = 0;
-  std::int64_t unseen_non_finite = 0;  // results that were not finite and that no guard has told of
 
  private:
-  void agree() const;
-  // A new algorithm that goes on from `state`, if any, and from the model as it is. Returns what it re-made.
-  std::string renew(const base::Archive* state);
-
   void take(std::size_t index);  // the hook
   void mark(std::size_t index);
   void start_ready();

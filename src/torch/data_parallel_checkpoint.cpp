@@ -88,7 +88,6 @@ base::Archive DataParallel::Implementation::own_state() const {
   state.put("order of buckets", std::span<const std::size_t>(queue.order()));
   state.put_value("knows order", knows_order_);
   state.put("random", as_bytes(random.state()));
-  state.put_value("step", step);
   session->save(state);
   return state;
 }
@@ -108,10 +107,10 @@ std::vector<std::byte> DataParallel::Implementation::serialized(const base::Arch
 }
 
 void DataParallel::Implementation::save(const std::string& folder, const torch::optim::Optimizer& optimizer) {
-  if (!combines_gradients() && !algorithm().resumes_apart()) consolidate();
+  if (!combines_gradients() && !session->facts().resumes_apart) consolidate();
   flat.collect_model();
   const base::Archive state = own_state();  // where algorithms have to be at rest for it, everybody waits here
-  Checkpoints(context, folder, kSuffix).write(step, [&] { return serialized(state, optimizer); });
+  Checkpoints(context, folder, kSuffix).write(session->steps().count(), [&] { return serialized(state, optimizer); });
 }
 
 base::Archive DataParallel::Implementation::load(std::span<const std::byte> bytes, const std::string& path, int workers,
@@ -135,7 +134,7 @@ base::Archive DataParallel::Implementation::load(std::span<const std::byte> byte
     }
     if (tensors.size() > flat.descriptions().size())
       refuse(path, " is of another module: this one has no ", tensors[flat.descriptions().size()]);
-    if (workers != context.size() && algorithm().resumes_apart())
+    if (workers != context.size() && session->facts().resumes_apart)
       refuse("the checkpoint holds a model for each of ", base::counted(workers, "worker"), ", which ",
              settings.algorithm, " keeps apart: go on with as many, not ", context.size());
 
@@ -154,7 +153,7 @@ base::Archive DataParallel::Implementation::load(std::span<const std::byte> byte
 }
 
 std::string DataParallel::Implementation::restore(const std::string& folder, torch::optim::Optimizer& optimizer) {
-  if (step > 0)
+  if (session->steps().count() > 0)
     throw Error(ErrorCode::bad_input, "restore was called after a step: restore first, or make another DataParallel");
   base::Archive state;
   const auto found = Checkpoints(context, folder, kSuffix).read();
@@ -162,7 +161,6 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   const int workers = found->workers;
   session::together(context, [&] {
     state = load(found->bytes, found->path, workers, optimizer);
-    step = state.get_value<std::int64_t>("step");
     const auto order = state.get_vector<std::size_t>("order of buckets");
     if (std::ranges::is_permutation(order, queue.order())) {
       queue.set_order(order);
@@ -171,7 +169,8 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
   });
   flat.collect_model();
-  std::string remade = renew(&state);
+  std::string remade = session->restore(state);
+  session->begin(model.span());
   if (!found->warning.empty()) remade = found->warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
   return base::concatenated(

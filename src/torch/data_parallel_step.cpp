@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "kernels/kernels.h"
 #include "torch/collective.h"
 #include "torch/data_parallel.h"
 
@@ -65,7 +64,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
                                    " has had a backward pass in a step that it told join it has no batch "
                                    "for"));
   flat.collect_model();
-  algorithm().attend(present);
+  session->attend(present);
 
   // What backward has not made is there from before, or zeros.
   std::vector<bool> unused(flat.count());
@@ -82,18 +81,15 @@ void DataParallel::Implementation::finish_backward(double weight) {
   const bool everybody_waits = algorithm().gradients_are_equal();
   const std::vector<bool> dropped = everybody_waits ? torch_front::unused_everywhere(context, unused) : unused;
   try {
-    algorithm().finish_gradient(gradient.span(), weight);
+    session->finish_gradient(gradient.span(), weight);
   } catch (...) {  // such as a weight that is none: another step may follow
     begin_pass();
     throw;
   }
   if (everybody_waits) learn_order(present);
-  if (const auto* report = algorithm().report(); report && !report->statistics.q.empty())
-    watch.observe(step, report->statistics);
   spread_gradients(dropped, everybody_waits);
   if (combines_gradients()) exchange_buffers(present);
 
-  ++step;
   epoch.advance();
   begin_pass();
 }
@@ -154,16 +150,11 @@ void DataParallel::Implementation::after_update() {
 }
 
 void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
-  if (!kernels::has_non_finite(std::span<const float>(gradient.span()))) {
-    optimizer.step();
-    return;
-  }
-  const auto* const report = algorithm().report();
-  if (!report || report->event != math::Event::non_finite) ++unseen_non_finite;
+  if (session->accepts(gradient.span())) optimizer.step();
 }
 
 bool DataParallel::Implementation::drain() {
-  if (!algorithm().drain(gradient.span())) return false;
+  if (!session->drain(gradient.span())) return false;
   spread_gradients(std::vector<bool>(flat.count(), true), false);
   return true;
 }

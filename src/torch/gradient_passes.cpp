@@ -16,7 +16,7 @@ constexpr std::size_t kTravelling = 6;
 
 const algorithms::AlgorithmRow& row_of(const std::string& name) {
   const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
-  if (row.family != algorithms::Family::gradient)
+  if (!row.rule)
     throw Error(ErrorCode::bad_input,
                 base::concatenated(name, " does not combine gradients, and cannot be a hook's rule"));
   return row;
@@ -59,10 +59,11 @@ GradientPasses::GradientPasses(runtime::Context& context, const GradientPassesSe
       choice_(settings.step < settings.start_step ? averaging(settings.rule) : settings.rule),
       later_(settings.rule),
       start_step_(settings.start_step),
-      step_(settings.step),
       memory_(settings.memory),
       remembering_(settings.rule),
-      states_(context.engine().memory().allocate<State>(static_cast<std::size_t>(context.size()), "states")) {}
+      states_(context.engine().memory().allocate<State>(static_cast<std::size_t>(context.size()), "states")) {
+  steps_.go_on_after(settings.step);
+}
 
 // Buckets have no number that tells (while DDP learns a static graph all are number 0), but nobody comes twice.
 bool GradientPasses::begins_a_pass(const GradientBucket& bucket) const {
@@ -85,7 +86,7 @@ void GradientPasses::take(GradientOffer offer, Future future) {
 
 void GradientPasses::begin() {
   completed_ = 0;
-  if (start_step_ > 0 && step_ >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
+  if (start_step_ > 0 && steps_.count() >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
     start_step_ = 0;
     choice_ = later_;
     if (rule_) make_rule();
@@ -217,14 +218,13 @@ void GradientPasses::lay_out() {
                                            base::bracketed(buckets.back().sizes)));
   }
   if (!rule_) {
-    agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(step_)}});
+    agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(steps_.count())}});
     agreed.emplace_back("start_step", std::to_string(start_step_));
     runtime::add_settings(agreed, later_.name, later_.options);
   }
   runtime::check_agreement(context_, agreed);
   take_memory();
-  rule_ = nullptr;
-  algorithm_.reset();  // before the layout that it uses
+  rule_.reset();  // before the layout that it uses
   slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket");
   if (parameters_.empty()) parameters_ = slots_->parameters();
   make_rule();
@@ -234,11 +234,11 @@ void GradientPasses::lay_out() {
 }
 
 void GradientPasses::make_rule() {
-  auto next = row_of(choice_.name).make({context_, slots_->layout(), choice_.options});
-  auto& rule = dynamic_cast<algorithms::GradientRule&>(*next);
-  if (rule_) rule.count_on(*rule_);
-  algorithm_ = std::move(next);
-  rule_ = &rule;
+  auto next = std::make_unique<algorithms::GradientRule>(
+      algorithms::AlgorithmInputs{context_, slots_->layout(), choice_.options},
+      row_of(choice_.name).rule(choice_.options));
+  if (rule_) next->count_on(*rule_);
+  rule_ = std::move(next);
   made_ = choice_;
   if (share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
   rule_->pass().let_travel(kTravelling);
@@ -252,7 +252,7 @@ void GradientPasses::combine(const std::vector<State>& states) {
     present += has_gradient;
     step.weights.push_back(!has_gradient ? 0 : rule_->uses_weights() ? state.weight : 1);
   }
-  if (choice_.name == "mean" && states[0].divides_by_all && present > 0)
+  if (row_of(choice_.name).divides_by_count && states[0].divides_by_all && present > 0)
     step.scale = static_cast<double>(present) / static_cast<double>(states.size());
   step.arrived = [this](std::size_t piece) {
     if (const std::size_t slot = slots_->slot_ended_by(piece); slot < slots_->count()) complete(slot);
@@ -278,20 +278,22 @@ void GradientPasses::complete(std::size_t slot) {
 }
 
 void GradientPasses::publish() {
-  const algorithms::GradientReport& report = *rule_->report();
-  if (!nobody_counts_ && !report.statistics.q.empty())
-    for (const math::Finding& finding : watch_.observe(step_, report.statistics)) raised_.push_back(finding.sentence);
-  ++step_;
-  if (links_.recording) links_.recording->add(step_, last_bucket_, nobody_counts_ ? nullptr : &report);
+  const algorithms::GradientReport* const report = nobody_counts_ ? nullptr : rule_->report();
+  steps_.add(report);
+  for (const math::Finding& finding : steps_.raised()) raised_.push_back(finding.sentence);
+  if (links_.recording) links_.recording->add(steps_.count(), last_bucket_, report, nullptr, &steps_);
   exposed_s_ += (context_.engine().now() - last_bucket_).count();
   take_memory();
-  StepReport told = api::step_report(*algorithm_);
-  if (nobody_counts_) told = {std::vector<double>(states_.size()), {}, {}, "all_zero", told.guards};
+  StepReport told = api::step_report(report, rule_->guards());
+  if (nobody_counts_) {
+    told.coefficients.resize(states_.size());
+    told.event = "all_zero";
+  }
   links_.publish({.rule = choice_.name,
-                  .step = step_,
+                  .step = steps_.count(),
                   .report = std::move(told),
-                  .cosines = nobody_counts_ ? std::vector<double>() : every_cosine(report.statistics),
-                  .findings = api::sentences(watch_),
+                  .cosines = report ? every_cosine(report->statistics) : std::vector<double>(),
+                  .findings = api::sentences(steps_.findings()),
                   .raised = raised_,
                   .remembering = remembering_.name,
                   .memory = memory_,
@@ -315,8 +317,7 @@ void GradientPasses::keep_for_ever() {
 }
 
 void GradientPasses::remember(std::int64_t step, RuleMemory memory) {
-  step_ = step;
-  watch_ = {};  // whose steps only go on
+  steps_.go_on_after(step);
   memory_ = std::move(memory);
   remembering_ = requests_.size() > answered_ ? requests_.back() : start_step_ > 0 ? later_ : choice_;
   if (rule_ && share_memory(made_, remembering_)) rule_->remember(fitting(memory_));

@@ -1,5 +1,5 @@
 // Backward passes of torch's DistributedDataParallel (DDP) through a gradient rule, one after the other: what the
-// conductor of a GradientHook does, on its thread.
+// conductor of a CommunicationHook does, on its thread.
 //
 //   take(bucket)      the bucket travels at once, unless DDP has cut its buckets anew: then they are collected first
 //   sweep()           between buckets: what has arrived is looked at while backward goes on
@@ -19,7 +19,7 @@
 
 #include "algorithms/rules/gradient_rule.h"
 #include "flockstep/flockstep.h"
-#include "math/watch.h"
+#include "session/steps.h"
 #include "torch/gradient_slots.h"
 #include "torch/recording.h"
 
@@ -133,7 +133,8 @@ class GradientPasses {
   runtime::Context& context_;
   const Links links_;
   RuleChoice choice_, later_;  // the rule, and the one from start_step on
-  std::int64_t start_step_, step_;
+  std::int64_t start_step_;
+  session::Steps steps_;
   RuleMemory memory_;       // to begin with, in the order of the first pass
   RuleChoice remembering_;  // whose memory it is
   std::vector<RuleChoice> requests_;
@@ -141,15 +142,13 @@ class GradientPasses {
   base::Buffer<State> states_;
 
   std::optional<GradientSlots> slots_;
-  std::vector<const void*> parameters_;               // in the order of the first pass
-  std::unique_ptr<algorithms::Algorithm> algorithm_;  // uses the slots' layout
-  algorithms::GradientRule* rule_ = nullptr;          // the same
-  RuleChoice made_;                                   // what that is, until the choice is carried out
+  std::vector<const void*> parameters_;             // in the order of the first pass
+  std::unique_ptr<algorithms::GradientRule> rule_;  // uses the slots' layout
+  RuleChoice made_;                                 // what that is, until the choice is carried out
   std::vector<Taken> pass_;
   bool collecting_ = true;      // buckets do not travel as they come
   std::size_t completed_ = 0;   // futures of the pass
   bool nobody_counts_ = false;  // in the pass: all workers have given it a weight of 0
-  math::Watch watch_;
   std::vector<std::string> raised_;
   base::Time last_bucket_{};
   double exposed_s_ = 0;

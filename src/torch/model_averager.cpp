@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "kernels/kernels.h"
 #include "torch/collective.h"
 
 namespace flockstep::torch_front {
@@ -18,8 +17,12 @@ const algorithms::AlgorithmRow& averager_row(const std::string& name) {
   return row;
 }
 
-// So that asking all of them before a meeting costs little beside it, where dpsgd and sgp wait for neighbours alone.
-bool meets_with_all(const std::string& algorithm) { return algorithm == "local_sgd" || algorithm == "post_local_sgd"; }
+runtime::Agreed agreed_with_tensors(runtime::Context& context, const ModelAveragerSettings& settings,
+                                    const FlatModule& flat) {
+  runtime::Agreed agreed{{"averaging of gradients", std::to_string(settings.averages_gradients)}};
+  add_tensors(agreed, context, flat);
+  return agreed;
+}
 
 }  // namespace
 
@@ -28,47 +31,32 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
     : context_(context),
       settings_(settings),
       recording_(recording),
-      row_(averager_row(settings.algorithm)),
-      options_(settings.options.begin(), settings.options.end()),
       flat_([tensors = std::move(tensors)] { return tensors; }, Gradients::left, settings.holder),
-      layout_(flat_.tensors(), settings.bucket_kib * 1024 / sizeof(float)) {
-  row_.check(options_, context_.size());
-  runtime::Agreed agreed{{"algorithm", settings_.algorithm}};
-  runtime::add_settings(agreed, settings_.algorithm, options_);
-  agreed.emplace_back("averaging of gradients", std::to_string(settings_.averages_gradients));
-  check_alike(context_, flat_, std::move(agreed));
-
+      layout_(flat_.tensors(), settings.bucket_kib * 1024 / sizeof(float)),
+      session_(context, layout_,
+               {.row = averager_row(settings.algorithm),
+                .options = {settings.options.begin(), settings.options.end()},
+                .seed = settings.seed,
+                .buffers = flat_.buffers(),
+                .watches = false},
+               agreed_with_tensors(context, settings, flat_)) {
   base::Memory& memory = context_.engine().memory();
   model_ = memory.allocate<float>(flat_.parameters() + flat_.buffers(), "model");
   if (settings_.averages_gradients) gradient_ = memory.allocate<float>(flat_.parameters(), "gradient");
   flat_.attach(model_.span(), gradient_.span(),
                std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model_, gradient_));
   if (settings_.starts_anew) broadcast_model(context_, flat_, model_.span());
-  session_.emplace(made());
-}
-
-session::Session ModelAverager::made() const {
-  return session::Session(row_.make({context_, layout_, options_, settings_.seed, flat_.buffers()}));
 }
 
 // Until the first step workers may load what they like; what they begin with is told here.
 void ModelAverager::begin() {
-  if (begun_ && !next_) return;
+  if (session_.has_begun()) return;
   runtime::check_agreement(context_, {{"steps to go on from", std::to_string(steps())}});
-  flat_.collect_model();
-  if (begun_) {
-    // An agent may only be ended where nobody counts on it any more.
-    const auto given_up = context_.engine().memory().allocate<float>(model_.size(), "model to give up");
-    std::ranges::copy(model_.span(), given_up.data());
-    session_->consolidate(given_up.span());
-  }
-  const bool goes_on = next_.has_value();
-  if (goes_on) session_ = std::exchange(next_, std::nullopt);
-  context_.wait(context_.engine().barrier(), "barrier");
-  if (!goes_on || !algorithm().resumes_apart()) broadcast_model(context_, flat_, model_.span());
-  session_->begin(model_.span());
-  begun_ = true;
-  somebody_is_absent_ = false;
+  if (session_.begins_apart())
+    flat_.collect_model();
+  else
+    broadcast_model(context_, flat_, model_.span());
+  session_.begin(model_.span());
 }
 
 bool ModelAverager::average_gradients(bool has_batch) {
@@ -79,35 +67,34 @@ bool ModelAverager::average_gradients(bool has_batch) {
     unused[index] = !flat_.collect_gradient(index);
   }
   const std::vector<bool> dropped = unused_everywhere(context_, unused);
-  algorithm().finish_gradient(gradient_.span(), 1);
+  session_.finish_gradient(gradient_.span(), 1);
   for (std::size_t index = 0; index < flat_.count(); ++index)
     dropped[index] ? flat_.drop_gradient(index) : flat_.spread_gradient(index);
-  return !kernels::has_non_finite(std::span<const float>(gradient_.span()));
+  return session_.accepts(gradient_.span());
 }
 
 void ModelAverager::after_update() {
-  base::check(begun_ && !next_, "begin() before the update");
+  base::check(session_.has_begun(), "begin() before the update");
   const base::Time computed = context_.engine().now();
-  if (algorithm().meets_after(steps())) attend(true);
+  if (session_.algorithm().meets_after(steps())) attend(true);
   update();
   if (!recording_) return;
-  const algorithms::MeetingReport meetings = session_->meetings();
-  recording_->add(steps(), computed, nullptr, algorithm().meetings() ? &meetings : nullptr);
+  const algorithms::MeetingReport meetings = session_.meetings();
+  recording_->add(steps(), computed, nullptr, session_.algorithm().meetings() ? &meetings : nullptr);
 }
 
 void ModelAverager::update() {
   flat_.collect_model();
-  session_->after_update(model_.span());
+  session_.after_update(model_.span());
   flat_.spread_model();
 }
 
+// Asking all of them costs little beside a meeting of all, and much where one waits for neighbours alone.
 void ModelAverager::attend(bool present) {
   if (!meets_in_lockstep()) return;
-  if (!joining_ && !meets_with_all(settings_.algorithm)) return attend_fully();
+  if (!joining_ && !session_.facts().meets_with_all) return session_.attend({});
   const std::vector<bool> all = ask({.is_present = present});
-  if (!joining_) return attend_fully();
-  somebody_is_absent_ = std::ranges::find(all, false) != all.end();
-  algorithm().attend(somebody_is_absent_ ? all : std::vector<bool>());
+  session_.attend(joining_ ? all : std::vector<bool>());
 }
 
 // What one of them takes for an average after a step must not be what another one takes for the end of an epoch.
@@ -134,27 +121,22 @@ std::vector<bool> ModelAverager::ask(const Whereabouts& whereabouts) {
   return present;
 }
 
-void ModelAverager::attend_fully() {
-  if (somebody_is_absent_) algorithm().attend({});
-  somebody_is_absent_ = false;
-}
-
 void ModelAverager::shadow() {
   begin();
-  if (algorithm().meets_after(steps())) attend(false);
+  if (session_.algorithm().meets_after(steps())) attend(false);
   update();
 }
 
 void ModelAverager::leave() {
   if (meets_in_lockstep()) return;
   begin();
-  if (!is_away()) session_->leave();
+  if (!is_away()) session_.leave();
 }
 
 void ModelAverager::come_back() {
   if (!is_away()) return;
   flat_.collect_model();
-  session_->come_back(model_.span());
+  session_.come_back(model_.span());
   flat_.spread_model();
 }
 
@@ -164,16 +146,16 @@ void ModelAverager::consolidate() {
   begin();
   if (meets_in_lockstep()) ask({.consolidates = true});
   flat_.collect_model();
-  session_->consolidate(model_.span());
+  session_.consolidate(model_.span());
   flat_.spread_model();
   broadcast_each(context_, flat_.counters());
-  attend_fully();
+  session_.attend({});
 }
 
 std::vector<std::byte> ModelAverager::save() const {
   base::Archive archive;
   archive.put_text("algorithm", settings_.algorithm);
-  newest().save(archive);
+  session_.save(archive);
   return archive.to_bytes();
 }
 
@@ -183,10 +165,7 @@ std::string ModelAverager::restore(std::span<const std::byte> state) {
   if (const std::string saved = archive.get_text("algorithm"); saved != settings_.algorithm)
     throw Error(ErrorCode::bad_file, base::concatenated("the state that was loaded is of a training with ", saved,
                                                         ": go on with that instead of ", settings_.algorithm));
-  session::Session next = made();
-  std::string remade = next.restore(archive);
-  next_.emplace(std::move(next));
-  return remade;
+  return session_.restore(archive);
 }
 
 }  // namespace flockstep::torch_front

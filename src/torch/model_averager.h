@@ -13,9 +13,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
-#include "algorithms/registry.h"
 #include "session/session.h"
 #include "torch/flat_module.h"
 #include "torch/recording.h"
@@ -45,14 +43,14 @@ class ModelAverager {
   ModelAverager& operator=(const ModelAverager&) = delete;
 
   // Whether workers wait for each other where they meet.
-  bool meets_in_lockstep() const { return !algorithm().may_leave(); }
+  bool meets_in_lockstep() const { return !session_.can_leave(); }
   // Local updates so far, those of a restored state included, and those of others while this worker was away.
-  std::int64_t steps() const { return newest().updates(); }
+  std::int64_t steps() const { return session_.updates(); }
 
   // Before a local update. Collective the first time, and after a restore().
   void begin();
   // Whether the next update is to be made with gradients that are averaged over all workers.
-  bool gradients_are_due() const { return newest().algorithm().gradients_are_equal(); }
+  bool gradients_are_due() const { return session_.algorithm().gradients_are_equal(); }
   // Does so, in the tensors; who has no batch takes the others' gradients. False where the result is not finite.
   bool average_gradients(bool has_batch = true);
   // After the local update, which may have been left out: a step that had none counts and takes part all the same.
@@ -69,7 +67,7 @@ class ModelAverager {
   // lockstep they would wait, and do.
   void leave();
   void come_back();
-  bool is_away() const { return newest().is_away(); }
+  bool is_away() const { return session_.is_away(); }
 
   // What goes on, beyond the model and the optimizer; waits for nobody.
   std::vector<std::byte> save() const;
@@ -79,10 +77,6 @@ class ModelAverager {
   std::string restore(std::span<const std::byte> state);
 
  private:
-  algorithms::Algorithm& algorithm() { return session_->algorithm(); }
-  const algorithms::Algorithm& algorithm() const { return session_->algorithm(); }
-  session::Session made() const;
-  const session::Session& newest() const { return next_ ? *next_ : *session_; }
   struct Whereabouts {
     bool is_present = true, consolidates = false;
   };
@@ -90,21 +84,16 @@ class ModelAverager {
   std::vector<bool> ask(const Whereabouts& whereabouts);
   // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
   void attend(bool present);
-  void attend_fully();
   void update();
 
   runtime::Context& context_;
   const ModelAveragerSettings settings_;
   Recording* const recording_;
-  const algorithms::AlgorithmRow& row_;
-  const base::Settings options_;
   FlatModule flat_;
   const runtime::Layout layout_;
   base::Buffer<float> model_, gradient_;
-  bool begun_ = false, joining_ = false;
-  bool somebody_is_absent_ = false;  // from the meetings, as of the last one
-  // Last: they use the others. The next one takes over when all workers begin together.
-  std::optional<session::Session> session_, next_;
+  bool joining_ = false;
+  session::Session session_;  // last: it uses the others
 };
 
 }  // namespace flockstep::torch_front

@@ -93,7 +93,7 @@ void Recording::open(std::int64_t step) {
 }
 
 void Recording::add(std::int64_t step, base::Time computed, const algorithms::GradientReport* report,
-                    const algorithms::MeetingReport* meetings) {
+                    const algorithms::MeetingReport* meetings, const session::Steps* watched) {
   const std::lock_guard lock(mutex_);
   const base::Time now = context_.engine().now();
   context_.trace().record(base::Track::compute, "gradient", std::min(began_, computed), computed);
@@ -131,7 +131,9 @@ void Recording::add(std::int64_t step, base::Time computed, const algorithms::Gr
   summary_.guards.non_finite += report->event == math::Event::non_finite;
   summary_.guards.all_zero += report->event == math::Event::all_zero;
   summary_.guards.unsafe += report->event == math::Event::unsafe;
-  if (context_.rank() == 0) telemetry_.observe(step, *report, report->event);
+  if (watched) summary_.findings = watched->findings();
+  if (context_.rank() == 0)
+    telemetry_.observe(step, *report, report->event, watched ? watched->raised() : std::vector<math::Finding>());
 }
 
 void Recording::write_step() {
@@ -224,7 +226,6 @@ void Recording::close() {
     write_step();
     if (const auto cosines = telemetry_.cosines(summary_.steps)) metrics_->append(*cosines);
     metrics_->flush();
-    summary_.findings = telemetry_.findings();
     if (context_.rank() == 0) write_summary();
     telemetry::write_trace_part(context_.rank(), context_.size(), context_.trace(), epoch_s_, settings_.folder);
   });

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "runtime/context.h"
+#include "session/steps.h"
 #include "telemetry/metrics_file.h"
 #include "telemetry/summary.h"
 #include "telemetry/telemetry.h"
@@ -34,9 +35,10 @@ class Recording {
 
   // On the thread that uses the context: a step has ended. `step` counts from 1; the first one added here may be a
   // later one, where a run goes on. At `computed` the worker had its gradient, or its updated model. Null: nobody looks
-  // at gradients; models meet in lockstep. A file that cannot be written does not end the training: see close().
+  // at gradients; models meet in lockstep; nobody watches. A file that cannot be written does not end the training: see
+  // close().
   void add(std::int64_t step, base::Time computed, const algorithms::GradientReport* report,
-           const algorithms::MeetingReport* meetings = nullptr);
+           const algorithms::MeetingReport* meetings = nullptr, const session::Steps* watched = nullptr);
 
   // The others are for any thread. The loss is this worker's, of the last step that has ended.
   void set_loss(double loss);

@@ -44,15 +44,15 @@ void meet(Learner& learner) { learner.context.wait(learner.context.engine().barr
 // Everybody is back with it, and goes on from the same step.
 void consolidate(Learner& learner) {
   learner.algorithm->consolidate(learner.model);
-  learner.steps = learner.algorithm->next_step(learner.steps);
+  learner.steps = learner.algorithm->departures()->next_step(learner.steps);
   for (const Model& model : models_of_all(learner)) EXPECT_EQ(model, learner.model);
   const auto steps = static_cast<double>(learner.steps);
   for (const double others : runtime::gather_doubles(learner.context, {&steps, 1})) EXPECT_EQ(others, steps);
 }
 
 void come_back(Learner& learner) {
-  learner.algorithm->come_back(learner.model);
-  learner.steps = learner.algorithm->next_step(learner.steps);
+  learner.algorithm->departures()->come_back(learner.model);
+  learner.steps = learner.algorithm->departures()->next_step(learner.steps);
 }
 
 TEST_P(Absence, unevenNumbersOfSteps_endTogetherAndGoOn) {
@@ -65,7 +65,7 @@ TEST_P(Absence, unevenNumbersOfSteps_endTogetherAndGoOn) {
         dawdle(learner, step);
         learner.take(update_of(rank, step, learner.model.size()));
       }
-      learner.algorithm->leave();
+      learner.algorithm->departures()->leave();
       consolidate(learner);
       EXPECT_EQ(learner.steps, begin + 3 + 7 * (learner.context.size() - 1)) << "the most that anybody took";
     }
@@ -80,7 +80,7 @@ TEST_P(Absence, aLongPause_holdsUpNobody) {
     const bool pauses = learner.context.rank() == 0, has_others = learner.context.size() > 1;
     for (int step = 0; step < 3; ++step) learner.take(ones(scene()));
     if (pauses) {
-      learner.algorithm->leave();
+      learner.algorithm->departures()->leave();
       const Model left_with = learner.model;
       meet(learner);
       EXPECT_EQ(learner.model, left_with) << "a model that is evaluated stays as it is";
@@ -105,13 +105,13 @@ TEST_P(Absence, everybodyMayPauseAtTheSameTime) {
   on_every_learner(scene(), [&](Learner& learner) {
     for (int step = 0; step < 6; ++step) learner.take(update_of(learner.context.rank(), step, learner.model.size()));
     for (int pause = 0; pause < 3; ++pause) {
-      learner.algorithm->leave();
+      learner.algorithm->departures()->leave();
       if (pause < 2) meet(learner);
       if (learner.context.rank() % 2 == pause % 2) learner.context.engine().sleep(base::Duration(0.01));
       come_back(learner);
       meet(learner);  // those who took fewer steps must not be waited for by others who have taken theirs
     }
-    learner.algorithm->leave();
+    learner.algorithm->departures()->leave();
     consolidate(learner);
     for (int step = 0; step < 6; ++step) learner.take(update_of(learner.context.rank(), step, learner.model.size()));
     consolidate(learner);
@@ -123,7 +123,7 @@ TEST_P(Absence, whoIsLeftAloneTakesItsOwnStepsToTheLastBit) {
   on_every_learner(scene(), [&](Learner& learner) {
     for (int step = 0; step < 3; ++step) learner.take(update_of(learner.context.rank(), step, learner.model.size()));
     if (learner.context.rank() != learner.context.size() / 2) {
-      learner.algorithm->leave();
+      learner.algorithm->departures()->leave();
     } else {
       int own_steps = 0;  // in a row
       for (int step = 0; own_steps < 60 && step < 1000; ++step) {
@@ -148,11 +148,11 @@ TEST_P(Absence, leavingAndComingBackUnderLoad_neverHangs) {
       dawdle(learner, step);
       learner.take(update_of(learner.context.rank(), step, learner.model.size()));
       if (random.below(6) > 0) continue;
-      learner.algorithm->leave();
+      learner.algorithm->departures()->leave();
       if (random.below(2) > 0) learner.context.engine().sleep(base::Duration(1e-3 * random.below(10)));
       come_back(learner);
     }
-    learner.algorithm->leave();
+    learner.algorithm->departures()->leave();
     consolidate(learner);
   });
 }
@@ -207,7 +207,7 @@ TEST_P(AbsenceNumbers, averagesAreOverThoseWhoAreThere) {
     const bool is_away = rank == away;
     for (int step = 0; step < kBefore; ++step) learner.take(update_of(rank, step, scene.size));
     meet(learner);
-    if (is_away) learner.algorithm->leave();
+    if (is_away) learner.algorithm->departures()->leave();
     for (int step = kBefore; step < kBefore + kAway; ++step)
       if (!is_away) learner.take(update_of(rank, step, scene.size));
     meet(learner);

@@ -64,7 +64,7 @@ TEST(Algorithms, everyOneRunsAloneAndLeavesALoneWorkerToItsOwnSteps) {
       for (int step = 0; step < 20; ++step) trainee.step();
       trainee.algorithm->consolidate(trainee.model);
       for (const float value : trainee.model) EXPECT_NEAR(value, 20.0f, 1e-4) << row.name;
-      EXPECT_TRUE(trainee.algorithm->replicas_are_equal()) << row.name;
+      EXPECT_TRUE(facts_of(row, settings, 1).replicas_are_equal) << row.name;
       EXPECT_EQ(trainee.algorithm->meetings(), nullptr) << row.name;
     });
 }

@@ -1,5 +1,5 @@
 // Gradient rules behind DDP's hooks, without Python and without DDP: its buckets are made up here. On threads.
-#include "torch/gradient_hook.h"
+#include "torch/communication_hook.h"
 
 #include <gtest/gtest.h>
 
@@ -63,9 +63,9 @@ class Side {
     at::ScalarType type = at::kFloat;
   };
 
-  std::vector<GradientHook::Future> send(int step, const Pass& pass) {
+  std::vector<CommunicationHook::Future> send(int step, const Pass& pass) {
     parts_.clear();
-    std::vector<GradientHook::Future> futures;
+    std::vector<CommunicationHook::Future> futures;
     for (std::size_t b = 0; b < pass.buckets.size(); ++b) {
       GradientOffer offer;
       offer.is_missing = b >= pass.sent;
@@ -115,7 +115,7 @@ class Side {
   std::vector<std::size_t> parts_;
 
  public:
-  GradientHook exchange;
+  CommunicationHook exchange;
 };
 
 testing::AssertionResult are_near(const oracle::Vector& x, const oracle::Vector& y, double tolerance = 1e-5) {
@@ -137,7 +137,7 @@ std::string refusal(const std::function<void()>& action) {
 
 const RuleChoice kAdaCons{"adacons", {{"beta", "0.9"}}};
 
-TEST(GradientHook, followsTheRuleWhileBucketsAreRebuiltAndItsMemoryGoesOn) {
+TEST(CommunicationHook, followsTheRuleWhileBucketsAreRebuiltAndItsMemoryGoesOn) {
   for (const int workers : {1, 2, 3, 5})
     test::on_threads(workers, [&](runtime::Context& context) {
       Side side(context, {.rule = kAdaCons});
@@ -157,7 +157,7 @@ TEST(GradientHook, followsTheRuleWhileBucketsAreRebuiltAndItsMemoryGoesOn) {
     });
 }
 
-TEST(GradientHook, convertsNumbersOfSixteenBitsThereAndBack) {
+TEST(CommunicationHook, convertsNumbersOfSixteenBitsThereAndBack) {
   test::on_threads(3, [&](runtime::Context& context) {
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
       Side side(context, {.rule = {"mean", {}}});
@@ -167,7 +167,7 @@ TEST(GradientHook, convertsNumbersOfSixteenBitsThereAndBack) {
   });
 }
 
-TEST(GradientHook, countsWhoHasAGradientAndDividesByAllOnlyWhereAsked) {
+TEST(CommunicationHook, countsWhoHasAGradientAndDividesByAllOnlyWhereAsked) {
   test::on_threads(3, [&](runtime::Context& context) {
     Side mean(context, {.rule = {"mean", {{"watch", "always"}}}});
     Side weighted(context, {.rule = {"weighted_mean", {}}});
@@ -191,7 +191,7 @@ TEST(GradientHook, countsWhoHasAGradientAndDividesByAllOnlyWhereAsked) {
   });
 }
 
-TEST(GradientHook, switchesTheRuleOnceAllHaveAskedAndRefusesWhenTheyAskForDifferentOnes) {
+TEST(CommunicationHook, switchesTheRuleOnceAllHaveAskedAndRefusesWhenTheyAskForDifferentOnes) {
   test::on_threads(3, [&](runtime::Context& context) {
     Side side(context, {.rule = {"mean", {}}});
     for (int step = 0; step < 6; ++step) {
@@ -211,7 +211,7 @@ TEST(GradientHook, switchesTheRuleOnceAllHaveAskedAndRefusesWhenTheyAskForDiffer
   });
 }
 
-TEST(GradientHook, switchesTheRuleAlsoBeforeTheFirstPassAndBeforeItsFirstStep) {
+TEST(CommunicationHook, switchesTheRuleAlsoBeforeTheFirstPassAndBeforeItsFirstStep) {
   test::on_threads(2, [&](runtime::Context& context) {
     Side side(context, {.rule = kAdaCons}), late(context, {.rule = kAdaCons, .start_step = 3});
     side.exchange.set_rule({"adacons", {{"beta", "0.5"}}});
@@ -232,7 +232,7 @@ std::multiset<std::vector<double>> memory_of(const Side& side) {
 }
 
 // Each switch takes a step, and DDP's buckets stay as they are or are cut anew in it.
-TEST(GradientHook, anotherRuleAndAnotherGranularityRememberNothingOfTheOneBefore) {
+TEST(CommunicationHook, anotherRuleAndAnotherGranularityRememberNothingOfTheOneBefore) {
   const auto with = [](const char* rule, const char* granularity) {
     return RuleChoice{rule, {{"beta", "0.9"}, {"granularity", granularity}}};
   };
@@ -257,7 +257,7 @@ TEST(GradientHook, anotherRuleAndAnotherGranularityRememberNothingOfTheOneBefore
     });
 }
 
-TEST(GradientHook, whatIsLoadedForARuleThatWasAskedForIsItsMemory) {
+TEST(CommunicationHook, whatIsLoadedForARuleThatWasAskedForIsItsMemory) {
   const RuleChoice other{"direction_consensus", {{"beta", "0.9"}}};
   test::on_threads(3, [&](runtime::Context& context) {
     Side whole(context, {.rule = other});
@@ -274,7 +274,7 @@ TEST(GradientHook, whatIsLoadedForARuleThatWasAskedForIsItsMemory) {
   });
 }
 
-TEST(GradientHook, aPassInWhichNobodyHasSamplesGivesZeros) {
+TEST(CommunicationHook, aPassInWhichNobodyHasSamplesGivesZeros) {
   test::on_threads(3, [&](runtime::Context& context) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
       for (const char* const watch : {"auto", "always"}) {
@@ -291,7 +291,7 @@ TEST(GradientHook, aPassInWhichNobodyHasSamplesGivesZeros) {
   });
 }
 
-TEST(GradientHook, averagesPlainlyBeforeItsFirstStep) {
+TEST(CommunicationHook, averagesPlainlyBeforeItsFirstStep) {
   test::on_threads(2, [&](runtime::Context& context) {
     Side side(context, {.rule = {"normalized_mean", {}}, .start_step = 3});
     for (int step = 0; step < 5; ++step) {
@@ -303,7 +303,7 @@ TEST(GradientHook, averagesPlainlyBeforeItsFirstStep) {
 }
 
 // Whatever the point where backward breaks off, and also before any pass was whole.
-TEST(GradientHook, aBackwardPassThatBreaksOffFailsOnAllWorkersAndTheNextOneWorks) {
+TEST(CommunicationHook, aBackwardPassThatBreaksOffFailsOnAllWorkersAndTheNextOneWorks) {
   for (const int failing : {0, 3})
     for (const std::size_t sent : {1, 2})
       for (const bool says_so : {false, true})
@@ -328,7 +328,7 @@ TEST(GradientHook, aBackwardPassThatBreaksOffFailsOnAllWorkersAndTheNextOneWorks
 }
 
 // As DDP's front does it, which knows the buckets: also before the first, and where they are cut anew in this pass.
-TEST(GradientHook, zerosForTheBucketsThatAreMissingFailThePassOnAllWorkers) {
+TEST(CommunicationHook, zerosForTheBucketsThatAreMissingFailThePassOnAllWorkers) {
   for (const int failing : {0, 1, 3})
     for (const Buckets& buckets : {kAsMade, kRebuilt})
       for (std::size_t sent = 0; sent < buckets.size(); ++sent)
@@ -348,7 +348,7 @@ TEST(GradientHook, zerosForTheBucketsThatAreMissingFailThePassOnAllWorkers) {
         });
 }
 
-TEST(GradientHook, memoryOfTensorsFollowsThemIntoOtherBucketsAndIntoAnotherExchange) {
+TEST(CommunicationHook, memoryOfTensorsFollowsThemIntoOtherBucketsAndIntoAnotherExchange) {
   const RuleChoice rule{"adacons", {{"beta", "0.9"}, {"granularity", "tensor"}}};
   test::on_threads(3, [&](runtime::Context& context) {
     std::vector<oracle::AdaCons> expected(kSizes.size(), {.beta = 0.9, .eps = 1e-8});
@@ -377,7 +377,7 @@ TEST(GradientHook, memoryOfTensorsFollowsThemIntoOtherBucketsAndIntoAnotherExcha
   });
 }
 
-TEST(GradientHook, anotherModelOnAWorkerIsNamedAndNothingIsLeftPending) {
+TEST(CommunicationHook, anotherModelOnAWorkerIsNamedAndNothingIsLeftPending) {
   test::on_threads(2, [&](runtime::Context& context) {
     Side side(context, {.rule = {"mean", {}}});
     const Buckets other = {{0, 1, 2, 4, 3}};
@@ -389,7 +389,7 @@ TEST(GradientHook, anotherModelOnAWorkerIsNamedAndNothingIsLeftPending) {
   });
 }
 
-TEST(GradientHook, whatIsPendingWhenItIsClosedGetsAnError) {
+TEST(CommunicationHook, whatIsPendingWhenItIsClosedGetsAnError) {
   test::on_threads(1, [&](runtime::Context& context) {
     Side side(context, {.rule = {"mean", {}}});
     const auto futures = side.send(0, {.sent = 1});
@@ -400,7 +400,7 @@ TEST(GradientHook, whatIsPendingWhenItIsClosedGetsAnError) {
 }
 
 // Worker 0 ends while its conductor makes up for a pass that worker 1 never comes to.
-TEST(GradientHook, endsAlsoWhileItWaitsForOthersWhoThenHearOfIt) {
+TEST(CommunicationHook, endsAlsoWhileItWaitsForOthersWhoThenHearOfIt) {
   std::string heard;
   try {
     test::on_threads(2, [&](runtime::Context& context) {
@@ -422,7 +422,7 @@ TEST(GradientHook, endsAlsoWhileItWaitsForOthersWhoThenHearOfIt) {
   EXPECT_EQ(heard, "worker 0's exchange of gradients has failed");
 }
 
-TEST(GradientHook, refusesWhatCannotTravel) {
+TEST(CommunicationHook, refusesWhatCannotTravel) {
   const auto refused = [](const at::Tensor& numbers) {
     return refusal([&] { check_can_travel({.numbers = numbers, .parameters = {}, .sizes = {3}}); });
   };

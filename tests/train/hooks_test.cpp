@@ -37,7 +37,6 @@ class Loner final : public algorithms::Algorithm {
     context_.record({step % 2 == 0 ? base::RoundRole::fresh : base::RoundRole::synchronisation, now - base::Duration(1),
                      now, step, 1});
   }
-  bool replicas_are_equal() const override { return false; }
   bool drain(std::span<float> gradient) override {
     note("drain");
     if (reader_.text("drained").empty()) return false;
@@ -48,7 +47,6 @@ class Loner final : public algorithms::Algorithm {
     note("consolidate");
     average_.average(model);
   }
-  bool resumes_apart() const override { return reader_.text("apart") == "yes"; }
   const algorithms::MeetingReport* meetings() const override { return &meetings_; }
   void save(base::Archive& archive) const override {
     note("save");
@@ -77,6 +75,11 @@ const algorithms::AlgorithmRow kLoner{
       return std::make_unique<Loner>(inputs);
     },
     .check = [](const base::Settings&, int) {},
+    .facts =
+        [](const base::Settings& settings) {
+          const base::SettingsReader reader("loner", kOptions, settings);
+          return algorithms::Facts{.resumes_apart = reader.text("apart") == "yes"};
+        },
 };
 
 class HooksTest : public PullTest {

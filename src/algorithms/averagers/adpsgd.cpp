@@ -46,6 +46,7 @@ AlgorithmRow adpsgd_row() {
             return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::queue, one_of_the_passive(inputs));
           },
       .check = [](const base::Settings& settings, int) { base::SettingsReader("adpsgd", {}, settings); },
+      .facts = [](const base::Settings&) { return Facts{.needs_begin = true}; },
   };
 }
 

@@ -4,30 +4,21 @@
 #include <memory>
 #include <utility>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/registry.h"
 
 namespace flockstep::algorithms {
 
-// Whether the averager keeps replicas apart over a checkpoint: then one worker must not go on from what several saved.
-enum class Checkpoint { together, apart };
-
-class Alone final : public Algorithm {
- public:
-  explicit Alone(Checkpoint checkpoint) : checkpoint_(checkpoint) {}
-  bool may_leave() const override { return true; }  // nobody is there to miss it
+class Alone final : public Algorithm, private Departures {
+  Departures* departures() override { return this; }  // nobody is there to miss it
   void leave() override {}
   void come_back(std::span<float>) override {}
-  bool replicas_are_equal() const override { return true; }
-  bool resumes_apart() const override { return checkpoint_ == Checkpoint::apart; }
-
- private:
-  Checkpoint checkpoint_;
+  std::int64_t next_step(std::int64_t counted) const override { return counted; }
 };
 
 // The one place where a single worker is a case of its own: an Averager may count on others.
 template <typename Averager, typename... More>
-std::unique_ptr<Algorithm> make_averager(const AlgorithmInputs& inputs, Checkpoint checkpoint, More&&... more) {
-  if (inputs.context.size() == 1) return std::make_unique<Alone>(checkpoint);
+std::unique_ptr<Algorithm> make_averager(const AlgorithmInputs& inputs, More&&... more) {
+  if (inputs.context.size() == 1) return std::make_unique<Alone>();
   return std::make_unique<Averager>(inputs, std::forward<More>(more)...);
 }
 

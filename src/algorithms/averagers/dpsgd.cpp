@@ -37,8 +37,6 @@ class Dpsgd final : public Algorithm {
     }
     presence_.end_step();
   }
-  bool replicas_are_equal() const override { return false; }
-  bool resumes_apart() const override { return true; }
   void consolidate(std::span<float> model) override {
     average_over_all(context_, models_, model, presence_.recent(kRecentSteps));
     presence_.begin_again();
@@ -65,8 +63,9 @@ AlgorithmRow dpsgd_row() {
           },
       .models_held = models_held_among_others<0>,
       .options = {},
-      .make = [](const AlgorithmInputs& inputs) { return make_averager<Dpsgd>(inputs, Checkpoint::apart); },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Dpsgd>(inputs); },
       .check = [](const base::Settings& settings, int) { base::SettingsReader("dpsgd", {}, settings); },
+      .facts = [](const base::Settings&) { return Facts{.resumes_apart = true}; },
   };
 }
 

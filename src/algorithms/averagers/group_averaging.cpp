@@ -28,7 +28,7 @@ constexpr std::array<base::Choice<Activation>, 4> kActivations{{{"first", Activa
                                                                 {"deadline", Activation::deadline}}};
 
 template <typename Model>
-class GroupAveraging final : public Algorithm {
+class GroupAveraging final : public Algorithm, private Departures {
  public:
   GroupAveraging(const AlgorithmInputs& inputs, const protocol::Options& options)
       : context_(inputs.context),
@@ -45,15 +45,13 @@ class GroupAveraging final : public Algorithm {
     agent_.emplace(context_, options_, parameters_, size_, model_);
   }
 
-  bool needs_begin() const override { return true; }
-
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
     meetings_.add(agent_->arrive(step, model));
     meetings_.add(agent_->take_records());
   }
 
-  bool may_leave() const override { return true; }
+  Departures* departures() override { return this; }
   void leave() override {
     require_begun();
     agent_->leave();
@@ -64,13 +62,11 @@ class GroupAveraging final : public Algorithm {
   }
   std::int64_t next_step(std::int64_t counted) const override { return agent_ ? agent_->ended() : counted; }
 
-  bool replicas_are_equal() const override { return options_.sync == Sync::barrier && options_.period == 1; }
-
   void consolidate(std::span<float> model) override {
     require_begun();
     const auto all = agent_->come_to_rest();
     const bool all_are_there = std::ranges::none_of(all, &runtime::RoundAgent::Standing::is_away);
-    if (all_are_there && replicas_are_equal()) return;
+    if (all_are_there && group_averaging_facts(options_).replicas_are_equal) return;
     agent_->with_data([&] { model_.proceed(model); });
     average_over_all(context_, layout_, model, those_who_count(all));
     if (all_are_there)
@@ -147,11 +143,15 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
   return options;
 }
 
+Facts group_averaging_facts(const protocol::Options& options) {
+  return {.replicas_are_equal = options.sync == Sync::barrier && options.period == 1, .needs_begin = true};
+}
+
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
   options.protocol.seed = inputs.seed;
   if (options.merge == MergeRule::published)
-    return make_averager<GroupAveraging<runtime::PublishedModel>>(inputs, Checkpoint::together, options.protocol);
-  return make_averager<GroupAveraging<runtime::SharedModel>>(inputs, Checkpoint::together, options.protocol);
+    return make_averager<GroupAveraging<runtime::PublishedModel>>(inputs, options.protocol);
+  return make_averager<GroupAveraging<runtime::SharedModel>>(inputs, options.protocol);
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {

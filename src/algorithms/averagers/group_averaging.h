@@ -1,6 +1,8 @@
 // Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`.
 #pragma once
 
+#include <limits>
+
 #include "algorithms/averagers/alone.h"
 #include "algorithms/registry.h"
 #include "protocol/options.h"
@@ -37,6 +39,7 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
 // Reads and validates for so many workers; throws Error{bad_input}.
 GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
                                               const base::Settings& settings, int workers);
+Facts group_averaging_facts(const protocol::Options& options);
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
 
@@ -62,6 +65,10 @@ AlgorithmRow group_averaging_row(std::string_view description) {
             return make_group_averaging(inputs, options_of(inputs.settings, inputs.context.size()));
           },
       .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
+      .facts =
+          [](const base::Settings& settings) {
+            return group_averaging_facts(options_of(settings, std::numeric_limits<int>::max()).protocol);
+          },
   };
 }
 

@@ -29,12 +29,9 @@ class LocalSgd final : public Algorithm {
     if (meets_after(step)) average(model, presence_.mask());
   }
   bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
-  bool replicas_are_equal() const override { return options_.period == 1; }
   void consolidate(std::span<float> model) override {
-    if (!replicas_are_equal()) average(model, presence_.recent(steps_since_average_));
+    if (options_.period > 1) average(model, presence_.recent(steps_since_average_));
   }
-  // There is nothing but the models, so nothing is lost by keeping each.
-  bool resumes_apart() const override { return !replicas_are_equal(); }
 
  private:
   void average(std::span<float> model, const std::vector<bool>& counted) {
@@ -56,6 +53,11 @@ LocalSgdOptions local_sgd_options(const base::Settings& settings) {
   return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
 }
 
+// There is nothing but the models, so nothing is lost by keeping each over a checkpoint.
+Facts local_sgd_facts(std::int64_t period) {
+  return {.replicas_are_equal = period == 1, .resumes_apart = period > 1, .meets_with_all = true};
+}
+
 AlgorithmRow local_sgd_row() {
   return {
       .name = "local_sgd",
@@ -70,11 +72,10 @@ AlgorithmRow local_sgd_row() {
       .options = kLocalSgdOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
-            const LocalSgdOptions options = local_sgd_options(inputs.settings);
-            return make_averager<LocalSgd>(inputs, options.period == 1 ? Checkpoint::together : Checkpoint::apart,
-                                           options);
+            return make_averager<LocalSgd>(inputs, local_sgd_options(inputs.settings));
           },
       .check = [](const base::Settings& settings, int) { local_sgd_options(settings); },
+      .facts = [](const base::Settings& settings) { return local_sgd_facts(local_sgd_options(settings).period); },
   };
 }
 

@@ -10,6 +10,7 @@ struct LocalSgdOptions {
 
 // Reads and validates; throws Error{bad_input}.
 LocalSgdOptions local_sgd_options(const base::Settings& settings);
+Facts local_sgd_facts(std::int64_t period);
 
 AlgorithmRow local_sgd_row();
 

@@ -19,7 +19,7 @@ namespace {
 using runtime::PairAgent;
 using runtime::PairRecord;
 
-class PairAveraging final : public Algorithm {
+class PairAveraging final : public Algorithm, private Departures {
  public:
   PairAveraging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy, PickPartners pick_partners)
       : context_(inputs.context),
@@ -31,7 +31,6 @@ class PairAveraging final : public Algorithm {
     steps_ = step;
     agent_.emplace(context_, models_, when_busy_, model);
   }
-  bool needs_begin() const override { return true; }
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
@@ -40,7 +39,7 @@ class PairAveraging final : public Algorithm {
     take_over();
   }
 
-  bool may_leave() const override { return true; }
+  Departures* departures() override { return this; }
   void leave() override {
     require_begun();
     agent_->leave();
@@ -50,8 +49,6 @@ class PairAveraging final : public Algorithm {
     take_over();
   }
   std::int64_t next_step(std::int64_t counted) const override { return agent_ ? steps_ : counted; }
-
-  bool replicas_are_equal() const override { return false; }
 
   // The second barrier keeps those who go on from averaging with a model that is about to be replaced; other agents,
   // who know nothing of those who were away, begin with one.
@@ -122,7 +119,7 @@ class PairAveraging final : public Algorithm {
 
 std::unique_ptr<Algorithm> make_pair_averaging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy,
                                                PickPartners pick_partners) {
-  return make_averager<PairAveraging>(inputs, Checkpoint::together, when_busy, std::move(pick_partners));
+  return make_averager<PairAveraging>(inputs, when_busy, std::move(pick_partners));
 }
 
 }  // namespace flockstep::algorithms

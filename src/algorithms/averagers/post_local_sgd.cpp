@@ -47,8 +47,6 @@ class PostLocalSgd final : public Algorithm {
   bool meets_after(std::int64_t step) const override {
     return is_local() && phase_->meets_after(step - options_.switch_after);
   }
-  bool replicas_are_equal() const override { return options_.period == 1; }
-  bool resumes_apart() const override { return !replicas_are_equal(); }
   // Gradients keep models equal, but not what has no gradient.
   void consolidate(std::span<float> model) override {
     phase_->consolidate(model);
@@ -118,11 +116,10 @@ AlgorithmRow post_local_sgd_row() {
       .options = kPostLocalSgdOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
-            const PostLocalSgdOptions options = post_local_sgd_options(inputs.settings);
-            return make_averager<PostLocalSgd>(inputs, options.period == 1 ? Checkpoint::together : Checkpoint::apart,
-                                               options);
+            return make_averager<PostLocalSgd>(inputs, post_local_sgd_options(inputs.settings));
           },
       .check = [](const base::Settings& settings, int) { post_local_sgd_options(settings); },
+      .facts = [](const base::Settings& settings) { return local_sgd_facts(post_local_sgd_options(settings).period); },
   };
 }
 

@@ -53,8 +53,6 @@ class Sgp final : public Algorithm {
     presence_.end_step();
   }
 
-  bool replicas_are_equal() const override { return false; }
-  bool resumes_apart() const override { return true; }
   // The mean of x over that of w: the former alone where all count, as the weights then add up to P. Everybody goes on
   // from it with a weight of one.
   void consolidate(std::span<float> z) override {
@@ -122,8 +120,9 @@ AlgorithmRow sgp_row() {
           },
       .models_held = models_held_among_others<1>,
       .options = kSgpOptions,
-      .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs, Checkpoint::apart); },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Sgp>(inputs); },
       .check = [](const base::Settings& settings, int workers) { sgp_options(settings, workers); },
+      .facts = [](const base::Settings&) { return Facts{.resumes_apart = true}; },
   };
 }
 

@@ -30,7 +30,7 @@ RuleAndOptions choose_adacons(const base::Settings& settings) {
 
 AlgorithmRow adacons_row() {
   return gradient_row<choose_adacons>("adacons", "weigh each worker's direction by its agreement with the sum of all",
-                                      kWatchedRuleBytes, kAdaconsOptions);
+                                      kWatchedRuleBytes, kAdaconsOptions, "matched");
 }
 
 }  // namespace flockstep::algorithms

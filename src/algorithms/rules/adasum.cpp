@@ -21,7 +21,7 @@ RuleAndOptions choose_adasum(const base::Settings& settings) {
 
 AlgorithmRow adasum_row() {
   return gradient_row<choose_adasum>("adasum", "pairwise over a tree: orthogonal gradients add, parallel ones average",
-                                     kWatchedRuleBytes, kGradientRuleOptions);
+                                     kWatchedRuleBytes, kGradientRuleOptions, "mean_norm");
 }
 
 }  // namespace flockstep::algorithms

@@ -21,7 +21,7 @@ RuleAndOptions choose_direction_consensus(const base::Settings& settings) {
 AlgorithmRow direction_consensus_row() {
   return gradient_row<choose_direction_consensus>("direction_consensus",
                                                   "weigh each worker's direction by its agreement with all directions",
-                                                  kWatchedRuleBytes, kDirectionConsensusOptions);
+                                                  kWatchedRuleBytes, kDirectionConsensusOptions, "matched");
 }
 
 }  // namespace flockstep::algorithms

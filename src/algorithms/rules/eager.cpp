@@ -119,8 +119,6 @@ class Eager final : public Algorithm {
     agent_ = std::make_unique<runtime::RoundAgent>(context_, rounds_, layout_.size(), layout_.size(), gradients_);
   }
 
-  bool needs_begin() const override { return true; }
-
   void attend(const std::vector<bool>& present) override {
     const auto count = std::ranges::count(present, true);
     scale_ = count == 0 ? 1.0f : static_cast<float>(context_.size()) / static_cast<float>(count);
@@ -156,8 +154,6 @@ class Eager final : public Algorithm {
     return std::ranges::max(runtime::gather_doubles(context_, {&any, 1})) > 0;
   }
 
-  bool replicas_are_equal() const override { return false; }
-  bool resumes_apart() const override { return true; }  // with gradients under way of its own
   const MeetingReport* meetings() const override { return &meetings_.report(); }
   GuardCounts guards() const override { return {.non_finite = gradients_.dropped()}; }
 
@@ -229,9 +225,13 @@ AlgorithmRow row(std::string_view description) {
                            const base::Settings&) { return 8 * parameters * (workers - 1) / workers; },
       .models_held = models_held_among_others<5>,
       .options = kEagerOptions,
-      .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, Checkpoint::apart, activation); },
+      .make = [](const AlgorithmInputs& inputs) { return make_averager<Eager>(inputs, activation); },
       .check = [](const base::Settings& settings,
                   int) { base::SettingsReader(kName<activation>, kEagerOptions, settings); },
+      .facts =
+          [](const base::Settings&) {
+            return Facts{.resumes_apart = true, .needs_begin = true};  // with gradients under way of its own
+          },
   };
 }
 

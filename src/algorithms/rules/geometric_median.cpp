@@ -23,7 +23,7 @@ RuleAndOptions choose_geometric_median(const base::Settings& settings) {
 AlgorithmRow geometric_median_row() {
   return gradient_row<choose_geometric_median>("geometric_median",
                                                "the robust middle of all directions, by Weiszfeld steps",
-                                               kWatchedRuleBytes, kGeometricMedianOptions);
+                                               kWatchedRuleBytes, kGeometricMedianOptions, "matched");
 }
 
 }  // namespace flockstep::algorithms

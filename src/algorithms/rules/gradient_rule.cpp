@@ -251,10 +251,6 @@ Need swept(const math::Rule& rule, const GradientRuleOptions& options, std::size
   return need == Need::row_sums && workers <= kMatrixWorkers ? Need::matrix : need;
 }
 
-std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, const RuleAndOptions& choice) {
-  return std::make_unique<GradientRule>(inputs, choice);
-}
-
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice) {
   const auto P = static_cast<std::size_t>(workers);
   const Need need = swept(choice.rule, choice.common, P);

@@ -66,7 +66,6 @@ class GradientRule final : public Algorithm {
   void finish_gradient(std::span<float> gradient, double weight) override;
   std::span<float> reduce_scatter(std::span<float> gradient, double weight) override;
 
-  bool replicas_are_equal() const override { return true; }
   const GradientReport* report() const override { return &report_; }
   GuardCounts guards() const override { return guards_; }
   void save(base::Archive& archive) const override;
@@ -119,8 +118,6 @@ class GradientRule final : public Algorithm {
   GuardCounts guards_;
   GradientReport report_;
 };
-
-std::unique_ptr<Algorithm> make_gradient_rule(const AlgorithmInputs& inputs, const RuleAndOptions& choice);
 
 // Bytes sent per worker and step, without sections beyond the first.
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice);

@@ -15,8 +15,10 @@ RuleAndOptions choose_mean(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow mean_row() {
-  return gradient_row<choose_mean>("mean", "average the gradients of all workers, every step", kGradientRuleBytes,
-                                   kGradientRuleOptions);
+  AlgorithmRow row = gradient_row<choose_mean>("mean", "average the gradients of all workers, every step",
+                                               kGradientRuleBytes, kGradientRuleOptions);
+  row.divides_by_count = true;
+  return row;
 }
 
 }  // namespace flockstep::algorithms

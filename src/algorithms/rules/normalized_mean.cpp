@@ -17,7 +17,7 @@ RuleAndOptions choose_normalized_mean(const base::Settings& settings) {
 AlgorithmRow normalized_mean_row() {
   return gradient_row<choose_normalized_mean>("normalized_mean",
                                               "average of directions: every gradient is divided by its norm",
-                                              kWatchedRuleBytes, kGradientRuleOptions);
+                                              kWatchedRuleBytes, kGradientRuleOptions, "matched");
 }
 
 }  // namespace flockstep::algorithms

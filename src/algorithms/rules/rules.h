@@ -16,7 +16,7 @@ AlgorithmRow adasum_row();
 // Fills in what rows of gradient rules have in common; `Choose` turns settings into a rule, or throws Error{bad_input}.
 template <RuleAndOptions (*Choose)(const base::Settings&)>
 AlgorithmRow gradient_row(std::string_view name, std::string_view description, std::string_view bytes_text,
-                          std::span<const base::OptionSpec> options) {
+                          std::span<const base::OptionSpec> options, std::string_view magnitude_of_averages = {}) {
   return {
       .name = name,
       .family = Family::gradient,
@@ -33,8 +33,13 @@ AlgorithmRow gradient_row(std::string_view name, std::string_view description, s
             return gradient_rule_pair_bytes(workers, Choose(settings));
           },
       .options = options,
-      .make = [](const AlgorithmInputs& inputs) { return make_gradient_rule(inputs, Choose(inputs.settings)); },
+      .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
+        return std::make_unique<GradientRule>(inputs, Choose(inputs.settings));
+      },
       .check = [](const base::Settings& settings, int) { Choose(settings); },
+      .facts = [](const base::Settings&) { return Facts{.replicas_are_equal = true}; },
+      .rule = Choose,
+      .magnitude_of_averages = magnitude_of_averages,
   };
 }
 

@@ -1,4 +1,4 @@
-#include "torch/gradient_hook.h"
+#include "torch/communication_hook.h"
 
 #include "base/text.h"
 
@@ -11,8 +11,8 @@ Error closed() { return {ErrorCode::unavailable, "this exchange of gradients was
 
 }  // namespace
 
-GradientHook::GradientHook(runtime::Context& context, const GradientPassesSettings& settings, Translate translate,
-                           Recording* recording)
+CommunicationHook::CommunicationHook(runtime::Context& context, const GradientPassesSettings& settings,
+                                     Translate translate, Recording* recording)
     : context_(context),
       translate_(std::move(translate)),
       recording_(recording),
@@ -25,7 +25,7 @@ GradientHook::GradientHook(runtime::Context& context, const GradientPassesSettin
   conductor_ = context.engine().spawn("gradients", [this, settings] { conduct(settings); });
 }
 
-GradientHook::Future GradientHook::add(GradientOffer offer) {
+CommunicationHook::Future CommunicationHook::add(GradientOffer offer) {
   check_can_travel(offer.bucket);
   auto future = c10::make_intrusive<c10::ivalue::Future>(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get())
                                                                                : offer.result.type());
@@ -34,11 +34,11 @@ GradientHook::Future GradientHook::add(GradientOffer offer) {
   return future;
 }
 
-void GradientHook::abandon() {
+void CommunicationHook::abandon() {
   send({[](GradientPasses& passes) { passes.abandon(); }, {}});
 }
 
-void GradientHook::set_rule(RuleChoice choice) {
+void CommunicationHook::set_rule(RuleChoice choice) {
   check_rule(choice, context_.size());
   {
     const std::lock_guard lock(mutex_);
@@ -47,7 +47,7 @@ void GradientHook::set_rule(RuleChoice choice) {
   send({[choice = std::move(choice)](GradientPasses& passes) { passes.ask_for(choice); }, {}});
 }
 
-void GradientHook::remember(std::int64_t step, RuleMemory memory) {
+void CommunicationHook::remember(std::int64_t step, RuleMemory memory) {
   {
     const std::lock_guard lock(mutex_);
     news_.step = step;
@@ -57,7 +57,7 @@ void GradientHook::remember(std::int64_t step, RuleMemory memory) {
   send({[step, memory = std::move(memory)](GradientPasses& passes) { passes.remember(step, memory); }, {}});
 }
 
-void GradientHook::send(Errand errand) {
+void CommunicationHook::send(Errand errand) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) std::rethrow_exception(ended_);
@@ -66,12 +66,12 @@ void GradientHook::send(Errand errand) {
   signal_->raise();
 }
 
-GradientNews GradientHook::news() const {
+GradientNews CommunicationHook::news() const {
   const std::lock_guard lock(mutex_);
   return news_;
 }
 
-void GradientHook::conduct(const GradientPassesSettings& settings) {
+void CommunicationHook::conduct(const GradientPassesSettings& settings) {
   const auto publish = [this](GradientNews news) {
     const std::lock_guard lock(mutex_);
     news_ = std::move(news);
@@ -89,7 +89,7 @@ void GradientHook::conduct(const GradientPassesSettings& settings) {
 }
 
 // Whatever went wrong here alone: nobody has to wait for this worker any more.
-void GradientHook::tell_peers() noexcept {
+void CommunicationHook::tell_peers() noexcept {
   try {
     context_.engine().fail(Error(
         ErrorCode::peer_lost, base::concatenated("worker ", context_.rank(), "'s exchange of gradients has failed")));
@@ -98,7 +98,7 @@ void GradientHook::tell_peers() noexcept {
 }
 
 // False at the end. While a pass is open, its next bucket has to come in time.
-bool GradientHook::run_next(GradientPasses& passes) {
+bool CommunicationHook::run_next(GradientPasses& passes) {
   if (passes.can_sweep()) passes.sweep();
   std::optional<Errand> errand;
   {
@@ -121,7 +121,7 @@ bool GradientHook::run_next(GradientPasses& passes) {
   return true;
 }
 
-void GradientHook::end(GradientPasses& passes, const std::exception_ptr& error) {
+void CommunicationHook::end(GradientPasses& passes, const std::exception_ptr& error) {
   std::deque<Errand> left;
   {
     const std::lock_guard lock(mutex_);
@@ -133,7 +133,7 @@ void GradientHook::end(GradientPasses& passes, const std::exception_ptr& error) 
     if (errand.future && !errand.future->completed()) errand.future->setError(translate_(error));
 }
 
-void GradientHook::close() noexcept {
+void CommunicationHook::close() noexcept {
   if (!conductor_) return;
   {
     const std::lock_guard lock(mutex_);

@@ -12,18 +12,18 @@
 
 namespace flockstep::torch_front {
 
-class GradientHook {
+class CommunicationHook {
  public:
   using Future = GradientPasses::Future;
   using Translate = std::function<std::exception_ptr(std::exception_ptr)>;
 
   // Not collective. `translate` turns errors into those that futures are to hold; the recording, if any, is told of
   // every pass. Throws Error{bad_input} for a rule or options that do not exist.
-  GradientHook(runtime::Context& context, const GradientPassesSettings& settings, Translate translate,
-               Recording* recording = nullptr);
-  ~GradientHook() { close(); }
-  GradientHook(const GradientHook&) = delete;
-  GradientHook& operator=(const GradientHook&) = delete;
+  CommunicationHook(runtime::Context& context, const GradientPassesSettings& settings, Translate translate,
+                    Recording* recording = nullptr);
+  ~CommunicationHook() { close(); }
+  CommunicationHook(const CommunicationHook&) = delete;
+  CommunicationHook& operator=(const CommunicationHook&) = delete;
 
   // The future holds the same tensor with the result in it, or an error. Throws what has broken the exchange.
   Future add(GradientOffer offer);
