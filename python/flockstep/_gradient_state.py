@@ -95,7 +95,7 @@ class GradientState(Measured, TakesOptions):
     def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
         self._process_group = process_group
         self._attached: Attached | None = None
-        self._hook: _native.GradientHook | None = None
+        self._hook: _native.CommunicationHook | None = None
         self._model: weakref.ref[DistributedDataParallel] | None = None
         self._warnings = 0
         self._closed = False
@@ -131,7 +131,7 @@ class GradientState(Measured, TakesOptions):
         self.__dict__.update(values)
         self._forget_worker()
 
-    def _attach(self, model: DistributedDataParallel | None = None) -> _native.GradientHook:
+    def _attach(self, model: DistributedDataParallel | None = None) -> _native.CommunicationHook:
         if self._closed:
             raise UnavailableError(f"this state of {self._rule} was closed")
         group = self._process_group
@@ -148,7 +148,7 @@ class GradientState(Measured, TakesOptions):
                 f"{type(self).__name__}(process_group=...)"
             ) from error
         self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
-        self._hook = _native.GradientHook(
+        self._hook = _native.CommunicationHook(
             self._attached.native,
             self._rule,
             self._options,
@@ -198,7 +198,7 @@ class GradientState(Measured, TakesOptions):
         return True
 
     # All workers find the same; one says it.
-    def _warn(self, hook: _native.GradientHook) -> None:
+    def _warn(self, hook: _native.CommunicationHook) -> None:
         raised = hook.raised()
         new, self._warnings = raised[self._warnings :], len(raised)
         if self._attached is not None and self._attached.rank == 0:

@@ -59,7 +59,7 @@ class Recording:
     def figures(self) -> dict[str, float]: ...
     def close(self) -> None: ...
 
-class GradientHook:
+class CommunicationHook:
     def __init__(
         self,
         worker: Worker,

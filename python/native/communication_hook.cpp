@@ -1,4 +1,4 @@
-// flockstep._native.GradientHook: what a communication hook of DistributedDataParallel calls.
+// flockstep._native.CommunicationHook: what a communication hook of DistributedDataParallel calls.
 #include "torch/communication_hook.h"
 
 #include <torch/csrc/autograd/graph_task.h>
@@ -52,20 +52,20 @@ class HeldTensor final : public c10::ivalue::PyObjectHolder {
 
 // With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
 // conductor's thread is not, its end does nothing.
-class GradientHook {
+class CommunicationHook {
  public:
-  GradientHook(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
-               std::shared_ptr<Recording> recording)
+  CommunicationHook(std::shared_ptr<Worker> worker, const torch_front::GradientPassesSettings& settings,
+                    std::shared_ptr<Recording> recording)
       : worker_(std::move(worker)),
         recording_(std::move(recording)),
         hook_(std::make_unique<torch_front::CommunicationHook>(worker_->context(), settings, for_python,
                                                                recording_.get())) {}
-  ~GradientHook() {
+  ~CommunicationHook() {
     close();
     if (getpid() != process_) static_cast<void>(hook_.release());
   }
-  GradientHook(const GradientHook&) = delete;
-  GradientHook& operator=(const GradientHook&) = delete;
+  CommunicationHook(const CommunicationHook&) = delete;
+  CommunicationHook& operator=(const CommunicationHook&) = delete;
 
   // A joined worker, which has no more data, hands over zeros outside of any backward pass.
   std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
@@ -165,48 +165,48 @@ py::dict report_of(const GradientNews& news) {
 
 }  // namespace
 
-void bind_gradient_hook(py::module_& module) {
+void bind_communication_hook(py::module_& module) {
   using Options = std::map<std::string, std::string>;
   const auto choice = [](const std::string& rule, const Options& options) {
     return torch_front::RuleChoice{rule, {options.begin(), options.end()}};
   };
-  py::class_<GradientHook>(module, "GradientHook")
+  py::class_<CommunicationHook>(module, "CommunicationHook")
       .def(py::init([choice](std::shared_ptr<Worker> worker, const std::string& rule, const Options& options,
                              std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
                              std::shared_ptr<Recording> recording) {
-             return std::make_unique<GradientHook>(
+             return std::make_unique<CommunicationHook>(
                  std::move(worker),
                  torch_front::GradientPassesSettings{choice(rule, options), start_step, step, memory},
                  std::move(recording));
            }),
            py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
            py::arg("memory"), py::arg("recording"))
-      .def("add", &GradientHook::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
-      .def("begin", &GradientHook::begin)
-      .def("handed_over", &GradientHook::handed_over)
-      .def("break_off", &GradientHook::break_off, py::arg("zeros"))
-      .def("abandon", &GradientHook::abandon)
+      .def("add", &CommunicationHook::add, py::arg("bucket"), py::arg("weight"), py::arg("divides_by_all"))
+      .def("begin", &CommunicationHook::begin)
+      .def("handed_over", &CommunicationHook::handed_over)
+      .def("break_off", &CommunicationHook::break_off, py::arg("zeros"))
+      .def("abandon", &CommunicationHook::abandon)
       .def(
           "set_rule",
-          [choice](GradientHook& self, const std::string& rule, const Options& options) {
+          [choice](CommunicationHook& self, const std::string& rule, const Options& options) {
             self.hook().set_rule(choice(rule, options));
           },
           py::arg("rule"), py::arg("options"))
       .def(
           "remember",
-          [](GradientHook& self, std::int64_t step, const torch_front::RuleMemory& memory) {
+          [](CommunicationHook& self, std::int64_t step, const torch_front::RuleMemory& memory) {
             self.hook().remember(step, memory);
           },
           py::arg("step"), py::arg("memory"))
-      .def("report", [](GradientHook& self) { return report_of(self.hook().news()); })
-      .def("findings", [](GradientHook& self) { return self.hook().news().findings; })
-      .def("raised", [](GradientHook& self) { return self.hook().news().raised; })
+      .def("report", [](CommunicationHook& self) { return report_of(self.hook().news()); })
+      .def("findings", [](CommunicationHook& self) { return self.hook().news().findings; })
+      .def("raised", [](CommunicationHook& self) { return self.hook().news().raised; })
       .def("memory",
-           [](GradientHook& self) {
+           [](CommunicationHook& self) {
              const GradientNews news = self.hook().news();
              return std::pair(news.remembering, news.memory);
            })
-      .def("close", &GradientHook::close);
+      .def("close", &CommunicationHook::close);
   module.def(
       "check_rule",
       [choice](const std::string& rule, const Options& options, int workers) {
