@@ -8,8 +8,8 @@
 
 #include "algorithms/registry.h"
 #include "base/hash.h"
+#include "bench/plain_all_reduce.h"
 #include "bench/published.h"
-#include "bench/ring.h"
 #include "bench/workers.h"
 #include "runtime/gather.h"
 
@@ -73,21 +73,20 @@ class Oracle {
 
 class Bench {
  public:
-  Bench(engines::Engine& engine, const engines::Backend& backend, const AdaConsBenchOptions& options)
+  Bench(engines::Engine& engine, const AdaConsBenchOptions& options)
       : engine_(engine),
-        backend_(backend),
         options_(options),
         context_(engine, kPatience),
         layout_(options.floats, static_cast<std::size_t>(options.bucket_kib) * 256),
         gradient_(allocate()),
-        sum_(allocate()) {
-    if (!backend.plain_all_reduce) ring_.emplace(context_, options.floats);
+        sum_(allocate()),
+        plain_all_reduce_(context_, options.floats) {
     const std::size_t before = engine.memory().held_bytes();
     adacons_ = algorithms::find_algorithm("adacons").make({context_, layout_, settings_});
     extra_bytes_ = engine.memory().held_bytes() - before;
     mean_ = algorithms::find_algorithm("mean").make({context_, layout_, settings_});
     published_.emplace(
-        context_, options.floats, [this](std::span<float> values) { plain_all_reduce(values); },
+        context_, options.floats, [this](std::span<float> values) { plain_all_reduce_(values); },
         math::AdaConsOptions{});
   }
 
@@ -97,7 +96,7 @@ class Bench {
     adacons_->finish_gradient(adacons.span(), 1);
     published_->aggregate(published.span());
     mean_->finish_gradient(mean.span(), 1);
-    plain_all_reduce(sum_.span());
+    plain_all_reduce_(sum_.span());
     if (options_.wire == "float32")
       Oracle(static_cast<std::size_t>(engine_.size()), options_.floats)
           .verify(adacons.span(), published.span(), mean.span(), sum_.span());
@@ -114,7 +113,7 @@ class Bench {
     std::vector<Contender> contenders{
         {kOnePass, together([this] { adacons_->finish_gradient(gradient_.span(), 1); })},
         {kTwo, together([this] { published_->aggregate(gradient_.span()); })},
-        {kAllReduce, together([this] { plain_all_reduce(sum_.span()); })},
+        {kAllReduce, together([this] { plain_all_reduce_(sum_.span()); })},
         {kMean, together([this] { mean_->finish_gradient(gradient_.span(), 1); })},
     };
     if (options_.compute_ms > 0) {
@@ -128,10 +127,6 @@ class Bench {
 
  private:
   base::Buffer<float> allocate() { return engine_.memory().allocate<float>(options_.floats, "gradient"); }
-
-  void plain_all_reduce(std::span<float> values) {
-    ring_ ? ring_->all_reduce(values) : backend_.plain_all_reduce(engine_, values);
-  }
 
   std::function<void()> together(const std::function<void()>& action) {
     return [this, action] {
@@ -158,7 +153,7 @@ class Bench {
     AdaConsBench result;
     result.workers = engine_.size();
     result.rank = engine_.rank();
-    result.own_ring = ring_.has_value();
+    result.own_ring = plain_all_reduce_.is_own_ring();
     result.one_pass_seconds = timings.seconds(kOnePass);
     result.two_all_reduces_seconds = timings.seconds(kTwo);
     result.all_reduce_seconds = timings.seconds(kAllReduce);
@@ -173,7 +168,8 @@ class Bench {
       result.exposed_overlapped_seconds = exposed(kOverlapped);
     }
     const std::string where = fmt::format("{} {}, {} floats, P = {}", options_.engine,
-                                          ring_ ? "ring all-reduce" : "all-reduce", options_.floats, engine_.size());
+                                          plain_all_reduce_.is_own_ring() ? "ring all-reduce" : "all-reduce",
+                                          options_.floats, engine_.size());
     const auto target = [&](const char* id, const std::string& measure, const Spread& spread, double bar) {
       result.targets.push_back(at_most(id, measure, spread, bar));
     };
@@ -187,13 +183,12 @@ class Bench {
   }
 
   engines::Engine& engine_;
-  const engines::Backend& backend_;
   const AdaConsBenchOptions& options_;
   base::Settings settings_{{"wire", options_.wire}};
   runtime::Context context_;
   runtime::Layout layout_;
   base::Buffer<float> gradient_, sum_;
-  std::optional<Ring> ring_;
+  PlainAllReduce plain_all_reduce_;
   std::unique_ptr<algorithms::Algorithm> adacons_, mean_;
   std::optional<PublishedAdaCons> published_;
   std::size_t extra_bytes_ = 0;
@@ -205,7 +200,7 @@ AdaConsBench run_adacons_bench(const AdaConsBenchOptions& options) {
   const engines::Backend& backend = find_real_backend(options.engine);
   algorithms::find_algorithm("adacons").check({{"wire", options.wire}}, 1);
   return run_on_workers<AdaConsBench>(backend, options.launch, [&](engines::Engine& engine) {
-    Bench bench(engine, backend, options);
+    Bench bench(engine, options);
     bench.verify();
     return bench.measure();
   });

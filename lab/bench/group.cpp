@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "bench/plain_all_reduce.h"
 #include "bench/recursive_doubling.h"
-#include "bench/ring.h"
 #include "bench/workers.h"
 #include "math/groups.h"
 #include "runtime/gather.h"
@@ -25,20 +25,15 @@ constexpr const char *kRound = "round", *kAllReduce = "all-reduce", *kDoubling =
 // One worker's part, for one group size. Groups change from round to round; the others use those of the first.
 class Rounds {
  public:
-  Rounds(engines::Engine& engine, const engines::Backend& backend, std::size_t floats, int group_size)
+  Rounds(engines::Engine& engine, std::size_t floats, int group_size)
       : context_(engine, kPatience),
         floats_(floats),
         schedule_(engine.size(), group_size),
         group_(schedule_.group_of(engine.rank(), 0)),
         model_(allocate("model")),
         sum_(allocate("sum")),
+        all_reduce_(context_, group_, floats),
         published_(context_, floats) {
-    if (backend.plain_group_all_reduce) {
-      all_reduce_ = backend.plain_group_all_reduce(engine, group_.front());
-    } else {
-      ring_.emplace(context_, group_, floats);
-      all_reduce_ = [this](std::span<float> values) { ring_->all_reduce(values); };
-    }
     const auto groups = static_cast<std::size_t>(schedule_.groups());
     if (groups * group_.size() == static_cast<std::size_t>(engine.size()) && RecursiveDoubling::takes(group_.size()))
       doubling_.emplace(context_, group_, floats);
@@ -52,7 +47,7 @@ class Rounds {
   void verify() {
     meet(context_);
     verify_merged(group_, context_.rank(), arrive(), model_.span());
-    verify(all_reduce_, "the all-reduce");
+    verify([this](std::span<float> values) { all_reduce_(values); }, "the all-reduce");
     if (doubling_) verify([this](std::span<float> values) { doubling_->all_reduce(values); }, kDoubling);
   }
 
@@ -90,7 +85,7 @@ class Rounds {
     return outcome;
   }
 
-  void verify(const std::function<void(std::span<float>)>& all_reduce, const char* name) {
+  void verify(const AllReduce& all_reduce, const char* name) {
     fill_input(context_.rank(), sum_.span());
     meet(context_);
     all_reduce(sum_.span());
@@ -102,8 +97,7 @@ class Rounds {
   math::GroupSchedule schedule_;
   std::vector<int> group_;
   base::Buffer<float> model_, sum_;
-  std::function<void(std::span<float>)> all_reduce_;
-  std::optional<Ring> ring_;
+  PlainAllReduce all_reduce_;
   std::optional<RecursiveDoubling> doubling_;
   protocol::Iteration iteration_ = 0, fresh_ = 0;
   runtime::PublishedModel published_;
@@ -155,7 +149,7 @@ GroupBench run_group_bench(const GroupBenchOptions& options) {
     GroupBench begun;
     begun.workers = engine.size();
     begun.rank = engine.rank();
-    begun.own_ring = !backend.plain_group_all_reduce;
+    begun.own_ring = !has_library_all_reduce(engine);
     if (engine.size() < 2) return begun;
     begun.memory = measure_memory(engine, options.floats);
     begun.idle_share = measure_idle_agent(engine);
@@ -166,15 +160,14 @@ GroupBench run_group_bench(const GroupBenchOptions& options) {
   // Each on an engine of its own, so that no late message of one agent meets the next.
   for (const int group_size : group_sizes(options, result.workers)) {
     result.sizes.push_back(run_on_workers<GroupTimes>(backend, options.launch, [&](engines::Engine& engine) {
-      Rounds rounds(engine, backend, options.floats, group_size);
+      Rounds rounds(engine, options.floats, group_size);
       rounds.verify();
       return rounds.measure(options.harness);
     }));
     result.sizes.back().group_size = group_size;
   }
-  result.late = run_on_workers<LateArrivals>(backend, options.launch, [&](engines::Engine& engine) {
-    return measure_late_arrivals(engine, backend, options.harness);
-  });
+  result.late = run_on_workers<LateArrivals>(
+      backend, options.launch, [&](engines::Engine& engine) { return measure_late_arrivals(engine, options.harness); });
   add_targets(options, result);
   return result;
 }

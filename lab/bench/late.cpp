@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "bench/ring.h"
+#include "bench/plain_all_reduce.h"
 #include "bench/workers.h"
 #include "math/groups.h"
 #include "runtime/rounds/published_model.h"
@@ -20,16 +20,13 @@ Spread divided(const Spread& spread, double divisor) {
 
 }  // namespace
 
-LateArrivals measure_late_arrivals(engines::Engine& engine, const engines::Backend& backend,
-                                   const HarnessOptions& harness) {
+LateArrivals measure_late_arrivals(engines::Engine& engine, const HarnessOptions& harness) {
   runtime::Context context(engine, kPatience);
   const int rank = engine.rank(), workers = engine.size(), group_size = math::default_group_size(workers);
   const auto model = engine.memory().allocate<float>(kLateFloats, "model"),
              sum = engine.memory().allocate<float>(kLateFloats, "sum");
-  Ring ring(context, kLateFloats);
-  const auto all_reduce = [&] {
-    backend.plain_all_reduce ? backend.plain_all_reduce(engine, sum.span()) : ring.all_reduce(sum.span());
-  };
+  PlainAllReduce plain_all_reduce(context, kLateFloats);
+  const auto all_reduce = [&] { plain_all_reduce(sum.span()); };
   fill_input(rank, model.span());
   runtime::PublishedModel published(context, kLateFloats);
   published.reset(model.span());

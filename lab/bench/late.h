@@ -17,7 +17,6 @@ struct LateArrivals {
 };
 
 // Collective. The engine must not have had an agent yet.
-LateArrivals measure_late_arrivals(engines::Engine& engine, const engines::Backend& backend,
-                                   const HarnessOptions& harness);
+LateArrivals measure_late_arrivals(engines::Engine& engine, const HarnessOptions& harness);
 
 }  // namespace flockstep::bench

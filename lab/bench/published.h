@@ -4,8 +4,7 @@
 // the coefficient, and once to add up the weighted gradients.
 #pragma once
 
-#include <functional>
-
+#include "bench/plain_all_reduce.h"
 #include "math/adacons.h"
 #include "runtime/context.h"
 
@@ -13,8 +12,6 @@ namespace flockstep::bench {
 
 class PublishedAdaCons {
  public:
-  using AllReduce = std::function<void(std::span<float>)>;  // the sum over all workers, in place
-
   PublishedAdaCons(runtime::Context& context, std::size_t floats, AllReduce all_reduce,
                    const math::AdaConsOptions& options);
 

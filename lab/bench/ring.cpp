@@ -1,22 +1,10 @@
 #include "bench/ring.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/kernels.h"
 
 namespace flockstep::bench {
-namespace {
-
-std::vector<int> all_of(const runtime::Context& context) {
-  std::vector<int> ranks(static_cast<std::size_t>(context.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-}  // namespace
-
-Ring::Ring(runtime::Context& context, std::size_t floats) : Ring(context, all_of(context), floats) {}
 
 Ring::Ring(runtime::Context& context, std::vector<int> members, std::size_t floats)
     : context_(context),

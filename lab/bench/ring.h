@@ -11,7 +11,6 @@ namespace flockstep::bench {
 
 class Ring {
  public:
-  Ring(runtime::Context& context, std::size_t floats);  // over all workers
   // `members` in any order, the same everywhere; oneself among them.
   Ring(runtime::Context& context, std::vector<int> members, std::size_t floats);
 

@@ -248,10 +248,10 @@ void Loop::meet() {
   const base::Time deadline = context_.deadline();
   context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, "meeting of all workers");
   if (!barrier->done())
-    context_.engine().fail(Error(ErrorCode::deadline,
-                                 engines::late_sentence(engines::missing_from(*barrier), "the meeting of all workers",
-                                                        context_.rank(), context_.patience()),
-                                 std::string(context_.engine().name())));
+    context_.engine().fail(Error(
+        ErrorCode::deadline,
+        engines::late_sentence(barrier->missing(), "the meeting of all workers", context_.rank(), context_.patience()),
+        std::string(context_.engine().name())));
   measurements_.add_meeting((context_.waited() - before).count());
   met_ = true;
 }

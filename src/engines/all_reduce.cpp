@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/partition.h"
-#include "engines/figures.h"
 #include "engines/wait.h"
 
 namespace flockstep::engines {
@@ -12,7 +11,6 @@ namespace flockstep::engines {
 void all_reduce(Engine& engine, std::span<double> values, base::Time deadline) {
   const auto size = static_cast<std::size_t>(engine.size()), rank = static_cast<std::size_t>(engine.rank());
   if (size == 1 || values.empty()) return;
-  const CarriesFigures figures(engine);
   const base::Partition parts(values.size(), size);
   const std::size_t mine = parts.size(rank);
 
@@ -26,7 +24,7 @@ void all_reduce(Engine& engine, std::span<double> values, base::Time deadline) {
     receive.push_back(bytes_of(received.span().subspan(peer * mine, mine)));
     gathered.push_back(bytes_of(parts.of(whole.span(), peer)));
   }
-  const Pending exchange = engine.all_to_all(send, receive);
+  const Pending exchange = engine.all_to_all(send, receive, Traffic::figures);
   wait(engine, *exchange, deadline, "the exchange of a small sum");
 
   const auto own = parts.of(whole.span(), rank);
@@ -35,7 +33,7 @@ void all_reduce(Engine& engine, std::span<double> values, base::Time deadline) {
     for (std::size_t peer = 0; peer < size; ++peer) sum += received.data()[peer * mine + i];
     own[i] = sum;
   }
-  const Pending gather = engine.all_gather(const_bytes_of(own), gathered);
+  const Pending gather = engine.all_gather(const_bytes_of(own), gathered, Traffic::figures);
   wait(engine, *gather, deadline, "the gathering of a small sum");
   std::ranges::copy(whole.span(), values.begin());
 }

@@ -35,6 +35,17 @@ class Bell {
     changed_.wait_until(lock, until, [&] { return count_ != seen; });
   }
 
+  // True once ready(), which is asked after each ring; false when so much time has passed.
+  bool wait_for(const std::function<bool()>& ready, base::Duration patience) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
+    while (true) {
+      const std::uint64_t seen = count();
+      if (ready()) return true;
+      if (std::chrono::steady_clock::now() >= end) return false;
+      wait_past(seen, end);
+    }
+  }
+
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;

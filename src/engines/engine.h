@@ -15,6 +15,7 @@
 #include <vector>
 #include "base/memory.h"
 #include "base/time.h"
+#include "engines/operation.h"
 #include "flockstep/error.h"
 namespace flockstep::engines {
 
@@ -23,12 +24,7 @@ using ConstBytes = std::span<const std::byte>;
 using Tag = std::int32_t;  // 0 .. kMaximalTag
 inline constexpr Tag kMaximalTag = 1 << 20;
 inline constexpr std::size_t kControlBytes = 1024;  // the longest control message
-
-struct Operation {  // dropped before it is done, it is withdrawn where the engine can, else the engine breaks
-  virtual ~Operation() = default;
-  virtual bool done() = 0;
-};
-using Pending = std::unique_ptr<Operation>;
+enum class Traffic { data, figures };  // a simulation may pretend that data are larger than they are, figures never
 
 struct Control {
   int peer;
@@ -55,8 +51,9 @@ struct Engine {
   virtual std::uint64_t bytes_sent_in_collectives() const = 0;  // of these
 
   // Block i goes to, or comes from, worker i. An empty receive block of one's own skips that copy.
-  virtual Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) = 0;
-  virtual Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) = 0;
+  virtual Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive,
+                             Traffic traffic = Traffic::data) = 0;
+  virtual Pending all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic = Traffic::data) = 0;
   virtual Pending broadcast(Bytes data, int root) = 0;
   virtual Pending barrier() = 0;
 

@@ -4,16 +4,6 @@
 
 namespace flockstep::engines {
 
-std::vector<int> missing_from(Operation& operation) {
-  auto* const names = dynamic_cast<NamesMissing*>(&operation);
-  return names ? names->missing() : std::vector<int>();
-}
-
-std::optional<int> gone_from(Operation& operation) {
-  auto* const names = dynamic_cast<NamesMissing*>(&operation);
-  return names ? names->gone() : std::nullopt;
-}
-
 std::string gone_sentence(int waiter, int peer) {
   return fmt::format("worker {} waits for worker {}, which has ended", waiter, peer);
 }

@@ -1,23 +1,9 @@
-// Who has not come to an operation yet: for the sentences of deadlines.
+// What is said about peers that have not come to an operation, or have ended.
 #pragma once
 
 #include "engines/engine.h"
 
 namespace flockstep::engines {
-
-// Of operations that know.
-struct NamesMissing {
-  virtual ~NamesMissing() = default;
-  // Peers whose part is missing, as far as is known: rising, each once. Of an operation that is not done.
-  virtual std::vector<int> missing() = 0;
-  // One of them who has ended, so that the operation will never be done. An agent may have no use for it any more: only
-  // who waits for it has lost a peer.
-  virtual std::optional<int> gone() { return {}; }
-};
-
-// Nobody where the operation does not know.
-std::vector<int> missing_from(Operation& operation);
-std::optional<int> gone_from(Operation& operation);
 
 std::string gone_sentence(int waiter, int peer);
 

@@ -4,7 +4,7 @@
 #include "engines/own_block.h"
 
 namespace flockstep::engines {
-Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
+Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive, Traffic) {
   const int self = rank(), count = size();
   base::check(send.size() == static_cast<std::size_t>(count) && receive.size() == send.size(), "a block per worker");
   copy_own_block(send[static_cast<std::size_t>(self)], receive[static_cast<std::size_t>(self)]);
@@ -18,9 +18,9 @@ Pending PairwiseEngine::all_to_all(std::span<const ConstBytes> send, std::span<c
   return count_and_start(transfers);
 }
 
-Pending PairwiseEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
+Pending PairwiseEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic) {
   const std::vector<ConstBytes> send(static_cast<std::size_t>(size()), mine);
-  return all_to_all(send, receive);
+  return all_to_all(send, receive, traffic);
 }
 
 Pending PairwiseEngine::broadcast(Bytes data, int root) {
@@ -37,7 +37,15 @@ Pending PairwiseEngine::broadcast(Bytes data, int root) {
 Pending PairwiseEngine::barrier() {
   const std::vector<ConstBytes> send(static_cast<std::size_t>(size()));
   const std::vector<Bytes> receive(send.size());
-  return all_to_all(send, receive);
+  return all_to_all(send, receive, Traffic::figures);
+}
+
+void PairwiseEngine::check_message(int peer, Tag tag) const {
+  base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+}
+
+void PairwiseEngine::check_control(int peer, ConstBytes payload) const {
+  base::check(peer >= 0 && peer < size() && payload.size() <= kControlBytes, "a peer and a control message in bounds");
 }
 
 Pending PairwiseEngine::count_and_start(std::span<const Transfer> transfers) {

@@ -16,14 +16,18 @@ struct Transfer {
 
 class PairwiseEngine : public Engine {
  public:
-  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) final;
-  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) final;
+  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive, Traffic traffic) final;
+  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic) final;
   Pending broadcast(Bytes data, int root) final;
   Pending barrier() final;
   std::uint64_t bytes_sent_in_collectives() const final { return bytes_sent_in_collectives_; }
   bool may_be_called_from_a_hook() const override { return true; }
 
  protected:
+  // Whoever calls with others has made a mistake.
+  void check_message(int peer, Tag tag) const;
+  void check_control(int peer, ConstBytes payload) const;
+
   // Starts all transfers of one collective. Collectives match by the order in which they are issued. A worker's
   // transfers to itself never get here.
   virtual Pending start_collective(std::span<const Transfer> transfers) = 0;

@@ -13,12 +13,11 @@ namespace flockstep::engines {
 namespace {
 
 constexpr std::array<Backend, 5> kBackends{{
-    {"self", "one worker", self::availability, self::run, nullptr, nullptr},
-    {"threads", "workers as threads of this process", threads::availability, threads::run, nullptr, nullptr},
-    {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run, mpi::plain_all_reduce,
-     mpi::plain_group_all_reduce},
-    {"c10d", "one worker per PyTorch process, started by torchrun", c10d::availability, c10d::run, nullptr, nullptr},
-    {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run, nullptr, nullptr},
+    {"self", "one worker", self::availability, self::run},
+    {"threads", "workers as threads of this process", threads::availability, threads::run},
+    {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run},
+    {"c10d", "one worker per PyTorch process, started by torchrun", c10d::availability, c10d::run},
+    {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run},
 }};
 
 }  // namespace

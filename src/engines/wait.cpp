@@ -7,11 +7,11 @@ namespace flockstep::engines {
 void wait(Engine& engine, Operation& operation, base::Time deadline, std::string_view what) {
   const base::Time begin = engine.now();
   std::optional<int> gone;
-  const auto is_settled = [&] { return operation.done() || (gone = gone_from(operation)).has_value(); };
+  const auto is_settled = [&] { return operation.done() || (gone = operation.gone()).has_value(); };
   const bool settled = engine.wait_until(is_settled, deadline);
   if (gone) engine.fail(Error(ErrorCode::peer_lost, gone_sentence(engine.rank(), *gone), std::string(engine.name())));
   if (settled) return;
-  const std::vector<int> missing = missing_from(operation);
+  const std::vector<int> missing = operation.missing();
   engine.fail(Error(ErrorCode::deadline, late_sentence(missing, what, engine.rank(), deadline - begin),
                     std::string(engine.name())));
 }

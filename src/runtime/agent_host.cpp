@@ -238,7 +238,7 @@ void AgentHost::require_in_time() {
 std::optional<int> AgentHost::needed_one_that_ended() const {
   if (transfers_.empty()) return ended_;
   for (const Transfer& transfer : transfers_)
-    if (const auto gone = transfer.is_done ? std::nullopt : engines::gone_from(*transfer.operation)) return gone;
+    if (const auto gone = transfer.is_done ? std::nullopt : transfer.operation->gone()) return gone;
   return std::nullopt;
 }
 

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "engines/figures.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -26,8 +25,7 @@ std::vector<T> gather(Context& context, std::span<const T> mine) {
     receive.push_back(engines::bytes_of(all.span().subspan(peer * mine.size(), mine.size())));
   const auto own = all.span().subspan(rank * mine.size(), mine.size());
   std::ranges::copy(mine, own.begin());
-  const engines::CarriesFigures figures(context.engine());
-  context.wait(context.engine().all_gather(engines::const_bytes_of(own), receive), "gather");
+  context.wait(context.engine().all_gather(engines::const_bytes_of(own), receive, engines::Traffic::figures), "gather");
   return {all.span().begin(), all.span().end()};
 }
 

@@ -7,7 +7,8 @@ Subject& subject() {
   return chosen;
 }
 
-Exchange::Exchange(Engine& engine, int round, std::size_t base_size) : round_(round), base_size_(base_size) {
+CheckedAllToAll::CheckedAllToAll(Engine& engine, int round, std::size_t base_size)
+    : round_(round), base_size_(base_size) {
   std::vector<ConstBytes> send;
   std::vector<Bytes> receive;
   for (int peer = 0; peer < engine.size(); ++peer) {
@@ -19,11 +20,11 @@ Exchange::Exchange(Engine& engine, int round, std::size_t base_size) : round_(ro
   operation_ = engine.all_to_all(send, receive);
 }
 
-std::size_t Exchange::block_size(int from, int to) const {
+std::size_t CheckedAllToAll::block_size(int from, int to) const {
   return base_size_ == 0 ? 0 : base_size_ + static_cast<std::size_t>((7 * from + 3 * to + round_) % 5);
 }
 
-void Exchange::finish_and_check(Engine& engine) {
+void CheckedAllToAll::finish_and_check(Engine& engine) {
   finish(engine, operation_);
   for (int peer = 0; peer < engine.size(); ++peer)
     EXPECT_EQ(receive_[static_cast<std::size_t>(peer)],

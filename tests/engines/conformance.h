@@ -69,9 +69,9 @@ inline Bytes bytes(Words& values) { return bytes_of(std::span(values)); }
 inline ConstBytes bytes(const Words& values) { return const_bytes_of(std::span(values)); }
 
 // One all-to-all whose blocks all differ in size and content, checked against the formula on arrival.
-class Exchange {
+class CheckedAllToAll {
  public:
-  Exchange(Engine& engine, int round, std::size_t base_size);
+  CheckedAllToAll(Engine& engine, int round, std::size_t base_size);
   void finish_and_check(Engine& engine);
 
  private:

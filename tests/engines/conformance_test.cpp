@@ -31,7 +31,7 @@ TEST(Conformance, everyWorkerHasARankOfItsOwn) {
 TEST(Conformance, allToAllMovesEveryBlockToItsReader) {
   on_every_worker([](Engine& engine) {
     int round = 0;
-    for (const std::size_t size : kSizes) Exchange(engine, round++, size).finish_and_check(engine);
+    for (const std::size_t size : kSizes) CheckedAllToAll(engine, round++, size).finish_and_check(engine);
   });
 }
 
@@ -114,7 +114,7 @@ TEST(Conformance, allReduceAddsInRankOrderToTheLastBit) {
 TEST(Conformance, manyOperationsInFlightFinishInAnyOrderOfWaiting) {
   on_every_worker([](Engine& engine) {
     constexpr int kRounds = 30;
-    std::vector<std::unique_ptr<Exchange>> exchanges;
+    std::vector<std::unique_ptr<CheckedAllToAll>> exchanges;
     std::vector<Words> messages(kRounds);
     std::vector<Pending> transfers;
     const int next = (engine.rank() + 1) % engine.size(),
@@ -122,7 +122,7 @@ TEST(Conformance, manyOperationsInFlightFinishInAnyOrderOfWaiting) {
     std::vector<Words> sent;
     for (int round = 0; round < kRounds; ++round) sent.push_back(words(round, engine.rank(), next, 500));
     for (int round = 0; round < kRounds; ++round) {
-      exchanges.push_back(std::make_unique<Exchange>(engine, round, static_cast<std::size_t>(1 + round * 97)));
+      exchanges.push_back(std::make_unique<CheckedAllToAll>(engine, round, static_cast<std::size_t>(1 + round * 97)));
       messages[static_cast<std::size_t>(round)].resize(500);
       transfers.push_back(engine.receive(previous, round, bytes(messages[static_cast<std::size_t>(round)])));
       transfers.push_back(engine.send(next, round, bytes(std::as_const(sent[static_cast<std::size_t>(round)]))));
@@ -245,7 +245,7 @@ TEST(Conformance, aControlWaitThatTimesOutLeavesTheEngineUsable) {
     const auto begin = engine.now();
     EXPECT_FALSE(wait_for_control(engine, begin + Duration(0.03)).has_value());
     EXPECT_GE(engine.now() - begin, Duration(0.03));
-    Exchange(engine, 9, 100).finish_and_check(engine);
+    CheckedAllToAll(engine, 9, 100).finish_and_check(engine);
   });
 }
 
@@ -267,7 +267,7 @@ TEST(Conformance, aSignalIsTakenOnceAndAWaitForItMayTimeOut) {
     signal->raise();
     EXPECT_TRUE(wait_for_signal(engine, *signal, in_good_time(engine)));
     EXPECT_FALSE(wait_for_signal(engine, *signal, engine.now() + Duration(0.02)));
-    Exchange(engine, 9, 100).finish_and_check(engine);
+    CheckedAllToAll(engine, 9, 100).finish_and_check(engine);
   });
 }
 
@@ -312,7 +312,7 @@ TEST(Conformance, agentsTalkWhileTheirWorkersRunCollectives) {
         EXPECT_EQ(received, words(100 + i, previous, engine.rank(), 2000));
       }
     });
-    for (int round = 0; round < 20; ++round) Exchange(engine, round, 3000).finish_and_check(engine);
+    for (int round = 0; round < 20; ++round) CheckedAllToAll(engine, round, 3000).finish_and_check(engine);
     EXPECT_TRUE(engine.wait_until([&] { return agent->done(); }, in_good_time(engine)));
   });
 }
@@ -360,159 +360,6 @@ TEST(Conformance, aDoneOperationStaysDone) {
     EXPECT_TRUE(barrier->done());
     EXPECT_TRUE(barrier->done());
   });
-}
-
-// The tests below end with a broken engine, so each has a process of its own.
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::bad_input, "nothing was thrown");
-}
-
-bool is_said(const Error& error, std::string_view part) {
-  return std::string_view(error.what()).find(part) != std::string_view::npos;
-}
-
-TEST(ConformanceFailure, aMessageNobodySendsBreaksTheEngineAtTheDeadline) {
-  try {
-    on_every_worker([](Engine& engine) {
-      Words data(10);
-      const auto begin = engine.now();
-      const Error first = error_of([&] {
-        const Pending pending = engine.receive((engine.rank() + 1) % engine.size(), 7, bytes(data));
-        wait(engine, *pending, begin + Duration(0.3), "a message that nobody sends");
-      });
-      EXPECT_EQ(first.code(), ErrorCode::deadline);
-      EXPECT_EQ(first.engine(), subject().engine);
-      const std::string_view said = engine.size() > 1 ? "has not arrived at a message that nobody sends" : "";
-      EXPECT_TRUE(is_said(first, said)) << first.what();
-      EXPECT_STREQ(error_of([&] { (void)engine.barrier(); }).what(), first.what());
-      EXPECT_STREQ(error_of([&] { engine.wait_until([] { return false; }, engine.now() + Duration(1)); }).what(),
-                   first.what());
-    });
-  } catch (const Error&) {  // where a worker that broke the engine cannot end its run normally
-  }
-}
-
-TEST(ConformanceFailure, aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline) {
-  if (subject().workers == 1) GTEST_SKIP() << "one worker is always complete";
-  try {
-    on_every_worker([](Engine& engine) {
-      if (engine.rank() == 0) return engine.sleep(Duration(1));
-      const Error error = error_of([&] {
-        const Pending pending = engine.barrier();
-        wait(engine, *pending, engine.now() + Duration(0.3), "a barrier");
-      });
-      EXPECT_EQ(error.code(), ErrorCode::deadline);
-      EXPECT_TRUE(is_said(error, "worker 0 has not arrived at a barrier, where worker ")) << error.what();
-      EXPECT_TRUE(is_said(error, "has waited 0.3 s for it")) << error.what();
-    });
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::deadline);
-  }
-}
-
-// Without waiting for the deadline, but on sim, where that takes no time.
-TEST(ConformanceFailure, aWorkerThatReturnsEarlyIsNamedAtOnce) {
-  if (subject().workers == 1) GTEST_SKIP() << "one worker waits for nobody";
-  const auto expect = [](const Error& error) {
-    EXPECT_EQ(error.code(), subject().engine == "sim" ? ErrorCode::deadline : ErrorCode::peer_lost);
-    EXPECT_TRUE(is_said(error, subject().engine == "sim" ? "worker 0 has not arrived" : "worker 0, which has"))
-        << error.what();
-  };
-  try {
-    on_every_worker([&](Engine& engine) {
-      if (engine.rank() == 0) return;
-      expect(error_of([&] { finish(engine, engine.barrier()); }));
-    });
-  } catch (const Error& error) {
-    expect(error);
-  }
-}
-
-TEST(ConformanceFailure, blocksOfDifferentSizesAreAMismatch) {
-  if (subject().workers == 1) GTEST_SKIP() << "one worker cannot disagree";
-  try {
-    on_every_worker([](Engine& engine) {
-      const Words long_block(20), short_block(10);
-      const std::vector<ConstBytes> send(static_cast<std::size_t>(engine.size()),
-                                         bytes(engine.rank() == 0 ? long_block : short_block));
-      std::vector<Words> blocks(send.size(), Words(10));
-      blocks[static_cast<std::size_t>(engine.rank())].resize(engine.rank() == 0 ? 20 : 10);
-      std::vector<Bytes> receive;
-      for (auto& block : blocks) receive.push_back(bytes(block));
-      if (engine.rank() == 0) {  // its own exchange may or may not fail, depending on the engine
-        try {
-          finish(engine, engine.all_to_all(send, receive));
-        } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ErrorCode::mismatch);
-        }
-        return;
-      }
-      EXPECT_EQ(error_of([&] { finish(engine, engine.all_to_all(send, receive)); }).code(), ErrorCode::mismatch);
-    });
-  } catch (const Error&) {
-  }
-}
-
-TEST(ConformanceFailure, aMessageThatIsTooShortIsAMismatch) {
-  if (subject().workers == 1) GTEST_SKIP() << "one worker cannot disagree";
-  try {
-    on_every_worker([](Engine& engine) {
-      const Words short_block(10);
-      Words long_block(20);
-      if (engine.rank() == 0) finish(engine, engine.send(1, 0, bytes(short_block)));
-      if (engine.rank() != 1) return;
-      EXPECT_EQ(error_of([&] { finish(engine, engine.receive(0, 0, bytes(long_block))); }).code(), ErrorCode::mismatch);
-    });
-  } catch (const Error&) {
-  }
-}
-
-TEST(ConformanceFailure, anAgentThatThrowsEndsItsWorkersWait) {
-  try {
-    on_every_worker([](Engine& engine) {
-      if (engine.rank() != 0) return;
-      const auto agent = engine.spawn("thrower", [] { throw std::runtime_error("the agent's own words"); });
-      const Error error = error_of([&] { engine.wait_until([] { return false; }, in_good_time(engine)); });
-      EXPECT_NE(std::string(error.what()).find("the agent's own words"), std::string::npos);
-    });
-  } catch (const Error&) {
-  }
-}
-
-TEST(ConformanceFailure, anOperationDroppedBeforeItsTimeLeavesNothingDangling) {
-  try {
-    on_every_worker([](Engine& engine) {
-      const int next = (engine.rank() + 1) % engine.size();
-      {
-        auto data = engine.memory().allocate<std::uint32_t>(1000, "dropped");
-        const Pending dropped = engine.receive(next, 1, bytes_of(data.span()));
-      }
-      const auto data = engine.memory().allocate<std::uint32_t>(1000, "sent");
-      const Pending late = engine.send((engine.rank() + engine.size() - 1) % engine.size(), 1, bytes_of(data.span()));
-      engine.wait_until([&] { return late->done(); }, engine.now() + Duration(0.1));
-    });
-  } catch (const Error&) {  // an engine that cannot withdraw says so
-  }
-}
-
-TEST(ConformanceFailure, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {
-  try {
-    on_every_worker([](Engine& engine) {
-      if (engine.rank() == engine.size() - 1) throw std::runtime_error("the worker's own words");
-      if (subject().is_a_process()) return;  // the other processes hear of it from the launcher
-      finish(engine, engine.barrier());
-    });
-    EXPECT_TRUE(subject().is_a_process()) << "the run ended as if nothing had happened";
-  } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "the worker's own words");
-  }
 }
 
 }  // namespace

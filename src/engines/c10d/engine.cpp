@@ -3,12 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
-#include "engines/failure_message.h"
-#include "engines/missing.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -17,280 +15,206 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-class C10dEngine::Transfers final : public Operation, public NamesMissing {
+class C10dEngine::PendingTransfers final : public Operation {
  public:
-  Transfers(C10dEngine& engine, std::shared_ptr<Exchange> exchange) : engine_(engine), exchange_(std::move(exchange)) {}
-  Transfers(const Transfers&) = delete;
-  Transfers& operator=(const Transfers&) = delete;
+  PendingTransfers(C10dEngine& engine, std::shared_ptr<Transfers> transfers)
+      : engine_(engine), transfers_(std::move(transfers)) {}
+  PendingTransfers(const PendingTransfers&) = delete;
+  PendingTransfers& operator=(const PendingTransfers&) = delete;
 
   // Gloo cannot take back a receive: its bytes would come and find no place. What is left ends before the bytes can go.
-  ~Transfers() override {
-    if (exchange_->complete()) return;
+  ~PendingTransfers() override {
+    if (transfers_->complete()) return;
     engine_.record(engine_.error(
         ErrorCode::peer_lost,
-        fmt::format("worker {} ended in the midst of a transfer, or gave it up; restart the job", engine_.rank_)));
-    while (!exchange_->ended()) engine_.wait_quietly([&] { return exchange_->ended(); }, 1s);
+        fmt::format("worker {} ended in the midst of a transfer, or gave it up; restart the job", engine_.rank())));
+    while (!engine_.bell().wait_for([&] { return transfers_->ended(); }, 1s)) {
+    }
   }
 
   bool done() override {
-    if (exchange_->complete()) return true;
+    if (transfers_->complete()) return true;
     engine_.require_usable();
     return false;
   }
 
   // Its own turn may not have come: then whoever holds up those before it.
   std::vector<int> missing() override {
-    if (const int peer = exchange_->awaited(); peer >= 0) return {peer};
-    const std::lock_guard lock(engine_.failure_mutex_);
-    for (const auto& exchange : engine_.exchanges_)
-      if (const int peer = exchange->awaited(); peer >= 0) return {peer};
+    if (const int peer = transfers_->awaited(); peer >= 0) return {peer};
+    const std::lock_guard lock(engine_.under_way_mutex_);
+    for (const auto& transfers : engine_.under_way_)
+      if (const int peer = transfers->awaited(); peer >= 0) return {peer};
     return {};
   }
 
  private:
   C10dEngine& engine_;
-  std::shared_ptr<Exchange> exchange_;
-};
-
-class C10dEngine::RealAgent final : public Agent {
- public:
-  RealAgent(C10dEngine& engine, const std::string& name, std::function<void()> body)
-      : thread_([this, &engine, name, body = std::move(body)] {
-          engine.run_agent(name, body);
-          done_.store(true, std::memory_order_release);
-          engine.bell_.ring();
-        }) {}
-  bool done() override { return done_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<bool> done_ = false;
-  std::jthread thread_;  // last: it is joined before anything that it uses goes
+  std::shared_ptr<Transfers> transfers_;
 };
 
 C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
-    : data_(std::move(data)),
-      control_(std::move(control)),
-      rank_(control_->rank()),
-      size_(control_->size()),
-      loopback_(bell_, [this](std::size_t expected, std::size_t sent) {
-        fail(error(ErrorCode::mismatch, fmt::format("worker {} expected {} bytes of itself and sent {}; give both ends "
-                                                    "the same size",
-                                                    rank_, expected, sent)));
-      }) {
+    : ProcessEngine(control->rank(), control->size()),
+      data_(std::move(data)),
+      loopback_(bell(),
+                [this](std::size_t expected, std::size_t sent) {
+                  fail(error(ErrorCode::mismatch,
+                             fmt::format("worker {} expected {} bytes of itself and sent {}; give both ends the same "
+                                         "size",
+                                         rank(), expected, sent)));
+                }),
+      links_(std::move(control), waiters_, bell(), first_error(), [this](const Error& error) { record(error); }) {
   base::check(!data_.empty(), "a lane for data");
   for (const auto& lane : data_)
-    base::check(lane->rank() == rank_ && lane->size() == size_, "lanes over the same workers");
-  for (int peer = 0; peer < size_; ++peer) links_.push_back(std::make_unique<Link>(waiters_));
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_) waiters_.run([this, peer] { listen(peer); });
+    base::check(lane->rank() == rank() && lane->size() == size(), "lanes over the same workers");
 }
 
 // The number tells collectives apart: workers that issue different ones then wait in vain, until the deadline, instead
 // of taking each other's bytes for what they are not. One thread waits for all, since they end in their order.
 Pending C10dEngine::start_collective(std::span<const Transfer> transfers) {
-  auto exchange = post(Kind::collective, static_cast<Tag>(collective_count_++ % kMaximalTag), transfers);
-  collectives_.run([this, exchange] { finish(*exchange); });
-  return std::make_unique<Transfers>(*this, std::move(exchange));
+  auto posted = post(Kind::collective, static_cast<Tag>(collective_count_++ % kMaximalTag), transfers);
+  collectives_.run([this, posted] { finish(*posted); });
+  return std::make_unique<PendingTransfers>(*this, std::move(posted));
 }
 
 Pending C10dEngine::send(int peer, Tag tag, ConstBytes data) {
-  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  check_message(peer, tag);
   require_usable();
-  if (peer == rank_) return loopback_.send(tag, data);
-  const Transfer transfer{peer, true, data, {}};
-  auto exchange = post(Kind::message, tag, {&transfer, 1});
-  waiters_.run([this, exchange] { finish(*exchange); });
-  return std::make_unique<Transfers>(*this, std::move(exchange));
+  return peer == rank() ? loopback_.send(tag, data) : start_message(tag, {peer, true, data, {}});
 }
 
 Pending C10dEngine::receive(int peer, Tag tag, Bytes data) {
-  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  check_message(peer, tag);
   require_usable();
-  if (peer == rank_) return loopback_.receive(tag, data);
-  const Transfer transfer{peer, false, {}, data};
-  auto exchange = post(Kind::message, tag, {&transfer, 1});
-  waiters_.run([this, exchange] { finish(*exchange); });
-  return std::make_unique<Transfers>(*this, std::move(exchange));
+  return peer == rank() ? loopback_.receive(tag, data) : start_message(tag, {peer, false, {}, data});
 }
 
-std::shared_ptr<Exchange> C10dEngine::post(Kind kind, Tag number, std::span<const Transfer> transfers) {
+Pending C10dEngine::start_message(Tag tag, const Transfer& transfer) {
+  auto posted = post(Kind::message, tag, {&transfer, 1});
+  waiters_.run([this, posted] { finish(*posted); });
+  return std::make_unique<PendingTransfers>(*this, std::move(posted));
+}
+
+void C10dEngine::send_control(int peer, ConstBytes payload) {
+  check_control(peer, payload);
+  require_usable();
+  links_.send_control(peer, payload);
+}
+
+std::optional<Control> C10dEngine::take_control() {
+  require_usable();
+  return links_.take_control();
+}
+
+// Whoever breaks the engine aborts what it finds under way: what is added later sees that it is broken.
+std::shared_ptr<Transfers> C10dEngine::post(Kind kind, Tag number, std::span<const Transfer> transfers) {
   require_usable();
   reserve(transfers);
-  std::shared_ptr<Exchange> exchange;
-  int peer = rank_;
+  std::shared_ptr<Transfers> posted;
+  int peer = rank();
   try {
-    exchange = std::make_shared<Exchange>(data_, kind, number, transfers, peer);
+    posted = std::make_shared<Transfers>(data_, kind, number, transfers, peer);
   } catch (const std::exception& failure) {
-    lose(peer, failure.what(), false);
+    links_.lose(peer, failure.what());
     require_usable();
   }
-  base::check(exchange != nullptr, "a lost connection that breaks the engine");
+  base::check(posted != nullptr, "a lost connection that breaks the engine");
   for (const Transfer& transfer : transfers)
-    if (transfer.is_send) bytes_sent_.fetch_add(transfer.send.size(), std::memory_order_relaxed);
+    if (transfer.is_send) count_sent(transfer.send.size());
   {
-    const std::lock_guard lock(failure_mutex_);
-    if (!failure_) {
-      exchanges_.push_back(exchange);
-      return exchange;
-    }
+    const std::lock_guard lock(under_way_mutex_);
+    under_way_.push_back(posted);
   }
-  exchange->end(false);
-  require_usable();
-  return nullptr;
+  if (is_broken()) {
+    forget(*posted);
+    posted->end(false);
+    require_usable();
+  }
+  return posted;
 }
 
-// Says that transfers are under way, before they are: a farewell that comes meanwhile must know of them.
 void C10dEngine::reserve(std::span<const Transfer> transfers) {
-  for (const Transfer& transfer : transfers) {
-    bool is_gone = false;
-    {
-      const std::lock_guard lock(links_mutex_);
-      is_gone = link(transfer.peer).farewell.has_value();
-      if (!is_gone) ++link(transfer.peer).under_way;
-    }
-    if (is_gone)
+  for (const Transfer& transfer : transfers)
+    if (!links_.reserve(transfer.peer))
       fail(error(ErrorCode::peer_lost, fmt::format("worker {} needs worker {}, which has closed; close workers only "
                                                    "when all have done the same steps",
-                                                   rank_, transfer.peer)));
-  }
+                                                   rank(), transfer.peer)));
 }
 
-// Blocks, on a thread of its own. In sequence is exact: the operation is done when its last part is.
-void C10dEngine::finish(Exchange& exchange) noexcept {
-  const bool complete = std::ranges::all_of(exchange.parts(), [&](const auto& part) {
-    exchange.awaited() = part.peer;
-    return pass(part);
+// Blocks, on a thread of its own. In sequence is exact: the operation is done when its last piece is.
+void C10dEngine::finish(Transfers& transfers) noexcept {
+  const bool complete = std::ranges::all_of(transfers.pieces(), [&](const auto& piece) {
+    transfers.awaited() = piece.peer;
+    return pass(piece);
   });
-  exchange.awaited() = -1;
-  exchange.end(complete);
-  {
-    const std::lock_guard lock(failure_mutex_);
-    exchanges_.remove_if([&](const auto& each) { return each.get() == &exchange; });
-  }
-  bell_.ring();
+  transfers.awaited() = -1;
+  transfers.end(complete);
+  forget(transfers);
+  bell().ring();
 }
 
-bool C10dEngine::pass(const Exchange::Part& part) {
+void C10dEngine::forget(const Transfers& transfers) {
+  const std::lock_guard lock(under_way_mutex_);
+  under_way_.remove_if([&](const auto& each) { return each.get() == &transfers; });
+}
+
+bool C10dEngine::pass(const Transfers::Piece& piece) {
   try {
-    if (!part.transit->wait()) return false;
+    if (!piece.transit->wait()) return false;
   } catch (const std::exception& failure) {
-    lose(part.peer, failure.what(), false);
+    links_.lose(piece.peer, failure.what());
     return false;
   }
-  if (!part.head.empty())
-    if (const std::uint64_t length = Exchange::unpack(part); length != part.block.size()) {
+  if (!piece.head.empty())
+    if (const std::uint64_t length = Transfers::unpack(piece); length != piece.block.size()) {
       record(error(ErrorCode::mismatch,
                    fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
-                               rank_, part.block.size(), part.peer, length)));
+                               rank(), piece.block.size(), piece.peer, length)));
       return false;
     }
-  if (part.ends_transfer) count(part);
+  if (piece.ends_transfer) links_.count_passed(piece.peer, piece.is_send);
   return true;
-}
-
-void C10dEngine::count(const Exchange::Part& part) {
-  {
-    const std::lock_guard lock(links_mutex_);
-    Link& link = this->link(part.peer);
-    --link.under_way;
-    ++(part.is_send ? link.passed.sent : link.passed.received);
-    if (!link.farewell) return;
-  }
-  answer_farewell(part.peer);
-  fail_if_hopeless(part.peer);
 }
 
 void C10dEngine::sleep(base::Duration duration) {
   if (duration > 0s) std::this_thread::sleep_for(duration);
 }
 
-std::unique_ptr<Agent> C10dEngine::spawn(const std::string& name, std::function<void()> body) {
-  require_usable();
-  return std::make_unique<RealAgent>(*this, name, std::move(body));
-}
-
-void C10dEngine::run_agent(const std::string& name, const std::function<void()>& body) noexcept {
-  try {
-    body();
-  } catch (const Error& failure) {
-    record(failure);
-  } catch (const std::exception& failure) {
-    record(error(ErrorCode::peer_lost,
-                 fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, failure.what())));
-  } catch (...) {
-    record(error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed", name, rank_)));
-  }
-}
-
 bool C10dEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
-  while (true) {
-    const std::uint64_t rings = bell_.count();
+  const auto is_ready = [&] {
     require_usable();
-    if (ready()) return true;
+    return ready();
+  };
+  // A deadline may lie further away than the clock can count.
+  while (!bell().wait_for(is_ready, std::clamp<base::Duration>(deadline - now(), 0s, 1h)))
     if (now() >= deadline) return false;
-    // A deadline may lie further away than the clock can count.
-    const base::Duration left = std::min<base::Duration>(deadline - now(), 1h);
-    bell_.wait_past(rings,
-                    std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(left));
-  }
-}
-
-// For threads that wait although the engine may be broken.
-void C10dEngine::wait_quietly(const std::function<bool()>& ready, base::Duration patience) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
-  while (true) {
-    const std::uint64_t rings = bell_.count();
-    if (ready() || std::chrono::steady_clock::now() >= end) return;
-    bell_.wait_past(rings, end);
-  }
-}
-
-void C10dEngine::fail(const Error& error) {
-  record(error);
-  require_usable();
-  __builtin_unreachable();
-}
-
-void C10dEngine::require_usable() const {
-  if (!is_broken()) [[likely]]
-    return;
-  const std::lock_guard lock(failure_mutex_);
-  // Not a copy: copies of an exception share their text, and this one is read by many threads.
-  throw Error(failure_->code(), failure_->what(), failure_->engine());
+  return true;
 }
 
 void C10dEngine::record(const Error& error) noexcept {
-  if (!note(error)) return;
-  memory_.keep_for_ever();
-  const std::vector<std::byte> payload = failure_message(error);
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_) say(peer, Word::failure, payload);
+  if (!record_here(error)) return;
+  memory().keep_for_ever();
+  links_.tell_failure(error);
   end_transfers();
-}
-
-bool C10dEngine::note(const Error& error) noexcept {
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (failure_) return false;
-    failure_.emplace(error.code(), error.what(), error.engine());
-    is_failing_ = true;
-    is_broken_.store(true, std::memory_order_release);
-  }
-  bell_.ring();
-  return true;
 }
 
 // All threads that wait for them go on. The connections are closed, since bytes may come for aborted receives.
 void C10dEngine::end_transfers() noexcept {
-  std::list<std::shared_ptr<Exchange>> exchanges;
+  std::list<std::shared_ptr<Transfers>> under_way;
   {
-    const std::lock_guard lock(failure_mutex_);
-    exchanges = exchanges_;
+    const std::lock_guard lock(under_way_mutex_);
+    under_way = under_way_;
   }
-  for (const auto& exchange : exchanges) exchange->abort();
+  for (const auto& transfers : under_way) transfers->abort();
   for (const auto& lane : data_) lane->cut();
-  is_failing_ = false;
-  bell_.ring();
+  transfers_have_ended_ = true;
+  bell().ring();
+}
+
+void C10dEngine::close() noexcept {
+  if (!links_.say_farewells()) return;
+  if (record_here(error(ErrorCode::unavailable, fmt::format("worker {} has been closed", rank())))) end_transfers();
+  links_.cut([this] { return transfers_have_ended_.load(); });
+  waiters_.join();
 }
 
 }  // namespace flockstep::engines::c10d

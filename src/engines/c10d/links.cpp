@@ -1,8 +1,5 @@
-// What workers say to each other beside data: control messages, failures, farewells.
-//
-// A farewell says how many transfers have passed between the two, so that the one who hears it knows whether what it
-// still waits for is on its way or will never come. It is answered once all has come, and only then are connections
-// closed: closing one that has unread bytes would throw away what is on its way in the other direction.
+#include "engines/c10d/links.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,9 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-#include "engines/c10d/engine.h"
 #include "engines/failure_message.h"
+#include "engines/missing.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -38,11 +34,25 @@ std::string_view core_of(std::string_view text) {
   return text.substr(0, std::min(text.find(". "), text.find('\n')));
 }
 
+Error lost(const std::string& sentence) { return Error(ErrorCode::peer_lost, sentence, "c10d"); }
+
 }  // namespace
 
-void C10dEngine::send_control(int peer, ConstBytes payload) {
-  base::check(peer >= 0 && peer < size_ && payload.size() <= kControlBytes, "a peer and a control message in bounds");
-  require_usable();
+Links::Links(std::unique_ptr<Lane> lane, Waiters& waiters, Bell& bell, const FirstError& first_error,
+             std::function<void(const Error&)> record)
+    : lane_(std::move(lane)),
+      rank_(lane_->rank()),
+      size_(lane_->size()),
+      waiters_(waiters),
+      bell_(bell),
+      first_error_(first_error),
+      record_(std::move(record)) {
+  for (int peer = 0; peer < size_; ++peer) links_.push_back(std::make_unique<Link>(waiters_));
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) waiters_.run([this, peer] { listen(peer); });
+}
+
+void Links::send_control(int peer, ConstBytes payload) {
   if (peer != rank_) return say(peer, Word::control, payload);
   {
     const std::lock_guard lock(control_mutex_);
@@ -51,8 +61,7 @@ void C10dEngine::send_control(int peer, ConstBytes payload) {
   bell_.ring();
 }
 
-std::optional<Control> C10dEngine::take_control() {
-  require_usable();
+std::optional<Control> Links::take_control() {
   const std::lock_guard lock(control_mutex_);
   if (controls_.empty()) return std::nullopt;
   Control control = std::move(controls_.front());
@@ -60,9 +69,33 @@ std::optional<Control> C10dEngine::take_control() {
   return control;
 }
 
+std::optional<int> Links::ended() const {
+  const int peer = ended_.load(std::memory_order_acquire);
+  return peer >= 0 ? std::optional(peer) : std::nullopt;
+}
+
+bool Links::reserve(int peer) {
+  const std::lock_guard lock(mutex_);
+  if (link(peer).farewell) return false;
+  ++link(peer).under_way;
+  return true;
+}
+
+void Links::count_passed(int peer, bool is_send) {
+  {
+    const std::lock_guard lock(mutex_);
+    Link& link = this->link(peer);
+    --link.under_way;
+    ++(is_send ? link.passed.sent : link.passed.received);
+    if (!link.farewell) return;
+  }
+  answer_farewell(peer);
+  fail_if_hopeless(peer);
+}
+
 // Nobody needs to know when a word has passed, but its bytes must stay until then. A peer that has closed takes no more
 // words, and the loss of a connection is for the listener to notice.
-void C10dEngine::say(int peer, Word word, ConstBytes payload) noexcept {
+void Links::say(int peer, Word word, ConstBytes payload) noexcept {
   struct Spoken {
     std::vector<std::byte> frame;
     std::shared_ptr<Transit> transit;
@@ -70,12 +103,12 @@ void C10dEngine::say(int peer, Word word, ConstBytes payload) noexcept {
   Link& link = this->link(peer);
   const auto spoken = std::make_shared<Spoken>(frame_of(static_cast<std::uint8_t>(word), payload));
   try {
-    spoken->transit = control_->send(peer, kControlTag, spoken->frame);
+    spoken->transit = lane_->send(peer, kControlTag, spoken->frame);
   } catch (const std::exception&) {
     return;
   }
   {
-    const std::lock_guard lock(links_mutex_);
+    const std::lock_guard lock(mutex_);
     link.talking.push_back(spoken->transit);
   }
   link.line.run([this, &link, spoken] {
@@ -84,7 +117,7 @@ void C10dEngine::say(int peer, Word word, ConstBytes payload) noexcept {
     } catch (const std::exception&) {  // the listener's business
     }
     {
-      const std::lock_guard lock(links_mutex_);
+      const std::lock_guard lock(mutex_);
       link.talking.remove(spoken->transit);
     }
     spoken->transit.reset();
@@ -92,41 +125,48 @@ void C10dEngine::say(int peer, Word word, ConstBytes payload) noexcept {
   });
 }
 
-void C10dEngine::listen(int peer) noexcept {
+void Links::tell_failure(const Error& error) noexcept {
+  const std::vector<std::byte> payload = failure_message(error);
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) say(peer, Word::failure, payload);
+}
+
+void Links::listen(int peer) noexcept {
   std::array<std::byte, kFrameBytes> frame;
   Link& link = this->link(peer);
   bool goes_on = true;
   while (goes_on) {
     frame.fill(kNoWord);
     try {
-      const std::shared_ptr<Transit> transit = control_->receive(peer, kControlTag, frame);
+      const std::shared_ptr<Transit> transit = lane_->receive(peer, kControlTag, frame);
       {
-        const std::lock_guard lock(links_mutex_);
+        const std::lock_guard lock(mutex_);
         link.listening = transit;
       }
       goes_on = transit->wait();
     } catch (const std::exception& failure) {
       goes_on = false;
-      lose(peer, failure.what(), true);
+      lose_listener(peer, failure.what());
     }
     {
-      const std::lock_guard lock(links_mutex_);
+      const std::lock_guard lock(mutex_);
       link.listening.reset();
     }
     if (!goes_on || hear(peer, frame)) continue;
     goes_on = false;
-    record(error(ErrorCode::peer_lost, fmt::format("worker {} sent worker {} what no worker sends; something else uses "
-                                                   "its connection, or it runs another version of Flockstep",
-                                                   peer, rank_)));
+    record_(
+        lost(fmt::format("worker {} sent worker {} what no worker sends; something else uses its connection, or it "
+                         "runs another version of Flockstep",
+                         peer, rank_)));
   }
   {
-    const std::lock_guard lock(links_mutex_);
+    const std::lock_guard lock(mutex_);
     link.is_silent = true;
   }
   bell_.ring();
 }
 
-bool C10dEngine::hear(int peer, ConstBytes frame) {
+bool Links::hear(int peer, ConstBytes frame) {
   const auto length = static_cast<std::size_t>(frame[1]) | static_cast<std::size_t>(frame[2]) << 8;
   if (length > kControlBytes) return false;
   const ConstBytes payload = frame.subspan(kFrameHead, length);
@@ -136,35 +176,15 @@ bool C10dEngine::hear(int peer, ConstBytes frame) {
       controls_.push_back({peer, {payload.begin(), payload.end()}});
       break;
     }
-    // Said on to everybody, who may otherwise notice first that this worker ends. One that closes needs nobody any
-    // more.
-    case Word::failure: {
-      const std::optional<Error> failure = failure_in(payload, name());
-      if (!failure) return false;
-      if (!is_closing_) {
-        record(*failure);
-        break;
-      }
-      const std::lock_guard lock(links_mutex_);
-      link(peer).is_heard = true;
+    case Word::failure:
+      if (!hear_failure(peer, payload)) return false;
       break;
-    }
-    case Word::farewell: {
-      Farewell farewell;
-      if (length != sizeof farewell) return false;
-      std::memcpy(&farewell, payload.data(), sizeof farewell);
-      {
-        const std::lock_guard lock(links_mutex_);
-        link(peer).farewell = farewell;
-      }
-      answer_farewell(peer);
-      fail_if_hopeless(peer);
-      ended_.store(peer, std::memory_order_release);
+    case Word::farewell:
+      if (!hear_farewell(peer, payload)) return false;
       break;
-    }
     case Word::heard: {
       if (length != 0) return false;
-      const std::lock_guard lock(links_mutex_);
+      const std::lock_guard lock(mutex_);
       link(peer).is_heard = true;
       break;
     }
@@ -174,9 +194,36 @@ bool C10dEngine::hear(int peer, ConstBytes frame) {
   return true;
 }
 
-void C10dEngine::answer_farewell(int peer) noexcept {
+// Said on to everybody, who may otherwise notice first that this worker ends. One that closes needs nobody any more.
+bool Links::hear_failure(int peer, ConstBytes payload) {
+  const std::optional<Error> failure = failure_in(payload, "c10d");
+  if (!failure) return false;
+  if (!is_closing_) {
+    record_(*failure);
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  link(peer).is_heard = true;
+  return true;
+}
+
+bool Links::hear_farewell(int peer, ConstBytes payload) {
+  Farewell farewell;
+  if (payload.size() != sizeof farewell) return false;
+  std::memcpy(&farewell, payload.data(), sizeof farewell);
   {
-    const std::lock_guard lock(links_mutex_);
+    const std::lock_guard lock(mutex_);
+    link(peer).farewell = farewell;
+  }
+  answer_farewell(peer);
+  fail_if_hopeless(peer);
+  ended_.store(peer, std::memory_order_release);
+  return true;
+}
+
+void Links::answer_farewell(int peer) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
     Link& link = this->link(peer);
     if (link.has_answered || link.passed.received < link.farewell->sent) return;
     link.has_answered = true;
@@ -185,80 +232,79 @@ void C10dEngine::answer_farewell(int peer) noexcept {
 }
 
 // Breaks the engine if something is under way with a peer that has closed, and will never come.
-void C10dEngine::fail_if_hopeless(int peer) noexcept {
+void Links::fail_if_hopeless(int peer) noexcept {
   {
-    const std::lock_guard lock(links_mutex_);
+    const std::lock_guard lock(mutex_);
     const Link& link = this->link(peer);
     if (link.under_way == 0 || link.passed.received < link.farewell->sent || link.passed.sent < link.farewell->received)
       return;
   }
-  record(error(ErrorCode::peer_lost, gone(peer)));
+  record_(lost(gone_sentence(rank_, peer)));
 }
 
-std::string C10dEngine::gone(int peer) const {
-  return fmt::format("worker {} waits for worker {}, which has ended", rank_, peer);
+bool Links::has_closed(int peer) {
+  const std::lock_guard lock(mutex_);
+  return link(peer).farewell.has_value();
 }
 
-// A connection for data may be lost before the reason for it has come on the other: a failure or a farewell.
-void C10dEngine::lose(int peer, std::string_view why, bool is_control) noexcept {
-  const auto has_farewell = [&] {
-    const std::lock_guard lock(links_mutex_);
-    return link(peer).farewell.has_value();
-  };
+// The reason for it may yet come on this lane: a failure or a farewell.
+void Links::lose(int peer, std::string_view why) noexcept {
   const auto is_silent = [&] {
-    const std::lock_guard lock(links_mutex_);
+    const std::lock_guard lock(mutex_);
     return link(peer).is_silent;
   };
-  if (!is_control) wait_quietly([&] { return is_broken() || has_farewell() || is_silent(); }, kPatienceForReasons);
-  if (is_broken() || (is_control && (is_closing_ || has_farewell()))) return;
-  if (has_farewell()) return record(error(ErrorCode::peer_lost, gone(peer)));
-  record(error(ErrorCode::peer_lost, fmt::format("worker {} lost its connection to worker {}, which crashed or cannot "
-                                                 "be reached ({})",
-                                                 rank_, peer, core_of(why))));
+  bell_.wait_for([&] { return is_broken() || has_closed(peer) || is_silent(); }, kPatienceForReasons);
+  if (is_broken()) return;
+  if (has_closed(peer)) return record_(lost(gone_sentence(rank_, peer)));
+  record_loss(peer, why);
 }
 
-void C10dEngine::close() noexcept {
-  if (is_closing_.exchange(true)) return;
-  if (!is_broken()) say_farewells();
-  if (note(error(ErrorCode::unavailable, fmt::format("worker {} has been closed", rank_)))) end_transfers();
-  // The last words pass, a failure's among them; what cannot pass is not waited for.
-  wait_quietly(
-      [&] {
-        if (is_failing_) return false;
-        const std::lock_guard lock(links_mutex_);
-        return std::ranges::all_of(links_, [](const auto& link) { return link->talking.empty() || link->is_silent; });
-      },
-      kPatienceForFailures);
-  control_->cut();
-  {
-    const std::lock_guard lock(links_mutex_);
-    for (const auto& link : links_) {
-      if (link->listening) link->listening->abort();
-      for (const auto& transit : link->talking) transit->abort();
-    }
-  }
-  waiters_.join();
+void Links::lose_listener(int peer, std::string_view why) noexcept {
+  if (!is_broken() && !is_closing_ && !has_closed(peer)) record_loss(peer, why);
 }
 
-void C10dEngine::say_farewells() noexcept {
+void Links::record_loss(int peer, std::string_view why) noexcept {
+  record_(lost(fmt::format("worker {} lost its connection to worker {}, which crashed or cannot be reached ({})", rank_,
+                           peer, core_of(why))));
+}
+
+bool Links::say_farewells() noexcept {
+  if (is_closing_.exchange(true)) return false;
+  if (is_broken()) return true;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     Farewell farewell;
     {
-      const std::lock_guard lock(links_mutex_);
+      const std::lock_guard lock(mutex_);
       farewell = link(peer).passed;
     }
     say(peer, Word::farewell, std::as_bytes(std::span(&farewell, 1)));
   }
-  wait_quietly(
-      [&] {
-        if (is_broken()) return true;
-        const std::lock_guard lock(links_mutex_);
-        for (int peer = 0; peer < size_; ++peer)
-          if (peer != rank_ && !link(peer).is_heard && !link(peer).is_silent) return false;
-        return true;
-      },
-      kPatienceForFarewells);
+  const auto all_have_heard = [&] {
+    if (is_broken()) return true;
+    const std::lock_guard lock(mutex_);
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_ && !link(peer).is_heard && !link(peer).is_silent) return false;
+    return true;
+  };
+  bell_.wait_for(all_have_heard, kPatienceForFarewells);
+  return true;
+}
+
+// The last words pass, a failure's among them; what cannot pass is not waited for.
+void Links::cut(const std::function<bool()>& is_settled) noexcept {
+  const auto all_is_said = [&] {
+    if (!is_settled()) return false;
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(links_, [](const auto& link) { return link->talking.empty() || link->is_silent; });
+  };
+  bell_.wait_for(all_is_said, kPatienceForFailures);
+  lane_->cut();
+  const std::lock_guard lock(mutex_);
+  for (const auto& link : links_) {
+    if (link->listening) link->listening->abort();
+    for (const auto& transit : link->talking) transit->abort();
+  }
 }
 
 }  // namespace flockstep::engines::c10d

@@ -24,7 +24,7 @@ Attachment::~Attachment() {
   try {
     if (std::uncaught_exceptions() > exceptions_)
       engine_->abandon(std::runtime_error(fmt::format("worker {} failed", engine_->rank())));
-    else if (!engine_->broken())
+    else if (!engine_->is_broken())
       engine_->close(patience_);
   } catch (const Error&) {  // recorded, and told to the peers
   }

@@ -4,7 +4,6 @@
 
 #include <cctype>
 
-#include "base/check.h"
 #include "engines/mpi/engine.h"
 
 namespace flockstep::engines::mpi {
@@ -99,12 +98,6 @@ std::string shortened(std::string_view text) {
   return words;
 }
 
-MpiEngine& of_this_backend(Engine& engine) {
-  auto* const mpi_engine = dynamic_cast<MpiEngine*>(&engine);
-  base::check(mpi_engine != nullptr, "an engine of the mpi backend");
-  return *mpi_engine;
-}
-
 }  // namespace
 
 Availability availability() {
@@ -148,7 +141,7 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
     engine.abandon(std::runtime_error(fmt::format("worker {} failed", engine.rank())));
     throw;
   }
-  if (engine.broken()) return;  // and the worker chose to live with it
+  if (engine.is_broken()) return;  // and the worker chose to live with it
   engine.close(kFarewell);
   no_finalising.lift();
 }
@@ -158,12 +151,6 @@ void abort_all(int code) {
   int world = 0;
   checked(MPI_Comm_size(MPI_COMM_WORLD, &world), "reading the size of the world");
   if (world > 1) checked(MPI_Abort(MPI_COMM_WORLD, code), "ending the job");
-}
-
-void plain_all_reduce(Engine& engine, std::span<float> values) { of_this_backend(engine).plain_all_reduce(values); }
-
-std::function<void(std::span<float>)> plain_group_all_reduce(Engine& engine, int group) {
-  return of_this_backend(engine).plain_group_all_reduce(group);
 }
 
 }  // namespace flockstep::engines::mpi

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 
 #include "engines/backend.h"
@@ -28,10 +27,5 @@ std::unique_ptr<LastStep> make_last_step(std::function<bool()> asked, base::Dura
 // What MPI grants this process, such as "MPI_THREAD_MULTIPLE"; initialises MPI to find out (0.3 s without mpirun).
 // Empty in a build without MPI.
 std::string thread_level();
-
-// MPI_Allreduce, in place, blocking: what benchmarks compare with, and nothing else. `engine` must be of this backend.
-void plain_all_reduce(Engine& engine, std::span<float> values);
-// The same on a communicator of its own for each group of workers; collective, `group` being the number of one's own.
-std::function<void(std::span<float>)> plain_group_all_reduce(Engine& engine, int group);
 
 }  // namespace flockstep::engines::mpi

@@ -1,12 +1,11 @@
 #include "engines/mpi/engine.h"
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
-#include "base/check.h"
 #include "engines/failure_message.h"
-#include "engines/mpi/exchange.h"
+#include "engines/missing.h"
+#include "engines/mpi/transfers.h"
 
 namespace flockstep::engines::mpi {
 namespace {
@@ -22,26 +21,6 @@ constexpr base::Duration kPatienceForTheLast = 1s;  // of what a worker has sent
 // wait every few milliseconds, and finds nothing, is idle all the same.
 constexpr base::Duration kSameVigil = 10ms;
 
-}  // namespace
-
-class MpiEngine::RealAgent final : public Agent {
- public:
-  RealAgent(MpiEngine& engine, const std::string& name, std::function<void()> body)
-      : thread_([this, &engine, name, body = std::move(body)] {
-          engine.run_agent(name, body);
-          --engine.agents_;
-          done_.store(true, std::memory_order_release);
-          engine.bell_.ring();
-        }) {}
-  bool done() override { return done_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<bool> done_ = false;
-  std::jthread thread_;  // last: it is joined before anything that it uses goes
-};
-
-namespace {
-
 std::size_t pieces_of(std::size_t bytes) {
   return bytes == 0 ? 1 : (bytes + kPieceBytes - 1) / kPieceBytes;  // an empty block is a message too
 }
@@ -53,6 +32,12 @@ void in_pieces(Span bytes, const Post& post) {
     post(bytes.first(length));
     bytes = bytes.subspan(length);
   }
+}
+
+int number_of(int (*question)(MPI_Comm, int*), MPI_Comm communicator, std::string_view what) {
+  int number = 0;
+  checked(question(communicator, &number), what);
+  return number;
 }
 
 }  // namespace
@@ -68,27 +53,29 @@ void require_tags() {
                 "mpi");
 }
 
-MpiEngine::MpiEngine(MPI_Comm workers) : collectives_(workers), messages_(workers), controls_(workers) {
-  checked(MPI_Comm_rank(collectives_.get(), &rank_), "reading the rank");
-  checked(MPI_Comm_size(collectives_.get(), &size_), "reading the size");
-}
+MpiEngine::MpiEngine(MPI_Comm workers)
+    : ProcessEngine(number_of(MPI_Comm_rank, workers, "reading the rank"),
+                    number_of(MPI_Comm_size, workers, "reading the size")),
+      collectives_(workers),
+      messages_(workers),
+      controls_(workers) {}
 
 Pending MpiEngine::start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers) {
   require_usable();
   std::size_t pieces = 0;
   for (const auto& transfer : transfers) pieces += pieces_of(transfer.send.size() + transfer.receive.size());
-  auto exchange = std::make_unique<Exchange>(*this, pieces);
+  auto operation = std::make_unique<Transfers>(*this, pieces);
   // Receives first: a block that finds its place waiting is not buffered on the way.
   for (const auto& transfer : transfers)
     if (!transfer.is_send)
       in_pieces(transfer.receive,
-                [&](Bytes piece) { exchange->post_receive(communicator, transfer.peer, tag, piece); });
+                [&](Bytes piece) { operation->post_receive(communicator, transfer.peer, tag, piece); });
   for (const auto& transfer : transfers) {
     if (!transfer.is_send) continue;
-    in_pieces(transfer.send, [&](ConstBytes piece) { exchange->post_send(communicator, transfer.peer, tag, piece); });
-    if (transfer.peer != rank_) bytes_sent_.fetch_add(transfer.send.size(), std::memory_order_relaxed);
+    in_pieces(transfer.send, [&](ConstBytes piece) { operation->post_send(communicator, transfer.peer, tag, piece); });
+    if (transfer.peer != rank()) count_sent(transfer.send.size());
   }
-  return exchange;
+  return operation;
 }
 
 // The tag is the collective's number: workers that issue different collectives then wait in vain, until the deadline,
@@ -98,30 +85,30 @@ Pending MpiEngine::start_collective(std::span<const Transfer> transfers) {
 }
 
 Pending MpiEngine::send(int peer, Tag tag, ConstBytes data) {
-  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  check_message(peer, tag);
   const Transfer transfer{peer, true, data, {}};
   return start(messages_.get(), tag, {&transfer, 1});
 }
 
 Pending MpiEngine::receive(int peer, Tag tag, Bytes data) {
-  base::check(peer >= 0 && peer < size_ && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
+  check_message(peer, tag);
   const Transfer transfer{peer, false, {}, data};
   return start(messages_.get(), tag, {&transfer, 1});
 }
 
 void MpiEngine::send_control(int peer, ConstBytes payload) {
-  base::check(peer >= 0 && peer < size_ && payload.size() <= kControlBytes, "a peer and a control message in bounds");
+  check_control(peer, payload);
   require_usable();
   reap_control_sends();
   require(post_control(peer, kControlTag, payload), "sending a control message");
-  if (peer == rank_) bell_.ring();
+  if (peer == rank()) bell().ring();
 }
 
 // Our own copy stays until MPI has read it, which for so short a message is at once or nearly. Returns MPI's code
 // instead of failing: a failure is told to the peers this way, and the lock would be taken twice.
 int MpiEngine::post_control(int peer, int tag, ConstBytes payload) {
   ControlSend sent;
-  if (!payload.empty()) sent.payload = memory_.allocate<std::byte>(payload.size(), "control messages");
+  if (!payload.empty()) sent.payload = memory().allocate<std::byte>(payload.size(), "control messages");
   std::ranges::copy(payload, sent.payload.data());
   const std::lock_guard lock(control_mutex_);
   const int return_code = MPI_Isend(sent.payload.data(), static_cast<int>(payload.size()), MPI_BYTE, peer, tag,
@@ -166,8 +153,6 @@ std::optional<MPI_Status> MpiEngine::probe_control(int tag, std::vector<std::byt
   return status;
 }
 
-base::Time MpiEngine::now() const { return base::Time(std::chrono::steady_clock::now() - origin_); }
-
 // MPI moves large messages only while somebody calls it, so whoever sleeps during a transfer looks up now and then.
 void MpiEngine::sleep(base::Duration duration) {
   const base::Time end = now() + duration;
@@ -179,8 +164,6 @@ void MpiEngine::sleep(base::Duration duration) {
   if (const base::Duration left = end - now(); left > 0s) std::this_thread::sleep_for(left);
 }
 
-std::unique_ptr<Signal> MpiEngine::make_signal() { return std::make_unique<BellSignal>(bell_); }
-
 std::unique_ptr<Agent> MpiEngine::spawn(const std::string& name, std::function<void()> body) {
   require_usable();
   int level = MPI_THREAD_SINGLE;
@@ -191,20 +174,17 @@ std::unique_ptr<Agent> MpiEngine::spawn(const std::string& name, std::function<v
                 "MPI_Init_thread and MPI_THREAD_MULTIPLE",
                 "mpi");
   ++agents_;
-  return std::make_unique<RealAgent>(*this, name, std::move(body));
+  return ProcessEngine::spawn(name, [this, body = std::move(body)] {
+    struct Leaving {
+      MpiEngine& engine;
+      ~Leaving() { engine.leave(); }
+    } const leaving{*this};
+    body();
+  });
 }
 
-void MpiEngine::run_agent(const std::string& name, const std::function<void()>& body) noexcept {
-  try {
-    body();
-  } catch (const Error& error) {
-    record(error);
-  } catch (const std::exception& error) {
-    record(Error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed: {}", name, rank_, error.what()),
-                 "mpi"));
-  } catch (...) {
-    record(Error(ErrorCode::peer_lost, fmt::format("the agent '{}' of worker {} failed", name, rank_), "mpi"));
-  }
+void MpiEngine::leave() {
+  --agents_;
   const std::lock_guard lock(vigils_mutex_);
   vigils_.erase(std::this_thread::get_id());
 }
@@ -223,7 +203,7 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
   Vigil& vigil = this->vigil();
   if (now() - vigil.ended > kSameVigil) vigil.since = now();
   while (true) {
-    const std::uint64_t rings = bell_.count();
+    const std::uint64_t rings = bell().count();
     require_usable();
     if (ready()) {
       vigil.ended = base::Time::min();
@@ -242,8 +222,8 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
     } else {
       if (std::vector<std::byte> reason; probe_control(kFailureTag, reason)) fail_with_peer(reason);
       take_farewells();
-      bell_.wait_past(rings,
-                      origin_ + std::chrono::duration_cast<std::chrono::nanoseconds>((time + nap).time_since_epoch()));
+      bell().wait_past(
+          rings, origin() + std::chrono::duration_cast<std::chrono::nanoseconds>((time + nap).time_since_epoch()));
     }
   }
 }
@@ -264,38 +244,24 @@ bool MpiEngine::has_ended(int peer) {
   return found != farewells_.end() && now() - found->second >= kPatienceForTheLast;
 }
 
-void MpiEngine::fail(const Error& error) {
-  record(error);
-  require_usable();
-  __builtin_unreachable();
-}
-
-bool MpiEngine::record_only(const Error& error) noexcept {
-  bool is_first = false;
-  {
-    const std::lock_guard lock(failure_mutex_);
-    is_first = !failure_;
-    // Not a copy: copies of an exception share their text, and this one is read by many threads.
-    if (is_first) failure_.emplace(error.code(), error.what(), error.engine());
-  }
-  memory_.keep_for_ever();
-  broken_.store(true, std::memory_order_release);
-  bell_.ring();
-  return is_first;
+// Kept before anybody can see that the engine is broken, and lets go of buffers.
+bool MpiEngine::keep_and_record(const Error& error) noexcept {
+  memory().keep_for_ever();
+  return record_here(error);
 }
 
 void MpiEngine::record(const Error& error) noexcept {
-  if (!record_only(error)) return;
+  if (!keep_and_record(error)) return;
   const std::vector<std::byte> payload = failure_message(error);
-  for (int peer = 0; peer < size_; ++peer)
-    if (peer != rank_ && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank() && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
       return;  // MPI itself is lost: the peers will find out at their deadlines
 }
 
 // A peer's failure is passed on as it is. Nobody tells others of it: the peer has told everybody.
 void MpiEngine::fail_with_peer(const std::vector<std::byte>& payload) {
   const std::optional<Error> failure = failure_in(payload, name());
-  record_only(failure ? *failure : Error(ErrorCode::peer_lost, "a worker failed and did not say why", "mpi"));
+  keep_and_record(failure ? *failure : error(ErrorCode::peer_lost, "a worker failed and did not say why"));
   require_usable();
   __builtin_unreachable();
 }
@@ -305,27 +271,20 @@ void MpiEngine::abandon(const std::exception& error) noexcept {
   record(Error(own ? own->code() : ErrorCode::peer_lost, error.what(), "mpi"));
 }
 
-void MpiEngine::require_usable() const {
-  if (!broken()) [[likely]]
-    return;
-  const std::lock_guard lock(failure_mutex_);
-  throw Error(failure_->code(), failure_->what(), failure_->engine());
-}
-
 void MpiEngine::require(int return_code, std::string_view what) {
   if (return_code != MPI_SUCCESS) [[unlikely]]
-    fail(error_of(return_code, fmt::format("worker {}: {}", rank_, what)));
+    fail(error_of(return_code, fmt::format("worker {}: {}", rank(), what)));
 }
 
 // Every worker says farewell to every other after its last control message, and takes what comes until it has heard all
 // farewells. Without that a late message could reach a communicator that is freed already, and MPI hands out the number
 // of a freed one to the next run.
 void MpiEngine::close(base::Duration patience) {
-  for (int peer = 0; peer < size_; ++peer) require(post_control(peer, kFarewellTag, {}), "saying farewell");
+  for (int peer = 0; peer < size(); ++peer) require(post_control(peer, kFarewellTag, {}), "saying farewell");
   const auto missing = [&] {
     std::vector<int> ranks;
     const std::lock_guard lock(farewells_mutex_);
-    for (int peer = 0; peer < size_; ++peer)
+    for (int peer = 0; peer < size(); ++peer)
       if (!farewells_.contains(peer)) ranks.push_back(peer);
     return ranks;
   };
@@ -339,26 +298,10 @@ void MpiEngine::close(base::Duration patience) {
         return reap_control_sends() && missing().empty();
       },
       now() + patience);
-  if (!heard_all)
-    fail(Error(ErrorCode::deadline, late_sentence(missing(), "the end of the run", rank_, patience), "mpi"));
-  for (Communicator& group : groups_) group.free();
+  if (!heard_all) fail(error(ErrorCode::deadline, late_sentence(missing(), "the end of the run", rank(), patience)));
   collectives_.free();
   messages_.free();
   controls_.free();
-}
-
-std::function<void(std::span<float>)> MpiEngine::plain_group_all_reduce(int group) {
-  require_usable();
-  const Communicator& communicator = groups_.emplace_back(collectives_.get(), group);
-  return [this, &communicator](std::span<float> values) { plain_all_reduce(communicator, values); };
-}
-
-void MpiEngine::plain_all_reduce(const Communicator& communicator, std::span<float> values) {
-  require_usable();
-  base::check(values.size() <= INT_MAX, "no more numbers than MPI can count");
-  require(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
-                        communicator.get()),
-          "MPI_Allreduce");
 }
 
 }  // namespace flockstep::engines::mpi

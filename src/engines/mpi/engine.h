@@ -5,64 +5,46 @@
 // another is taken or a caller's code runs; those inside Memory and MPI are innermost.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <deque>
 #include <map>
-#include <mutex>
-#include <optional>
 #include <thread>
 
-#include "engines/bell.h"
 #include "engines/mpi/back_off.h"
 #include "engines/mpi/handles.h"
-#include "engines/pairwise.h"
+#include "engines/process_engine.h"
 
 namespace flockstep::engines::mpi {
 
 // Throws Error{unavailable} where this MPI has fewer tags than engines use.
 void require_tags();
 
-class MpiEngine final : public PairwiseEngine {
+class MpiEngine final : public ProcessEngine {
  public:
   explicit MpiEngine(MPI_Comm workers);  // collective over it; the calling thread is the worker's own
   ~MpiEngine() override = default;
   MpiEngine(const MpiEngine&) = delete;
   MpiEngine& operator=(const MpiEngine&) = delete;
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
   std::string_view name() const override { return "mpi"; }
-  base::Memory& memory() override { return memory_; }
-  std::uint64_t bytes_sent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
 
   Pending send(int peer, Tag tag, ConstBytes data) override;
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override;
 
-  base::Time now() const override;
   void sleep(base::Duration duration) override;
-  void charge(double) override {}
-  std::unique_ptr<Signal> make_signal() override;
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
-  [[noreturn]] void fail(const Error& error) override;
 
   // The end of a run in which nothing failed: waits so long for the peers' ends, then frees what the constructor made.
   void close(base::Duration patience);
   // The end of a run in which this worker failed otherwise than through the engine: lets the peers know.
   void abandon(const std::exception& error) noexcept;
-  bool broken() const { return broken_.load(std::memory_order_acquire); }
-
-  void plain_all_reduce(std::span<float> values) { plain_all_reduce(collectives_, values); }
-  std::function<void(std::span<float>)> plain_group_all_reduce(int group);  // collective
 
  private:
-  class Exchange;
-  class RealAgent;
+  class Transfers;
   struct ControlSend {
-    base::Buffer<std::byte> payload;  // from memory_, so that a broken engine leaves it to MPI
+    base::Buffer<std::byte> payload;  // from memory(), so that a broken engine leaves it to MPI
     MPI_Request request = MPI_REQUEST_NULL;
   };
   // How long a thread has been waiting in vain; goes on over waits that follow each other.
@@ -71,19 +53,17 @@ class MpiEngine final : public PairwiseEngine {
     std::uint64_t rings = 0;
   };
 
-  void plain_all_reduce(const Communicator& communicator, std::span<float> values);
   Pending start_collective(std::span<const Transfer> transfers) override;
   Pending start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers);
   std::optional<MPI_Status> probe_control(int tag, std::vector<std::byte>& payload);
   [[nodiscard]] int post_control(int peer, int tag, ConstBytes payload);
   bool reap_control_sends();
   void take_farewells();
-  bool has_ended(int peer);                       // and not just now
-  void record(const Error& error) noexcept;       // breaks the engine, and tells the peers why
-  bool record_only(const Error& error) noexcept;  // false if it was broken already
+  bool has_ended(int peer);  // and not just now
+  void record(const Error& error) noexcept override;
+  bool keep_and_record(const Error& error) noexcept;
   [[noreturn]] void fail_with_peer(const std::vector<std::byte>& payload);
-  void run_agent(const std::string& name, const std::function<void()>& body) noexcept;
-  void require_usable() const;
+  void leave();                                          // of an agent's thread
   void require(int return_code, std::string_view what);  // as checked(), and breaks the engine
   Vigil& vigil();
   bool is_worker() const { return std::this_thread::get_id() == worker_thread_; }
@@ -91,21 +71,11 @@ class MpiEngine final : public PairwiseEngine {
   const BackOff& back_off();
 
   const std::thread::id worker_thread_ = std::this_thread::get_id();
-  const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
-  int rank_ = 0, size_ = 1;
   Communicator collectives_, messages_, controls_;
-  std::deque<Communicator> groups_;  // of benchmarks; references to them stay valid
-  base::Memory memory_;
-  Bell bell_;
   std::uint64_t collective_count_ = 0;  // the worker's own thread only
-  std::atomic<std::uint64_t> bytes_sent_ = 0;
   // Operations that are not known to be done, by who started them.
   std::atomic<int> in_flight_of_worker_ = 0, in_flight_of_agents_ = 0;
   std::atomic<int> agents_ = 0;  // running
-
-  std::atomic<bool> broken_ = false;  // set after failure_
-  mutable std::mutex failure_mutex_;
-  std::optional<Error> failure_;  // the first one
 
   std::mutex control_mutex_;
   std::deque<ControlSend> control_sends_;  // oldest first

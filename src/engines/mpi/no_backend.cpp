@@ -21,8 +21,4 @@ std::unique_ptr<LastStep> make_last_step(std::function<bool()>, base::Duration) 
 
 std::string thread_level() { return {}; }
 
-void plain_all_reduce(Engine&, std::span<float>) { throw_unavailable(); }
-
-std::function<void(std::span<float>)> plain_group_all_reduce(Engine&, int) { throw_unavailable(); }
-
 }  // namespace flockstep::engines::mpi

@@ -35,7 +35,7 @@ Availability availability() { return {true, Simulator::version(), {}}; }
 
 void run(const LaunchOptions& options, const WorkerMain& worker_main) {
   check(options);
-  World world(options.workers, options.sim);
+  SimWorld world(options.workers, options.sim);
   std::vector<std::unique_ptr<SimEngine>> engines;
   for (int rank = 0; rank < options.workers; ++rank)
     engines.push_back(std::make_unique<SimEngine>(world, engines, rank));

@@ -23,8 +23,8 @@ std::string_view name_of(Collective::Kind kind) {
 
 }  // namespace
 
-Collective::Collective(World& world, std::uint64_t sequence)
-    : world_(world), sequence_(sequence), parts_(static_cast<std::size_t>(world.size())) {}
+Collective::Collective(SimWorld& world, std::uint64_t sequence)
+    : world_(world), sequence_(sequence), calls_(static_cast<std::size_t>(world.size())) {}
 
 bool Collective::joined_by_all() const { return joined_.size() == static_cast<std::size_t>(world_.size()); }
 
@@ -35,17 +35,17 @@ std::vector<int> Collective::missing() const {
   return missing;
 }
 
-void Collective::join(int rank, Part part) {
-  check_kind(rank, part);
+void Collective::join(int rank, Call call) {
+  check_kind(rank, call);
   joined_.push_back(rank);
-  const auto& mine = parts_[static_cast<std::size_t>(rank)] = std::move(part);
+  const auto& mine = calls_[static_cast<std::size_t>(rank)] = std::move(call);
   if (joined_by_all()) copy();  // before any switch: afterwards the world may be broken, and memory given back
   if (kind_ != Kind::broadcast) {
     start_flows(rank, static_cast<double>(mine.bytes_for_all), &mine.send);
   } else if (rank == root_ || scattered_) {
     start_half_of_broadcast(rank);
   }
-  if (joined_by_all()) parts_ = {};
+  if (joined_by_all()) calls_ = {};
   advance();
 }
 
@@ -57,30 +57,30 @@ void Collective::leave(int rank) {
       rank);
 }
 
-void Collective::check_kind(int rank, const Part& part) {
+void Collective::check_kind(int rank, const Call& call) {
   if (joined_.empty()) {
-    kind_ = part.kind;
-    grows_ = part.grows;
-    root_ = part.root;
-    length_ = part.bytes_for_all;
-  } else if (part.kind != kind_) {
+    kind_ = call.kind;
+    traffic_ = call.traffic;
+    root_ = call.root;
+    length_ = call.bytes_for_all;
+  } else if (call.kind != kind_) {
     mismatch(
         fmt::format("worker {} issued {} where worker {} issued {} (collective operation {}); issue the same "
                     "operations in the same order on every worker",
-                    rank, name_of(part.kind), joined_.front(), name_of(kind_), sequence_));
-  } else if (part.root != root_) {
+                    rank, name_of(call.kind), joined_.front(), name_of(kind_), sequence_));
+  } else if (call.root != root_) {
     mismatch(fmt::format("worker {} broadcasts from {} where worker {} broadcasts from {} (collective operation {})",
-                         rank, part.root, joined_.front(), root_, sequence_));
+                         rank, call.root, joined_.front(), root_, sequence_));
   }
 }
 
 void Collective::copy() {
   if (kind_ == Kind::barrier) return;
-  for (std::size_t to = 0; to < parts_.size(); ++to) {
-    for (std::size_t from = 0; from < parts_.size(); ++from) {
+  for (std::size_t to = 0; to < calls_.size(); ++to) {
+    for (std::size_t from = 0; from < calls_.size(); ++from) {
       if (from == to) continue;
-      const auto source = parts_[from].send[to];
-      const auto target = parts_[to].receive[from];
+      const auto source = calls_[from].send[to];
+      const auto target = calls_[to].receive[from];
       if (source.size() != target.size())
         mismatch(
             fmt::format("worker {} sends {} bytes to worker {}, which expects {} (collective operation {}); pass "
@@ -110,13 +110,13 @@ std::vector<Flow> Collective::flows_of(int rank, double bytes, const Blocks<cons
   const auto add = [&](std::span<const int> ring, bool is_inside, std::size_t count, double total) {
     if (count == 0) return;
     if (count > kExactPeers) {
-      const double simulated = world_.simulated_bytes(world_.pretended(total, grows_), static_cast<double>(count));
+      const double simulated = world_.simulated_bytes(world_.pretended(total, traffic_), static_cast<double>(count));
       std::ranges::copy(bundle(rank, ring, simulated, sequence_, nodes), std::back_inserter(flows));
       return;
     }
     for (const int to : ring)
       if (in_one_node(nodes, rank, to) == is_inside)
-        flows.push_back({rank, to, world_.simulated_bytes(world_.pretended(bytes_for(to), grows_))});
+        flows.push_back({rank, to, world_.simulated_bytes(world_.pretended(bytes_for(to), traffic_))});
   };
   add(inside, true, inside.size(), bytes_inside);
   add(peers, false, peers.size() - inside.size(), bytes - bytes_inside);
@@ -137,7 +137,7 @@ void Collective::start_half_of_broadcast(int rank) {
 }
 
 void Collective::advance() {
-  if (flows_under_way_ > 0 || done_ || world_.broken()) return;
+  if (flows_under_way_ > 0 || done_ || world_.is_broken()) return;
   if (kind_ == Kind::broadcast && !scattered_) {
     if (std::find(joined_.begin(), joined_.end(), root_) == joined_.end()) return;
     scattered_ = true;  // before the switches below: who joins meanwhile starts its own half

@@ -20,24 +20,24 @@
 
 namespace flockstep::engines::sim {
 
-class World;
+class SimWorld;
 
 class Collective : public std::enable_shared_from_this<Collective> {
  public:
   enum class Kind { all_to_all, all_gather, broadcast, barrier };
-  struct Part {  // what one worker brings: a block for, and from, every worker; its own are never used
+  struct Call {  // what one worker brings: a block for, and from, every worker; its own are never used
     Kind kind = Kind::barrier;
-    int root = 0;                   // of a broadcast
-    bool grows = true;              // with the model
+    int root = 0;  // of a broadcast
+    Traffic traffic = Traffic::data;
     std::size_t bytes_for_all = 0;  // what its blocks for others come to; of a broadcast the length
     Blocks<const std::byte> send;
     Blocks<std::byte> receive;
   };
 
-  Collective(World& world, std::uint64_t sequence);
+  Collective(SimWorld& world, std::uint64_t sequence);
 
-  // Where this part does not fit the others', breaks the world with Error{mismatch} and throws it. May switch.
-  void join(int rank, Part part);
+  // Where this call does not fit the others', breaks the world with Error{mismatch} and throws it. May switch.
+  void join(int rank, Call call);
   // Of an operation that is not needed any more; before it is done, this breaks the world. May switch.
   void leave(int rank);
   bool joined_by_all() const;
@@ -45,7 +45,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
   bool done() const { return done_; }
 
  private:
-  void check_kind(int rank, const Part& part);
+  void check_kind(int rank, const Call& call);
   void copy();
   // `bytes`, which are yet to grow, from `rank` to the others, in equal shares where `blocks` does not say otherwise.
   void start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks);
@@ -54,14 +54,14 @@ class Collective : public std::enable_shared_from_this<Collective> {
   void advance();  // after a join or an arrival
   [[noreturn]] void mismatch(const std::string& sentence);
 
-  World& world_;
+  SimWorld& world_;
   std::uint64_t sequence_;
   Kind kind_ = Kind::barrier;  // this and the next three: of the first to join
-  bool grows_ = true;
+  Traffic traffic_ = Traffic::data;
   int root_ = 0;
   std::size_t length_ = 0;
   std::vector<int> joined_;  // ranks, in order of joining
-  std::vector<Part> parts_;  // by rank; empty again once copied
+  std::vector<Call> calls_;  // by rank; empty again once copied
   int flows_under_way_ = 0;
   bool scattered_ = false;  // the first half of a broadcast has arrived
   bool done_ = false;

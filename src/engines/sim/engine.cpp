@@ -5,24 +5,24 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engines/missing.h"
 #include "engines/own_block.h"
 
 namespace flockstep::engines::sim {
 class SimEngine::SendOperation final : public Operation {
  public:
-  SendOperation(const World& world, std::shared_ptr<Message> message) : world_(world), message_(std::move(message)) {}
+  SendOperation(const SimWorld& world, std::shared_ptr<Message> message)
+      : world_(world), message_(std::move(message)) {}
   ~SendOperation() override {
-    if (!message_->has_arrived && !world_.broken()) message_->keep();
+    if (!message_->has_arrived && !world_.is_broken()) message_->keep();
   }
   bool done() override { return message_->has_arrived; }
 
  private:
-  const World& world_;
+  const SimWorld& world_;
   const std::shared_ptr<Message> message_;
 };
 
-class SimEngine::CollectiveOperation final : public Operation, public NamesMissing {
+class SimEngine::CollectiveOperation final : public Operation {
  public:
   CollectiveOperation(std::shared_ptr<Collective> collective, int rank)
       : collective_(std::move(collective)), rank_(rank) {}
@@ -37,7 +37,7 @@ class SimEngine::CollectiveOperation final : public Operation, public NamesMissi
 
 class SimEngine::FlagSignal final : public Signal {
  public:
-  explicit FlagSignal(Bell& bell) : bell_(bell) {}
+  explicit FlagSignal(SimBell& bell) : bell_(bell) {}
   void raise() override {
     raised_ = true;
     bell_.ring();
@@ -45,7 +45,7 @@ class SimEngine::FlagSignal final : public Signal {
   bool take() override { return std::exchange(raised_, false); }
 
  private:
-  Bell& bell_;
+  SimBell& bell_;
   bool raised_ = false;
 };
 
@@ -64,60 +64,60 @@ class SimEngine::ActorAgent final : public Agent {
   std::shared_ptr<bool> returned_;
 };
 
-SimEngine::SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank)
+SimEngine::SimEngine(SimWorld& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank)
     : world_(world), peers_(peers), rank_(rank), inbox_(world, rank) {}
 
 SimEngine::~SimEngine() = default;
 
-Pending SimEngine::join(Collective::Part part) {
+Pending SimEngine::join(Collective::Call call) {
   world_.throw_if_broken();
-  part.grows = !carries_figures_;
   auto collective = world_.collective(next_collective_++);
-  collective->join(rank_, std::move(part));
+  collective->join(rank_, std::move(call));
   return std::make_unique<CollectiveOperation>(std::move(collective), rank_);
 }
 
-Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) {
+Pending SimEngine::all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive, Traffic traffic) {
   const auto self = static_cast<std::size_t>(rank_), count = static_cast<std::size_t>(size());
   base::check(send.size() == count && receive.size() == count, "a block per worker");
   copy_own_block(send[self], receive[self]);
-  Collective::Part part;
-  part.kind = Collective::Kind::all_to_all;
-  part.send = Blocks(send);
-  part.receive = Blocks(receive);
+  Collective::Call call;
+  call.kind = Collective::Kind::all_to_all;
+  call.traffic = traffic;
+  call.send = Blocks(send);
+  call.receive = Blocks(receive);
   for (std::size_t peer = 0; peer < count; ++peer)
-    if (peer != self) part.bytes_for_all += send[peer].size();
-  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(part.bytes_for_all), !carries_figures_);
-  return join(std::move(part));
+    if (peer != self) call.bytes_for_all += send[peer].size();
+  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(call.bytes_for_all), traffic);
+  return join(std::move(call));
 }
 
-Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
+Pending SimEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic) {
   const auto count = static_cast<std::size_t>(size());
   base::check(receive.size() == count, "a block per worker");
   copy_own_block(mine, receive[static_cast<std::size_t>(rank_)]);
-  Collective::Part part;
-  part.kind = Collective::Kind::all_gather;
-  part.send.add(mine, count);
-  part.receive = Blocks(receive);
-  part.bytes_for_all = (count - 1) * mine.size();
-  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(part.bytes_for_all), !carries_figures_);
-  return join(std::move(part));
+  Collective::Call call;
+  call.kind = Collective::Kind::all_gather;
+  call.traffic = traffic;
+  call.send.add(mine, count);
+  call.receive = Blocks(receive);
+  call.bytes_for_all = (count - 1) * mine.size();
+  bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(call.bytes_for_all), traffic);
+  return join(std::move(call));
 }
 
 Pending SimEngine::broadcast(Bytes data, int root) {
   const auto count = static_cast<std::size_t>(size());
   base::check(root >= 0 && root < size(), "a root among the workers");
-  Collective::Part part;
-  part.kind = Collective::Kind::broadcast;
-  part.root = root;
-  part.bytes_for_all = data.size();
-  part.send.add(rank_ == root ? data : Bytes(), count);
-  part.receive.add(Bytes(), static_cast<std::size_t>(root));
-  part.receive.add(rank_ == root ? Bytes() : data);
-  part.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
-  if (rank_ == root)
-    bytes_sent_in_collectives_ += world_.pretended(static_cast<double>((count - 1) * data.size()), !carries_figures_);
-  return join(std::move(part));
+  Collective::Call call;
+  call.kind = Collective::Kind::broadcast;
+  call.root = root;
+  call.bytes_for_all = data.size();
+  call.send.add(rank_ == root ? data : Bytes(), count);
+  call.receive.add(Bytes(), static_cast<std::size_t>(root));
+  call.receive.add(rank_ == root ? Bytes() : data);
+  call.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
+  if (rank_ == root) bytes_sent_in_collectives_ += world_.pretended(static_cast<double>((count - 1) * data.size()));
+  return join(std::move(call));
 }
 
 Pending SimEngine::barrier() { return join({}); }
@@ -126,7 +126,7 @@ bool SimEngine::send_off() {
   if (outbox_.empty() && control_outbox_.empty()) return false;
   Simulator::at_once([this] {
     const auto messages = std::exchange(outbox_, {}), controls = std::exchange(control_outbox_, {});
-    if (world_.broken()) return;
+    if (world_.is_broken()) return;
     for (const auto& control : controls) carry_control(control);
     if (!messages.empty()) carry(messages);
   });
@@ -136,7 +136,7 @@ bool SimEngine::send_off() {
 void SimEngine::carry_control(const Outgoing& control) {
   const double seconds = world_.simulator().time_alone({rank_, control.peer, control.simulated_bytes});
   Simulator::after(seconds, [this, message = control.message, &inbox = inbox_of(control.peer)] {
-    if (!world_.broken()) inbox.arrive_control(rank_, *message);
+    if (!world_.is_broken()) inbox.arrive_control(rank_, *message);
   });
 }
 
@@ -157,7 +157,7 @@ void SimEngine::carry(const std::vector<Outgoing>& messages) {
 
 void SimEngine::arrive(std::span<const Outgoing> messages) {
   for (const auto& [peer, tag, bytes, message] : messages)
-    if (!world_.broken()) inbox_of(peer).arrive(rank_, tag, *message);
+    if (!world_.is_broken()) inbox_of(peer).arrive(rank_, tag, *message);
   bell().ring();  // the sends are done too
 }
 
@@ -259,7 +259,7 @@ std::unique_ptr<Agent> SimEngine::spawn(const std::string& name, std::function<v
 }
 
 bool SimEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
-  const std::function<bool()> met = [&] { return world_.broken() || ready(); };
+  const std::function<bool()> met = [&] { return world_.is_broken() || ready(); };
   const double left_s = (deadline - now()).count();
   bool is_met = met();
   if (!is_met && left_s > 0) {

@@ -12,16 +12,15 @@
 #include <vector>
 
 #include "engines/engine.h"
-#include "engines/figures.h"
 #include "engines/sim/inbox.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
 
-class SimEngine final : public Engine, public PretendsSizes {
+class SimEngine final : public Engine {
  public:
   // `peers` are the engines of all workers by rank; it is read only once all have been added.
-  SimEngine(World& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank);
+  SimEngine(SimWorld& world, const std::vector<std::unique_ptr<SimEngine>>& peers, int rank);
   ~SimEngine() override;
 
   int rank() const override { return rank_; }
@@ -34,11 +33,10 @@ class SimEngine final : public Engine, public PretendsSizes {
   std::uint64_t bytes_sent() const override { return bytes_sent_in_collectives() + whole(bytes_sent_in_messages_); }
   std::uint64_t bytes_sent_in_collectives() const override { return whole(bytes_sent_in_collectives_); }
 
-  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive) override;
-  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive) override;
+  Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive, Traffic traffic) override;
+  Pending all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic) override;
   Pending broadcast(Bytes data, int root) override;
   Pending barrier() override;
-  void carry_figures(bool figures) override { carries_figures_ = figures; }
 
   Pending send(int peer, Tag tag, ConstBytes data) override;
   Pending receive(int peer, Tag tag, Bytes data) override;
@@ -74,19 +72,18 @@ class SimEngine final : public Engine, public PretendsSizes {
   class ActorAgent;
 
   static std::uint64_t whole(double bytes) { return static_cast<std::uint64_t>(bytes + 0.5); }
-  Pending join(Collective::Part part);
+  Pending join(Collective::Call call);
   void carry(const std::vector<Outgoing>& messages);
   void carry_control(const Outgoing& control);
   void arrive(std::span<const Outgoing> messages);
   void check_address(int peer, Tag tag) const;
   Inbox& inbox_of(int peer) const { return peers_[static_cast<std::size_t>(peer)]->inbox_; }
-  Bell& bell() { return world_.bell(rank_); }
+  SimBell& bell() { return world_.bell(rank_); }
 
-  World& world_;
+  SimWorld& world_;
   const std::vector<std::unique_ptr<SimEngine>>& peers_;
   const int rank_;
   base::Memory memory_;
-  bool carries_figures_ = false;
   double bytes_sent_in_collectives_ = 0, bytes_sent_in_messages_ = 0;
   std::uint64_t next_collective_ = 0;
   int agents_ = 0;  // alive

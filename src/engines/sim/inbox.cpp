@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "engines/missing.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
@@ -23,7 +22,7 @@ void Message::keep() {
 }
 
 // It is in its channel until it is done or dropped.
-class Inbox::Receiver final : public Operation, public NamesMissing {
+class Inbox::Receiver final : public Operation {
  public:
   Receiver(Inbox& inbox, Key key, Bytes target) : inbox_(inbox), key_(key), target_(target) {}
   ~Receiver() override {

@@ -18,7 +18,7 @@
 
 namespace flockstep::engines::sim {
 
-class World;
+class SimWorld;
 
 struct Message {  // on its way, or not yet taken
   explicit Message(ConstBytes bytes) : data(bytes) {}
@@ -31,7 +31,7 @@ struct Message {  // on its way, or not yet taken
 
 class Inbox {
  public:
-  Inbox(World& world, int rank) : world_(world), rank_(rank) {}
+  Inbox(SimWorld& world, int rank) : world_(world), rank_(rank) {}
 
   // To be called in the order of sending.
   void announce(int peer, Tag tag, std::shared_ptr<Message> message);
@@ -55,7 +55,7 @@ class Inbox {
   void match(int peer, Tag tag);
   void withdraw(Key key, const Receiver& receiver);
 
-  World& world_;
+  SimWorld& world_;
   const int rank_;
   std::unordered_map<Key, Channel> channels_;  // those in use; looked up only, so its order has no influence
   std::deque<Control> controls_;               // in order of arrival

@@ -224,10 +224,10 @@ void Simulator::at_once(const std::function<void()>& work) {
   simgrid::kernel::actor::simcall_answered([&work] { work(); });
 }
 
-Bell::Bell() = default;
-Bell::~Bell() = default;
+SimBell::SimBell() = default;
+SimBell::~SimBell() = default;
 
-struct Bell::Waiting {
+struct SimBell::Waiting {
   const std::function<bool()>& ready;
   s4u::SemaphorePtr semaphore = s4u::Semaphore::create(0);
   bool is_ready = false;
@@ -243,7 +243,7 @@ struct Bell::Waiting {
   }
 };
 
-bool Bell::wait(const std::function<bool()>& ready, double seconds) {
+bool SimBell::wait(const std::function<bool()>& ready, double seconds) {
   const ExceptionsKept exceptions;
   // A fresh semaphore each time: a ring that meets the timeout cannot be left over for a later wait.
   Waiting waiting{ready};
@@ -254,7 +254,7 @@ bool Bell::wait(const std::function<bool()>& ready, double seconds) {
   return waiting.is_ready;
 }
 
-void Bell::ring() {
+void SimBell::ring() {
   std::vector<s4u::SemaphorePtr> woken;
   std::erase_if(waiting_, [&](Waiting* waiting) {
     if (!waiting->should_wake()) return false;

@@ -69,10 +69,10 @@ class Simulator {
 };
 
 // Where the actors of one worker wait for something to happen to it.
-class Bell {
+class SimBell {
  public:
-  Bell();
-  ~Bell();
+  SimBell();
+  ~SimBell();
 
   // True once ready(), which is asked at each ring by whoever rings: what it throws is thrown here. False when
   // `seconds` (at least a tick) have passed. It is not asked at first. May switch, but not before it hears the bell.

@@ -22,7 +22,7 @@ std::string reason_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-World::World(int workers, const SimOptions& options)
+SimWorld::SimWorld(int workers, const SimOptions& options)
     : options_(options), simulator_(workers, options), bells_(static_cast<std::size_t>(workers)) {
   if (options_.memory_gbytes_s == 0) options_.memory_gbytes_s = simulator_.memory_gbytes_s();
   for (int i = 0; i < 2 * workers; ++i) ring_.push_back(i % workers);
@@ -30,15 +30,15 @@ World::World(int workers, const SimOptions& options)
   if (std::set(nodes_.begin(), nodes_.end()).size() == nodes_.size()) nodes_.clear();
 }
 
-std::span<const int> World::peers(int rank) const {
+std::span<const int> SimWorld::peers(int rank) const {
   return std::span(ring_).subspan(static_cast<std::size_t>(rank) + 1, static_cast<std::size_t>(size()) - 1);
 }
 
-double World::simulated_bytes(double bytes, double count) const { return bytes + count * kHeaderBytes; }
+double SimWorld::simulated_bytes(double bytes, double count) const { return bytes + count * kHeaderBytes; }
 
-double World::simulated_control_bytes(std::size_t bytes) const { return static_cast<double>(bytes) + kHeaderBytes; }
+double SimWorld::simulated_control_bytes(std::size_t bytes) const { return static_cast<double>(bytes) + kHeaderBytes; }
 
-std::shared_ptr<Collective> World::collective(std::uint64_t sequence) {
+std::shared_ptr<Collective> SimWorld::collective(std::uint64_t sequence) {
   while (!collectives_.empty() && collectives_.front()->joined_by_all()) {
     collectives_.pop_front();
     ++first_collective_;
@@ -48,8 +48,8 @@ std::shared_ptr<Collective> World::collective(std::uint64_t sequence) {
   return collectives_[sequence - first_collective_];
 }
 
-void World::fail(const Error& error, int rank) {
-  if (broken()) return;
+void SimWorld::fail(const Error& error, int rank) {
+  if (is_broken()) return;
   error_ = error;
   culprit_ = rank;
   Simulator::at_once([this] {
@@ -57,22 +57,22 @@ void World::fail(const Error& error, int rank) {
   });
 }
 
-void World::throw_error() {
+void SimWorld::throw_error() {
   error_seen_ = true;
   throw Error(*error_);
 }
 
-void World::worker_threw(int rank) {
+void SimWorld::worker_threw(int rank) {
   const auto exception = std::current_exception();
   if (!thrown_first_) thrown_first_ = exception;
   fail(Error(ErrorCode::peer_lost, fmt::format("worker {} stopped: {}", rank, reason_of(exception)), "sim"), rank);
   if (culprit_ == rank && !thrown_by_culprit_) thrown_by_culprit_ = exception;
 }
 
-std::exception_ptr World::outcome() const {
+std::exception_ptr SimWorld::outcome() const {
   if (thrown_by_culprit_) return thrown_by_culprit_;
   if (thrown_first_) return thrown_first_;
-  if (broken() && !error_seen_) return std::make_exception_ptr(*error_);
+  if (is_broken() && !error_seen_) return std::make_exception_ptr(*error_);
   return nullptr;
 }
 

@@ -13,9 +13,9 @@
 
 namespace flockstep::engines::sim {
 
-class World {
+class SimWorld {
  public:
-  World(int workers, const SimOptions& options);
+  SimWorld(int workers, const SimOptions& options);
 
   int size() const { return static_cast<int>(bells_.size()); }
   const SimOptions& options() const { return options_; }
@@ -23,9 +23,11 @@ class World {
   // All others, in the order of the ring from the successor of `rank` on.
   std::span<const int> peers(int rank) const;
   Nodes nodes() const { return nodes_; }
-  Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
-  // As many bytes as these pretend to be, where they grow with the model.
-  double pretended(double bytes, bool grows = true) const { return bytes * (grows ? options_.bytes_scale : 1); }
+  SimBell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
+  // As many bytes as these pretend to be: data grow with the model.
+  double pretended(double bytes, Traffic traffic = Traffic::data) const {
+    return traffic == Traffic::data ? bytes * options_.bytes_scale : bytes;
+  }
   // What a message of so many pretended bytes is to the network, or `count` messages with as many together.
   double simulated_bytes(double bytes, double count = 1) const;
   // Control messages do not grow with the model.
@@ -37,9 +39,9 @@ class World {
   // Breaks the world for everybody, or does nothing where it is broken already. `rank` is who caused it, -1 nobody in
   // particular. From then on nothing is delivered, so memory given to the engine is free again. May switch.
   void fail(const Error& error, int rank);
-  bool broken() const { return error_.has_value(); }
+  bool is_broken() const { return error_.has_value(); }
   void throw_if_broken() {
-    if (broken()) throw_error();
+    if (is_broken()) throw_error();
   }
   [[noreturn]] void throw_error();
 
@@ -52,7 +54,7 @@ class World {
  private:
   SimOptions options_;
   Simulator simulator_;
-  std::vector<Bell> bells_;
+  std::vector<SimBell> bells_;
   std::vector<int> ring_;                                // the ranks, twice around
   std::vector<int> nodes_;                               // of each rank; empty where all differ
   std::deque<std::shared_ptr<Collective>> collectives_;  // number first_collective_ and on

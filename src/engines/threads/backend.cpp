@@ -15,7 +15,7 @@ namespace {
 // Keeps the exception of the worker that failed first; the others fail only because it did.
 class FirstFailure {
  public:
-  void record(World& world, int rank, std::exception_ptr exception, const std::string& message) {
+  void record(ThreadsWorld& world, int rank, std::exception_ptr exception, const std::string& message) {
     {
       const std::lock_guard lock(mutex_);
       if (!first_) first_ = std::move(exception);
@@ -43,8 +43,8 @@ void launch(const std::string& name, const LaunchOptions& options, const WorkerM
   if (options.workers < 1)
     throw Error(ErrorCode::bad_input, fmt::format("{} workers cannot run: ask for at least one", options.workers),
                 name);
-  World world(options.workers, name,
-              options.deterministic ? make_deterministic_scheduler(options.seed) : make_free_scheduler());
+  ThreadsWorld world(options.workers, name,
+                     options.deterministic ? make_deterministic_scheduler(options.seed) : make_free_scheduler());
   FirstFailure failure;
   const auto work = [&](int rank) {
     world.scheduler().enter(rank);

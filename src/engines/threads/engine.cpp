@@ -4,15 +4,13 @@
 
 #include <thread>
 
-#include "base/check.h"
-#include "engines/missing.h"
-
 namespace flockstep::engines::threads {
 namespace {
 
-class ThreadsOperation final : public Operation, public NamesMissing {
+class ThreadsOperation final : public Operation {
  public:
-  ThreadsOperation(World& world, std::shared_ptr<Progress> progress) : world_(world), progress_(std::move(progress)) {}
+  ThreadsOperation(ThreadsWorld& world, std::shared_ptr<Progress> progress)
+      : world_(world), progress_(std::move(progress)) {}
   ~ThreadsOperation() override {
     if (!done()) world_.withdraw(progress_);
   }
@@ -22,13 +20,13 @@ class ThreadsOperation final : public Operation, public NamesMissing {
   std::optional<int> gone() override { return world_.gone(*progress_); }
 
  private:
-  World& world_;
+  ThreadsWorld& world_;
   std::shared_ptr<Progress> progress_;
 };
 
 class ThreadsAgent final : public Agent {
  public:
-  ThreadsAgent(World& world, int rank, const std::string& name, std::function<void()> body)
+  ThreadsAgent(ThreadsWorld& world, int rank, const std::string& name, std::function<void()> body)
       : world_(world), rank_(rank), id_(world.scheduler().announce()), thread_([this, name, body = std::move(body)] {
           world_.scheduler().enter(id_);
           try {
@@ -58,7 +56,7 @@ class ThreadsAgent final : public Agent {
         Error(ErrorCode::peer_lost, fmt::format("agent {} of worker {} failed: {}", name, rank_, why), world_.name()));
   }
 
-  World& world_;
+  ThreadsWorld& world_;
   const int rank_;
   const int id_;
   std::atomic<bool> done_{false};
@@ -86,20 +84,19 @@ Pending ThreadsEngine::start_collective(std::span<const Transfer> transfers) {
 }
 
 Pending ThreadsEngine::send(int peer, Tag tag, ConstBytes data) {
-  base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a known peer and a tag in range");
+  check_message(peer, tag);
   const Transfer transfer{peer, true, data, {}};
   return start(Meeting::Kind::message, static_cast<std::uint64_t>(tag), {&transfer, 1});
 }
 
 Pending ThreadsEngine::receive(int peer, Tag tag, Bytes data) {
-  base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a known peer and a tag in range");
+  check_message(peer, tag);
   const Transfer transfer{peer, false, {}, data};
   return start(Meeting::Kind::message, static_cast<std::uint64_t>(tag), {&transfer, 1});
 }
 
 void ThreadsEngine::send_control(int peer, ConstBytes payload) {
-  base::check(peer >= 0 && peer < size() && payload.size() <= kControlBytes,
-              "a known peer and a short control message");
+  check_control(peer, payload);
   world_.throw_if_broken();
   world_.send_control(peer, {rank_, {payload.begin(), payload.end()}});
   world_.scheduler().step();
@@ -118,7 +115,7 @@ std::unique_ptr<Agent> ThreadsEngine::spawn(const std::string& name, std::functi
 bool ThreadsEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
   world_.throw_if_broken();
   bool met = false;  // ready() may have side effects, so what it said counts even if the world breaks meanwhile
-  const auto met_or_broken = [&] { return (met = ready()) || world_.broken(); };
+  const auto met_or_broken = [&] { return (met = ready()) || world_.is_broken(); };
   world_.scheduler().wait_until(world_.bell(rank_), met_or_broken, deadline);
   if (!met) world_.throw_if_broken();
   return met;

@@ -7,7 +7,7 @@ namespace flockstep::engines::threads {
 
 class ThreadsEngine final : public PairwiseEngine {
  public:
-  ThreadsEngine(World& world, int rank) : world_(world), rank_(rank) {}
+  ThreadsEngine(ThreadsWorld& world, int rank) : world_(world), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return world_.size(); }
@@ -34,7 +34,7 @@ class ThreadsEngine final : public PairwiseEngine {
  private:
   Pending start(Meeting::Kind kind, std::uint64_t tag, std::span<const Transfer> transfers);
 
-  World& world_;
+  ThreadsWorld& world_;
   const int rank_;
   base::Memory memory_;
   std::atomic<std::uint64_t> bytes_sent_{0};

@@ -8,14 +8,14 @@
 
 namespace flockstep::engines::threads {
 
-World::World(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
+ThreadsWorld::ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
       inboxes_(static_cast<std::size_t>(size)),
       has_ended_(static_cast<std::size_t>(size)) {}
 
-void World::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
+void ThreadsWorld::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
   const Posted mine{transfer, progress};
   std::optional<Posted> other;
   {
@@ -34,7 +34,7 @@ void World::post(const Meeting& meeting, const Transfer& transfer, const std::sh
   copy(mine, *other);
 }
 
-void World::copy(const Posted& a, const Posted& b) {
+void ThreadsWorld::copy(const Posted& a, const Posted& b) {
   const Posted& sender = a.transfer.is_send ? a : b;
   const Posted& receiver = a.transfer.is_send ? b : a;
   const ConstBytes from = sender.transfer.send;
@@ -57,7 +57,7 @@ void World::copy(const Posted& a, const Posted& b) {
   }
 }
 
-void World::withdraw(const std::shared_ptr<Progress>& progress) {
+void ThreadsWorld::withdraw(const std::shared_ptr<Progress>& progress) {
   for (auto& [mutex, posted, control] : inboxes_) {
     const std::lock_guard lock(mutex);
     std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
@@ -65,7 +65,7 @@ void World::withdraw(const std::shared_ptr<Progress>& progress) {
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }
 
-std::vector<int> World::missing(const Progress& progress) const {
+std::vector<int> ThreadsWorld::missing(const Progress& progress) const {
   std::set<int> peers;
   for (const Inbox& inbox : inboxes_) {
     const std::lock_guard lock(inbox.mutex);
@@ -76,7 +76,7 @@ std::vector<int> World::missing(const Progress& progress) const {
 }
 
 // Whoever waits for it is woken. Who posts later looks for it before sleeping.
-void World::end(int rank) {
+void ThreadsWorld::end(int rank) {
   {
     const std::lock_guard lock(mutex_);
     has_ended_[static_cast<std::size_t>(rank)] = true;
@@ -93,7 +93,7 @@ void World::end(int rank) {
 
 // What an ended one had posted was matched or withdrawn before it ended, so what still waits for it then waits in vain.
 // Who has ended is asked first: a peer may both come and end while the inboxes are looked through.
-std::optional<int> World::gone(const Progress& progress) const {
+std::optional<int> ThreadsWorld::gone(const Progress& progress) const {
   if (!any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
   std::vector<bool> had_ended;
   {
@@ -105,7 +105,7 @@ std::optional<int> World::gone(const Progress& progress) const {
   return std::nullopt;
 }
 
-void World::send_control(int to, Control control) {
+void ThreadsWorld::send_control(int to, Control control) {
   {
     const std::lock_guard lock(inbox(to).mutex);
     inbox(to).control.push_back(std::move(control));
@@ -113,7 +113,7 @@ void World::send_control(int to, Control control) {
   bell(to).ring();
 }
 
-std::optional<Control> World::take_control(int rank) {
+std::optional<Control> ThreadsWorld::take_control(int rank) {
   const std::lock_guard lock(inbox(rank).mutex);
   auto& queue = inbox(rank).control;
   if (queue.empty()) return std::nullopt;
@@ -122,19 +122,9 @@ std::optional<Control> World::take_control(int rank) {
   return first;
 }
 
-void World::fail(const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
-    broken_.store(true, std::memory_order_release);
-  }
+void ThreadsWorld::fail(const Error& error) {
+  first_error_.record(error);
   for (auto& bell : bells_) bell.ring();
-}
-
-void World::throw_if_broken() const {
-  if (!broken()) return;
-  const std::lock_guard lock(mutex_);
-  throw Error(*error_);
 }
 
 }  // namespace flockstep::engines::threads

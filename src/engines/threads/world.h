@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "engines/first_error.h"
 #include "engines/pairwise.h"
 #include "engines/threads/scheduler.h"
 
@@ -30,9 +31,9 @@ struct Meeting {
   auto operator<=>(const Meeting&) const = default;
 };
 
-class World {
+class ThreadsWorld {
  public:
-  World(int size, std::string name, std::unique_ptr<Scheduler> scheduler);
+  ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler);
 
   int size() const { return static_cast<int>(bells_.size()); }
   const std::string& name() const { return name_; }
@@ -57,8 +58,8 @@ class World {
 
   // The first error stays; everybody waiting is woken to see it.
   void fail(const Error& error);
-  bool broken() const { return broken_.load(std::memory_order_acquire); }
-  void throw_if_broken() const;
+  bool is_broken() const { return first_error_.is_there(); }
+  void throw_if_broken() const { first_error_.throw_if_any(); }
 
  private:
   struct Posted {
@@ -80,11 +81,10 @@ class World {
   std::unique_ptr<Scheduler> scheduler_;
   std::deque<Bell> bells_;
   std::deque<Inbox> inboxes_;
-  mutable std::mutex mutex_;     // of who has ended and of the error
+  mutable std::mutex mutex_;     // of who has ended
   std::vector<bool> has_ended_;  // by rank
   std::atomic<bool> any_has_ended_{false};
-  std::optional<Error> error_;
-  std::atomic<bool> broken_{false};
+  FirstError first_error_;
 };
 
 }  // namespace flockstep::engines::threads

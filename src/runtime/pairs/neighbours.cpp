@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "engines/missing.h"
 #include "kernels/kernels.h"
 
 namespace flockstep::runtime {
@@ -14,7 +13,7 @@ constexpr std::size_t kTravellingBuckets = 2;  // buckets that travel at a time
 constexpr engines::Tag kNeighbourTag = engines::kMaximalTag - 1;
 
 // Several operations that are waited for, and counted, as one.
-struct AllOf final : engines::Operation, engines::NamesMissing {
+struct AllOf final : engines::Operation {
   explicit AllOf(std::vector<engines::Pending> operations) : operations(std::move(operations)) {}
   bool done() override {
     std::erase_if(operations, [](const engines::Pending& operation) { return operation->done(); });
@@ -23,12 +22,12 @@ struct AllOf final : engines::Operation, engines::NamesMissing {
   std::vector<int> missing() override {
     std::set<int> peers;
     for (const engines::Pending& operation : operations)
-      for (const int peer : engines::missing_from(*operation)) peers.insert(peer);
+      for (const int peer : operation->missing()) peers.insert(peer);
     return {peers.begin(), peers.end()};
   }
   std::optional<int> gone() override {
     for (const engines::Pending& operation : operations)
-      if (const auto peer = engines::gone_from(*operation)) return peer;
+      if (const auto peer = operation->gone()) return peer;
     return std::nullopt;
   }
   std::vector<engines::Pending> operations;

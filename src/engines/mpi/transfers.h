@@ -5,30 +5,29 @@
 #include <utility>
 #include <vector>
 
-#include "engines/missing.h"
 #include "engines/mpi/engine.h"
 
 namespace flockstep::engines::mpi {
 
 // The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
-class MpiEngine::Exchange final : public Operation, public NamesMissing {
+class MpiEngine::Transfers final : public Operation {
  public:
-  Exchange(MpiEngine& engine, std::size_t pieces) : engine_(engine), in_flight_(engine.in_flight()) {
+  Transfers(MpiEngine& engine, std::size_t pieces) : engine_(engine), in_flight_(engine.in_flight()) {
     pieces_.reserve(pieces);
     ++in_flight_;
   }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
   // MPI cannot take back a send, nor reliably a receive: what is left keeps its bytes, for ever.
-  ~Exchange() override {
+  ~Transfers() override {
     try {
       if (done()) return;
     } catch (const Error&) {  // recorded
     }
-    engine_.record(Error(
+    engine_.record(engine_.error(
         ErrorCode::deadline,
-        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank()), "mpi"));
+        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank())));
   }
 
   bool done() override {
@@ -93,10 +92,9 @@ class MpiEngine::Exchange final : public Operation, public NamesMissing {
     engine_.require(MPI_Get_count(&status, MPI_BYTE, &length), "reading a length");
     if (length == piece.length) return;
     engine_.fail(
-        Error(ErrorCode::mismatch,
-              fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
-                          engine_.rank(), piece.length, piece.peer, length),
-              "mpi"));
+        engine_.error(ErrorCode::mismatch,
+                      fmt::format("worker {} expected {} bytes and worker {} sent {}; give every worker the same sizes",
+                                  engine_.rank(), piece.length, piece.peer, length)));
   }
 
   MpiEngine& engine_;

@@ -19,26 +19,26 @@ namespace flockstep::engines::c10d {
 // What tells operations apart: collectives by their number, messages by their tag.
 enum class Kind : Tag { collective = 0, message = 1 };
 
-class Exchange {
+class Transfers {
  public:
   // Posts all transfers, receives first: a block that finds its place waiting sets out at once. `lost` is the peer in
   // question when it throws.
-  Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  Transfers(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
-  struct Part {  // of a transfer
+  struct Piece {  // of a block
     int peer;
     bool is_send, ends_transfer;
     Bytes head;                        // of a received block, and empty otherwise
     Bytes block;                       // the received one
     std::shared_ptr<Transit> transit;  // null once it has passed
   };
-  std::vector<Part>& parts() { return parts_; }  // for the waiting thread alone, until end()
-  // The peer whose part is waited for; -1 where none is. What comes after it is not looked at yet.
+  std::vector<Piece>& pieces() { return pieces_; }  // for the waiting thread alone, until end()
+  // The peer whose piece is waited for; -1 where none is. What comes after it is not looked at yet.
   std::atomic<int>& awaited() { return awaited_; }
   // The length that a received head tells, once its first bytes are in their place; nothing is placed if it is wrong.
-  static std::uint64_t unpack(const Part& part);
+  static std::uint64_t unpack(const Piece& piece);
 
   void abort() noexcept;
   // Nobody touches the bytes any more.
@@ -56,8 +56,8 @@ class Exchange {
   void post_send(const Way& way, const Transfer& transfer, Bytes head);
 
   std::unique_ptr<std::byte[]> heads_;
-  std::mutex mutex_;  // of the transits in parts_, which one thread may abort while another ends them
-  std::vector<Part> parts_;
+  std::mutex mutex_;  // of the transits in pieces_, which one thread may abort while another ends them
+  std::vector<Piece> pieces_;
   std::atomic<bool> complete_ = false, ended_ = false;
   std::atomic<int> awaited_ = -1;
 };

@@ -1,4 +1,4 @@
-#include "engines/c10d/exchange.h"
+#include "engines/c10d/transfers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,20 +22,20 @@ Tag rest_tag(Tag head, std::size_t length) {
   return head | 1 << 29 | mixed << 21;
 }
 
-// Calls post(lane, begin, size, is_last) for the parts of the rest of a block: one, or as many as there are lanes.
+// Calls post(lane, begin, size, is_last) for the pieces of the rest of a block: one, or as many as there are lanes.
 template <typename Post>
-void in_parts(std::size_t size, const Lanes& lanes, std::size_t first, const Post& post) {
+void in_pieces(std::size_t size, const Lanes& lanes, std::size_t first, const Post& post) {
   const std::size_t count = std::min(lanes.size(), size / kLargeBytes + 1);
-  const base::Partition parts(size, count);
+  const base::Partition pieces(size, count);
   for (std::size_t i = 0; i < count; ++i)
-    post(*lanes[(first + i) % lanes.size()], parts.begin(i), parts.size(i), i + 1 == count);
+    post(*lanes[(first + i) % lanes.size()], pieces.begin(i), pieces.size(i), i + 1 == count);
 }
 
 }  // namespace
 
-Exchange::Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost)
+Transfers::Transfers(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost)
     : heads_(std::make_unique_for_overwrite<std::byte[]>(transfers.size() * kHeadBytes)) {
-  parts_.reserve(2 * transfers.size());
+  pieces_.reserve(2 * transfers.size());
   const Way way{lanes, static_cast<std::size_t>(number) % lanes.size(), head_tag(kind, number)};
   std::byte* head = heads_.get();
   for (const bool sends : {false, true})
@@ -50,20 +50,20 @@ Exchange::Exchange(const Lanes& lanes, Kind kind, Tag number, std::span<const Tr
     }
 }
 
-void Exchange::post_receive(const Way& way, const Transfer& transfer, Bytes head) {
+void Transfers::post_receive(const Way& way, const Transfer& transfer, Bytes head) {
   const Bytes block = transfer.receive;
   const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
-  parts_.push_back({peer, false, !has_rest, head, block, way.lanes[way.first]->receive(peer, way.tag, head)});
+  pieces_.push_back({peer, false, !has_rest, head, block, way.lanes[way.first]->receive(peer, way.tag, head)});
   if (!has_rest) return;
   const Bytes rest = block.subspan(kFirstBytes);
   const Tag tag = rest_tag(way.tag, rest.size());
-  in_parts(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
-    parts_.push_back({peer, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
+  in_pieces(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    pieces_.push_back({peer, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
   });
 }
 
-void Exchange::post_send(const Way& way, const Transfer& transfer, Bytes head) {
+void Transfers::post_send(const Way& way, const Transfer& transfer, Bytes head) {
   const ConstBytes block = transfer.send;
   const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
@@ -72,33 +72,33 @@ void Exchange::post_send(const Way& way, const Transfer& transfer, Bytes head) {
   std::memcpy(head.data(), &length, sizeof length);
   std::ranges::copy(first, head.data() + sizeof length);
   head = head.first(sizeof length + first.size());
-  parts_.push_back({peer, true, !has_rest, {}, {}, way.lanes[way.first]->send(peer, way.tag, head)});
+  pieces_.push_back({peer, true, !has_rest, {}, {}, way.lanes[way.first]->send(peer, way.tag, head)});
   if (!has_rest) return;
   const ConstBytes rest = block.subspan(kFirstBytes);
   const Tag tag = rest_tag(way.tag, rest.size());
-  in_parts(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
-    parts_.push_back({peer, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
+  in_pieces(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    pieces_.push_back({peer, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
   });
 }
 
-std::uint64_t Exchange::unpack(const Part& part) {
+std::uint64_t Transfers::unpack(const Piece& piece) {
   std::uint64_t length = 0;
-  std::memcpy(&length, part.head.data(), sizeof length);
-  if (length == part.block.size())
-    std::ranges::copy(part.head.subspan(sizeof length, std::min(part.block.size(), kFirstBytes)), part.block.data());
+  std::memcpy(&length, piece.head.data(), sizeof length);
+  if (length == piece.block.size())
+    std::ranges::copy(piece.head.subspan(sizeof length, std::min(piece.block.size(), kFirstBytes)), piece.block.data());
   return length;
 }
 
-void Exchange::abort() noexcept {
+void Transfers::abort() noexcept {
   const std::lock_guard lock(mutex_);
-  for (const Part& part : parts_)
-    if (part.transit) part.transit->abort();
+  for (const Piece& piece : pieces_)
+    if (piece.transit) piece.transit->abort();
 }
 
-void Exchange::end(bool complete) noexcept {
+void Transfers::end(bool complete) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    for (Part& part : parts_) part.transit.reset();
+    for (Piece& piece : pieces_) piece.transit.reset();
   }
   complete_.store(complete, std::memory_order_release);
   ended_.store(true, std::memory_order_release);

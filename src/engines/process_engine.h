@@ -1,0 +1,54 @@
+// What the engines share whose workers are processes of their own: the machine's clock, a bell, agents that are
+// threads, and the first failure, after which nothing works any more.
+#pragma once
+
+#include <chrono>
+
+#include "engines/bell.h"
+#include "engines/first_error.h"
+#include "engines/pairwise.h"
+
+namespace flockstep::engines {
+
+class ProcessEngine : public PairwiseEngine {
+ public:
+  int rank() const final { return rank_; }
+  int size() const final { return size_; }
+  base::Memory& memory() final { return memory_; }
+  std::uint64_t bytes_sent() const final { return bytes_sent_.load(std::memory_order_relaxed); }
+
+  base::Time now() const final { return base::Time(std::chrono::steady_clock::now() - origin_); }
+  void charge(double) final {}
+  std::unique_ptr<Signal> make_signal() final { return std::make_unique<BellSignal>(bell_); }
+  std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
+  [[noreturn]] void fail(const Error& error) final;
+  bool is_broken() const { return first_error_.is_there(); }
+
+ protected:
+  ProcessEngine(int rank, int size) : rank_(rank), size_(size) {}
+
+  // Breaks the engine and tells the peers why, unless it is broken already.
+  virtual void record(const Error& error) noexcept = 0;
+  // The part of it that nobody else hears of. False if it was broken already.
+  bool record_here(const Error& error) noexcept;
+  void require_usable() const { first_error_.throw_if_any(); }
+  Error error(ErrorCode code, const std::string& sentence) const { return Error(code, sentence, std::string(name())); }
+
+  Bell& bell() { return bell_; }
+  const FirstError& first_error() const { return first_error_; }
+  std::chrono::steady_clock::time_point origin() const { return origin_; }  // of now()
+  void count_sent(std::size_t bytes) { bytes_sent_.fetch_add(bytes, std::memory_order_relaxed); }
+
+ private:
+  class ThreadAgent;
+  void run_agent(const std::string& name, const std::function<void()>& body) noexcept;
+
+  const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
+  const int rank_, size_;
+  base::Memory memory_;
+  Bell bell_;
+  FirstError first_error_;
+  std::atomic<std::uint64_t> bytes_sent_ = 0;
+};
+
+}  // namespace flockstep::engines
