@@ -24,13 +24,14 @@ struct RoundRecord {
 
 class RoundAgent final : private AgentHost::Service {
  public:
+  static constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
   // How many chunks models of this size travel in.
-  static int chunks_of(std::size_t size);
+  static int chunks_of(std::size_t size, std::size_t chunk_floats = kChunkFloats);
 
   // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
-  // and `window` are set here. `data` must outlive it.
-  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
-             RoundData& data);
+  // is set here. `data` must outlive it.
+  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size, RoundData& data,
+             std::size_t chunk_floats = kChunkFloats);
 
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
