@@ -1,3 +1,4 @@
+// Ways of breaking the protocol, and the numbers of the stand-in for its worker.
 #include "simulation/sabotage.h"
 
 #include <algorithm>
@@ -210,7 +211,7 @@ bool is(const Send& send, Message::Kind kind) { return send.message.kind == kind
 
 }  // namespace
 
-std::vector<Sabotage> all_sabotages() {
+std::vector<Sabotage> member_sabotages() {
   using Kind = Message::Kind;
   const auto with = [](Activation activation) {
     return [activation](const Scenario& scenario) { return scenario.options.activation == activation; };
