@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "protocol/member.h"
+#include "protocol/ranks.h"
 
 namespace flockstep::simulation {
 namespace {
@@ -168,9 +169,7 @@ class Presumptuous final : public Participant {
  private:
   bool is_piece(int peer, const Part& part) const {
     const Grid grid(static_cast<int>(members_.size()), direct_);
-    const auto row = [&](int rank) {
-      return grid.row_of(static_cast<int>(std::ranges::lower_bound(members_, rank) - members_.begin()));
-    };
+    const auto row = [&](int rank) { return grid.row_of(index_of(members_, rank)); };
     return part.phase == Phase::gather && row(peer) != row(rank_);
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/ranks.h"
+
 namespace flockstep::simulation {
 
 using protocol::Outcome;
@@ -86,9 +88,7 @@ void StandIn::leave_out(Iteration round, const protocol::Ranks& ranks) {
   if (flight_ && flight_->round == round) flight_->left_out = ranks;
 }
 
-int StandIn::place_of(int member) const {
-  return static_cast<int>(std::ranges::lower_bound(flight_->members, member) - flight_->members.begin());
-}
+int StandIn::place_of(int member) const { return protocol::index_of(flight_->members, member); }
 
 bool StandIn::is_in_row(int member) const {
   return flight_->grid.row_of(place_of(member)) == flight_->grid.row_of(place_of(rank_));

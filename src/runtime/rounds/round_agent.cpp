@@ -38,7 +38,6 @@ RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::
       data_(data),
       member_(with_chunks(options, chunks_of(size, chunk_floats)), context.rank()),
       parts_(context, with_chunks(options, chunks_of(size, chunk_floats)), size, data),
-      round_{.round = options.first - 1},
       models_(context, host_, size),
       ended_(options.first),
       host_(context, "rounds", *this) {}
@@ -159,10 +158,20 @@ void RoundAgent::perform(const protocol::Send& action) {
   host_.send_control(action.peer, protocol::to_bytes(action.message));
 }
 
+base::RoundRole RoundAgent::role_in(const protocol::Freeze& action) const {
+  if (action.is_synchronisation) return base::RoundRole::synchronisation;
+  if (member_.activator_of(action.round) == context_.rank()) return base::RoundRole::activated_here;
+  return action.round == action.version ? base::RoundRole::fresh : base::RoundRole::passive;
+}
+
 void RoundAgent::perform(const protocol::Freeze& action) {
-  base::check(action.round > round_.round, "a round that begins once: no engine outlives a lost worker");
-  round_ = {action.round, action.version, member_.activator_of(action.round), action.is_synchronisation,
-            host_.now(),  host_.now()};
+  base::check(!is_under_way_, "a round that begins once: no engine outlives a lost worker");
+  round_ = {.role = role_in(action),
+            .begin = host_.now(),
+            .end = host_.now(),
+            .number = action.round,
+            .activator = member_.activator_of(action.round),
+            .staleness = action.round - action.version};
   is_under_way_ = true;
   const std::size_t size = action.ends_period ? size_ : grouped_;
   parts_.begin(action.members, size);
