@@ -43,6 +43,7 @@ void AgentRun::run() {
     throw Violation(property::kEnds, -1, -1, error.what());
   }
   counts_.events = cluster_.events();
+  counts_.stops = cluster_.stops();
   counts_.messages = network_.control_messages();
   counts_.parts = network_.transfers().messages();
 }

@@ -27,7 +27,6 @@ class AgentRun {
   AgentRun(const Scenario& scenario, const AgentFlaw& flaw, std::FILE* history);
 
   const Counts& counts() const { return counts_; }
-  int stops() const { return cluster_.stops(); }
   // To the end, or to the first Violation, which it throws.
   void run();
 

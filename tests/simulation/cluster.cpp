@@ -101,8 +101,8 @@ void Cluster::resume(Strand& strand) {
 
 bool Cluster::wait_until(const std::function<bool()>& ready, double deadline) {
   if (is_broken()) std::rethrow_exception(error_);
-  if (ready()) return true;
   Strand& strand = *current_;
+  if (ready()) return true;
   strand.ready = &ready;
   strand.deadline = deadline;
   strand.is_met = false;

@@ -49,7 +49,7 @@ class Cluster {
   bool wait_until(const std::function<bool()>& ready, double deadline);
   // Until the strand has ended, also when the cluster is broken.
   void join(Strand& strand);
-  // A call of the worker's engine: a stop may be due, which lasts from here on.
+  // Something is sent or received: a stop may be due, which lasts from here on.
   void count_call(int rank);
   int stops() const { return stops_; }
 

@@ -6,7 +6,8 @@
 namespace flockstep::simulation {
 
 struct Counts {
-  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, grids = 0, merges = 0, fresh = 0, returns = 0;
+  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, grids = 0, merges = 0, fresh = 0, returns = 0,
+               stops = 0;
 
   Counts& operator+=(const Counts& other) {
     events += other.events;
@@ -17,6 +18,7 @@ struct Counts {
     merges += other.merges;
     fresh += other.fresh;
     returns += other.returns;
+    stops += other.stops;
     return *this;
   }
 };

@@ -31,7 +31,6 @@ class Ledger {
   void rejoins(int rank, std::span<const float> model, bool is_adopted);
 
   Iteration round_of(int rank) const { return worker(rank).executed + 1; }
-  int members_of(int rank) { return average_of(rank).members; }
   bool all_is_over() const;
 
  private:

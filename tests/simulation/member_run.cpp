@@ -71,6 +71,7 @@ void MemberRun::run() {
                       worker.version(), worker.merged(), worker.executed()));
   }
   counts_.messages = network_.messages();
+  counts_.stops = truth_.stops;
   counts_.parts = static_cast<std::int64_t>(network_.posts().size());
   for (const auto& checker : checkers_) checker->ended(network_);
 }
