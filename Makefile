@@ -58,8 +58,8 @@ setup: ## install packages and make build/venv; done by every other target
 .test-python: .build
 	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15
 
-.explore: .build ## a million schedules of the protocol, each drawn from a seed (several minutes; seeds=FROM..TO: others)
-	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs 2
+.explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)
+	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs $$(nproc)
 
 .sabotages: .build ## twenty faults put into a copy of the sources, one at a time: the tests have to notice each
 	@$(python) tests/sabotage/run.py

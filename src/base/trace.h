@@ -34,7 +34,8 @@ struct Round {
   RoundRole role;
   Time begin, end;  // contribution to result
   std::int64_t number;
-  std::int32_t activator = kUnknown;
+  std::int32_t activator = kUnknown;  // the worker who started it
+  std::int64_t staleness = 0;         // iterations between the contribution and the round
 };
 
 struct Span {

@@ -15,7 +15,7 @@ GroupAverage::GroupAverage(Iteration round, Ranks members, Ranks absent, int ran
       chunks_(options.chunks),
       window_(options.window),
       grid_(static_cast<int>(members_.size()), options.direct),
-      own_(index_of(rank)),
+      own_(index_of(members_, rank)),
       holds_column_(grid_.holds_column(own_)) {
   const int row = grid_.row_of(own_), place = grid_.place_in_row(own_), length = grid_.row_size(row);
   const auto add = [this](int index, bool is_in_row) {
@@ -26,13 +26,9 @@ GroupAverage::GroupAverage(Iteration round, Ranks members, Ranks absent, int ran
   for (int step = 1; step < grid_.rows(); ++step) add(grid_.holder((row + step) % grid_.rows(), place), false);
 }
 
-int GroupAverage::index_of(int member) const {
-  return static_cast<int>(std::ranges::lower_bound(members_, member) - members_.begin());
-}
-
 // Where the constructor has put it.
 std::size_t GroupAverage::neighbour_of(int peer) const {
-  const int theirs = index_of(peer), row = grid_.row_of(own_), their_row = grid_.row_of(theirs),
+  const int theirs = index_of(members_, peer), row = grid_.row_of(own_), their_row = grid_.row_of(theirs),
             length = grid_.row_size(row), rows = grid_.rows();
   const int place =
       their_row == row ? (theirs - own_ + length) % length - 1 : length - 1 + (their_row - row + rows) % rows - 1;

@@ -50,7 +50,6 @@ class GroupAverage {
     bool is_added;                     // one's own column, over the row; true where none is held
   };
 
-  int index_of(int member) const;
   std::size_t neighbour_of(int peer) const;
   void begin_chunk(std::vector<Action>& actions, int number);
   void end_chunk_if_over(std::vector<Action>& actions, int number);

@@ -10,6 +10,11 @@ namespace flockstep::protocol {
 
 inline bool contains(const Ranks& ranks, int rank) { return std::ranges::binary_search(ranks, rank); }
 
+// Of one that is there.
+inline int index_of(const Ranks& ranks, int rank) {
+  return static_cast<int>(std::ranges::lower_bound(ranks, rank) - ranks.begin());
+}
+
 inline bool is_within(const Ranks& inner, const Ranks& outer) { return std::ranges::includes(outer, inner); }
 
 inline Ranks united(const Ranks& a, const Ranks& b) {

@@ -14,7 +14,7 @@ std::size_t chunks_of(std::size_t size) { return (size + kModelChunkFloats - 1) 
 
 }  // namespace
 
-void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& fill) {
+void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& fill, std::function<void()> done) {
   const std::size_t count = chunks_of(size_);
   const auto sent = sent_.insert(
       sent_.end(),
@@ -24,8 +24,10 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
   for (std::size_t chunk = 0; chunk < count; ++chunk)
     host_.send(peer, kModelTag,
                engines::const_bytes_of(std::span<const float>(base::Partition(size_, count).of(model, chunk))),
-               [this, sent] {
-                 if (--sent->chunks == 0) sent_.erase(sent);
+               [this, sent, done] {
+                 if (--sent->chunks > 0) return;
+                 sent_.erase(sent);
+                 done();
                });
 }
 

@@ -16,8 +16,9 @@ class ModelTransfer {
   // `host` need not be there yet, and must end before this does.
   ModelTransfer(Context& context, AgentHost& host, std::size_t size) : context_(context), host_(host), size_(size) {}
 
-  // Sends the peer what `fill` fills.
-  void send(int peer, const std::function<void(std::span<float>)>& fill);
+  // Sends the peer what `fill` fills; `done` is called once nothing of it is under way.
+  void send(
+      int peer, const std::function<void(std::span<float>)>& fill, std::function<void()> done = [] {});
   // One at a time; `done` is called once the model is there.
   void receive(int peer, std::span<float> model, std::function<void()> done);
 

@@ -57,6 +57,16 @@ void alone_on_an_engine(const std::function<void(Scene&)>& body) {
   });
 }
 
+TEST(PublishedModel, freshAndNotMerged_givesAModelThatIsAllOfOneIteration) {
+  alone_on_an_engine([](Scene& scene) {
+    Model model = filled(3), given(kSize);
+    scene.published.arrive(model);
+    scene.begin_round(true).end_with(parameters(5), 2);
+    scene.published.give(given);
+    EXPECT_EQ(given, filled(3));
+  });
+}
+
 TEST(PublishedModel, fresh_takesTheAverageAndHasPublishedItsOwn) {
   alone_on_an_engine([](Scene& scene) {
     Model model = filled(6);

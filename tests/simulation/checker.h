@@ -75,6 +75,13 @@ inline constexpr std::string_view kEnds = "every run ends";
 inline constexpr std::string_view kEqual = "after a synchronisation all models are equal";
 inline constexpr std::string_view kConserved = "the additive merge loses and invents nothing";
 inline constexpr std::string_view kCurrentModel = "who comes back goes on with the model of one who is there";
+// of real agents
+inline constexpr std::string_view kAverage =
+    "an average has every number once, the mean of what all members had published";
+inline constexpr std::string_view kSameBits = "all members of a group get the same bits";
+inline constexpr std::string_view kMerged = "a worker goes on with what its merge gives";
+inline constexpr std::string_view kOwnSpan = "nobody writes a worker's model while the worker computes";
+inline constexpr std::string_view kFits = "both ends of a message agree how long it is";
 // of the simulation itself
 inline constexpr std::string_view kNoThrow = "a member copes with all that can happen";
 }  // namespace property

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "simulation/history.h"
 
 namespace flockstep::simulation {
@@ -31,36 +33,58 @@ void Summary::add(const Summary& other) {
   stops += other.stops;
   absences += other.absences;
   for (const auto& [kind, count] : other.kinds) kinds[kind] += count;
-  counts += other.counts;
+  members += other.members;
+  agents += other.agents;
   if (other.failure && (!failure || other.failure->seed < failure->seed)) failure = other.failure;
 }
 
-void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
-  current_seed = seed;
-  const Scenario scenario = draw_scenario(seed);
-  World world(scenario, how.make, how.flaw);
-  if (how.history) {
-    fmt::print(how.history, "{}\n", describe(scenario));
-    world.watch(make_history(world.truth(), how.history));
-  }
-  for (auto& checker : make_checkers(world.truth()))
-    if (how.only.empty() || checker->property() == how.only) world.watch(std::move(checker));
+namespace {
+
+// What `run` throws is the failure of this seed, if none came before.
+void note_failure(const Scenario& scenario, const Exploration& how, Summary& summary,
+                  const std::function<void()>& run) {
   const auto note = [&](std::string_view property, std::string_view sentence) {
     if (!summary.failure)
-      summary.failure = Failure{seed, std::string(property), fmt::format("seed {}: {}", seed, sentence)};
+      summary.failure =
+          Failure{scenario.seed, std::string(property), fmt::format("seed {}: {}", scenario.seed, sentence)};
   };
   try {
-    world.run();
+    run();
   } catch (const Violation& violation) {
     if (how.only.empty() || violation.property == how.only) note(violation.property, violation.what());
   } catch (const std::exception& error) {
     note(property::kNoThrow, fmt::format("{}, but one says: {}", property::kNoThrow, error.what()));
   }
+}
+
+void run_members(const Scenario& scenario, const Exploration& how, Summary& summary) {
+  MemberRun run(scenario, how.make, how.flaw);
+  if (how.history) run.watch(make_history(run.truth(), how.history));
+  for (auto& checker : make_checkers(run.truth()))
+    if (how.only.empty() || checker->property() == how.only) run.watch(std::move(checker));
+  note_failure(scenario, how, summary, [&] { run.run(); });
+  summary.crashes += run.truth().crashed != 0;
+  summary.stops += run.truth().stops > 0;
+  summary.absences += run.truth().ever_left != 0;
+  summary.members += run.counts();
+}
+
+void run_agents(const Scenario& scenario, const Exploration& how, Summary& summary) {
+  AgentRun run(scenario, how.agent_flaw, how.history);
+  note_failure(scenario, how, summary, [&] { run.run(); });
+  summary.agents += run.counts();
+}
+
+}  // namespace
+
+void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
+  current_seed = seed;
+  const Scenario scenario = draw_scenario(seed);
+  if (how.history) fmt::print(how.history, "{}\n", describe(scenario));
+  if (how.runs_members) run_members(scenario, how, summary);
+  if (how.history && how.runs_agents) fmt::print(how.history, "the same with real agents, without crashes:\n");
+  if (how.runs_agents) run_agents(scenario, how, summary);
   ++summary.runs;
-  summary.crashes += world.truth().crashed != 0;
-  summary.stops += world.truth().stops > 0;
-  summary.absences += world.truth().ever_left != 0;
-  summary.counts += world.counts();
   note_kind(summary, scenario);
 }
 
@@ -69,17 +93,21 @@ std::string to_text(const Summary& summary) {
     const auto found = summary.kinds.find(name);
     return fmt::format("{} {}", name, found == summary.kinds.end() ? 0 : found->second);
   };
-  const Counts& counts = summary.counts;
+  const auto met = [](const Counts& counts) {
+    return fmt::format(
+        "{} rounds run, {} control messages, {} parts, {} events; {:.1f}% of {} merges fresh or synchronised",
+        counts.rounds, counts.messages, counts.parts, counts.events,
+        counts.merges ? 100.0 * static_cast<double>(counts.fresh) / static_cast<double>(counts.merges) : 0.0,
+        counts.merges);
+  };
   return fmt::format(
       "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
-      "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n"
-      "  {} rounds run, {} of them in a grid, {} control messages, {} parts, {} events; {:.1f}% of {} merges fresh or "
-      "synchronised\n",
-      summary.runs, summary.crashes, summary.stops, summary.absences, counts.returns, kind("barrier"), kind("rolling"),
-      kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"), kind("appointed"),
-      kind("published"), kind("additive"), counts.rounds, counts.grids, counts.messages, counts.parts, counts.events,
-      counts.merges ? 100.0 * static_cast<double>(counts.fresh) / static_cast<double>(counts.merges) : 0.0,
-      counts.merges);
+      "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n  members: {}, {} in a grid\n  agents: "
+      "{}\n",
+      summary.runs, summary.crashes, summary.stops, summary.absences, summary.members.returns, kind("barrier"),
+      kind("rolling"), kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"),
+      kind("appointed"), kind("published"), kind("additive"), met(summary.members), summary.members.grids,
+      met(summary.agents));
 }
 
 }  // namespace flockstep::simulation

@@ -1,4 +1,5 @@
-// Runs seeds, counts what they met, and says in one sentence what went wrong with the first that did.
+// Runs seeds, each once with members of the protocol alone and once with real agents, counts what they met, and says in
+// one sentence what went wrong with the first that did.
 #pragma once
 
 #include <cstdio>
@@ -6,7 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "simulation/world.h"
+#include "simulation/agent_run.h"
+#include "simulation/member_run.h"
 
 namespace flockstep::simulation {
 
@@ -20,15 +22,17 @@ struct Failure {
 struct Summary {
   std::int64_t runs = 0, crashes = 0, stops = 0, absences = 0;
   std::map<std::string, std::int64_t, std::less<>> kinds;  // runs per value of sync, activation and merging
-  Counts counts;
+  Counts members, agents;
   std::optional<Failure> failure;  // that of the lowest seed
 
   void add(const Summary& other);
 };
 
 struct Exploration {
+  bool runs_members = true, runs_agents = true;
   MakeParticipant make = make_honest;
   Flaw flaw = Flaw::none;
+  AgentFlaw agent_flaw{};
   std::string_view only;         // this property alone; all of them if empty
   std::FILE* history = nullptr;  // where to tell what happens
 };

@@ -41,10 +41,13 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   EXPECT_GE(summary.crashes, 30);
   EXPECT_GE(summary.stops, 30);
   EXPECT_GE(summary.absences, 80);
-  EXPECT_GE(summary.counts.returns, 80);
-  EXPECT_GE(summary.counts.grids, summary.counts.rounds / 10);
-  EXPECT_GT(summary.counts.fresh, summary.counts.merges / 10);
-  EXPECT_LT(summary.counts.fresh, summary.counts.merges);
+  EXPECT_GE(summary.members.grids, summary.members.rounds / 10);
+  for (const Counts& counts : {summary.members, summary.agents}) {
+    EXPECT_GE(counts.stops, 30);
+    EXPECT_GE(counts.returns, 80);
+    EXPECT_GT(counts.fresh, counts.merges / 10);
+    EXPECT_LT(counts.fresh, counts.merges);
+  }
 }
 
 TEST(Explorer, aFailureNamesPropertyWorkerRoundAndTheCommandThatReplaysIt) {

@@ -1,4 +1,4 @@
-// explorer: runs the protocol under many schedules, each drawn from a seed, and checks every one of them.
+// explorer: runs the protocol, and real agents, under many schedules, each drawn from a seed, and checks every one.
 #include <fmt/format.h>
 #include <unistd.h>
 

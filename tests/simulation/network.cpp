@@ -129,7 +129,7 @@ void Network::read(int number) {
 }
 
 bool Network::is_void(const Post& post) const {
-  const Worker& receiver = truth_.worker(post.to);
+  const StandIn& receiver = truth_.worker(post.to);
   if (receiver.executed() >= post.part.round) return true;
   const auto& flight = receiver.flight();
   return flight && flight->round == post.part.round && !std::ranges::includes(post.part.absent, flight->left_out);

@@ -69,7 +69,7 @@ class Conserved final : public Checker {
     if (!applies()) return;
     if (std::holds_alternative<Adopted>(event)) adopt(rank);
     if (!std::holds_alternative<Arrived>(event)) return;
-    const Worker& worker = truth_.worker(rank);
+    const StandIn& worker = truth_.worker(rank);
     add(workers_[static_cast<std::size_t>(rank)].model, worker.update());
     add(expected_, worker.update());
     check_one(rank, worker.version());
@@ -148,7 +148,7 @@ class Conserved final : public Checker {
   void check_all(int rank, Iteration round) const {
     if (truth_.crashed != 0) return;
     Model sum{}, should_be = expected_;
-    for (const Worker& worker : truth_.workers) add(sum, worker.shared());
+    for (const StandIn& worker : truth_.workers) add(sum, worker.shared());
     add(should_be, applied_);
     if (!is_near(sum, should_be))
       fail(rank, round, fmt::format("all models add up to {:.9g} and should to {:.9g}", sum[0], should_be[0]));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "protocol/ranks.h"
 #include "simulation/checker.h"
 
 namespace flockstep::simulation {
@@ -13,10 +14,6 @@ using namespace protocol;
 
 Grid grid_of(const Truth& truth, const Ranks& members) {
   return {static_cast<int>(members.size()), truth.options().direct};
-}
-
-int member_number(int rank, const Ranks& members) {
-  return static_cast<int>(std::ranges::find(members, rank) - members.begin());
 }
 
 class WholeSum final : public Checker {
@@ -83,7 +80,7 @@ class WholeSum final : public Checker {
   void expect_row(int rank, int chunk) {
     const Current& current = current_[static_cast<std::size_t>(rank)];
     const Grid grid = grid_of(truth_, current.members);
-    const int row = grid.row_of(member_number(rank, current.members));
+    const int row = grid.row_of(index_of(current.members, rank));
     const auto begin = current.members.begin() + grid.row_begin(row);
     const RankSet members = set_of({begin, begin + grid.row_size(row)});
     for (const int owner : truth_.worker(rank).column_of(rank))
@@ -192,7 +189,7 @@ class Untouched final : public Checker {
   // Who holds no column is sent no contributions.
   void begin(int rank, Round& round, const Freeze& freeze) const {
     const Grid grid = grid_of(truth_, freeze.members);
-    const bool holds = grid.holds_column(member_number(rank, freeze.members));
+    const bool holds = grid.holds_column(index_of(freeze.members, rank));
     round.number = freeze.round;
     round.added = holds ? 0 : ~RankSet{0};
     round.placed.fill(holds ? 1 : 0);

@@ -1,3 +1,4 @@
+// Ways of breaking the protocol, and the numbers of the stand-in for its worker.
 #include "simulation/sabotage.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <utility>
 
 #include "protocol/member.h"
+#include "protocol/ranks.h"
 
 namespace flockstep::simulation {
 namespace {
@@ -167,9 +169,7 @@ class Presumptuous final : public Participant {
  private:
   bool is_piece(int peer, const Part& part) const {
     const Grid grid(static_cast<int>(members_.size()), direct_);
-    const auto row = [&](int rank) {
-      return grid.row_of(static_cast<int>(std::ranges::lower_bound(members_, rank) - members_.begin()));
-    };
+    const auto row = [&](int rank) { return grid.row_of(index_of(members_, rank)); };
     return part.phase == Phase::gather && row(peer) != row(rank_);
   }
 
@@ -210,7 +210,7 @@ bool is(const Send& send, Message::Kind kind) { return send.message.kind == kind
 
 }  // namespace
 
-std::vector<Sabotage> all_sabotages() {
+std::vector<Sabotage> member_sabotages() {
   using Kind = Message::Kind;
   const auto with = [](Activation activation) {
     return [activation](const Scenario& scenario) { return scenario.options.activation == activation; };

@@ -1,11 +1,14 @@
-// Ways of breaking the protocol, each with the property that must notice: what shows that the checkers can fail.
+// Ways of breaking the protocol, and real agents, each with the property that must notice: what shows that the checkers
+// can fail.
 #pragma once
 
 #include <functional>
 #include <string_view>
 #include <vector>
 
-#include "simulation/world.h"
+#include "simulation/agent_run.h"
+#include "simulation/checker.h"
+#include "simulation/member_run.h"
 
 namespace flockstep::simulation {
 
@@ -18,6 +21,16 @@ struct Sabotage {
   std::function<bool(const Scenario&)> applies = [](const Scenario&) { return true; };
 };
 
-std::vector<Sabotage> all_sabotages();
+std::vector<Sabotage> member_sabotages();
+
+struct AgentSabotage {
+  std::string_view name;
+  std::string_view property;  // as above
+  AgentFlaw flaw;
+  bool alone = false;
+  std::function<bool(const Scenario&)> applies = [](const Scenario&) { return true; };
+};
+
+std::vector<AgentSabotage> agent_sabotages();
 
 }  // namespace flockstep::simulation

@@ -10,26 +10,44 @@
 namespace flockstep::simulation {
 
 void PrintTo(const Sabotage& sabotage, std::ostream* out) { *out << sabotage.name; }
+void PrintTo(const AgentSabotage& sabotage, std::ostream* out) { *out << sabotage.name; }
 
 namespace {
 
 constexpr std::uint64_t kSeeds = 400;
 
-class SabotageTest : public testing::TestWithParam<Sabotage> {};
+class MemberSabotageTest : public testing::TestWithParam<Sabotage> {};
+class AgentSabotageTest : public testing::TestWithParam<AgentSabotage> {};
 
-TEST_P(SabotageTest, isNoticedByThePropertyItViolates) {
-  const Sabotage& sabotage = GetParam();
+template <typename T>
+void expect_noticed(const T& sabotage, const Exploration& how) {
   Summary summary;
-  const Exploration how{
-      .make = sabotage.make, .flaw = sabotage.flaw, .only = sabotage.alone ? sabotage.property : std::string_view{}};
   for (std::uint64_t seed = 0; seed < kSeeds && !summary.failure; ++seed)
     if (sabotage.applies(draw_scenario(seed))) run_seed(seed, how, summary);
   ASSERT_TRUE(summary.failure) << "nobody noticed in " << summary.runs << " runs";
   EXPECT_EQ(summary.failure->property, sabotage.property) << summary.failure->report();
-  RecordProperty("runs", static_cast<int>(summary.runs));
+  testing::Test::RecordProperty("runs", static_cast<int>(summary.runs));
 }
 
-std::string name_of(const testing::TestParamInfo<Sabotage>& info) {
+TEST_P(MemberSabotageTest, isNoticedByThePropertyItViolates) {
+  Exploration how;
+  how.runs_agents = false;
+  how.make = GetParam().make;
+  how.flaw = GetParam().flaw;
+  if (GetParam().alone) how.only = GetParam().property;
+  expect_noticed(GetParam(), how);
+}
+
+TEST_P(AgentSabotageTest, isNoticedByThePropertyItViolates) {
+  Exploration how;
+  how.runs_members = false;
+  how.agent_flaw = GetParam().flaw;
+  if (GetParam().alone) how.only = GetParam().property;
+  expect_noticed(GetParam(), how);
+}
+
+template <typename T>
+std::string name_of(const testing::TestParamInfo<T>& info) {
   std::string name;
   bool begins_word = true;
   for (const char letter : info.param.name) {
@@ -40,7 +58,8 @@ std::string name_of(const testing::TestParamInfo<Sabotage>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SabotageTest, testing::ValuesIn(all_sabotages()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, MemberSabotageTest, testing::ValuesIn(member_sabotages()), name_of<Sabotage>);
+INSTANTIATE_TEST_SUITE_P(All, AgentSabotageTest, testing::ValuesIn(agent_sabotages()), name_of<AgentSabotage>);
 
 }  // namespace
 }  // namespace flockstep::simulation

@@ -129,6 +129,12 @@ void draw_absences(Draws& draws, Scenario& scenario) {
          .is_for_good = draws.in_percent(30)});
 }
 
+void draw_models(Draws& draws, Scenario& scenario) {
+  scenario.parameters = static_cast<std::size_t>(draws.in_percent(90) ? draws.between(1, 40) : draws.between(41, 200));
+  scenario.statistics = static_cast<std::size_t>(draws.in_percent(50) ? 0 : draws.between(1, 5));
+  if (draws.in_percent(50)) scenario.reactions = draws.delays(-5, 0);
+}
+
 }  // namespace
 
 double Delays::draw(base::Random& random) const {
@@ -156,6 +162,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   const double per_iteration = 3 * parts_of_a_period(options) / static_cast<double>(options.period) + 6;
   draw_faults(draws, scenario, per_iteration * static_cast<double>(scenario.iterations));
   draw_absences(draws, scenario);
+  draw_models(draws, scenario);
   return scenario;
 }
 
@@ -203,6 +210,8 @@ std::string describe(const Scenario& scenario) {
     text += fault.kind == Fault::Kind::stop
                 ? fmt::format("; worker {} stops for {:.3g} s after {} actions", fault.rank, fault.seconds, fault.after)
                 : fmt::format("; worker {} crashes after {} actions", fault.rank, fault.after);
+  text += fmt::format("; models of {} + {} numbers, noticed within {:.3g} s", scenario.parameters, scenario.statistics,
+                      scenario.reactions.longest);
   for (const Absence& absence : scenario.absences)
     text += fmt::format("; worker {} leaves after iteration {}{}", absence.rank, absence.after,
                         absence.is_for_good ? "" : fmt::format(" for {:.3g} s", absence.seconds));

@@ -61,7 +61,11 @@ struct Scenario {
   Delays control, parts, sent, loss, timers;
   std::vector<Fault> faults;
   std::vector<Absence> absences;
+  // For real agents, whose models are numbers.
+  std::size_t parameters = 1, statistics = 0;  // running statistics travel with rounds over all workers alone
+  Delays reactions;                            // until somebody who waits notices
 
+  std::size_t size() const { return parameters + statistics; }
   Iteration last() const { return options.first + iterations - 1; }
 };
 

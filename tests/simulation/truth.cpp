@@ -1,37 +1,16 @@
 #include "simulation/truth.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace flockstep::simulation {
 
 Truth::Truth(const Scenario& of, Flaw flaw)
-    : scenario(of),
-      schedule_(of.options.workers, of.options.group_size),
-      everybody_(static_cast<std::size_t>(of.options.workers)),
-      groups_(static_cast<std::size_t>(of.iterations)) {
-  changes_.resize(everybody_.size());
-  std::iota(everybody_.begin(), everybody_.end(), 0);
-  workers.reserve(everybody_.size());
-  for (const int rank : everybody_) {
+    : scenario(of), changes_(static_cast<std::size_t>(of.options.workers)), groups_(of) {
+  workers.reserve(changes_.size());
+  for (int rank = 0; rank < of.options.workers; ++rank) {
     Model initial{};
     for (int chunk = 0; chunk < of.options.chunks; ++chunk)
       initial[static_cast<std::size_t>(chunk)] = 0.25 * rank + chunk;
     workers.emplace_back(of, rank, initial, flaw);
   }
-}
-
-const protocol::Ranks& Truth::group_of(int rank, Iteration round) const {
-  if (options().sync != protocol::Sync::none && (round + 1) % options().period == 0) return everybody_;
-  const auto place = static_cast<std::size_t>(round - options().first);
-  if (place >= groups_.size()) groups_.resize(place + 1);  // a round that should not be: checkers will say so
-  auto& groups = groups_[place];
-  if (groups.empty()) {
-    groups.resize(everybody_.size());
-    for (auto& group : schedule_.partition(round))
-      for (const int member : group) groups[static_cast<std::size_t>(member)] = group;
-  }
-  return groups[static_cast<std::size_t>(rank)];
 }
 
 bool Truth::takes_part(int rank, Iteration round) const {
@@ -58,7 +37,9 @@ bool Truth::is_done(int rank) const {
 }
 
 bool Truth::all_finished() const {
-  return std::ranges::all_of(everybody_, [this](int rank) { return !lives(rank) || is_done(rank); });
+  for (int rank = 0; rank < options().workers; ++rank)
+    if (lives(rank) && !is_done(rank)) return false;
+  return true;
 }
 
 }  // namespace flockstep::simulation

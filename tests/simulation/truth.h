@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "math/groups.h"
-#include "simulation/worker.h"
+#include "simulation/groups.h"
+#include "simulation/stand_in.h"
 
 namespace flockstep::simulation {
 
@@ -13,23 +13,21 @@ class Truth {
   Truth(const Scenario& scenario, Flaw flaw);
 
   bool lives(int rank) const { return !contains(crashed, rank); }
-  bool is_synchronisation(Iteration round) const {
-    return options().sync == protocol::Sync::barrier && (round + 1) % options().period == 0;
-  }
+  bool is_synchronisation(Iteration round) const { return groups_.is_synchronisation(round); }
   // Whether the worker takes part in the round, by what it has told the others.
   bool takes_part(int rank, Iteration round) const;
   // With whom the worker averages in the round, itself included, whoever lives.
-  const protocol::Ranks& group_of(int rank, Iteration round) const;
+  const protocol::Ranks& group_of(int rank, Iteration round) const { return groups_.of(rank, round); }
   const protocol::Options& options() const { return scenario.options; }
-  const Worker& worker(int rank) const { return workers[static_cast<std::size_t>(rank)]; }
-  Worker& worker(int rank) { return workers[static_cast<std::size_t>(rank)]; }
+  const StandIn& worker(int rank) const { return workers[static_cast<std::size_t>(rank)]; }
+  StandIn& worker(int rank) { return workers[static_cast<std::size_t>(rank)]; }
   // The worker has begun the iteration after the last and has run every round, or has left for good.
   bool is_done(int rank) const;
   bool all_finished() const;
 
   const Scenario& scenario;
   double now = 0;
-  std::vector<Worker> workers;
+  std::vector<StandIn> workers;
   std::vector<Contribution> contributions;
   RankSet crashed = 0;
   RankSet away = 0, left_for_good = 0, ever_left = 0;  // of the workers themselves, from Leaves to Rejoin
@@ -45,9 +43,7 @@ class Truth {
   };
 
   std::vector<std::vector<Change>> changes_;  // per worker
-  math::GroupSchedule schedule_;
-  protocol::Ranks everybody_;
-  mutable std::vector<std::vector<protocol::Ranks>> groups_;  // per round, per worker; empty until asked for
+  Groups groups_;
 };
 
 }  // namespace flockstep::simulation

@@ -152,7 +152,7 @@ class Prompt final : public Checker {
     if (const auto* send = std::get_if<Send>(&action)) learn(rank, send->message);
   }
   void settled(int rank) override {
-    const Worker& worker = truth_.worker(rank);
+    const StandIn& worker = truth_.worker(rank);
     if (contains(truth_.away, rank)) return;
     const bool waits = worker.merged() == worker.version() && worker.begun() == worker.merged();
     const Iteration known = known_[static_cast<std::size_t>(rank)];

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "math/groups.h"
 #include "runtime/rounds/published_model.h"
+#include "runtime/rounds/round_agent.h"
 #include "runtime/rounds/shared_model.h"
 
 namespace flockstep::algorithms {

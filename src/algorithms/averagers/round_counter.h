@@ -2,7 +2,8 @@
 #pragma once
 
 #include "algorithms/report.h"
-#include "runtime/rounds/round_agent.h"
+#include "protocol/events.h"
+#include "runtime/context.h"
 
 namespace flockstep::algorithms {
 
@@ -11,7 +12,7 @@ class RoundCounter {
   explicit RoundCounter(runtime::Context& context) : context_(context) {}
 
   void add(protocol::Outcome outcome);
-  void add(const std::vector<runtime::RoundRecord>& rounds);
+  void add(const std::vector<base::Round>& rounds);
   const MeetingReport& report() const { return report_; }
 
  private:

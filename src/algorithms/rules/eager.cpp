@@ -22,6 +22,7 @@
 #include "kernels/kernels.h"
 #include "kernels/merge.h"
 #include "runtime/gather.h"
+#include "runtime/rounds/round_agent.h"
 
 namespace flockstep::algorithms {
 namespace {

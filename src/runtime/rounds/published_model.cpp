@@ -65,7 +65,10 @@ void PublishedModel::ready(Range range) {
   context_.engine().charge(2.0 * static_cast<double>(range.size * sizeof(float)));
 }
 
+// A round that does not end a period leaves out the running statistics: with them what is published is all of one
+// iteration, whoever is given it before the worker merges.
 void PublishedModel::complete(int members) {
+  if (is_fresh_) std::ranges::copy(arriving_.subspan(landing_size_), published_->subspan(landing_size_).begin());
   average_ = is_fresh_ ? nullptr : writing_;
   average_size_ = landing_size_;
   members_ = members;
@@ -81,14 +84,11 @@ void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
   using protocol::Outcome;
   double sweeps = 0;
   switch (outcome) {
+    case Outcome::fresh: break;  // the average is in place already
     case Outcome::synchronised:
-    case Outcome::fresh: {
-      // The average is in place already; a round that does not end a period has not published the running statistics.
-      const std::size_t from = outcome == Outcome::fresh ? landing_size_ : 0;
-      std::ranges::copy(model.subspan(from), published_->subspan(from).begin());
-      if (outcome == Outcome::synchronised) sweeps = 2;
+      std::ranges::copy(model, published_->begin());
+      sweeps = 2;
       break;
-    }
     case Outcome::stale_behind:
       base::check(average_ != nullptr, "an average to merge");
       if (published_ == reading_) {

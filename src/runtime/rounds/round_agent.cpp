@@ -13,36 +13,31 @@ namespace {
 
 using protocol::Phase;
 
-constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
-constexpr int kWindow = 2;
-
 // Parts of the few rounds and chunks that two workers can have under way differ in these bits.
 engines::Tag tag_of(const protocol::Part& part) {
   return static_cast<engines::Tag>((part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) |
                                    part.chunk % (1 << 13));
 }
 
-protocol::Options with_chunks(protocol::Options options, std::size_t size) {
-  options.chunks = RoundAgent::chunks_of(size);
-  options.window = kWindow;
+protocol::Options with_chunks(protocol::Options options, int chunks) {
+  options.chunks = chunks;
   return options;
 }
 
 }  // namespace
 
-int RoundAgent::chunks_of(std::size_t size) {
-  return static_cast<int>(std::max<std::size_t>(1, (size + kChunkFloats - 1) / kChunkFloats));
+int RoundAgent::chunks_of(std::size_t size, std::size_t chunk_floats) {
+  return static_cast<int>(std::max<std::size_t>(1, (size + chunk_floats - 1) / chunk_floats));
 }
 
 RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
-                       RoundData& data)
+                       RoundData& data, std::size_t chunk_floats)
     : context_(context),
       grouped_(grouped),
       size_(size),
       data_(data),
-      member_(with_chunks(options, size), context.rank()),
-      parts_(context, with_chunks(options, size), size, data),
-      round_{.round = options.first - 1},
+      member_(with_chunks(options, chunks_of(size, chunk_floats)), context.rank()),
+      parts_(context, with_chunks(options, chunks_of(size, chunk_floats)), size, data),
       models_(context, host_, size),
       ended_(options.first),
       host_(context, "rounds", *this) {}
@@ -119,8 +114,9 @@ void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const
               std::string(context_.engine().name()));
 }
 
+// A model that was given may still be under way to one who has received it: an agent must not end before its transfers.
 void RoundAgent::answer_if_at_rest() {
-  if (!rest_after_ || !member_.is_done_until(*rest_after_)) return;
+  if (!rest_after_ || !member_.is_done_until(*rest_after_) || host_.transfers() > 0) return;
   rest_after_.reset();
   host_.answer();
 }
@@ -162,10 +158,20 @@ void RoundAgent::perform(const protocol::Send& action) {
   host_.send_control(action.peer, protocol::to_bytes(action.message));
 }
 
+base::RoundRole RoundAgent::role_in(const protocol::Freeze& action) const {
+  if (action.is_synchronisation) return base::RoundRole::synchronisation;
+  if (member_.activator_of(action.round) == context_.rank()) return base::RoundRole::activated_here;
+  return action.round == action.version ? base::RoundRole::fresh : base::RoundRole::passive;
+}
+
 void RoundAgent::perform(const protocol::Freeze& action) {
-  base::check(action.round > round_.round, "a round that begins once: no engine outlives a lost worker");
-  round_ = {action.round, action.version, member_.activator_of(action.round), action.is_synchronisation,
-            host_.now(),  host_.now()};
+  base::check(!is_under_way_, "a round that begins once: no engine outlives a lost worker");
+  round_ = {.role = role_in(action),
+            .begin = host_.now(),
+            .end = host_.now(),
+            .number = action.round,
+            .activator = member_.activator_of(action.round),
+            .staleness = action.round - action.version};
   is_under_way_ = true;
   const std::size_t size = action.ends_period ? size_ : grouped_;
   parts_.begin(action.members, size);
@@ -217,7 +223,8 @@ void RoundAgent::perform(const protocol::Give& action) {
 }
 
 void RoundAgent::give(int peer) {
-  models_.send(peer, [this](std::span<float> model) { data_.give(model); });
+  models_.send(
+      peer, [this](std::span<float> model) { data_.give(model); }, [this] { answer_if_at_rest(); });
 }
 
 void RoundAgent::perform(const protocol::Adopt& action) {

@@ -13,29 +13,21 @@
 
 namespace flockstep::runtime {
 
-// One round that was completed here.
-struct RoundRecord {
-  protocol::Iteration round = 0, version = 0;  // the iteration of the model that was contributed
-  // The worker who started it; -1 for a synchronisation, and where only word of a later round was heard.
-  int activator = -1;
-  bool is_synchronisation = false;
-  base::Time begin{}, end{};
-};
-
 class RoundAgent final : private AgentHost::Service {
  public:
+  static constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
   // How many chunks models of this size travel in.
-  static int chunks_of(std::size_t size);
+  static int chunks_of(std::size_t size, std::size_t chunk_floats = kChunkFloats);
 
   // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
-  // and `window` are set here. `data` must outlive it.
-  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
-             RoundData& data);
+  // is set here. `data` must outlive it.
+  RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size, RoundData& data,
+             std::size_t chunk_floats = kChunkFloats);
 
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
   protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
   // Rounds completed up to the last arrive(), since the last call.
-  std::vector<RoundRecord> take_records() { return std::exchange(handed_over_, {}); }
+  std::vector<base::Round> take_records() { return std::exchange(handed_over_, {}); }
   // Iterations that the worker has ended, or skipped while it was away.
   protocol::Iteration ended() const { return ended_; }
 
@@ -66,6 +58,7 @@ class RoundAgent final : private AgentHost::Service {
   void on_time() override { step(protocol::Tick{}); }
   std::optional<Progress> progress() const override { return Progress{member_.arrived(), member_.needed()}; }
   void step(const protocol::Event& event);
+  base::RoundRole role_in(const protocol::Freeze& action) const;
 
   void perform(const protocol::Send& action);
   void perform(const protocol::Freeze& action);
@@ -87,17 +80,17 @@ class RoundAgent final : private AgentHost::Service {
   RoundData& data_;
   protocol::Member member_;
   RoundParts parts_;
-  RoundRecord round_;  // under way, or the newest
+  base::Round round_{};  // under way, or the newest
   bool is_under_way_ = false;
   std::span<float> values_;  // the worker's, while it waits
   protocol::Outcome outcome_{};
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
   bool is_adopted_ = false;                        // `values_` is another one's model
   std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
-  std::vector<RoundRecord> records_;
+  std::vector<base::Round> records_;
   ModelTransfer models_;  // for those who come back
   // The worker's.
-  std::vector<RoundRecord> handed_over_;
+  std::vector<base::Round> handed_over_;
   protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
   bool is_away_ = false;
   AgentHost host_;  // last: its thread uses the others

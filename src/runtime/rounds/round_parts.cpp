@@ -5,6 +5,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/merge.h"
+#include "protocol/ranks.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -35,13 +36,9 @@ RoundParts::RoundParts(Context& context, const protocol::Options& options, std::
 
 void RoundParts::begin(const protocol::Ranks& members, std::size_t size) {
   members_ = members;
-  cut_ = RoundCut(protocol::Grid(static_cast<int>(members.size()), options_.direct), index_of(context_.rank()), size,
-                  options_.chunks);
+  cut_ = RoundCut(protocol::Grid(static_cast<int>(members.size()), options_.direct),
+                  protocol::index_of(members_, context_.rank()), size, options_.chunks);
   begun_ = 0;
-}
-
-int RoundParts::index_of(int rank) const {
-  return static_cast<int>(std::ranges::lower_bound(members_, rank) - members_.begin());
 }
 
 // Chunks begin in order.
@@ -66,7 +63,7 @@ std::span<float> RoundParts::average_by(int chunk, int neighbour) {
 }
 
 std::span<const float> RoundParts::to_send(int peer, const protocol::Part& part) {
-  const int to = index_of(peer);
+  const int to = protocol::index_of(members_, peer);
   if (part.phase == Phase::gather) return own_average(part.chunk, cut_.ours(part.chunk, to));
   const Range theirs = cut_.theirs(part.chunk, to);
   if (cut_.is_in_row(to)) return contribution(part.chunk, theirs);
@@ -74,7 +71,7 @@ std::span<const float> RoundParts::to_send(int peer, const protocol::Part& part)
 }
 
 std::span<float> RoundParts::to_receive(int peer, const protocol::Part& part) {
-  const int from = index_of(peer);
+  const int from = protocol::index_of(members_, peer);
   if (part.phase == Phase::gather) return average_by(part.chunk, from);
   return spare(part.chunk, cut_.arrival(part.chunk, from));
 }
@@ -127,7 +124,7 @@ void RoundParts::average(int chunk) {
 }
 
 void RoundParts::place(int peer, int chunk) {
-  const int by = index_of(peer);
+  const int by = protocol::index_of(members_, peer);
   data_.settle(cut_.theirs(chunk, by), average_by(chunk, by));
 }
 

@@ -29,7 +29,6 @@ class RoundParts {
   void place(int peer, int chunk);
 
  private:
-  int index_of(int rank) const;
   std::span<const float> contribution(int chunk, Range range);
   std::span<float> spare(int chunk, Range place) const;
   std::span<float> own_average(int chunk, Range range);

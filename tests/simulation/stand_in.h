@@ -51,9 +51,9 @@ inline std::uint64_t mark_of(std::size_t contribution) { return (contribution + 
 // Ways in which the numbers, and not the protocol, can go wrong: for showing that the checkers see it.
 enum class Flaw { none, correction_twice, synchronised_not_published, last_member_not_summed, last_row_not_summed };
 
-class Worker {
+class StandIn {
  public:
-  Worker(const Scenario& scenario, int rank, const Model& initial, Flaw flaw);
+  StandIn(const Scenario& scenario, int rank, const Model& initial, Flaw flaw);
 
   struct Flight {
     Iteration round = 0;

@@ -1,4 +1,4 @@
-// P members of the protocol in one loop, on one virtual clock, with everything drawn from one seed.
+// Members of the protocol, without engines or numbers, in one loop and on one virtual clock: one run of a scenario.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,11 @@
 #include <optional>
 
 #include "simulation/checker.h"
+#include "simulation/counts.h"
 
 namespace flockstep::simulation {
 
-// A member as the world sees it, so that tests can put something between the two.
+// A member as the run sees it, so that tests can put something between the two.
 class Participant {
  public:
   virtual ~Participant() = default;
@@ -18,15 +19,9 @@ class Participant {
 using MakeParticipant = std::function<std::unique_ptr<Participant>(const protocol::Options&, int rank)>;
 std::unique_ptr<Participant> make_honest(const protocol::Options& options, int rank);
 
-struct Counts {
-  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, grids = 0, merges = 0, fresh = 0, returns = 0;
-
-  Counts& operator+=(const Counts& other);
-};
-
-class World {
+class MemberRun {
  public:
-  World(const Scenario& scenario, const MakeParticipant& make, Flaw flaw = Flaw::none);
+  MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw flaw = Flaw::none);
 
   const Truth& truth() const { return truth_; }
   const Counts& counts() const { return counts_; }

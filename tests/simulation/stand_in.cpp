@@ -1,6 +1,8 @@
-#include "simulation/worker.h"
+#include "simulation/stand_in.h"
 
 #include <algorithm>
+
+#include "protocol/ranks.h"
 
 namespace flockstep::simulation {
 
@@ -14,7 +16,7 @@ void Piece::add(const Piece& other) {
   origin += other.origin;
 }
 
-Worker::Worker(const Scenario& scenario, int rank, const Model& initial, Flaw flaw)
+StandIn::StandIn(const Scenario& scenario, int rank, const Model& initial, Flaw flaw)
     : workers_(scenario.options.workers),
       rank_(rank),
       chunks_(scenario.options.chunks),
@@ -30,14 +32,14 @@ Worker::Worker(const Scenario& scenario, int rank, const Model& initial, Flaw fl
       pieces_(static_cast<std::size_t>(workers_ * chunks_)),
       row_sums_(pieces_.size()) {}
 
-void Worker::arrive(Iteration iteration, const Model& update) {
+void StandIn::arrive(Iteration iteration, const Model& update) {
   update_ = update;
   version_ = iteration;
   if (merging_ == Merging::published) shared_ = model_;
   for (std::size_t k = 0; k < kMaxChunks; ++k) shared_[k] += update[k];
 }
 
-void Worker::merge(const protocol::Merge& merge) {
+void StandIn::merge(const protocol::Merge& merge) {
   merged_ = merge.iteration;
   if (merging_ == Merging::additive) return;
   const double members = mean_members_;
@@ -52,15 +54,15 @@ void Worker::merge(const protocol::Merge& merge) {
   }
 }
 
-void Worker::proceed(const protocol::Proceed& proceed) {
+void StandIn::proceed(const protocol::Proceed& proceed) {
   begun_ = proceed.iteration;
   if (merging_ == Merging::additive) model_ = shared_;
 }
 
-void Worker::adopt(const Model& model) { model_ = shared_ = model; }
+void StandIn::adopt(const Model& model) { model_ = shared_ = model; }
 
 // With its own model if there was none to adopt.
-void Worker::rejoin(const protocol::Rejoin& rejoin) {
+void StandIn::rejoin(const protocol::Rejoin& rejoin) {
   if (merging_ == Merging::additive)
     model_ = shared_;
   else
@@ -68,7 +70,7 @@ void Worker::rejoin(const protocol::Rejoin& rejoin) {
   version_ = merged_ = executed_ = begun_ = rejoin.iteration - 1;
 }
 
-Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
+Contribution StandIn::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
   Flight flight{
       freeze.round, freeze.members, {}, contribution, protocol::Grid(static_cast<int>(freeze.members.size()), direct_)};
   std::ranges::set_difference(group, freeze.members, std::back_inserter(flight.absent));
@@ -82,19 +84,17 @@ Contribution Worker::freeze(const protocol::Freeze& freeze, const protocol::Rank
   return {rank_, freeze.round, version_, set_of(freeze.members), frozen_};
 }
 
-void Worker::leave_out(Iteration round, const protocol::Ranks& ranks) {
+void StandIn::leave_out(Iteration round, const protocol::Ranks& ranks) {
   if (flight_ && flight_->round == round) flight_->left_out = ranks;
 }
 
-int Worker::place_of(int member) const {
-  return static_cast<int>(std::ranges::lower_bound(flight_->members, member) - flight_->members.begin());
-}
+int StandIn::place_of(int member) const { return protocol::index_of(flight_->members, member); }
 
-bool Worker::is_in_row(int member) const {
+bool StandIn::is_in_row(int member) const {
   return flight_->grid.row_of(place_of(member)) == flight_->grid.row_of(place_of(rank_));
 }
 
-protocol::Ranks Worker::column_of(int member) const {
+protocol::Ranks StandIn::column_of(int member) const {
   const protocol::Grid& grid = flight_->grid;
   protocol::Ranks owners;
   for (int row = 0; row < grid.rows(); ++row)
@@ -102,12 +102,12 @@ protocol::Ranks Worker::column_of(int member) const {
   return owners;
 }
 
-protocol::Ranks Worker::averaged_by(int member) const {
+protocol::Ranks StandIn::averaged_by(int member) const {
   return is_in_row(member) ? column_of(member) : protocol::Ranks{member};
 }
 
 // Without a round that it belongs to, a part carries nothing that anybody can use.
-Pieces Worker::read(int peer, const protocol::Part& part) const {
+Pieces StandIn::read(int peer, const protocol::Part& part) const {
   if (!flight_ || !std::ranges::binary_search(flight_->members, peer)) return {};
   if (part.phase == Phase::reduce && !is_in_row(peer)) return {row_sum(part.chunk, peer)};
   Pieces pieces;
@@ -119,11 +119,11 @@ Pieces Worker::read(int peer, const protocol::Part& part) const {
   return pieces;
 }
 
-void Worker::receive(int peer, const protocol::Part& part, const Pieces& pieces) {
+void StandIn::receive(int peer, const protocol::Part& part, const Pieces& pieces) {
   if (part.round > executed_) staged_.push_back({peer, part, pieces});
 }
 
-const Pieces* Worker::find_staged(int peer, Phase phase, int chunk) const {
+const Pieces* StandIn::find_staged(int peer, Phase phase, int chunk) const {
   for (const Staged& staged : staged_)
     if (staged.peer == peer && staged.part.chunk == chunk && staged.part.phase == phase &&
         staged.part.round == flight_->round && staged.part.absent == flight_->absent)
@@ -132,13 +132,13 @@ const Pieces* Worker::find_staged(int peer, Phase phase, int chunk) const {
 }
 
 // What another member has sent to be summed, if anything: the piece of that number.
-Piece Worker::contribution_of(int member, int chunk, std::size_t number) const {
+Piece StandIn::contribution_of(int member, int chunk, std::size_t number) const {
   const Pieces* staged = find_staged(member, Phase::reduce, chunk);
   return staged && number < staged->size() ? (*staged)[number] : Piece{};
 }
 
 // In the order of ranks, so that all pieces of a chunk get the same bits.
-void Worker::add_row(int chunk) {
+void StandIn::add_row(int chunk) {
   if (!flight_) return;
   const int row = flight_->grid.row_of(place_of(rank_)), begin = flight_->grid.row_begin(row),
             end = begin + flight_->grid.row_size(row);
@@ -154,7 +154,7 @@ void Worker::add_row(int chunk) {
   }
 }
 
-void Worker::sum(int chunk) {
+void StandIn::sum(int chunk) {
   if (!flight_) return;
   if (flight_->grid.rows() == 1) {
     add_row(chunk);
@@ -169,7 +169,7 @@ void Worker::sum(int chunk) {
   pieces_[index_of(chunk, rank_)] = total;
 }
 
-void Worker::place(int peer, int chunk) {
+void StandIn::place(int peer, int chunk) {
   if (!flight_) return;
   const Pieces* staged = find_staged(peer, Phase::gather, chunk);
   if (!staged) return;
@@ -178,7 +178,7 @@ void Worker::place(int peer, int chunk) {
     pieces_[index_of(chunk, owners[number])] = (*staged)[number];
 }
 
-void Worker::complete(const protocol::Complete& complete) {
+void StandIn::complete(const protocol::Complete& complete) {
   executed_ = complete.round;
   mean_members_ = complete.members;
   const int owner = flight_ ? flight_->members.front() : rank_;

@@ -1,4 +1,4 @@
-#include "simulation/world.h"
+#include "simulation/member_run.h"
 
 #include <fmt/format.h>
 
@@ -39,19 +39,7 @@ std::unique_ptr<Participant> make_honest(const Options& options, int rank) {
   return std::make_unique<Honest>(options, rank);
 }
 
-Counts& Counts::operator+=(const Counts& other) {
-  events += other.events;
-  messages += other.messages;
-  parts += other.parts;
-  rounds += other.rounds;
-  grids += other.grids;
-  merges += other.merges;
-  fresh += other.fresh;
-  returns += other.returns;
-  return *this;
-}
-
-World::World(const Scenario& scenario, const MakeParticipant& make, Flaw flaw)
+MemberRun::MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw flaw)
     : truth_(scenario, flaw),
       network_(truth_, queue_),
       random_(scenario.seed, base::Purpose::test, 2),
@@ -66,7 +54,7 @@ World::World(const Scenario& scenario, const MakeParticipant& make, Flaw flaw)
   }
 }
 
-void World::run() {
+void MemberRun::run() {
   while (!queue_.empty()) {
     if (queue_.due() == 0 && truth_.all_finished()) break;  // only timers are left, for nothing
     if (++counts_.events > kMostEvents)
@@ -75,7 +63,7 @@ void World::run() {
     happen(queue_.take());
   }
   for (int rank = 0; rank < truth_.options().workers; ++rank) {
-    const Worker& worker = truth_.worker(rank);
+    const StandIn& worker = truth_.worker(rank);
     if (truth_.lives(rank) && !truth_.is_done(rank))
       throw Violation(
           property::kEnds, rank, worker.executed() + 1,
@@ -83,12 +71,13 @@ void World::run() {
                       worker.version(), worker.merged(), worker.executed()));
   }
   counts_.messages = network_.messages();
+  counts_.stops = truth_.stops;
   counts_.parts = static_cast<std::int64_t>(network_.posts().size());
   for (const auto& checker : checkers_) checker->ended(network_);
 }
 
 // Machines receive and send while the worker and its agent are stopped; only what the agent hears of waits.
-void World::happen(Happening happening) {
+void MemberRun::happen(Happening happening) {
   const int rank = happening.rank;
   if (happening.withdrawn || !truth_.lives(rank)) return;
   const auto* adopted = std::get_if<Adopted>(&happening.event);
@@ -102,22 +91,22 @@ void World::happen(Happening happening) {
 }
 
 // A timer that another one has replaced may still go off.
-bool World::is_late_timer(const Happening& happening) {
+bool MemberRun::is_late_timer(const Happening& happening) {
   return std::holds_alternative<Tick>(happening.event) &&
          happening.timer != timers_[static_cast<std::size_t>(happening.rank)] && random_.below(4) > 0;
 }
 
 template <typename Happened, typename Tell>
-bool World::tell_checkers(const Happened& happened, const Tell& tell) {
+bool MemberRun::tell_checkers(const Happened& happened, const Tell& tell) {
   const bool is_about_parts = simulation::is_about_parts(happened);
   for (const auto& checker : checkers_)
     if (!is_about_parts || checker->watches_parts()) tell(*checker);
   return !is_about_parts;
 }
 
-void World::hand(int rank, const Happening& happening) {
+void MemberRun::hand(int rank, const Happening& happening) {
   const Event& event = happening.event;
-  Worker& worker = truth_.worker(rank);
+  StandIn& worker = truth_.worker(rank);
   if (const auto* arrived = std::get_if<Arrived>(&event)) worker.arrive(arrived->iteration, draw_update());
   if (const auto* part = std::get_if<PartReceived>(&event))
     worker.receive(part->peer, part->part, network_.pieces(happening.post));
@@ -140,8 +129,8 @@ void World::hand(int rank, const Happening& happening) {
   stop_if_due(rank);
 }
 
-void World::carry_out(int rank, const Action& action) {
-  Worker& worker = truth_.worker(rank);
+void MemberRun::carry_out(int rank, const Action& action) {
+  StandIn& worker = truth_.worker(rank);
   if (const auto* send = std::get_if<Send>(&action)) {
     network_.send(rank, send->peer, send->message);
     truth_.note(rank, send->message);
@@ -189,7 +178,7 @@ void World::carry_out(int rank, const Action& action) {
   }
 }
 
-void World::go_on(int rank, Iteration iteration) {
+void MemberRun::go_on(int rank, Iteration iteration) {
   if (iteration > truth_.scenario.last()) return;
   const auto due = std::ranges::find_if(
       absences_, [&](const Absence& absence) { return absence.rank == rank && iteration > absence.after; });
@@ -202,7 +191,7 @@ void World::go_on(int rank, Iteration iteration) {
   absences_.erase(due);
 }
 
-void World::begin_iteration(int rank, Iteration iteration) {
+void MemberRun::begin_iteration(int rank, Iteration iteration) {
   const Scenario& scenario = truth_.scenario;
   double seconds = scenario.step_seconds[static_cast<std::size_t>(rank)];
   seconds *= 1 + scenario.spread * (2 * random_.uniform() - 1);
@@ -210,14 +199,14 @@ void World::begin_iteration(int rank, Iteration iteration) {
   queue_.put(truth_.now + seconds, {.rank = rank, .event = Arrived{iteration}});
 }
 
-Model World::draw_update() {
+Model MemberRun::draw_update() {
   Model update{};
   for (std::size_t k = 0; k < static_cast<std::size_t>(truth_.options().chunks); ++k)
     update[k] = 2 * random_.uniform() - 1;
   return update;
 }
 
-bool World::crash_is_due(int rank) const {
+bool MemberRun::crash_is_due(int rank) const {
   return std::ranges::any_of(faults_, [&](const Fault& fault) {
     return fault.kind == Fault::Kind::crash && fault.rank == rank &&
            done_[static_cast<std::size_t>(rank)] >= fault.after;
@@ -225,7 +214,7 @@ bool World::crash_is_due(int rank) const {
 }
 
 // Everybody who lives hears of it, sooner or later.
-void World::crash(int rank) {
+void MemberRun::crash(int rank) {
   truth_.crashed |= bit(rank);
   std::erase_if(faults_, [&](const Fault& fault) { return fault.rank == rank; });
   network_.crash(rank);
@@ -235,7 +224,7 @@ void World::crash(int rank) {
   for (const auto& checker : checkers_) checker->crashed(rank);
 }
 
-void World::stop_if_due(int rank) {
+void MemberRun::stop_if_due(int rank) {
   const auto due = std::ranges::find_if(faults_, [&](const Fault& fault) {
     return fault.kind == Fault::Kind::stop && fault.rank == rank &&
            done_[static_cast<std::size_t>(rank)] >= fault.after;

@@ -1,0 +1,52 @@
+// Workers with real agents (runtime::RoundAgent) and real models over a seeded engine: one run of a scenario.
+//
+// Crashes are left out: no engine outlives one.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include "simulation/counts.h"
+#include "simulation/engine.h"
+#include "simulation/watched_data.h"
+
+namespace flockstep::simulation {
+
+// Ways in which runtime/rounds can go wrong, put between its parts: for showing that it is noticed.
+struct AgentFlaw {
+  using Wrap = std::function<std::unique_ptr<PassedOn>(runtime::RoundData&)>;
+
+  Wrap rounds{};  // as if rounds called the data wrongly
+  Wrap data{};    // as if the data did wrongly what it is told
+  Lie lie = Lie::none;
+};
+
+class AgentRun {
+ public:
+  AgentRun(const Scenario& scenario, const AgentFlaw& flaw, std::FILE* history);
+
+  const Counts& counts() const { return counts_; }
+  // To the end, or to the first Violation, which it throws.
+  void run();
+
+ private:
+  template <typename Model>
+  void work(int rank);
+  void take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model);
+  void compute(runtime::Context& context, std::vector<float>& model, double seconds, bool is_step);
+  void count(protocol::Outcome outcome);
+  std::optional<Absence> absence_due(int rank, Iteration next);
+  double draw_step(int rank);
+
+  const Scenario& scenario_;
+  const AgentFlaw& flaw_;
+  std::FILE* history_;
+  Cluster cluster_;
+  SeededNetwork network_;
+  Ledger ledger_;
+  std::vector<Absence> absences_;  // still to come
+  Counts counts_;
+};
+
+}  // namespace flockstep::simulation

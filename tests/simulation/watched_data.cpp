@@ -1,0 +1,64 @@
+#include "simulation/watched_data.h"
+
+#include <fmt/format.h>
+
+#include "simulation/checker.h"
+
+namespace flockstep::simulation {
+
+template <typename... Words>
+void WatchedData::tell(const char* format, const Words&... words) const {
+  if (!history_) return;
+  fmt::print(history_, "{:12.6f} {:3} {}\n", context_.engine().now().time_since_epoch().count(), context_.rank(),
+             fmt::format(fmt::runtime(format), words...));
+}
+
+void WatchedData::arrive(std::span<float> values) {
+  tell("arrives at {}", agent_->ended() - 1);
+  ledger_.arrives(context_.rank(), agent_->ended() - 1, values);
+  PassedOn::arrive(values);
+}
+
+void WatchedData::merge(std::span<float> values, protocol::Outcome outcome) {
+  tell("merges: {}", to_string(outcome));
+  PassedOn::merge(values, outcome);
+  ledger_.merges(context_.rank(), values, outcome);
+}
+
+void WatchedData::proceed(std::span<float> values) {
+  tell("goes on");
+  PassedOn::proceed(values);
+  ledger_.proceeds(context_.rank(), values);
+}
+
+void WatchedData::freeze(std::size_t size, bool is_fresh) {
+  ledger_.freezes(context_.rank(), agent_ ? agent_->ended() : 0, size, is_fresh);
+  tell("begins round {} over {} numbers", ledger_.round_of(context_.rank()), size);
+  PassedOn::freeze(size, is_fresh);
+}
+
+void WatchedData::settle(runtime::Range part, std::span<const float> average) {
+  tell("settles numbers {} to {}", part.begin, part.end());
+  ledger_.settles(context_.rank(), part, average);
+  PassedOn::settle(part, average);
+}
+
+void WatchedData::complete(int members) {
+  tell("completes the round of {} members", members);
+  ledger_.completes(context_.rank(), members);
+  PassedOn::complete(members);
+}
+
+void WatchedData::give(std::span<float> values) const {
+  tell("gives its model");
+  PassedOn::give(values);
+  ledger_.gives(context_.rank(), values);
+}
+
+void WatchedData::rejoin(std::span<float> values, bool is_adopted) {
+  tell("is back with {} model", is_adopted ? "another one's" : "its own");
+  PassedOn::rejoin(values, is_adopted);
+  ledger_.rejoins(context_.rank(), values, is_adopted);
+}
+
+}  // namespace flockstep::simulation
