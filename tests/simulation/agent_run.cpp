@@ -7,7 +7,7 @@
 
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/shared_model.h"
-#include "simulation/checker.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {

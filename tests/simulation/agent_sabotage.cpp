@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "simulation/sabotage.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "simulation/checker.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "simulation/checker.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {

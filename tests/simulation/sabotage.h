@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "simulation/agent_run.h"
-#include "simulation/checker.h"
 #include "simulation/member_run.h"
 
 namespace flockstep::simulation {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "simulation/checker.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "simulation/checker.h"
+#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 
