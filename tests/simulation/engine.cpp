@@ -98,10 +98,12 @@ class FiberAgent final : public engines::Agent {
 
 }  // namespace
 
-Pending SeededEngine::all_to_all(std::span<const ConstBytes>, std::span<const Bytes>) { not_there("all-to-all"); }
+Pending SeededEngine::all_to_all(std::span<const ConstBytes>, std::span<const Bytes>, engines::Traffic) {
+  not_there("all-to-all");
+}
 Pending SeededEngine::broadcast(Bytes, int) { not_there("broadcast"); }
 
-Pending SeededEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive) {
+Pending SeededEngine::all_gather(ConstBytes mine, std::span<const Bytes> receive, engines::Traffic) {
   return network_.gather(rank_, mine, receive);
 }
 

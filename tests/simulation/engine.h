@@ -58,8 +58,10 @@ class SeededEngine final : public engines::Engine {
   std::uint64_t bytes_sent() const override { return 0; }
   std::uint64_t bytes_sent_in_collectives() const override { return 0; }
 
-  engines::Pending all_to_all(std::span<const engines::ConstBytes>, std::span<const engines::Bytes>) override;
-  engines::Pending all_gather(engines::ConstBytes mine, std::span<const engines::Bytes> receive) override;
+  engines::Pending all_to_all(std::span<const engines::ConstBytes>, std::span<const engines::Bytes>,
+                              engines::Traffic) override;
+  engines::Pending all_gather(engines::ConstBytes mine, std::span<const engines::Bytes> receive,
+                              engines::Traffic) override;
   engines::Pending broadcast(engines::Bytes, int) override;
   engines::Pending barrier() override { return network_.gather(rank_, {}, {}); }
 
