@@ -23,23 +23,6 @@ Pending PairwiseEngine::all_gather(ConstBytes mine, std::span<const Bytes> recei
   return all_to_all(send, receive, traffic);
 }
 
-Pending PairwiseEngine::broadcast(Bytes data, int root) {
-  std::vector<Transfer> transfers;
-  if (rank() != root) {
-    transfers.push_back({root, false, {}, data});
-  } else {
-    for (int distance = 1; distance < size(); ++distance)
-      transfers.push_back({(root + distance) % size(), true, data, {}});
-  }
-  return count_and_start(transfers);
-}
-
-Pending PairwiseEngine::barrier() {
-  const std::vector<ConstBytes> send(static_cast<std::size_t>(size()));
-  const std::vector<Bytes> receive(send.size());
-  return all_to_all(send, receive, Traffic::figures);
-}
-
 void PairwiseEngine::check_message(int peer, Tag tag) const {
   base::check(peer >= 0 && peer < size() && tag >= 0 && tag <= kMaximalTag, "a peer and a tag within bounds");
 }

@@ -1,25 +1,15 @@
-// Collectives as direct sends and receives, for engines whose machine offers nothing better: every block goes straight
+// Exchanges as direct sends and receives, for engines whose machine offers nothing better: every block goes straight
 // from its owner to its reader, each worker starting with its next neighbour so that no link is asked first by all.
 #pragma once
 
-#include "engines/engine.h"
+#include "engines/transfer.h"
 
 namespace flockstep::engines {
-
-// One end of one message. Exactly one of the spans is used.
-struct Transfer {
-  int peer;
-  bool is_send;
-  ConstBytes send;
-  Bytes receive;
-};
 
 class PairwiseEngine : public Engine {
  public:
   Pending all_to_all(std::span<const ConstBytes> send, std::span<const Bytes> receive, Traffic traffic) final;
   Pending all_gather(ConstBytes mine, std::span<const Bytes> receive, Traffic traffic) final;
-  Pending broadcast(Bytes data, int root) final;
-  Pending barrier() final;
   std::uint64_t bytes_sent_in_collectives() const final { return bytes_sent_in_collectives_; }
   bool may_be_called_from_a_hook() const override { return true; }
 
@@ -28,13 +18,12 @@ class PairwiseEngine : public Engine {
   void check_message(int peer, Tag tag) const;
   void check_control(int peer, ConstBytes payload) const;
 
+  Pending count_and_start(std::span<const Transfer> transfers);
   // Starts all transfers of one collective. Collectives match by the order in which they are issued. A worker's
   // transfers to itself never get here.
   virtual Pending start_collective(std::span<const Transfer> transfers) = 0;
 
  private:
-  Pending count_and_start(std::span<const Transfer> transfers);
-
   std::uint64_t bytes_sent_in_collectives_ = 0;  // the worker's own thread only
 };
 

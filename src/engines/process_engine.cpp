@@ -2,10 +2,19 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
+#include "engines/schedules.h"
+
 namespace flockstep::engines {
+namespace {
+
+constexpr base::Duration kPatienceForAnAnswer{1}, kPatienceForAnswers{2};
+
+}  // namespace
 
 class ProcessEngine::ThreadAgent final : public Agent {
  public:
@@ -21,6 +30,27 @@ class ProcessEngine::ThreadAgent final : public Agent {
   std::atomic<bool> done_ = false;
   std::jthread thread_;  // last: it is joined before anything that it uses goes
 };
+
+Pending ProcessEngine::broadcast(Bytes data, int root) {
+  base::check(root >= 0 && root < size_, "a root among the workers");
+  const bool in_parts = goes_in_parts(static_cast<double>(data.size()), size_);
+  return count_and_start(broadcast_schedule(rank_, size_, root, data, in_parts));
+}
+
+Pending ProcessEngine::barrier() { return count_and_start(barrier_schedule(rank_, size_)); }
+
+std::vector<int> ProcessEngine::absent_from(std::uint64_t collective) {
+  roll_call_.forget_answers();
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_) ask_for_answer(peer);
+  const base::Time end = now() + kPatienceForAnswers;
+  std::vector<int> silent = roll_call_.silent(rank_);
+  const auto is_answered = [&] { return roll_call_.silent(rank_).size() < silent.size(); };
+  while (!silent.empty() && wait_until(is_answered, std::min(end, now() + kPatienceForAnAnswer)))
+    silent = roll_call_.silent(rank_);
+  const std::vector<int> absent = roll_call_.absent(rank_, collective);
+  return absent.empty() ? silent : absent;
+}
 
 std::unique_ptr<Agent> ProcessEngine::spawn(const std::string& name, std::function<void()> body) {
   require_usable();

@@ -1,5 +1,5 @@
 // What the engines share whose workers are processes of their own: the machine's clock, a bell, agents that are
-// threads, and the first failure, after which nothing works any more.
+// threads, collectives in rounds, and the first failure, after which nothing works any more.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,7 @@
 #include "engines/bell.h"
 #include "engines/first_error.h"
 #include "engines/pairwise.h"
+#include "engines/roll_call.h"
 
 namespace flockstep::engines {
 
@@ -17,6 +18,9 @@ class ProcessEngine : public PairwiseEngine {
   base::Memory& memory() final { return memory_; }
   std::uint64_t bytes_sent() const final { return bytes_sent_.load(std::memory_order_relaxed); }
 
+  Pending broadcast(Bytes data, int root) final;
+  Pending barrier() final;
+
   base::Time now() const final { return base::Time(std::chrono::steady_clock::now() - origin_); }
   void charge(double) final {}
   std::unique_ptr<Signal> make_signal() final { return std::make_unique<BellSignal>(bell_); }
@@ -25,7 +29,12 @@ class ProcessEngine : public PairwiseEngine {
   bool is_broken() const { return first_error_.is_there(); }
 
  protected:
-  ProcessEngine(int rank, int size) : rank_(rank), size_(size) {}
+  ProcessEngine(int rank, int size) : rank_(rank), size_(size), roll_call_(size) {}
+
+  // Who says that it has not come to this collective; if nobody does, who says nothing. Takes a moment.
+  std::vector<int> absent_from(std::uint64_t collective);
+  RollCall& roll_call() { return roll_call_; }
+  virtual void ask_for_answer(int peer) = 0;  // to the roll call
 
   // Breaks the engine and tells the peers why, unless it is broken already.
   virtual void record(const Error& error) noexcept = 0;
@@ -49,6 +58,7 @@ class ProcessEngine : public PairwiseEngine {
   Bell bell_;
   FirstError first_error_;
   std::atomic<std::uint64_t> bytes_sent_ = 0;
+  RollCall roll_call_;
 };
 
 }  // namespace flockstep::engines

@@ -127,13 +127,15 @@ class Wire {
 TEST(Wire, whatNoWorkerSendsIsTheLossOfItsSender) {
   const std::vector<Wire::Frame> frames{
       {},                        // nothing at all
-      {4, 0, 0},                 // an unknown word
+      {6, 0, 0},                 // an unknown word
       {0, 0xFF, 0xFF, 1, 2},     // longer than any message
       {1, 0, 0},                 // a failure without its code
       {1, 3, 0, 200, 'n', 'o'},  // with a code that there is not
       {2, 3, 0, 1, 2, 3},        // half a farewell
       {2, 17, 0, 1, 2, 3},       // more than a farewell
-      {3, 1, 0, 1},              // an answer that says something
+      {3, 1, 0, 1},              // "heard" that says something
+      {4, 1, 0, 1},              // a roll call's question that does
+      {5, 7, 0, 1},              // an answer to one that is too short
   };
   for (const Wire::Frame& frame : frames) {
     Wire wire;
@@ -146,7 +148,8 @@ TEST(Wire, whatNoWorkerSendsIsTheLossOfItsSender) {
 }
 
 TEST(Wire, whatWorkersSendIsTaken) {
-  for (const Wire::Frame& frame : std::vector<Wire::Frame>{{0, 0, 0}, {0, 2, 0, 1, 2}, {3, 0, 0}}) {
+  for (const Wire::Frame& frame :
+       std::vector<Wire::Frame>{{0, 0, 0}, {0, 2, 0, 1, 2}, {3, 0, 0}, {4, 0, 0}, {5, 8, 0, 1}}) {
     Wire wire;
     EXPECT_FALSE(wire.after(frame).has_value()) << testing::PrintToString(frame);
   }
@@ -162,18 +165,20 @@ TEST(Wire, noBytesCrashTheOneWhoHearsThem) {
   const std::vector<Wire::Frame> whole{{0, 5, 0, 1, 2, 3, 4, 5},
                                        {1, 6, 0, 3, 'a', ' ', 'b', 'c', 'd'},
                                        {2, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2},
-                                       {3, 0, 0}};
+                                       {3, 0, 0},
+                                       {4, 0, 0},
+                                       {5, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0}};
   int lost = 0;
   for (std::uint32_t round = 0; round < 400; ++round) {
     base::Random random(7, base::Purpose::test, round);
     const auto byte = [&] { return static_cast<std::uint8_t>(random.below(256)); };
     Wire wire;
     for (int time = 0; time < 8; ++time) {
-      Wire::Frame frame = whole[random.below(4)];
+      Wire::Frame frame = whole[random.below(6)];
       if (random.below(2) == 0) {
         frame.resize(random.below(kControlBytes + 4));
         std::ranges::generate(frame, byte);
-        if (!frame.empty()) frame[0] = static_cast<std::uint8_t>(random.below(6));
+        if (!frame.empty()) frame[0] = static_cast<std::uint8_t>(random.below(8));
       } else {
         for (std::uint32_t change = random.below(3); change < 3; ++change)
           frame[random.below(static_cast<std::uint32_t>(frame.size()))] = byte();

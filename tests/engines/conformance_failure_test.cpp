@@ -49,7 +49,7 @@ TEST(ConformanceFailure, aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheD
   if (subject().workers == 1) GTEST_SKIP() << "one worker is always complete";
   try {
     on_every_worker([](Engine& engine) {
-      if (engine.rank() == 0) return engine.sleep(Duration(1));
+      if (engine.rank() == 0) return engine.sleep(Duration(2));  // until all others have given up
       const Error error = error_of([&] {
         const Pending pending = engine.barrier();
         wait(engine, *pending, engine.now() + Duration(0.3), "a barrier");

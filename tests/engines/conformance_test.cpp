@@ -79,6 +79,25 @@ TEST(Conformance, broadcastReachesEverybodyFromEveryRoot) {
   });
 }
 
+// One that goes in parts from each root, others before and after it without waiting: each has to find its own.
+TEST(Conformance, broadcastsFromSeveralRootsAtOnceDoNotMix) {
+  on_every_worker([](Engine& engine) {
+    std::vector<Words> blocks;
+    for (int root = 0; root < engine.size(); ++root)
+      for (const std::size_t size : {std::size_t{5}, std::size_t{2000} * static_cast<std::size_t>(engine.size())})
+        blocks.push_back(engine.rank() == root ? words(root, root, 0, size) : Words(size));
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      pending.push_back(engine.broadcast(bytes(blocks[i]), static_cast<int>(i / 2)));
+    std::ranges::reverse(pending);  // whoever waits for one helps the others along
+    finish_all(engine, pending);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const int root = static_cast<int>(i / 2);
+      EXPECT_EQ(blocks[i], words(root, root, 0, blocks[i].size()));
+    }
+  });
+}
+
 TEST(Conformance, nobodyLeavesABarrierBeforeTheLastHasEntered) {
   on_every_worker([](Engine& engine) {
     const auto begin = engine.now();  // before anybody sleeps, however late this worker leaves the first barrier
@@ -87,6 +106,19 @@ TEST(Conformance, nobodyLeavesABarrierBeforeTheLastHasEntered) {
     if (engine.rank() == engine.size() - 1) engine.sleep(late);
     finish(engine, engine.barrier());
     EXPECT_GE(engine.now() - begin, late * 0.99);
+  });
+}
+
+TEST(Conformance, aBarrierGoesOnWhileItsWorkersWaitForSomethingElse) {
+  on_every_worker([](Engine& engine) {
+    const Pending barrier = engine.barrier();
+    CheckedAllToAll(engine, 1, 10).finish_and_check(engine);
+    const int next = (engine.rank() + 1) % engine.size();
+    if (engine.rank() == 0) finish(engine, barrier);
+    if (engine.rank() == 0) engine.send_control(next, {});
+    EXPECT_TRUE(wait_for_control(engine, in_good_time(engine)).has_value());
+    if (engine.rank() != 0) engine.send_control(next, {});
+    finish(engine, barrier);
   });
 }
 

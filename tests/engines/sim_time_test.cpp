@@ -1,7 +1,9 @@
 // How long things take on the star of `sim`, against closed forms. Each test has a process of its own: the clock cannot
 // start again.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 
 #include "conformance.h"
 #include "engines/sim/backend.h"
@@ -71,6 +73,51 @@ TEST(SimTime, aControlMessageTakesItsTimeAloneAlsoBesideData) {
       finish(engine, received);
       EXPECT_NEAR((engine.now() - begin).count() / closed_form(2, kBytes), 1, 1e-6);
     }
+  });
+}
+
+// From a common start until the slowest worker is done.
+double time_of(int workers, const std::function<Pending(Engine&, Bytes)>& start, std::size_t bytes) {
+  double longest = 0;
+  on_the_star(workers, [&](Engine& engine) {
+    finish(engine, engine.barrier());
+    std::vector<std::byte> data(bytes);
+    const auto begin = engine.now();
+    finish(engine, start(engine, data));
+    longest = std::max(longest, (engine.now() - begin).count());
+  });
+  return longest;
+}
+
+TEST(SimTime, aBarrierTakesAMessageForEachDoublingOfTheWorkers) {
+  const double time = time_of(
+      1000, [](Engine& engine, Bytes) { return engine.barrier(); }, 0);
+  EXPECT_NEAR(time, 10 * closed_form(2, 0), 1e-8);
+}
+
+TEST(SimTime, aShortBroadcastTakesAsManyMessagesAsItsTreeIsDeep) {
+  const double time = time_of(
+      33, [](Engine& engine, Bytes data) { return engine.broadcast(data, 5); }, 1000);
+  EXPECT_NEAR(time, 5 * closed_form(2, 1000), 1e-8);  // of 33, the one 31 = 1 + 2 + 4 + 8 + 16 after the root
+}
+
+TEST(SimTime, aLongBroadcastTakesTheTimeToSendItsBytesTwiceAlmost) {
+  constexpr int kWorkers = 5;
+  constexpr std::size_t kLong = 4'000'000;
+  const double time = time_of(
+      kWorkers, [](Engine& engine, Bytes data) { return engine.broadcast(data, 3); }, kLong);
+  const double seconds = static_cast<double>(kLong) / kBandwidth;
+  EXPECT_NEAR(time, 4 * kLatency_s + seconds * (1 + 3.0 / 4), 1e-6);
+}
+
+TEST(SimTime, whoComesLateToABarrierIsHeardOfByOneAfterTheOther) {
+  on_the_star(8, [](Engine& engine) {
+    constexpr double kLate = 0.5;
+    if (engine.rank() == 0) engine.sleep(base::Duration(kLate));
+    finish(engine, engine.barrier());
+    // Worker 1, 2 and 4 hear of worker 0 from itself, worker 7 = 1 + 2 + 4 over two others.
+    const int messages = std::popcount(static_cast<unsigned>(engine.rank()));
+    EXPECT_NEAR(engine.now().time_since_epoch().count(), kLate + messages * closed_form(2, 0), 1e-8);
   });
 }
 

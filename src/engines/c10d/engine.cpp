@@ -17,8 +17,10 @@ using namespace std::chrono_literals;
 
 class C10dEngine::PendingTransfers final : public Operation {
  public:
-  PendingTransfers(C10dEngine& engine, std::shared_ptr<Transfers> transfers)
-      : engine_(engine), transfers_(std::move(transfers)) {}
+  // `rounds_of` is the number of a collective that has several.
+  PendingTransfers(C10dEngine& engine, std::shared_ptr<Transfers> transfers,
+                   std::optional<std::uint64_t> rounds_of = {})
+      : engine_(engine), transfers_(std::move(transfers)), rounds_of_(rounds_of) {}
   PendingTransfers(const PendingTransfers&) = delete;
   PendingTransfers& operator=(const PendingTransfers&) = delete;
 
@@ -40,6 +42,7 @@ class C10dEngine::PendingTransfers final : public Operation {
 
   // Its own turn may not have come: then whoever holds up those before it.
   std::vector<int> missing() override {
+    if (rounds_of_) return engine_.absent_from(*rounds_of_);
     if (const int peer = transfers_->awaited(); peer >= 0) return {peer};
     const std::lock_guard lock(engine_.under_way_mutex_);
     for (const auto& transfers : engine_.under_way_)
@@ -50,6 +53,7 @@ class C10dEngine::PendingTransfers final : public Operation {
  private:
   C10dEngine& engine_;
   std::shared_ptr<Transfers> transfers_;
+  std::optional<std::uint64_t> rounds_of_;
 };
 
 C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
@@ -62,7 +66,8 @@ C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
                                          "size",
                                          rank(), expected, sent)));
                 }),
-      links_(std::move(control), waiters_, bell(), first_error(), [this](const Error& error) { record(error); }) {
+      links_(std::move(control), waiters_, bell(), roll_call(), first_error(),
+             [this](const Error& error) { record(error); }) {
   base::check(!data_.empty(), "a lane for data");
   for (const auto& lane : data_)
     base::check(lane->rank() == rank() && lane->size() == size(), "lanes over the same workers");
@@ -71,9 +76,12 @@ C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
 // The number tells collectives apart: workers that issue different ones then wait in vain, until the deadline, instead
 // of taking each other's bytes for what they are not. One thread waits for all, since they end in their order.
 Pending C10dEngine::start_collective(std::span<const Transfer> transfers) {
-  auto posted = post(Kind::collective, static_cast<Tag>(collective_count_++ % kMaximalTag), transfers);
+  const std::uint64_t number = roll_call().issue();
+  auto posted = post(Kind::collective, static_cast<Tag>(number % kMaximalTag), transfers);
+  const bool has_rounds = posted->holds_back();
   collectives_.run([this, posted] { finish(*posted); });
-  return std::make_unique<PendingTransfers>(*this, std::move(posted));
+  return std::make_unique<PendingTransfers>(*this, std::move(posted),
+                                            has_rounds ? std::optional(number) : std::nullopt);
 }
 
 Pending C10dEngine::send(int peer, Tag tag, ConstBytes data) {
@@ -142,14 +150,25 @@ void C10dEngine::reserve(std::span<const Transfer> transfers) {
 
 // Blocks, on a thread of its own. In sequence is exact: the operation is done when its last piece is.
 void C10dEngine::finish(Transfers& transfers) noexcept {
-  const bool complete = std::ranges::all_of(transfers.pieces(), [&](const auto& piece) {
-    transfers.awaited() = piece.peer;
-    return pass(piece);
-  });
+  bool complete = true;
+  for (std::size_t piece = 0; complete && piece < transfers.pieces().size(); ++piece) {
+    transfers.awaited() = transfers.pieces()[piece].peer;
+    complete = pass(transfers.pieces()[piece]) && post_sends_after(transfers, piece);
+  }
   transfers.awaited() = -1;
   transfers.end(complete);
   forget(transfers);
   bell().ring();
+}
+
+bool C10dEngine::post_sends_after(Transfers& transfers, std::size_t piece) {
+  int peer = rank();
+  try {
+    return transfers.post_sends_after(piece, peer);
+  } catch (const std::exception& failure) {
+    links_.lose(peer, failure.what());
+    return false;
+  }
 }
 
 void C10dEngine::forget(const Transfers& transfers) {

@@ -46,14 +46,15 @@ class C10dEngine final : public ProcessEngine {
   void reserve(std::span<const Transfer> transfers);
   void finish(Transfers& transfers) noexcept;
   bool pass(const Transfers::Piece& piece);
+  bool post_sends_after(Transfers& transfers, std::size_t piece);
   void forget(const Transfers& transfers);
 
+  void ask_for_answer(int peer) override { links_.ask_for_answer(peer); }
   void record(const Error& error) noexcept override;
   void end_transfers() noexcept;  // all of a broken engine's
 
   const Lanes data_;
   Loopback loopback_;
-  std::uint64_t collective_count_ = 0;  // the worker's own thread only
 
   std::mutex under_way_mutex_;
   std::list<std::shared_ptr<Transfers>> under_way_;

@@ -38,13 +38,14 @@ Error lost(const std::string& sentence) { return Error(ErrorCode::peer_lost, sen
 
 }  // namespace
 
-Links::Links(std::unique_ptr<Lane> lane, Waiters& waiters, Bell& bell, const FirstError& first_error,
-             std::function<void(const Error&)> record)
+Links::Links(std::unique_ptr<Lane> lane, Waiters& waiters, Bell& bell, RollCall& roll_call,
+             const FirstError& first_error, std::function<void(const Error&)> record)
     : lane_(std::move(lane)),
       rank_(lane_->rank()),
       size_(lane_->size()),
       waiters_(waiters),
       bell_(bell),
+      roll_call_(roll_call),
       first_error_(first_error),
       record_(std::move(record)) {
   for (int peer = 0; peer < size_; ++peer) links_.push_back(std::make_unique<Link>(waiters_));
@@ -188,6 +189,13 @@ bool Links::hear(int peer, ConstBytes frame) {
       link(peer).is_heard = true;
       break;
     }
+    case Word::question:
+      if (length != 0) return false;
+      say(peer, Word::answer, roll_call_.answer());
+      break;
+    case Word::answer:
+      if (!roll_call_.take_answer(peer, payload)) return false;
+      break;
     default: return false;
   }
   bell_.ring();

@@ -19,20 +19,22 @@
 #include "engines/c10d/lane.h"
 #include "engines/c10d/waiters.h"
 #include "engines/first_error.h"
+#include "engines/roll_call.h"
 
 namespace flockstep::engines::c10d {
 
 class Links {
  public:
   // `record` breaks the engine. All but the lane must outlive this, and the waiters must have joined before it ends.
-  Links(std::unique_ptr<Lane> lane, Waiters& waiters, Bell& bell, const FirstError& first_error,
+  Links(std::unique_ptr<Lane> lane, Waiters& waiters, Bell& bell, RollCall& roll_call, const FirstError& first_error,
         std::function<void(const Error&)> record);
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
   void send_control(int peer, ConstBytes payload);
   std::optional<Control> take_control();
-  std::optional<int> ended() const;  // who has said farewell last
+  std::optional<int> ended() const;                                          // who has said farewell last
+  void ask_for_answer(int peer) noexcept { say(peer, Word::question, {}); }  // to the roll call
 
   // Says that a transfer with the peer is under way, before it is: a farewell that comes meanwhile must know of it.
   // False where the peer has closed.
@@ -48,7 +50,14 @@ class Links {
   void cut(const std::function<bool()>& is_settled) noexcept;
 
  private:
-  enum class Word : std::uint8_t { control, failure, farewell, heard };  // the first byte of what is said
+  enum class Word : std::uint8_t {
+    control,
+    failure,
+    farewell,
+    heard,
+    question,
+    answer
+  };                 // the first byte of what is said
   struct Farewell {  // how many transfers have passed between the one who says it and the one who hears it
     std::uint64_t sent = 0, received = 0;
   };
@@ -82,6 +91,7 @@ class Links {
   const int rank_, size_;
   Waiters& waiters_;
   Bell& bell_;
+  RollCall& roll_call_;
   const FirstError& first_error_;
   const std::function<void(const Error&)> record_;
   std::atomic<bool> is_closing_ = false;

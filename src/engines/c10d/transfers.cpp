@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/partition.h"
@@ -10,6 +11,7 @@ namespace flockstep::engines::c10d {
 namespace {
 
 constexpr std::size_t kHeadBytes = 1024, kFirstBytes = kHeadBytes - sizeof(std::uint64_t);
+constexpr int kAllRounds = std::numeric_limits<int>::max();
 constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // per lane
 
 // 31 bits: the kind, head or rest, 21 of the number, 8 that depend on the length of the rest.
@@ -34,36 +36,60 @@ void in_pieces(std::size_t size, const Lanes& lanes, std::size_t first, const Po
 }  // namespace
 
 Transfers::Transfers(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost)
-    : heads_(std::make_unique_for_overwrite<std::byte[]>(transfers.size() * kHeadBytes)) {
+    : way_{lanes, static_cast<std::size_t>(number) % lanes.size(), head_tag(kind, number)},
+      held_back_(transfers.begin(), transfers.end()),
+      heads_(std::make_unique_for_overwrite<std::byte[]>(transfers.size() * kHeadBytes)) {
   pieces_.reserve(2 * transfers.size());
-  const Way way{lanes, static_cast<std::size_t>(number) % lanes.size(), head_tag(kind, number)};
-  std::byte* head = heads_.get();
-  for (const bool sends : {false, true})
-    for (const Transfer& transfer : transfers) {
-      if (transfer.is_send != sends) continue;
-      lost = transfer.peer;
-      if (sends)
-        post_send(way, transfer, {head, kHeadBytes});
-      else
-        post_receive(way, transfer, {head, kHeadBytes});
-      head += kHeadBytes;
-    }
+  std::ranges::stable_sort(held_back_, {}, &Transfer::round);
+  int earliest = kAllRounds;
+  for (const Transfer& transfer : held_back_) {
+    if (transfer.is_send) continue;
+    lost = transfer.peer;
+    post_receive(transfer);
+    earliest = std::min(earliest, transfer.round);
+  }
+  std::erase_if(held_back_, [](const Transfer& transfer) { return !transfer.is_send; });
+  post_sends(earliest, lost);
 }
 
-void Transfers::post_receive(const Way& way, const Transfer& transfer, Bytes head) {
+bool Transfers::post_sends_after(std::size_t piece, int& lost) {
+  if (held_back_.empty()) return true;
+  const bool is_receive_next = piece + 1 < pieces_.size() && !pieces_[piece + 1].is_send;
+  const std::lock_guard lock(mutex_);
+  if (is_aborted_) return false;
+  post_sends(is_receive_next ? pieces_[piece + 1].round : kAllRounds, lost);
+  return true;
+}
+
+void Transfers::post_sends(int round, int& lost) {
+  const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.round > round; });
+  for (auto transfer = held_back_.begin(); transfer != end; ++transfer) {
+    lost = transfer->peer;
+    post_send(*transfer);
+  }
+  held_back_.erase(held_back_.begin(), end);
+}
+
+Bytes Transfers::next_head() { return {heads_.get() + kHeadBytes * heads_used_++, kHeadBytes}; }
+
+void Transfers::post_receive(const Transfer& transfer) {
+  const Bytes head = next_head();
   const Bytes block = transfer.receive;
   const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
-  pieces_.push_back({peer, false, !has_rest, head, block, way.lanes[way.first]->receive(peer, way.tag, head)});
+  pieces_.push_back(
+      {peer, transfer.round, false, !has_rest, head, block, way_.lanes[way_.first]->receive(peer, way_.tag, head)});
   if (!has_rest) return;
   const Bytes rest = block.subspan(kFirstBytes);
-  const Tag tag = rest_tag(way.tag, rest.size());
-  in_pieces(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
-    pieces_.push_back({peer, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
+  const Tag tag = rest_tag(way_.tag, rest.size());
+  in_pieces(rest.size(), way_.lanes, way_.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    pieces_.push_back(
+        {peer, transfer.round, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
   });
 }
 
-void Transfers::post_send(const Way& way, const Transfer& transfer, Bytes head) {
+void Transfers::post_send(const Transfer& transfer) {
+  Bytes head = next_head();
   const ConstBytes block = transfer.send;
   const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
@@ -72,12 +98,13 @@ void Transfers::post_send(const Way& way, const Transfer& transfer, Bytes head) 
   std::memcpy(head.data(), &length, sizeof length);
   std::ranges::copy(first, head.data() + sizeof length);
   head = head.first(sizeof length + first.size());
-  pieces_.push_back({peer, true, !has_rest, {}, {}, way.lanes[way.first]->send(peer, way.tag, head)});
+  pieces_.push_back(
+      {peer, transfer.round, true, !has_rest, {}, {}, way_.lanes[way_.first]->send(peer, way_.tag, head)});
   if (!has_rest) return;
   const ConstBytes rest = block.subspan(kFirstBytes);
-  const Tag tag = rest_tag(way.tag, rest.size());
-  in_pieces(rest.size(), way.lanes, way.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
-    pieces_.push_back({peer, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
+  const Tag tag = rest_tag(way_.tag, rest.size());
+  in_pieces(rest.size(), way_.lanes, way_.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
+    pieces_.push_back({peer, transfer.round, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
   });
 }
 
@@ -91,6 +118,7 @@ std::uint64_t Transfers::unpack(const Piece& piece) {
 
 void Transfers::abort() noexcept {
   const std::lock_guard lock(mutex_);
+  is_aborted_ = true;
   for (const Piece& piece : pieces_)
     if (piece.transit) piece.transit->abort();
 }

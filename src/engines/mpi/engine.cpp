@@ -1,6 +1,5 @@
 #include "engines/mpi/engine.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "engines/failure_message.h"
@@ -12,27 +11,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int: longer blocks travel in pieces
 // On the communicator of control messages. A failure carries its code in the first byte, then its sentence.
-constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2;
+constexpr int kControlTag = 0, kFarewellTag = 1, kFailureTag = 2, kQuestionTag = 3, kAnswerTag = 4;
 constexpr base::Duration kLookUp = 500us;
 constexpr base::Duration kPatienceForTheLast = 1s;  // of what a worker has sent before it ended
 // Waits of one thread that are no further apart than this are one wait to its back-off: an agent that looks up from its
 // wait every few milliseconds, and finds nothing, is idle all the same.
 constexpr base::Duration kSameVigil = 10ms;
-
-std::size_t pieces_of(std::size_t bytes) {
-  return bytes == 0 ? 1 : (bytes + kPieceBytes - 1) / kPieceBytes;  // an empty block is a message too
-}
-
-template <typename Span, typename Post>
-void in_pieces(Span bytes, const Post& post) {
-  for (std::size_t left = pieces_of(bytes.size()); left > 0; --left) {
-    const std::size_t length = std::min(bytes.size(), kPieceBytes);
-    post(bytes.first(length));
-    bytes = bytes.subspan(length);
-  }
-}
 
 int number_of(int (*question)(MPI_Comm, int*), MPI_Comm communicator, std::string_view what) {
   int number = 0;
@@ -60,40 +45,27 @@ MpiEngine::MpiEngine(MPI_Comm workers)
       messages_(workers),
       controls_(workers) {}
 
-Pending MpiEngine::start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers) {
-  require_usable();
-  std::size_t pieces = 0;
-  for (const auto& transfer : transfers) pieces += pieces_of(transfer.send.size() + transfer.receive.size());
-  auto operation = std::make_unique<Transfers>(*this, pieces);
-  // Receives first: a block that finds its place waiting is not buffered on the way.
-  for (const auto& transfer : transfers)
-    if (!transfer.is_send)
-      in_pieces(transfer.receive,
-                [&](Bytes piece) { operation->post_receive(communicator, transfer.peer, tag, piece); });
-  for (const auto& transfer : transfers) {
-    if (!transfer.is_send) continue;
-    in_pieces(transfer.send, [&](ConstBytes piece) { operation->post_send(communicator, transfer.peer, tag, piece); });
-    if (transfer.peer != rank()) count_sent(transfer.send.size());
-  }
-  return operation;
-}
-
 // The tag is the collective's number: workers that issue different collectives then wait in vain, until the deadline,
 // instead of taking each other's bytes for what they are not.
 Pending MpiEngine::start_collective(std::span<const Transfer> transfers) {
-  return start(collectives_.get(), static_cast<Tag>(collective_count_++ % kMaximalTag), transfers);
+  require_usable();
+  const std::uint64_t number = roll_call().issue();
+  return std::make_unique<Transfers>(*this, collectives_.get(), static_cast<Tag>(number % kMaximalTag), transfers,
+                                     number);
 }
 
 Pending MpiEngine::send(int peer, Tag tag, ConstBytes data) {
   check_message(peer, tag);
+  require_usable();
   const Transfer transfer{peer, true, data, {}};
-  return start(messages_.get(), tag, {&transfer, 1});
+  return std::make_unique<Transfers>(*this, messages_.get(), tag, std::span(&transfer, 1));
 }
 
 Pending MpiEngine::receive(int peer, Tag tag, Bytes data) {
   check_message(peer, tag);
+  require_usable();
   const Transfer transfer{peer, false, {}, data};
-  return start(messages_.get(), tag, {&transfer, 1});
+  return std::make_unique<Transfers>(*this, messages_.get(), tag, std::span(&transfer, 1));
 }
 
 void MpiEngine::send_control(int peer, ConstBytes payload) {
@@ -160,6 +132,7 @@ void MpiEngine::sleep(base::Duration duration) {
     std::this_thread::sleep_for(kLookUp);
     int found = 0;
     require(MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, controls_.get(), &found, MPI_STATUS_IGNORE), "looking up");
+    advance_collectives();
   }
   if (const base::Duration left = end - now(); left > 0s) std::this_thread::sleep_for(left);
 }
@@ -205,6 +178,7 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
   while (true) {
     const std::uint64_t rings = bell().count();
     require_usable();
+    advance_collectives();
     if (ready()) {
       vigil.ended = base::Time::min();
       return true;
@@ -220,13 +194,29 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
     if (nap <= 0s) {
       std::this_thread::yield();
     } else {
-      if (std::vector<std::byte> reason; probe_control(kFailureTag, reason)) fail_with_peer(reason);
-      take_farewells();
+      hear();
       bell().wait_past(
           rings, origin() + std::chrono::duration_cast<std::chrono::nanoseconds>((time + nap).time_since_epoch()));
     }
   }
 }
+
+// Peers wait for the later rounds of a collective, whatever this worker waits for.
+void MpiEngine::advance_collectives() {
+  if (!is_worker() || in_rounds_.empty()) return;
+  for (Transfers* const transfers : std::vector(in_rounds_)) transfers->done();
+}
+
+void MpiEngine::hear() {
+  std::vector<std::byte> payload;
+  if (probe_control(kFailureTag, payload)) fail_with_peer(payload);
+  take_farewells();
+  while (const auto status = probe_control(kQuestionTag, payload))
+    require(post_control(status->MPI_SOURCE, kAnswerTag, roll_call().answer()), "answering");
+  while (const auto status = probe_control(kAnswerTag, payload)) roll_call().take_answer(status->MPI_SOURCE, payload);
+}
+
+void MpiEngine::ask_for_answer(int peer) { require(post_control(peer, kQuestionTag, {}), "asking"); }
 
 void MpiEngine::take_farewells() {
   std::vector<std::byte> nothing;

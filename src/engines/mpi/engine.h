@@ -54,11 +54,13 @@ class MpiEngine final : public ProcessEngine {
   };
 
   Pending start_collective(std::span<const Transfer> transfers) override;
-  Pending start(MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers);
   std::optional<MPI_Status> probe_control(int tag, std::vector<std::byte>& payload);
   [[nodiscard]] int post_control(int peer, int tag, ConstBytes payload);
   bool reap_control_sends();
+  void hear();  // what peers say beside data and control messages
   void take_farewells();
+  void ask_for_answer(int peer) override;
+  void advance_collectives();
   bool has_ended(int peer);  // and not just now
   void record(const Error& error) noexcept override;
   bool keep_and_record(const Error& error) noexcept;
@@ -72,7 +74,7 @@ class MpiEngine final : public ProcessEngine {
 
   const std::thread::id worker_thread_ = std::this_thread::get_id();
   Communicator collectives_, messages_, controls_;
-  std::uint64_t collective_count_ = 0;  // the worker's own thread only
+  std::vector<Transfers*> in_rounds_;  // of which sends are still held back; the worker's own thread only
   // Operations that are not known to be done, by who started them.
   std::atomic<int> in_flight_of_worker_ = 0, in_flight_of_agents_ = 0;
   std::atomic<int> agents_ = 0;  // running

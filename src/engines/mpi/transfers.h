@@ -1,6 +1,8 @@
 // One operation of the mpi engine: sends and receives that are tested until all are done.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -9,12 +11,30 @@
 
 namespace flockstep::engines::mpi {
 
-// The sends and receives of one operation. MPI runs them all whenever any is tested, so done() tests one at a time.
+// MPI runs all sends and receives whenever any is tested, so done() tests one at a time: the last in the list, which
+// those of the earliest round are.
 class MpiEngine::Transfers final : public Operation {
  public:
-  Transfers(MpiEngine& engine, std::size_t pieces) : engine_(engine), in_flight_(engine.in_flight()) {
-    pieces_.reserve(pieces);
+  // `collective` is its number, of one that is.
+  Transfers(MpiEngine& engine, MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers,
+            std::optional<std::uint64_t> collective = {})
+      : engine_(engine),
+        in_flight_(engine.in_flight()),
+        communicator_(communicator),
+        tag_(tag),
+        collective_(collective),
+        held_back_(transfers.begin(), transfers.end()) {
     ++in_flight_;
+    std::ranges::stable_sort(held_back_, {}, &Transfer::round);
+    // Receives first: a block that finds its place waiting is not buffered on the way.
+    for (int round = held_back_.empty() ? 0 : held_back_.back().round; round >= 0; --round)
+      for (const Transfer& transfer : held_back_)
+        if (!transfer.is_send && transfer.round == round)
+          in_pieces(transfer, transfer.receive, MPI_Irecv, "posting a receive");
+    std::erase_if(held_back_, [](const Transfer& transfer) { return !transfer.is_send; });
+    post_sends();
+    has_rounds_ = !held_back_.empty();
+    if (has_rounds_) engine_.in_rounds_.push_back(this);
   }
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
@@ -25,6 +45,7 @@ class MpiEngine::Transfers final : public Operation {
       if (done()) return;
     } catch (const Error&) {  // recorded
     }
+    if (has_rounds_) std::erase(engine_.in_rounds_, this);
     engine_.record(engine_.error(
         ErrorCode::deadline,
         fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank())));
@@ -40,51 +61,69 @@ class MpiEngine::Transfers final : public Operation {
       engine_.require(return_code, "a transfer");
       if (!complete) return false;
       if (!piece.is_send) require_length(piece, status);
+      if (!held_back_.empty()) post_sends();
     }
     if (!std::exchange(is_done_, true)) --in_flight_;
     return true;
   }
 
   std::vector<int> missing() override {
+    if (has_rounds_) return engine_.absent_from(*collective_);
+    const std::set<int> peers = unfinished();
+    return {peers.begin(), peers.end()};
+  }
+
+  std::optional<int> gone() override {
+    if (!engine_.any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
+    for (const int peer : unfinished())
+      if (engine_.has_ended(peer)) return peer;
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 30;  // MPI counts in int: longer blocks travel in pieces
+  struct Piece {
+    MPI_Request request;
+    int peer;
+    bool is_send;
+    int length, round;
+  };
+
+  std::set<int> unfinished() {
     std::set<int> peers;
     for (Piece& piece : pieces_) {
       int complete = 0;
       if (MPI_Request_get_status(piece.request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS || !complete)
         peers.insert(piece.peer);
     }
-    return {peers.begin(), peers.end()};
+    return peers;
   }
 
-  std::optional<int> gone() override {
-    if (!engine_.any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
-    for (const int peer : missing())
-      if (engine_.has_ended(peer)) return peer;
-    return std::nullopt;
+  // An empty block is a message too.
+  template <typename Span, typename Post>
+  void in_pieces(const Transfer& transfer, Span bytes, const Post& post, std::string_view what) {
+    do {
+      const Span piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+      const int length = static_cast<int>(piece.size());
+      MPI_Request request = MPI_REQUEST_NULL;
+      engine_.require(post(piece.data(), length, MPI_BYTE, transfer.peer, tag_, communicator_, &request), what);
+      pieces_.push_back({request, transfer.peer, transfer.is_send, length, transfer.round});
+      bytes = bytes.subspan(piece.size());
+    } while (!bytes.empty());
   }
 
-  void post_receive(MPI_Comm communicator, int peer, Tag tag, Bytes bytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    engine_.require(
-        MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
-        "posting a receive");
-    pieces_.push_back({request, peer, false, static_cast<int>(bytes.size())});
+  // Of those that are held back, the sends for whose round all receives have come.
+  void post_sends() {
+    const auto earliest = std::ranges::find(pieces_.rbegin(), pieces_.rend(), false, &Piece::is_send);
+    const int round = earliest == pieces_.rend() ? std::numeric_limits<int>::max() : earliest->round;
+    const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.round > round; });
+    for (auto transfer = held_back_.begin(); transfer != end; ++transfer) {
+      in_pieces(*transfer, transfer->send, MPI_Isend, "posting a send");
+      if (transfer->peer != engine_.rank()) engine_.count_sent(transfer->send.size());
+    }
+    held_back_.erase(held_back_.begin(), end);
+    if (has_rounds_ && held_back_.empty()) std::erase(engine_.in_rounds_, this);
   }
-
-  void post_send(MPI_Comm communicator, int peer, Tag tag, ConstBytes bytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    engine_.require(
-        MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer, tag, communicator, &request),
-        "posting a send");
-    pieces_.push_back({request, peer, true, static_cast<int>(bytes.size())});
-  }
-
- private:
-  struct Piece {
-    MPI_Request request;
-    int peer;
-    bool is_send;
-    int length;
-  };
 
   // MPI reports blocks that are too long; one that is too short would leave old numbers behind it.
   void require_length(const Piece& piece, const MPI_Status& status) {
@@ -99,7 +138,12 @@ class MpiEngine::Transfers final : public Operation {
 
   MpiEngine& engine_;
   std::atomic<int>& in_flight_;
-  std::vector<Piece> pieces_;  // those not known to be done
+  const MPI_Comm communicator_;
+  const Tag tag_;
+  const std::optional<std::uint64_t> collective_;
+  std::vector<Transfer> held_back_;  // sends, the earliest rounds first
+  bool has_rounds_ = false;          // some were held back at first
+  std::vector<Piece> pieces_;        // those not known to be done
   bool is_done_ = false;
 };
 

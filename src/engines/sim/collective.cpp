@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <map>
 
+#include "engines/schedules.h"
 #include "engines/sim/world.h"
 
 namespace flockstep::engines::sim {
@@ -24,7 +26,11 @@ std::string_view name_of(Collective::Kind kind) {
 }  // namespace
 
 Collective::Collective(SimWorld& world, std::uint64_t sequence)
-    : world_(world), sequence_(sequence), calls_(static_cast<std::size_t>(world.size())) {}
+    : world_(world),
+      sequence_(sequence),
+      joined_s_(static_cast<std::size_t>(world.size())),
+      calls_(joined_s_.size()),
+      is_done_(joined_s_.size()) {}
 
 bool Collective::joined_by_all() const { return joined_.size() == static_cast<std::size_t>(world_.size()); }
 
@@ -38,19 +44,35 @@ std::vector<int> Collective::missing() const {
 void Collective::join(int rank, Call call) {
   check_kind(rank, call);
   joined_.push_back(rank);
-  const auto& mine = calls_[static_cast<std::size_t>(rank)] = std::move(call);
+  joined_s_[static_cast<std::size_t>(rank)] = Simulator::now();
+  calls_[static_cast<std::size_t>(rank)] = std::move(call);
   if (joined_by_all()) copy();  // before any switch: afterwards the world may be broken, and memory given back
-  if (kind_ != Kind::broadcast) {
-    start_flows(rank, static_cast<double>(mine.bytes_for_all), &mine.send);
-  } else if (rank == root_ || scattered_) {
-    start_half_of_broadcast(rank);
-  }
+  start_flows_of(rank);
   if (joined_by_all()) calls_ = {};
   advance();
 }
 
+bool Collective::is_in_rounds() const { return kind_ == Kind::barrier || (kind_ == Kind::broadcast && !in_parts_); }
+
+void Collective::start_flows_of(int rank) {
+  if (is_in_rounds()) return;
+  const Call& call = calls_[static_cast<std::size_t>(rank)];
+  if (kind_ != Kind::broadcast)
+    start_flows(rank, static_cast<double>(call.bytes_for_all), &call.send);
+  else if (rank == root_)
+    start_flows(rank, static_cast<double>(length_), nullptr);
+  else if (scattered_)
+    exchange_parts(rank);
+}
+
+// All but the root have a part for each other.
+void Collective::exchange_parts(int rank) {
+  const double others = world_.size() - 1;
+  start_flows(rank, static_cast<double>(length_) * (others - 1) / others, nullptr);
+}
+
 void Collective::leave(int rank) {
-  if (done_) return;
+  if (done(rank)) return;
   world_.fail(
       Error(ErrorCode::peer_lost,
             fmt::format("worker {} dropped collective operation {} before it was done", rank, sequence_), "sim"),
@@ -63,6 +85,7 @@ void Collective::check_kind(int rank, const Call& call) {
     traffic_ = call.traffic;
     root_ = call.root;
     length_ = call.bytes_for_all;
+    in_parts_ = kind_ == Kind::broadcast && world_.goes_in_parts(length_);
   } else if (call.kind != kind_) {
     mismatch(
         fmt::format("worker {} issued {} where worker {} issued {} (collective operation {}); issue the same "
@@ -132,23 +155,60 @@ void Collective::start_flows(int rank, double bytes, const Blocks<const std::byt
   });
 }
 
-void Collective::start_half_of_broadcast(int rank) {
-  start_flows(rank, static_cast<double>(length_) * (world_.size() - 1) / world_.size(), nullptr);
-}
-
 void Collective::advance() {
-  if (flows_under_way_ > 0 || done_ || world_.is_broken()) return;
-  if (kind_ == Kind::broadcast && !scattered_) {
-    if (std::find(joined_.begin(), joined_.end(), root_) == joined_.end()) return;
-    scattered_ = true;  // before the switches below: who joins meanwhile starts its own half
-    for (const int rank : std::vector(joined_)) start_half_of_broadcast(rank);
+  if (flows_under_way_ > 0 || is_ending_ || world_.is_broken()) return;
+  if (in_parts_ && !scattered_) {
+    if (std::ranges::find(joined_, root_) == joined_.end()) return;
+    scattered_ = true;  // before the switches below: who joins meanwhile starts its own
+    for (const int rank : std::vector(joined_))
+      if (rank != root_) exchange_parts(rank);
     if (flows_under_way_ > 0) return;
   }
   if (!joined_by_all()) return;
-  done_ = true;
-  Simulator::at_once([this] {
-    for (int rank = 0; rank < world_.size(); ++rank) world_.bell(rank).ring();
+  is_ending_ = true;
+  end(is_in_rounds() ? ends_of_rounds() : joined_s_);
+}
+
+std::vector<double> Collective::ends_of_rounds() const {
+  const int size = world_.size();
+  const bool is_barrier = kind_ == Kind::barrier;
+  const double bytes = is_barrier ? world_.simulated_control_bytes(0)
+                                  : world_.simulated_bytes(world_.pretended(static_cast<double>(length_), traffic_));
+  std::vector<std::vector<Transfer>> schedules;
+  for (int rank = 0; rank < size; ++rank)
+    schedules.push_back(is_barrier ? barrier_schedule(rank, size) : broadcast_schedule(rank, size, root_, {}, false));
+  std::vector<double> ends = joined_s_;
+  for (int round = 0; round < rounds_among(size); ++round) {
+    const std::vector<double> begins = ends;
+    for (int rank = 0; rank < size; ++rank)
+      for (const Transfer& transfer : schedules[static_cast<std::size_t>(rank)]) {
+        if (!transfer.is_send || transfer.round != round) continue;
+        double& end = ends[static_cast<std::size_t>(transfer.peer)];
+        end = std::max(
+            end, begins[static_cast<std::size_t>(rank)] + world_.simulator().time_alone({rank, transfer.peer, bytes}));
+      }
+  }
+  return ends;
+}
+
+void Collective::end(const std::vector<double>& at_s) {
+  const double now = Simulator::now();
+  std::map<double, std::vector<int>> ranks;
+  for (int rank = 0; rank < world_.size(); ++rank)
+    ranks[std::max(at_s[static_cast<std::size_t>(rank)], now)].push_back(rank);
+  Simulator::at_once([&] {
+    for (const auto& [time, those] : ranks) {
+      if (time == now)
+        end_for(those);
+      else
+        Simulator::after(time - now, [self = shared_from_this(), those = those] { self->end_for(those); });
+    }
   });
+}
+
+void Collective::end_for(const std::vector<int>& ranks) {
+  for (const int rank : ranks) is_done_[static_cast<std::size_t>(rank)] = true;
+  for (const int rank : ranks) world_.bell(rank).ring();
 }
 
 void Collective::mismatch(const std::string& sentence) {

@@ -2,12 +2,12 @@
 // is simulated is the time this takes on the network.
 //
 // The data are copied when the last worker has joined, which is allowed since all spans belong to the engine until the
-// operation is done. It is done, for everybody at once, when all have joined and all flows have arrived.
+// operation is done, so nobody is done earlier.
 //
-// Each worker starts its own flows when it joins, as bundle.h says.
-//
-// A broadcast is a scatter by the root followed by an all-gather, each of 1/P of the data per message; a barrier is an
-// exchange of empty messages.
+// Barriers and broadcasts follow schedules.h. Their short messages are too small to be noticed beside data, as control
+// messages are: when all have joined, it is computed when each worker has what it waits for. What is longer becomes
+// flows: each worker starts its own when it joins, as bundle.h says, and all are done at once when all flows have
+// arrived.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
   void leave(int rank);
   bool joined_by_all() const;
   std::vector<int> missing() const;  // who has not joined
-  bool done() const { return done_; }
+  bool done(int rank) const { return is_done_[static_cast<std::size_t>(rank)]; }
 
  private:
   void check_kind(int rank, const Call& call);
@@ -50,8 +50,13 @@ class Collective : public std::enable_shared_from_this<Collective> {
   // `bytes`, which are yet to grow, from `rank` to the others, in equal shares where `blocks` does not say otherwise.
   void start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks);
   std::vector<Flow> flows_of(int rank, double bytes, const Blocks<const std::byte>* blocks) const;
-  void start_half_of_broadcast(int rank);
+  bool is_in_rounds() const;
+  void start_flows_of(int rank);
+  void exchange_parts(int rank);
   void advance();  // after a join or an arrival
+  std::vector<double> ends_of_rounds() const;
+  void end(const std::vector<double>& at_s);    // each worker's part, at its time or now
+  void end_for(const std::vector<int>& ranks);  // now
   [[noreturn]] void mismatch(const std::string& sentence);
 
   SimWorld& world_;
@@ -60,11 +65,14 @@ class Collective : public std::enable_shared_from_this<Collective> {
   Traffic traffic_ = Traffic::data;
   int root_ = 0;
   std::size_t length_ = 0;
-  std::vector<int> joined_;  // ranks, in order of joining
-  std::vector<Call> calls_;  // by rank; empty again once copied
+  bool in_parts_ = false;         // as goes_in_parts() says of a broadcast
+  std::vector<int> joined_;       // ranks, in order of joining
+  std::vector<double> joined_s_;  // when; by rank
+  std::vector<Call> calls_;       // by rank; empty again once copied
   int flows_under_way_ = 0;
-  bool scattered_ = false;  // the first half of a broadcast has arrived
-  bool done_ = false;
+  bool scattered_ = false;     // every worker has its part of a broadcast
+  bool is_ending_ = false;     // all have joined, and all flows have arrived
+  std::vector<bool> is_done_;  // by rank
 };
 
 }  // namespace flockstep::engines::sim

@@ -27,7 +27,7 @@ class SimEngine::CollectiveOperation final : public Operation {
   CollectiveOperation(std::shared_ptr<Collective> collective, int rank)
       : collective_(std::move(collective)), rank_(rank) {}
   ~CollectiveOperation() override { collective_->leave(rank_); }
-  bool done() override { return collective_->done(); }
+  bool done() override { return collective_->done(rank_); }
   std::vector<int> missing() override { return collective_->missing(); }
 
  private:
@@ -116,7 +116,8 @@ Pending SimEngine::broadcast(Bytes data, int root) {
   call.receive.add(Bytes(), static_cast<std::size_t>(root));
   call.receive.add(rank_ == root ? Bytes() : data);
   call.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
-  if (rank_ == root) bytes_sent_in_collectives_ += world_.pretended(static_cast<double>((count - 1) * data.size()));
+  for (const Transfer& transfer : broadcast_schedule(rank_, size(), root, data, world_.goes_in_parts(data.size())))
+    bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(transfer.send.size()));
   return join(std::move(call));
 }
 

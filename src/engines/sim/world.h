@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engines/schedules.h"
 #include "engines/sim/collective.h"
 #include "engines/sim/simulator.h"
 
@@ -27,6 +28,9 @@ class SimWorld {
   // As many bytes as these pretend to be: data grow with the model.
   double pretended(double bytes, Traffic traffic = Traffic::data) const {
     return traffic == Traffic::data ? bytes * options_.bytes_scale : bytes;
+  }
+  bool goes_in_parts(std::size_t bytes) const {
+    return engines::goes_in_parts(pretended(static_cast<double>(bytes)), size());
   }
   // What a message of so many pretended bytes is to the network, or `count` messages with as many together.
   double simulated_bytes(double bytes, double count = 1) const;

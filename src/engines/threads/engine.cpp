@@ -83,6 +83,24 @@ Pending ThreadsEngine::start_collective(std::span<const Transfer> transfers) {
   return start(Meeting::Kind::collective, collectives_++, transfers);
 }
 
+// Directly: all share one memory, so a way over others would only add their delays.
+Pending ThreadsEngine::broadcast(Bytes data, int root) {
+  std::vector<Transfer> transfers;
+  if (rank_ != root) {
+    transfers.push_back({root, false, {}, data});
+  } else {
+    for (int distance = 1; distance < size(); ++distance)
+      transfers.push_back({(root + distance) % size(), true, data, {}});
+  }
+  return count_and_start(transfers);
+}
+
+Pending ThreadsEngine::barrier() {
+  const std::vector<ConstBytes> send(static_cast<std::size_t>(size()));
+  const std::vector<Bytes> receive(send.size());
+  return all_to_all(send, receive, Traffic::figures);
+}
+
 Pending ThreadsEngine::send(int peer, Tag tag, ConstBytes data) {
   check_message(peer, tag);
   const Transfer transfer{peer, true, data, {}};

@@ -15,6 +15,8 @@ class ThreadsEngine final : public PairwiseEngine {
   base::Memory& memory() override { return memory_; }
   std::uint64_t bytes_sent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
 
+  Pending broadcast(Bytes data, int root) override;
+  Pending barrier() override;
   Pending send(int peer, Tag tag, ConstBytes data) override;
   Pending receive(int peer, Tag tag, Bytes data) override;
   void send_control(int peer, ConstBytes payload) override;
