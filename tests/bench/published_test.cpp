@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "algorithms/registry.h"
 #include "base/random.h"
 #include "bench/ring.h"
@@ -17,11 +19,17 @@ std::vector<float> gradient_of(int rank, int step, std::size_t size) {
   return values;
 }
 
+std::vector<int> all_of(const runtime::Context& context) {
+  std::vector<int> ranks(static_cast<std::size_t>(context.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 TEST(Ring, addsUpForAnyWorkersAndLength) {
   for (const int workers : {1, 2, 3, 5})
     for (const std::size_t size : {1, 4, 103})
       test::on_threads(workers, [&](runtime::Context& context) {
-        Ring ring(context, size);
+        Ring ring(context, all_of(context), size);
         auto values = gradient_of(context.rank(), 0, size);
         ring.all_reduce(values);
         for (std::size_t k = 0; k < size; ++k) {
@@ -38,7 +46,7 @@ TEST(PublishedAdaCons, agreesWithOnePassAndMovesTheGradientTwice) {
     for (const int workers : {2, 3, 5})
       test::on_threads(workers, [&](runtime::Context& context) {
         constexpr std::size_t kSize = 1000;
-        Ring ring(context, kSize);
+        Ring ring(context, all_of(context), kSize);
         PublishedAdaCons published(context, kSize, [&](std::span<float> values) { ring.all_reduce(values); },
                                    {.permutation = permutation});
         const runtime::Layout layout(kSize, 300);

@@ -86,11 +86,12 @@ void PairAgent::end_absence(std::span<float> model, bool is_adopted) {
 }
 
 // Once nobody has a wish left, nobody starts an average; but an end that has sent and received all may have come to
-// rest before the other one, hence the second wait.
+// rest before the other one, hence the second wait. A model that was given may still be under way then, too: an agent
+// must not end before its transfers.
 void PairAgent::come_to_rest(std::span<float> model) {
   wait_until([this] { return wishes_.empty(); }, [] {}, "the end of averages");
   context_.wait(context_.engine().barrier(), "barrier");
-  wait_until([this] { return state_ == State::idle; },
+  wait_until([this] { return state_ == State::idle && host_.transfers() == 0; },
              [&] {
                shared_.proceed(model);
                hand_over();
@@ -235,7 +236,8 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
       present_[static_cast<std::size_t>(peer)] = static_cast<Message>(payload[0]) == Message::back;
       return;
     case Message::wanted:  // x is whole whenever the agent reacts to something
-      return models_.send(peer, [this](std::span<float> x) { shared_.give(x); });
+      return models_.send(
+          peer, [this](std::span<float> x) { shared_.give(x); }, [this] { answer_if_due(); });
   }
   refuse();
 }
