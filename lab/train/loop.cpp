@@ -235,7 +235,7 @@ void Loop::update() {
   } else {
     optimizer_->skip();
     measurements_.add_skipped();
-    context_.log().warn("step {}: non-finite gradient, update skipped", steps_done());
+    context_.log().warn("step {}: non-finite gradient, update skipped", session_.steps().count());
   }
 }
 

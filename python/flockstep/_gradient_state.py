@@ -51,6 +51,10 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
         raise type(error)(str(error).replace(f"--{rule}.", "")) from None
 
 
+def _granularity(options: Mapping[str, str]) -> str:
+    return options.get("granularity", "model")
+
+
 def _checked_divisor(divides_by_all: Any) -> bool | None:
     if divides_by_all is None or isinstance(divides_by_all, bool):
         return divides_by_all
@@ -223,7 +227,8 @@ class GradientState(Measured, TakesOptions):
 
         Args:
             name: of the rule, such as ``"adacons"``.
-            options: its options, those that the function of this name takes; the others are at their defaults.
+            options: its options, as :func:`flockstep.register` takes them, but for ``start_step``, ``process_group``,
+                ``run_dir`` and ``timeout``; those not given are at their defaults.
         """
         divides_by_all = _checked_divisor(options.pop("divide_by_initial_world_size", None) if name == "mean" else None)
         defaults = common_defaults(name)
@@ -231,7 +236,7 @@ class GradientState(Measured, TakesOptions):
         check_rule(name, words)
         if self._hook is not None:
             self._hook.set_rule(name, words)
-        if (name, words.get("granularity")) != (self._rule, self._options.get("granularity")):
+        if (name, _granularity(words)) != (self._rule, _granularity(self._options)):
             self._memory = []
         self._rule, self._options, self._start_step = name, words, 0
         self._divide_by_initial_world_size = divides_by_all

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from typing_extensions import get_original_bases, is_typeddict
 
+from flockstep._errors import BadTypeError
+
 ARGUMENTS = "Args:\n"  # the title, in docstrings
 
 
@@ -23,7 +25,7 @@ class TakesOptions:
         """The options that were given, and the defaults of the others."""
         unknown = next((name for name in given if name not in self._defaults), None)
         if unknown is not None:
-            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unknown}'")
+            raise BadTypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unknown}'")
         return {**self._defaults, **given}
 
 

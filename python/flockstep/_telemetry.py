@@ -24,7 +24,7 @@ class Recorder:
     """What a worker measures.
 
     Made right after the worker, before anything that uses it; ``native`` is handed to what runs the worker's steps.
-    Closed after that, and before the worker.
+    Closed after that.
 
     Args:
         attached: the worker.

@@ -72,7 +72,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     if not isinstance(timeout, timedelta):
         raise BadTypeError(f"a timeout is a datetime.timedelta, and {timeout!r} is none")
     if timeout <= timedelta(0):
-        raise BadInputError(f"a deadline has to lie ahead, and {timeout} does not")
+        raise BadInputError(f"a timeout is longer than 0, and {timeout} is not")
     if timeout > _LONGEST:
         raise BadInputError(f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end")
 

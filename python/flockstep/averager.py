@@ -394,7 +394,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 def _text(name: str, value: object) -> str:
     if name != "deadline":
         return str(value)
-    if not isinstance(value, timedelta) or value < timedelta(0):
+    if not isinstance(value, timedelta) or value <= timedelta(0):
         wrong = BadInputError if isinstance(value, timedelta) else BadTypeError
-        raise wrong(f"deadline is a datetime.timedelta of 0 or more, not {value!r}")
+        raise wrong(f"deadline is a datetime.timedelta above 0, not {value!r}")
     return f"{value / timedelta(milliseconds=1)}ms"

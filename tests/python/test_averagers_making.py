@@ -40,4 +40,4 @@ def test_different_learning_rates_are_warned_of_once_at_the_users_line(results):
 )
 def test_a_deadline_that_is_no_time_is_refused_in_the_words_of_python(results, which, value):
     for worker in results["deadlines"]:
-        assert worker[which] == f"bad_input: deadline is a datetime.timedelta of 0 or more, not {value}"
+        assert worker[which] == f"bad_input: deadline is a datetime.timedelta above 0, not {value}"

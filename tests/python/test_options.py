@@ -63,6 +63,15 @@ def test_an_option_that_there_is_not_is_named(make):
         make()
 
 
+def test_a_rule_that_changes_other_options_than_granularity_keeps_its_memory():
+    state = flockstep.AdaConsState()
+    state.load_state_dict({"rule": "adacons", "step": 3, "memory": [[0.5, 0.5]]})
+    state.set_rule("adacons", beta=0.5)
+    assert state.state_dict()["memory"] == [[0.5, 0.5]]
+    state.set_rule("adacons", granularity="tensor")
+    assert state.state_dict()["memory"] == []
+
+
 @pytest.mark.parametrize("name", flockstep.__all__)
 def test_every_public_name_says_what_it_is(name):
     public = getattr(flockstep, name)

@@ -24,7 +24,6 @@ class Presence {
   void begin_again();
 
   bool is_here() const { return is_here_; }
-  const std::vector<int>& ranks() const { return ranks_; }  // of those who are there, rising
   std::vector<bool> mask() const;
   // The ranks at the places that `neighbours` gives, among those who are there, for this worker's own place and their
   // number.
