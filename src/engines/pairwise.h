@@ -19,8 +19,8 @@ class PairwiseEngine : public Engine {
   void check_control(int peer, ConstBytes payload) const;
 
   Pending count_and_start(std::span<const Transfer> transfers);
-  // Starts all transfers of one collective. Collectives match by the order in which they are issued. A worker's
-  // transfers to itself never get here.
+  // Starts the transfers of one collective, those of later waves when their time has come. Collectives match by the
+  // order in which they are issued. A worker's transfers to itself never get here.
   virtual Pending start_collective(std::span<const Transfer> transfers) = 0;
 
  private:

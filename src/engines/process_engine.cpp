@@ -33,8 +33,8 @@ class ProcessEngine::ThreadAgent final : public Agent {
 
 Pending ProcessEngine::broadcast(Bytes data, int root) {
   base::check(root >= 0 && root < size_, "a root among the workers");
-  const bool in_parts = goes_in_parts(static_cast<double>(data.size()), size_);
-  return count_and_start(broadcast_schedule(rank_, size_, root, data, in_parts));
+  const bool in_slices = goes_in_slices(static_cast<double>(data.size()), size_);
+  return count_and_start(broadcast_schedule(rank_, size_, root, data, in_slices));
 }
 
 Pending ProcessEngine::barrier() { return count_and_start(barrier_schedule(rank_, size_)); }

@@ -1,5 +1,5 @@
 // What the engines share whose workers are processes of their own: the machine's clock, a bell, agents that are
-// threads, collectives in rounds, and the first failure, after which nothing works any more.
+// threads, collectives in waves, and the first failure, after which nothing works any more.
 #pragma once
 
 #include <chrono>

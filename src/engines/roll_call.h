@@ -1,4 +1,4 @@
-// Who has come to a collective. Whoever waits in one of its later rounds cannot tell: a peer that does not send may
+// Who has come to a collective. Whoever waits in one of its later waves cannot tell: a peer that does not send may
 // wait for a third itself. So who gives up asks everybody how many collectives they have issued, which takes a message
 // to and from each, and only then.
 #pragma once

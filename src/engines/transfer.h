@@ -1,6 +1,8 @@
 // One end of one message of an operation.
 #pragma once
 
+#include <algorithm>
+
 #include "engines/engine.h"
 
 namespace flockstep::engines {
@@ -11,8 +13,12 @@ struct Transfer {
   bool is_send;
   ConstBytes send;
   Bytes receive;
-  int round =
-      0;  // a send sets out once all receives of earlier rounds have come; places for receives are given at once
+  // A send sets out once all receives of earlier waves have come; places for receives are given at once.
+  int wave = 0;
 };
+
+inline bool comes_in_waves(std::span<const Transfer> transfers) {
+  return std::ranges::any_of(transfers, [](const Transfer& transfer) { return transfer.wave > 0; });
+}
 
 }  // namespace flockstep::engines

@@ -1,5 +1,7 @@
 // The part of the suite in which something fails: who is told what, and when. Each test ends with a broken engine, so
 // each has a process of its own.
+#include <fmt/format.h>
+
 #include <functional>
 #include <stdexcept>
 
@@ -45,22 +47,34 @@ TEST(ConformanceFailure, aMessageNobodySendsBreaksTheEngineAtTheDeadline) {
   }
 }
 
-TEST(ConformanceFailure, aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline) {
+// Those who wait for a third name the one that is missing, not the one between.
+void expect_missing_at(std::string_view name, const std::function<Pending(Engine&)>& issue) {
   if (subject().workers == 1) GTEST_SKIP() << "one worker is always complete";
   try {
-    on_every_worker([](Engine& engine) {
+    on_every_worker([&](Engine& engine) {
       if (engine.rank() == 0) return engine.sleep(Duration(2));  // until all others have given up
       const Error error = error_of([&] {
-        const Pending pending = engine.barrier();
-        wait(engine, *pending, engine.now() + Duration(0.3), "a barrier");
+        const Pending pending = issue(engine);
+        wait(engine, *pending, engine.now() + Duration(0.3), name);
       });
       EXPECT_EQ(error.code(), ErrorCode::deadline);
-      EXPECT_TRUE(is_said(error, "worker 0 has not arrived at a barrier, where worker ")) << error.what();
+      EXPECT_TRUE(is_said(error, fmt::format("worker 0 has not arrived at {}, where worker ", name))) << error.what();
       EXPECT_TRUE(is_said(error, "has waited 0.3 s for it")) << error.what();
     });
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::deadline);
   }
+}
+
+TEST(ConformanceFailure, aCollectiveThatOneWorkerNeverJoinsBreaksTheEngineAtTheDeadline) {
+  expect_missing_at("a barrier", [](Engine& engine) { return engine.barrier(); });
+}
+
+TEST(ConformanceFailure, aBroadcastWhoseRootNeverJoinsNamesTheRoot) {
+  std::vector<std::uint32_t> numbers(static_cast<std::size_t>(subject().workers));
+  expect_missing_at("a broadcast", [&](Engine& engine) {
+    return engine.broadcast(bytes_of(std::span(&numbers[static_cast<std::size_t>(engine.rank())], 1)), 0);
+  });
 }
 
 // Without waiting for the deadline, but on sim, where that takes no time.

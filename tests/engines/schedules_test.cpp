@@ -1,4 +1,4 @@
-// Schedules carried out in a loop, in an order drawn from a seed: what arrives, in how many rounds, and who sends how
+// Schedules carried out in a loop, in an order drawn from a seed: what arrives, in how many waves, and who sends how
 // much.
 #include "engines/schedules.h"
 
@@ -42,8 +42,7 @@ class Delivery {
   }
 
   bool may_set_out(int rank, const Transfer& send) {
-    return std::ranges::none_of(of(rank),
-                                [&](const Transfer& each) { return !each.is_send && each.round < send.round; });
+    return std::ranges::none_of(of(rank), [&](const Transfer& each) { return !each.is_send && each.wave < send.wave; });
   }
 
   void deliver(int rank, std::size_t index) {
@@ -63,22 +62,22 @@ class Delivery {
 TEST(Schedules, aBroadcastReachesEverybodyFromEveryRoot) {
   for (const int size : kSizes)
     for (int root = 0; root < size; ++root)
-      for (const bool in_parts : {false, true}) {
-        if (in_parts && size < 3) continue;
+      for (const bool in_slices : {false, true}) {
+        if (in_slices && size < 3) continue;
         std::vector<std::vector<std::byte>> data(static_cast<std::size_t>(size), std::vector<std::byte>(100));
         const auto all = static_cast<std::size_t>(root);
         for (std::size_t i = 0; i < 100; ++i) data[all][i] = static_cast<std::byte>(i + 1);
         std::vector<std::vector<Transfer>> schedules;
         for (int rank = 0; rank < size; ++rank)
-          schedules.push_back(broadcast_schedule(rank, size, root, data[static_cast<std::size_t>(rank)], in_parts));
+          schedules.push_back(broadcast_schedule(rank, size, root, data[static_cast<std::size_t>(rank)], in_slices));
         Delivery delivery(schedules);
         delivery.run(static_cast<std::uint32_t>(size + root));
         for (int rank = 0; rank < size; ++rank) EXPECT_TRUE(delivery.is_done(rank)) << size << " " << root;
-        for (const auto& each : data) EXPECT_EQ(each, data[all]) << size << " " << root << " " << in_parts;
+        for (const auto& each : data) EXPECT_EQ(each, data[all]) << size << " " << root << " " << in_slices;
       }
 }
 
-TEST(Schedules, inPartsNobodySendsMoreThanTheDataOnce) {
+TEST(Schedules, inSlicesNobodySendsMoreThanTheDataOnce) {
   std::vector<std::byte> data(1000);
   for (const int size : {3, 9, 33})
     for (int rank = 0; rank < size; ++rank) {
@@ -102,12 +101,12 @@ TEST(Schedules, aBarrierEndsForAllIfAllHaveComeAndForNobodyIfOneHasNot) {
 }
 
 TEST(Schedules, roundsAreAsFewAsDoublingAllows) {
-  EXPECT_EQ(rounds_among(1), 0);
-  EXPECT_EQ(rounds_among(2), 1);
-  EXPECT_EQ(rounds_among(3), 2);
-  EXPECT_EQ(rounds_among(8), 3);
-  EXPECT_EQ(rounds_among(9), 4);
-  EXPECT_EQ(rounds_among(1024), 10);
+  EXPECT_EQ(waves_among(1), 0);
+  EXPECT_EQ(waves_among(2), 1);
+  EXPECT_EQ(waves_among(3), 2);
+  EXPECT_EQ(waves_among(8), 3);
+  EXPECT_EQ(waves_among(9), 4);
+  EXPECT_EQ(waves_among(1024), 10);
   EXPECT_EQ(barrier_schedule(3, 1024).size(), 20u);
 }
 

@@ -17,10 +17,9 @@ using namespace std::chrono_literals;
 
 class C10dEngine::PendingTransfers final : public Operation {
  public:
-  // `rounds_of` is the number of a collective that has several.
-  PendingTransfers(C10dEngine& engine, std::shared_ptr<Transfers> transfers,
-                   std::optional<std::uint64_t> rounds_of = {})
-      : engine_(engine), transfers_(std::move(transfers)), rounds_of_(rounds_of) {}
+  // `waves_of` is the number of a collective that comes in waves.
+  PendingTransfers(C10dEngine& engine, std::shared_ptr<Transfers> transfers, std::optional<std::uint64_t> waves_of = {})
+      : engine_(engine), transfers_(std::move(transfers)), waves_of_(waves_of) {}
   PendingTransfers(const PendingTransfers&) = delete;
   PendingTransfers& operator=(const PendingTransfers&) = delete;
 
@@ -42,7 +41,7 @@ class C10dEngine::PendingTransfers final : public Operation {
 
   // Its own turn may not have come: then whoever holds up those before it.
   std::vector<int> missing() override {
-    if (rounds_of_) return engine_.absent_from(*rounds_of_);
+    if (waves_of_) return engine_.absent_from(*waves_of_);
     if (const int peer = transfers_->awaited(); peer >= 0) return {peer};
     const std::lock_guard lock(engine_.under_way_mutex_);
     for (const auto& transfers : engine_.under_way_)
@@ -53,7 +52,7 @@ class C10dEngine::PendingTransfers final : public Operation {
  private:
   C10dEngine& engine_;
   std::shared_ptr<Transfers> transfers_;
-  std::optional<std::uint64_t> rounds_of_;
+  std::optional<std::uint64_t> waves_of_;
 };
 
 C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
@@ -78,10 +77,9 @@ C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
 Pending C10dEngine::start_collective(std::span<const Transfer> transfers) {
   const std::uint64_t number = roll_call().issue();
   auto posted = post(Kind::collective, static_cast<Tag>(number % kMaximalTag), transfers);
-  const bool has_rounds = posted->holds_back();
   collectives_.run([this, posted] { finish(*posted); });
   return std::make_unique<PendingTransfers>(*this, std::move(posted),
-                                            has_rounds ? std::optional(number) : std::nullopt);
+                                            comes_in_waves(transfers) ? std::optional(number) : std::nullopt);
 }
 
 Pending C10dEngine::send(int peer, Tag tag, ConstBytes data) {

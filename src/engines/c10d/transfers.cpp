@@ -11,7 +11,7 @@ namespace flockstep::engines::c10d {
 namespace {
 
 constexpr std::size_t kHeadBytes = 1024, kFirstBytes = kHeadBytes - sizeof(std::uint64_t);
-constexpr int kAllRounds = std::numeric_limits<int>::max();
+constexpr int kAllWaves = std::numeric_limits<int>::max();
 constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // per lane
 
 // 31 bits: the kind, head or rest, 21 of the number, 8 that depend on the length of the rest.
@@ -40,13 +40,13 @@ Transfers::Transfers(const Lanes& lanes, Kind kind, Tag number, std::span<const 
       held_back_(transfers.begin(), transfers.end()),
       heads_(std::make_unique_for_overwrite<std::byte[]>(transfers.size() * kHeadBytes)) {
   pieces_.reserve(2 * transfers.size());
-  std::ranges::stable_sort(held_back_, {}, &Transfer::round);
-  int earliest = kAllRounds;
+  std::ranges::stable_sort(held_back_, {}, &Transfer::wave);
+  int earliest = kAllWaves;
   for (const Transfer& transfer : held_back_) {
     if (transfer.is_send) continue;
     lost = transfer.peer;
     post_receive(transfer);
-    earliest = std::min(earliest, transfer.round);
+    earliest = std::min(earliest, transfer.wave);
   }
   std::erase_if(held_back_, [](const Transfer& transfer) { return !transfer.is_send; });
   post_sends(earliest, lost);
@@ -57,12 +57,12 @@ bool Transfers::post_sends_after(std::size_t piece, int& lost) {
   const bool is_receive_next = piece + 1 < pieces_.size() && !pieces_[piece + 1].is_send;
   const std::lock_guard lock(mutex_);
   if (is_aborted_) return false;
-  post_sends(is_receive_next ? pieces_[piece + 1].round : kAllRounds, lost);
+  post_sends(is_receive_next ? pieces_[piece + 1].wave : kAllWaves, lost);
   return true;
 }
 
-void Transfers::post_sends(int round, int& lost) {
-  const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.round > round; });
+void Transfers::post_sends(int wave, int& lost) {
+  const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.wave > wave; });
   for (auto transfer = held_back_.begin(); transfer != end; ++transfer) {
     lost = transfer->peer;
     post_send(*transfer);
@@ -78,13 +78,13 @@ void Transfers::post_receive(const Transfer& transfer) {
   const int peer = transfer.peer;
   const bool has_rest = block.size() > kFirstBytes;
   pieces_.push_back(
-      {peer, transfer.round, false, !has_rest, head, block, way_.lanes[way_.first]->receive(peer, way_.tag, head)});
+      {peer, transfer.wave, false, !has_rest, head, block, way_.lanes[way_.first]->receive(peer, way_.tag, head)});
   if (!has_rest) return;
   const Bytes rest = block.subspan(kFirstBytes);
   const Tag tag = rest_tag(way_.tag, rest.size());
   in_pieces(rest.size(), way_.lanes, way_.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
     pieces_.push_back(
-        {peer, transfer.round, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
+        {peer, transfer.wave, false, is_last, {}, block, lane.receive(peer, tag, rest.subspan(begin, size))});
   });
 }
 
@@ -98,13 +98,12 @@ void Transfers::post_send(const Transfer& transfer) {
   std::memcpy(head.data(), &length, sizeof length);
   std::ranges::copy(first, head.data() + sizeof length);
   head = head.first(sizeof length + first.size());
-  pieces_.push_back(
-      {peer, transfer.round, true, !has_rest, {}, {}, way_.lanes[way_.first]->send(peer, way_.tag, head)});
+  pieces_.push_back({peer, transfer.wave, true, !has_rest, {}, {}, way_.lanes[way_.first]->send(peer, way_.tag, head)});
   if (!has_rest) return;
   const ConstBytes rest = block.subspan(kFirstBytes);
   const Tag tag = rest_tag(way_.tag, rest.size());
   in_pieces(rest.size(), way_.lanes, way_.first, [&](Lane& lane, std::size_t begin, std::size_t size, bool is_last) {
-    pieces_.push_back({peer, transfer.round, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
+    pieces_.push_back({peer, transfer.wave, true, is_last, {}, {}, lane.send(peer, tag, rest.subspan(begin, size))});
   });
 }
 

@@ -21,22 +21,21 @@ enum class Kind : Tag { collective = 0, message = 1 };
 
 class Transfers {
  public:
-  // Posts all transfers but for sends of later rounds, receives first: a block that finds its place waiting sets out at
+  // Posts all transfers but for sends of later waves, receives first: a block that finds its place waiting sets out at
   // once. `lost` is the peer in question when it throws.
   Transfers(const Lanes& lanes, Kind kind, Tag number, std::span<const Transfer> transfers, int& lost);
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
   struct Piece {  // of a block
-    int peer, round;
+    int peer, wave;
     bool is_send, ends_transfer;
     Bytes head;                        // of a received block, and empty otherwise
     Bytes block;                       // the received one
     std::shared_ptr<Transit> transit;  // null once it has passed
   };
-  // For the waiting thread alone, until end(): receives, the earliest rounds first, then sends.
+  // For the waiting thread alone, until end(): receives, the earliest waves first, then sends.
   std::vector<Piece>& pieces() { return pieces_; }
-  bool holds_back() const { return !held_back_.empty(); }  // sends of later rounds
   // To be called when the pieces up to this one have passed: posts the sends that may set out now, behind all others.
   // False if aborted. Throws as the constructor does.
   bool post_sends_after(std::size_t piece, int& lost);
@@ -57,13 +56,13 @@ class Transfers {
     std::size_t first;  // of the lanes, that of heads
     Tag tag;            // of heads
   };
-  void post_sends(int round, int& lost);  // up to this one
+  void post_sends(int wave, int& lost);  // up to this one
   void post_receive(const Transfer& transfer);
   void post_send(const Transfer& transfer);
   Bytes next_head();
 
   const Way way_;
-  std::vector<Transfer> held_back_;  // sends, the earliest rounds first
+  std::vector<Transfer> held_back_;  // sends, the earliest waves first
   std::unique_ptr<std::byte[]> heads_;
   std::size_t heads_used_ = 0;
   std::mutex

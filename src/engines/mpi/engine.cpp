@@ -201,10 +201,10 @@ bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadli
   }
 }
 
-// Peers wait for the later rounds of a collective, whatever this worker waits for.
+// Peers wait for the later waves of a collective, whatever this worker waits for.
 void MpiEngine::advance_collectives() {
-  if (!is_worker() || in_rounds_.empty()) return;
-  for (Transfers* const transfers : std::vector(in_rounds_)) transfers->done();
+  if (!is_worker() || in_waves_.empty()) return;
+  for (Transfers* const transfers : std::vector(in_waves_)) transfers->done();
 }
 
 void MpiEngine::hear() {

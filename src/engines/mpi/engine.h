@@ -74,7 +74,7 @@ class MpiEngine final : public ProcessEngine {
 
   const std::thread::id worker_thread_ = std::this_thread::get_id();
   Communicator collectives_, messages_, controls_;
-  std::vector<Transfers*> in_rounds_;  // of which sends are still held back; the worker's own thread only
+  std::vector<Transfers*> in_waves_;  // of which sends are still held back; the worker's own thread only
   // Operations that are not known to be done, by who started them.
   std::atomic<int> in_flight_of_worker_ = 0, in_flight_of_agents_ = 0;
   std::atomic<int> agents_ = 0;  // running

@@ -12,7 +12,7 @@
 namespace flockstep::engines::mpi {
 
 // MPI runs all sends and receives whenever any is tested, so done() tests one at a time: the last in the list, which
-// those of the earliest round are.
+// those of the earliest wave are.
 class MpiEngine::Transfers final : public Operation {
  public:
   // `collective` is its number, of one that is.
@@ -23,18 +23,19 @@ class MpiEngine::Transfers final : public Operation {
         communicator_(communicator),
         tag_(tag),
         collective_(collective),
+        asks_around_(comes_in_waves(transfers)),
         held_back_(transfers.begin(), transfers.end()) {
     ++in_flight_;
-    std::ranges::stable_sort(held_back_, {}, &Transfer::round);
+    std::ranges::stable_sort(held_back_, {}, &Transfer::wave);
     // Receives first: a block that finds its place waiting is not buffered on the way.
-    for (int round = held_back_.empty() ? 0 : held_back_.back().round; round >= 0; --round)
+    for (int wave = held_back_.empty() ? 0 : held_back_.back().wave; wave >= 0; --wave)
       for (const Transfer& transfer : held_back_)
-        if (!transfer.is_send && transfer.round == round)
+        if (!transfer.is_send && transfer.wave == wave)
           in_pieces(transfer, transfer.receive, MPI_Irecv, "posting a receive");
     std::erase_if(held_back_, [](const Transfer& transfer) { return !transfer.is_send; });
     post_sends();
-    has_rounds_ = !held_back_.empty();
-    if (has_rounds_) engine_.in_rounds_.push_back(this);
+    has_waves_ = !held_back_.empty();
+    if (has_waves_) engine_.in_waves_.push_back(this);
   }
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
@@ -45,7 +46,7 @@ class MpiEngine::Transfers final : public Operation {
       if (done()) return;
     } catch (const Error&) {  // recorded
     }
-    if (has_rounds_) std::erase(engine_.in_rounds_, this);
+    if (has_waves_) std::erase(engine_.in_waves_, this);
     engine_.record(engine_.error(
         ErrorCode::deadline,
         fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank())));
@@ -68,7 +69,7 @@ class MpiEngine::Transfers final : public Operation {
   }
 
   std::vector<int> missing() override {
-    if (has_rounds_) return engine_.absent_from(*collective_);
+    if (asks_around_) return engine_.absent_from(*collective_);
     const std::set<int> peers = unfinished();
     return {peers.begin(), peers.end()};
   }
@@ -86,7 +87,7 @@ class MpiEngine::Transfers final : public Operation {
     MPI_Request request;
     int peer;
     bool is_send;
-    int length, round;
+    int length, wave;
   };
 
   std::set<int> unfinished() {
@@ -107,22 +108,22 @@ class MpiEngine::Transfers final : public Operation {
       const int length = static_cast<int>(piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
       engine_.require(post(piece.data(), length, MPI_BYTE, transfer.peer, tag_, communicator_, &request), what);
-      pieces_.push_back({request, transfer.peer, transfer.is_send, length, transfer.round});
+      pieces_.push_back({request, transfer.peer, transfer.is_send, length, transfer.wave});
       bytes = bytes.subspan(piece.size());
     } while (!bytes.empty());
   }
 
-  // Of those that are held back, the sends for whose round all receives have come.
+  // Of those that are held back, the sends for whose wave all receives have come.
   void post_sends() {
     const auto earliest = std::ranges::find(pieces_.rbegin(), pieces_.rend(), false, &Piece::is_send);
-    const int round = earliest == pieces_.rend() ? std::numeric_limits<int>::max() : earliest->round;
-    const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.round > round; });
+    const int wave = earliest == pieces_.rend() ? std::numeric_limits<int>::max() : earliest->wave;
+    const auto end = std::ranges::find_if(held_back_, [&](const Transfer& transfer) { return transfer.wave > wave; });
     for (auto transfer = held_back_.begin(); transfer != end; ++transfer) {
       in_pieces(*transfer, transfer->send, MPI_Isend, "posting a send");
       if (transfer->peer != engine_.rank()) engine_.count_sent(transfer->send.size());
     }
     held_back_.erase(held_back_.begin(), end);
-    if (has_rounds_ && held_back_.empty()) std::erase(engine_.in_rounds_, this);
+    if (has_waves_ && held_back_.empty()) std::erase(engine_.in_waves_, this);
   }
 
   // MPI reports blocks that are too long; one that is too short would leave old numbers behind it.
@@ -141,8 +142,9 @@ class MpiEngine::Transfers final : public Operation {
   const MPI_Comm communicator_;
   const Tag tag_;
   const std::optional<std::uint64_t> collective_;
-  std::vector<Transfer> held_back_;  // sends, the earliest rounds first
-  bool has_rounds_ = false;          // some were held back at first
+  std::vector<Transfer> held_back_;  // sends, the earliest waves first
+  const bool asks_around_;           // who does not send may wait for somebody else
+  bool has_waves_ = false;           // some were held back at first
   std::vector<Piece> pieces_;        // those not known to be done
   bool is_done_ = false;
 };

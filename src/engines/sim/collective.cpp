@@ -52,21 +52,21 @@ void Collective::join(int rank, Call call) {
   advance();
 }
 
-bool Collective::is_in_rounds() const { return kind_ == Kind::barrier || (kind_ == Kind::broadcast && !in_parts_); }
+bool Collective::is_in_waves() const { return kind_ == Kind::barrier || (kind_ == Kind::broadcast && !in_slices_); }
 
 void Collective::start_flows_of(int rank) {
-  if (is_in_rounds()) return;
+  if (is_in_waves()) return;
   const Call& call = calls_[static_cast<std::size_t>(rank)];
   if (kind_ != Kind::broadcast)
     start_flows(rank, static_cast<double>(call.bytes_for_all), &call.send);
   else if (rank == root_)
     start_flows(rank, static_cast<double>(length_), nullptr);
   else if (scattered_)
-    exchange_parts(rank);
+    exchange_slices(rank);
 }
 
 // All but the root have a part for each other.
-void Collective::exchange_parts(int rank) {
+void Collective::exchange_slices(int rank) {
   const double others = world_.size() - 1;
   start_flows(rank, static_cast<double>(length_) * (others - 1) / others, nullptr);
 }
@@ -85,7 +85,7 @@ void Collective::check_kind(int rank, const Call& call) {
     traffic_ = call.traffic;
     root_ = call.root;
     length_ = call.bytes_for_all;
-    in_parts_ = kind_ == Kind::broadcast && world_.goes_in_parts(length_);
+    in_slices_ = kind_ == Kind::broadcast && world_.goes_in_slices(length_);
   } else if (call.kind != kind_) {
     mismatch(
         fmt::format("worker {} issued {} where worker {} issued {} (collective operation {}); issue the same "
@@ -157,19 +157,19 @@ void Collective::start_flows(int rank, double bytes, const Blocks<const std::byt
 
 void Collective::advance() {
   if (flows_under_way_ > 0 || is_ending_ || world_.is_broken()) return;
-  if (in_parts_ && !scattered_) {
+  if (in_slices_ && !scattered_) {
     if (std::ranges::find(joined_, root_) == joined_.end()) return;
     scattered_ = true;  // before the switches below: who joins meanwhile starts its own
     for (const int rank : std::vector(joined_))
-      if (rank != root_) exchange_parts(rank);
+      if (rank != root_) exchange_slices(rank);
     if (flows_under_way_ > 0) return;
   }
   if (!joined_by_all()) return;
   is_ending_ = true;
-  end(is_in_rounds() ? ends_of_rounds() : joined_s_);
+  end(is_in_waves() ? ends_of_waves() : joined_s_);
 }
 
-std::vector<double> Collective::ends_of_rounds() const {
+std::vector<double> Collective::ends_of_waves() const {
   const int size = world_.size();
   const bool is_barrier = kind_ == Kind::barrier;
   const double bytes = is_barrier ? world_.simulated_control_bytes(0)
@@ -177,15 +177,18 @@ std::vector<double> Collective::ends_of_rounds() const {
   std::vector<std::vector<Transfer>> schedules;
   for (int rank = 0; rank < size; ++rank)
     schedules.push_back(is_barrier ? barrier_schedule(rank, size) : broadcast_schedule(rank, size, root_, {}, false));
-  std::vector<double> ends = joined_s_;
-  for (int round = 0; round < rounds_among(size); ++round) {
+  const auto time_of = [&](const Flow& flow) { return world_.simulator().time_alone(flow); };
+  std::vector<double> ends = joined_s_, link_free = joined_s_;  // a worker's sends follow each other on its link
+  for (int wave = 0; wave < waves_among(size); ++wave) {
     const std::vector<double> begins = ends;
     for (int rank = 0; rank < size; ++rank)
       for (const Transfer& transfer : schedules[static_cast<std::size_t>(rank)]) {
-        if (!transfer.is_send || transfer.round != round) continue;
-        double& end = ends[static_cast<std::size_t>(transfer.peer)];
-        end = std::max(
-            end, begins[static_cast<std::size_t>(rank)] + world_.simulator().time_alone({rank, transfer.peer, bytes}));
+        if (!transfer.is_send || transfer.wave != wave) continue;
+        double &end = ends[static_cast<std::size_t>(transfer.peer)], &free = link_free[static_cast<std::size_t>(rank)];
+        const double begin = std::max(begins[static_cast<std::size_t>(rank)], free);
+        const double alone = time_of({rank, transfer.peer, bytes});
+        end = std::max(end, begin + alone);
+        free = begin + alone - time_of({rank, transfer.peer, 0});
       }
   }
   return ends;

@@ -50,11 +50,11 @@ class Collective : public std::enable_shared_from_this<Collective> {
   // `bytes`, which are yet to grow, from `rank` to the others, in equal shares where `blocks` does not say otherwise.
   void start_flows(int rank, double bytes, const Blocks<const std::byte>* blocks);
   std::vector<Flow> flows_of(int rank, double bytes, const Blocks<const std::byte>* blocks) const;
-  bool is_in_rounds() const;
+  bool is_in_waves() const;
   void start_flows_of(int rank);
-  void exchange_parts(int rank);
+  void exchange_slices(int rank);
   void advance();  // after a join or an arrival
-  std::vector<double> ends_of_rounds() const;
+  std::vector<double> ends_of_waves() const;
   void end(const std::vector<double>& at_s);    // each worker's part, at its time or now
   void end_for(const std::vector<int>& ranks);  // now
   [[noreturn]] void mismatch(const std::string& sentence);
@@ -65,7 +65,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
   Traffic traffic_ = Traffic::data;
   int root_ = 0;
   std::size_t length_ = 0;
-  bool in_parts_ = false;         // as goes_in_parts() says of a broadcast
+  bool in_slices_ = false;        // as goes_in_slices() says of a broadcast
   std::vector<int> joined_;       // ranks, in order of joining
   std::vector<double> joined_s_;  // when; by rank
   std::vector<Call> calls_;       // by rank; empty again once copied

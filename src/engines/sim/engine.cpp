@@ -116,7 +116,7 @@ Pending SimEngine::broadcast(Bytes data, int root) {
   call.receive.add(Bytes(), static_cast<std::size_t>(root));
   call.receive.add(rank_ == root ? Bytes() : data);
   call.receive.add(Bytes(), count - 1 - static_cast<std::size_t>(root));
-  for (const Transfer& transfer : broadcast_schedule(rank_, size(), root, data, world_.goes_in_parts(data.size())))
+  for (const Transfer& transfer : broadcast_schedule(rank_, size(), root, data, world_.goes_in_slices(data.size())))
     bytes_sent_in_collectives_ += world_.pretended(static_cast<double>(transfer.send.size()));
   return join(std::move(call));
 }

@@ -29,8 +29,8 @@ class SimWorld {
   double pretended(double bytes, Traffic traffic = Traffic::data) const {
     return traffic == Traffic::data ? bytes * options_.bytes_scale : bytes;
   }
-  bool goes_in_parts(std::size_t bytes) const {
-    return engines::goes_in_parts(pretended(static_cast<double>(bytes)), size());
+  bool goes_in_slices(std::size_t bytes) const {
+    return engines::goes_in_slices(pretended(static_cast<double>(bytes)), size());
   }
   // What a message of so many pretended bytes is to the network, or `count` messages with as many together.
   double simulated_bytes(double bytes, double count = 1) const;

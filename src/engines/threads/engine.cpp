@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "base/check.h"
+
 namespace flockstep::engines::threads {
 namespace {
 
@@ -85,6 +87,7 @@ Pending ThreadsEngine::start_collective(std::span<const Transfer> transfers) {
 
 // Directly: all share one memory, so a way over others would only add their delays.
 Pending ThreadsEngine::broadcast(Bytes data, int root) {
+  base::check(root >= 0 && root < size(), "a root among the workers");
   std::vector<Transfer> transfers;
   if (rank_ != root) {
     transfers.push_back({root, false, {}, data});
