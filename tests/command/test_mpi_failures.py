@@ -22,8 +22,10 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [*((name, workers) for name in FAILURES for workers in (2, 3)), ("aBroadcastWhoseRootNeverJoinsNamesTheRoot", 5)],
+)
 def test_conformance_after_a_failure(needs, name, workers):
     needs("mpi")
     suite = [BUILD / "bin" / "engines_test", "--engine", "mpi", "--workers", str(workers)]

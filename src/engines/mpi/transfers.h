@@ -23,8 +23,8 @@ class MpiEngine::Transfers final : public Operation {
         communicator_(communicator),
         tag_(tag),
         collective_(collective),
-        asks_around_(comes_in_waves(transfers)),
-        held_back_(transfers.begin(), transfers.end()) {
+        held_back_(transfers.begin(), transfers.end()),
+        asks_around_(comes_in_waves(transfers)) {
     ++in_flight_;
     std::ranges::stable_sort(held_back_, {}, &Transfer::wave);
     // Receives first: a block that finds its place waiting is not buffered on the way.
