@@ -1,7 +1,5 @@
 // The part of the suite in which something fails: who is told what, and when. Each test ends with a broken engine, so
 // each has a process of its own.
-#include <fmt/format.h>
-
 #include <functional>
 #include <stdexcept>
 
@@ -59,7 +57,8 @@ void expect_missing_at(std::string_view name, const std::function<Pending(Engine
         wait(engine, *pending, engine.now() + Duration(0.3), name);
       });
       EXPECT_EQ(error.code(), ErrorCode::deadline);
-      EXPECT_TRUE(is_said(error, fmt::format("worker 0 has not arrived at {}, where worker ", name))) << error.what();
+      EXPECT_TRUE(is_said(error, "worker 0 has not arrived at " + std::string(name) + ", where worker "))
+          << error.what();
       EXPECT_TRUE(is_said(error, "has waited 0.3 s for it")) << error.what();
     });
   } catch (const Error& error) {

@@ -52,8 +52,8 @@ def test_two_averagers_side_by_side_and_one_after_the_other(results):
 def test_options_that_do_not_exist_are_refused_as_in_any_call(results):
     for sentences in results["mistakes"]:
         assert sentences == [
-            "TypeError: Flock.__init__() got an unexpected keyword argument 'perod'",
-            "TypeError: Flock.__init__() got an unexpected keyword argument 'rundir'",
+            "BadTypeError: Flock.__init__() got an unexpected keyword argument 'perod'",
+            "BadTypeError: Flock.__init__() got an unexpected keyword argument 'rundir'",
             "BadTypeError: a timeout is a datetime.timedelta, and 3 is none",
             "BadInputError: a timeout is at most 11574 days, not 999999999 days, 23:59:59.999999: every wait comes to an end",
         ]
