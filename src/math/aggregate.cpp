@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "math/guard.h"
 #include "math/normalized_mean.h"
 
 namespace flockstep::math {
@@ -94,9 +95,7 @@ double lower_median_norm(const Statistics& present, double eps) {
   std::vector<double> n;
   for (const double q : present.q)
     if (q > 0) n.push_back(std::sqrt(q) + eps);
-  const auto middle = n.begin() + static_cast<std::ptrdiff_t>((n.size() - 1) / 2);
-  std::nth_element(n.begin(), middle, n.end());
-  return *middle;
+  return lower_median(std::move(n));
 }
 
 // c_i = a_i / n_i -> (a_i / sum |a|) med(n) / n_i. Negative shares would else make the result as long as sum |a| is.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,11 @@ struct AggregateOptions {
   Magnitude magnitude = Magnitude::own;
   NonFinite non_finite = NonFinite::propagate;
   double eps = 1e-8;
+  // Around decide(), by whoever takes the steps: see guard.h.
+  double guard = 0;         // no part of a result is longer than so many times the median one; 0: any may be
+  bool guard_clips = true;  // false: what it would clip is only counted
+  std::int64_t patience =
+      5;  // steps on end with numbers that are not finite before a worker is left out; 0: any number
 };
 
 // Which guard a step met; of several, the first in this order.
