@@ -1,0 +1,76 @@
+#include "torch/rule_choice.h"
+
+#include "base/text.h"
+
+namespace flockstep::torch_front {
+
+const algorithms::AlgorithmRow& row_of(const std::string& name) {
+  const algorithms::AlgorithmRow& row = algorithms::find_algorithm(name);
+  if (!row.rule)
+    throw Error(ErrorCode::bad_input,
+                base::concatenated(name, " does not combine gradients, and cannot be a hook's rule"));
+  return row;
+}
+
+namespace {
+
+// Without those that only sketched passes have.
+base::Settings of_any_transfer(base::Settings options) {
+  for (const char* const name : {"guard", "non_finite_patience", "transfer", "sketch_length", "watch"})
+    options.erase(name);
+  return options;
+}
+
+std::string word(const RuleChoice& choice, const char* name, const char* otherwise) {
+  const auto given = choice.options.find(name);
+  return given == choice.options.end() ? otherwise : given->second;
+}
+
+}  // namespace
+
+SketchedRule sketched_rule(const RuleChoice& choice) {
+  SketchedRule rule{row_of(choice.name).rule(of_any_transfer(choice.options))};
+  const std::string guard = word(choice, "guard", "0"), watch = word(choice, "watch", "auto");
+  math::AggregateOptions& aggregate = rule.chosen.common.aggregate;
+  aggregate.guard_clips = guard != "count";
+  aggregate.guard = aggregate.guard_clips ? base::parse_real("guard", guard, 0, 1e30) : 3;
+  aggregate.patience = base::parse_integer("non_finite_patience", word(choice, "non_finite_patience", "5"), 0, 1 << 30);
+  rule.watch_every = watch == "auto"     ? -1
+                     : watch == "always" ? 1
+                     : watch == "never"  ? 0
+                                         : base::parse_integer("watch", watch, 1, 1 << 30);
+  return rule;
+}
+
+void check_rule(const RuleChoice& choice, int workers) {
+  row_of(choice.name).check(of_any_transfer(choice.options), workers);
+  sketched_rule(choice);
+}
+
+RuleChoice averaging(const RuleChoice& rule) {
+  RuleChoice mean{"mean", {}};
+  for (const char* const name : {"granularity", "wire", "watch", "non_finite", "transfer", "guard", "sketch_length",
+                                 "non_finite_patience"})
+    if (const auto given = rule.options.find(name); given != rule.options.end()) mean.options.insert(*given);
+  return mean;
+}
+
+std::string granularity_of(const RuleChoice& choice) {
+  const auto given = choice.options.find("granularity");
+  return given == choice.options.end() ? "model" : given->second;
+}
+
+bool share_memory(const RuleChoice& a, const RuleChoice& b) {
+  return a.name == b.name && granularity_of(a) == granularity_of(b);
+}
+
+std::vector<double> every_cosine(const math::Statistics& statistics) {
+  if (!statistics.has_matrix()) return {};
+  const std::vector<double> packed = math::cosines(statistics, 0);
+  std::vector<double> all;
+  for (std::size_t i = 0; i < statistics.workers(); ++i)
+    for (std::size_t j = 0; j < statistics.workers(); ++j) all.push_back(packed[math::packed_index(i, j)]);
+  return all;
+}
+
+}  // namespace flockstep::torch_front
