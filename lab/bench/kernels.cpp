@@ -16,6 +16,8 @@
 namespace flockstep::bench {
 namespace {
 
+constexpr std::size_t kSketchBins = 1024;
+
 // The block, as an all-to-all leaves it: one row after the other, in memory of the library's own.
 struct Block {
   Block(std::size_t workers, std::size_t floats_per_row)
@@ -71,6 +73,14 @@ void check_kernels(const Block& block, std::span<const float> coefficients) {
   double sum_of_magnitudes = 0;
   for (const float c : coefficients) sum_of_magnitudes += std::abs(static_cast<double>(c));
   require_close("weighted_sum", std::vector<double>(out.begin(), out.end()), expected_out, 4 * sum_of_magnitudes);
+
+  std::vector<float> z(kSketchBins), expected_z(kSketchBins);
+  const kernels::SketchKey key = kernels::sketch_key(1, 1);
+  const std::vector<double> square{kernels::sketch(std::span(rows[0], n), key, 1, z)};
+  const std::vector<double> expected_square{kernels::reference::sketch(std::span(rows[0], n), key, 1, expected_z)};
+  require_close("sketch", square, expected_square, largest);
+  require_close("sketch", std::vector<double>(z.begin(), z.end()),
+                std::vector<double>(expected_z.begin(), expected_z.end()), 0);
 }
 
 KernelFigure figure(const std::string& name, const Timings& timings, double bytes) {
@@ -100,6 +110,11 @@ std::optional<TargetResult> KernelBench::k1() const {
                       .spread = gram.over_read};
 }
 
+TargetResult KernelBench::a9() const {
+  return at_most("A9", fmt::format("sketch kernel / read sweep, one thread, m = {}, n = {}", kSketchBins, floats_per_row),
+                 sketch.over_read, 1.2);
+}
+
 KernelBench run_kernel_bench(const KernelBenchOptions& options) {
   if (options.workers == 0) throw Error(ErrorCode::bad_input, "The kernel benchmark needs at least one worker.");
   if (options.harness.rounds == 0) throw Error(ErrorCode::bad_input, "The kernel benchmark needs at least one round.");
@@ -112,7 +127,14 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
 
   const std::span<const float* const> rows = block.rows;
   std::vector<double> K(kernels::packed_size(options.workers)), d(options.workers), q(options.workers);
-  std::vector<float> out(n);
+  std::vector<float> out(n), z(kSketchBins);
+  const kernels::SketchKey key = kernels::sketch_key(1, 1);
+  const auto sketch_rows = [&] {
+    for (const float* row : rows) {
+      std::ranges::fill(z, 0.0f);
+      q[0] = kernels::sketch(std::span(row, n), key, 0, z);
+    }
+  };
   volatile float total = 0;  // keeps the reading alive
   const std::vector<Contender> contenders = {
       {"read", [&] { total = kernels::read_sweep(rows, n); }},
@@ -120,6 +142,7 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
       {"tuned_read", [&] { total = kernels::tuned_read_sweep(rows, n); }},
       {"row_statistics", [&] { kernels::row_statistics(rows, n, d, q); }},
       {"weighted_sum", [&] { kernels::weighted_sum(rows, coefficients, out); }},
+      {"sketch", sketch_rows},
   };
   const Timings timings = run_interleaved(contenders, options.harness);
   const auto bytes = static_cast<double>(options.workers * n * sizeof(float));
@@ -130,7 +153,8 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
           .tuned_read = figure("tuned_read", timings, bytes),
           .gram = figure("gram", timings, bytes),
           .row_statistics = figure("row_statistics", timings, bytes),
-          .weighted_sum = figure("weighted_sum", timings, bytes)};
+          .weighted_sum = figure("weighted_sum", timings, bytes),
+          .sketch = figure("sketch", timings, bytes)};
 }
 
 }  // namespace flockstep::bench

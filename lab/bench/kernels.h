@@ -1,4 +1,4 @@
-// How close the CPU kernels come to the speed of memory, on one thread: target K1.
+// How close the CPU kernels come to the speed of memory, on one thread: targets K1 and A9.
 //
 // Returns figures; the command line prints them. Each kernel is compared with its reference before it is timed.
 #pragma once
@@ -30,10 +30,12 @@ struct KernelBench {
   std::string simd_target;
   std::size_t workers = 0;
   std::size_t floats_per_row = 0;
-  KernelFigure read, tuned_read, gram, row_statistics, weighted_sum;
+  KernelFigure read, tuned_read, gram, row_statistics, weighted_sum, sketch;
 
   // K1, for the P that has a bar: 8, 16 and 32. The denominator is the plain read sweep.
   std::optional<TargetResult> k1() const;
+  // A9, for any P: rows are sketched one by one. The same denominator.
+  TargetResult a9() const;
 };
 
 // Throws Error if an option makes no sense (bad_input) or a kernel disagrees with its reference (mismatch).

@@ -3,7 +3,7 @@
 //
 //   kernels_benchmark --benchmark_filter=gram
 //
-// For looking at one kernel while changing it. The ratio that target K1 asks for comes from kernels.h.
+// For looking at one kernel while changing it. The ratios that targets K1 and A9 ask for come from kernels.h.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -125,10 +125,23 @@ void has_non_finite(benchmark::State& state) {
   count_bytes(state);
 }
 
+// Arguments: bytes, and bins.
+template <typename T>
+void sketch(benchmark::State& state) {
+  const Rows<T> rows(1, static_cast<std::size_t>(state.range(0)));
+  std::vector<float> z(static_cast<std::size_t>(state.range(1)));
+  const kernels::SketchKey key = kernels::sketch_key(1, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::sketch(rows.all(), key, 0, z));
+  count_bytes(state);
+}
+
 void over_rows(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgsProduct({kSizes, {4, 8, 16, 32}})->ArgNames({"bytes", "P"});
 }
 void over_sizes(benchmark::internal::Benchmark* benchmark) { benchmark->ArgsProduct({kSizes})->ArgNames({"bytes"}); }
+void over_bins(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgsProduct({kSizes, {32, 128, 1024, 16384}})->ArgNames({"bytes", "bins"});
+}
 
 BENCHMARK(read_sweep)->Apply(over_rows);
 BENCHMARK(tuned_read_sweep)->Apply(over_rows);
@@ -138,6 +151,8 @@ BENCHMARK(row_statistics<float>)->Apply(over_rows);
 BENCHMARK(row_statistics<BFloat16>)->Apply(over_rows);
 BENCHMARK(weighted_sum<float>)->Apply(over_rows);
 BENCHMARK(weighted_sum<BFloat16>)->Apply(over_rows);
+BENCHMARK(sketch<float>)->Apply(over_bins);
+BENCHMARK(sketch<BFloat16>)->Apply(over_bins);
 BENCHMARK(axpy)->Apply(over_sizes);
 BENCHMARK(dot)->Apply(over_sizes);
 BENCHMARK(has_non_finite<float>)->Apply(over_sizes);

@@ -33,7 +33,7 @@ struct BenchRow {
   int (*run)(const BenchFlags&);
 };
 constexpr std::array<BenchRow, 4> kBenches{{
-    {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1)", bench_kernels},
+    {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1, A9)", bench_kernels},
     {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
      bench_adacons},
     {"group",

@@ -20,12 +20,13 @@ int bench_kernels(const BenchFlags& flags) {
                  result.floats_per_row, result.simd_target);
       Table table({"kernel", "ms", "GB/s", "time / read sweep", "time / tuned read sweep"});
       for (const auto* figure :
-           {&result.read, &result.tuned_read, &result.gram, &result.row_statistics, &result.weighted_sum})
+           {&result.read, &result.tuned_read, &result.gram, &result.row_statistics, &result.weighted_sum, &result.sketch})
         table.add({figure->name, milliseconds(figure->seconds), fmt::format("{:.1f}", figure->gigabytes_per_second),
                    ratio(figure->over_read), ratio(figure->over_tuned_read)});
       fmt::print("{}\n", table.text());
     }
     if (const auto k1 = result.k1()) targets.push_back(*k1);
+    targets.push_back(result.a9());
   }
   print_targets(targets, flags.json);
   return 0;

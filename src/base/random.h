@@ -29,6 +29,7 @@ enum class Purpose : std::uint32_t {
   partner = 8,
   torch_generator = 9,
   fixed_data = 10,  // what is the same in all runs, such as what quality is measured on
+  sketch = 11,      // keys of count sketches: kernels/sketch.h
 };
 
 class Random {

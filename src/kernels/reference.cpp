@@ -58,6 +58,16 @@ double dot(std::span<const T> x, std::span<const T> y) {
   return sum;
 }
 
+template <typename T>
+double sketch(std::span<const T> x, SketchKey key, std::uint32_t first_chunk, std::span<float> z) {
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const std::uint64_t l = std::uint64_t{first_chunk} * kSketchChunk + k;
+    const float number = to_float(x[k]);
+    z[sketch_bin(l, key, z.size())] += sketch_sign(l, key) == 0 ? number : -number;
+  }
+  return dot(x, x);
+}
+
 template void gram(std::span<const float* const>, std::size_t, std::span<double>);
 template void gram(std::span<const BFloat16* const>, std::size_t, std::span<double>);
 template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
@@ -65,5 +75,7 @@ template void row_statistics(std::span<const BFloat16* const>, std::size_t, std:
 template void weighted_sum(std::span<const float* const>, std::span<const double>, std::span<double>);
 template void weighted_sum(std::span<const BFloat16* const>, std::span<const double>, std::span<double>);
 template double dot(std::span<const float>, std::span<const float>);
+template double sketch(std::span<const float>, SketchKey, std::uint32_t, std::span<float>);
+template double sketch(std::span<const BFloat16>, SketchKey, std::uint32_t, std::span<float>);
 
 }  // namespace flockstep::kernels::reference

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
+#include "kernels/sketch.h"
 #include "kernels/types.h"
 
 namespace flockstep::kernels::reference {
@@ -25,5 +27,9 @@ void axpy(float a, std::span<const float> x, std::span<float> y);
 
 template <typename T>
 double dot(std::span<const T> x, std::span<const T> y);
+
+// In float where the kernel promises its bits: every bin adds its elements in their order. The square is in double.
+template <typename T>
+double sketch(std::span<const T> x, SketchKey key, std::uint32_t first_chunk, std::span<float> z);
 
 }  // namespace flockstep::kernels::reference

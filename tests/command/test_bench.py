@@ -11,11 +11,11 @@ def check_target(target, name):
     assert target["holds"] == (figure <= bar if target["at_most"] else figure >= bar)
 
 
-def test_kernels_give_k1_for_every_number_of_workers_that_has_a_bar():
+def test_kernels_give_k1_for_every_number_of_workers_that_has_a_bar_and_a9_for_all():
     targets = run_json("bench", "kernels", "--workers", "5,8,16", "--megabytes", 8, "--rounds", 3)
-    assert [target["bar"] for target in targets] == [1.1, 1.5]
-    for target in targets:
-        check_target(target, "K1")
+    assert [target["bar"] for target in targets] == [1.2, 1.1, 1.2, 1.5, 1.2]
+    for target, name in zip(targets, ["A9", "K1", "A9", "K1", "A9"], strict=True):
+        check_target(target, name)
 
 
 SMALL = ["bench", "adacons", "--floats", 300001, "--bucket-kib", 100, "--rounds", 3, "--compute-ms", 2]
@@ -112,4 +112,5 @@ def test_straggler_gives_w4_on_threads_and_compares_others_without_a_bar():
 def test_the_table_ends_with_the_ratio():
     done = run("bench", "kernels", "--workers", 8, "--megabytes", 8, "--rounds", 2)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("K1 Gram sweep / read sweep, P = 8")
+    assert done.stdout.splitlines()[-2].startswith("K1 Gram sweep / read sweep, P = 8")
+    assert done.stdout.splitlines()[-1].startswith("A9 sketch kernel / read sweep, one thread, m = 1024")
