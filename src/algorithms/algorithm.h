@@ -28,6 +28,8 @@ class GradientHook {
   // For sharded training: only the part of the result that this worker owns, one contiguous range of the gradient. The
   // rest of `gradient` is left in an unspecified state. Throws Error{bad_input} where gradients stay local.
   virtual std::span<float> reduce_scatter(std::span<float> gradient, double weight);
+  // No optimizer has taken what the last finish_gradient gave, since it was not finite; the same on all workers.
+  virtual void refused() {}
   // Whether the next finish_gradient waits for everybody and gives all workers the same gradient.
   virtual bool gradients_are_equal() const { return false; }
 

@@ -15,6 +15,8 @@ struct GradientReport {
   std::vector<double> coefficients;
   // Of the whole gradient, whatever the granularity. Without K, or without anything, where that was not swept.
   math::Statistics statistics;
+  std::vector<bool> clipped;   // who met the guard; empty where there is none
+  std::vector<bool> left_out;  // whose numbers that are not finite count as nothing by now
 };
 
 // What one worker counts, since it began, where models are averaged without waiting for everybody. Every step is one of
@@ -36,6 +38,7 @@ struct MeetingReport {
 // How often each guard fired, in steps.
 struct GuardCounts {
   std::int64_t non_finite = 0, all_zero = 0, unsafe = 0;
+  std::int64_t clipped = 0;  // a worker met the guard, whether or not it clips
 };
 
 }  // namespace flockstep::algorithms

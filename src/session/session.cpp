@@ -112,6 +112,12 @@ std::span<float> Session::reduce_scatter(std::span<float> gradient, double weigh
   return own;
 }
 
+bool Session::accepts(std::span<const float> gradient) {
+  if (steps_.accepts(gradient)) return true;
+  algorithm_->refused();
+  return false;
+}
+
 void Session::after_update(std::span<float> model) {
   require_begun();
   if (is_away_)

@@ -55,7 +55,7 @@ class Session {
   void finish_gradient(std::span<float> gradient, double weight);
   std::span<float> reduce_scatter(std::span<float> gradient, double weight);
   // Whether the optimizer may take it: see Steps.
-  bool accepts(std::span<const float> gradient) { return steps_.accepts(gradient); }
+  bool accepts(std::span<const float> gradient);
   // Counts an update, also where it was left out.
   void after_update(std::span<float> model);
 

@@ -53,6 +53,7 @@ class PostLocalSgd final : public Algorithm {
     if (!is_local() && buffers_ > 0)
       average_over_all(context_, runtime::Layout(buffers_, layout_.bucket_floats()), model.last(buffers_), present_);
   }
+  void refused() override { phase_->refused(); }
   const GradientReport* report() const override { return phase_->report(); }
   // local_sgd has none of its own.
   GuardCounts guards() const override { return is_local() ? earlier_guards_ : phase_->guards(); }

@@ -19,19 +19,6 @@ using math::Need;
 using math::Statistics;
 using runtime::OnePass;
 
-constexpr std::array<base::Choice<math::Magnitude>, 4> kMagnitudes{{{"own", math::Magnitude::own},
-                                                                    {"mean_norm", math::Magnitude::mean_norm},
-                                                                    {"median_norm", math::Magnitude::median_norm},
-                                                                    {"matched", math::Magnitude::matched}}};
-constexpr std::array<base::Choice<runtime::Granularity>, 3> kGranularities{{{"model", runtime::Granularity::model},
-                                                                            {"bucket", runtime::Granularity::bucket},
-                                                                            {"tensor", runtime::Granularity::tensor}}};
-constexpr std::array<base::Choice<math::NonFinite>, 2> kNonFinite{
-    {{"propagate", math::NonFinite::propagate}, {"exclude", math::NonFinite::exclude}}};
-constexpr std::array<base::Choice<runtime::Wire>, 2> kWires{
-    {{"float32", runtime::Wire::float32}, {"bfloat16", runtime::Wire::bfloat16}}};
-constexpr std::array<base::Choice<bool>, 2> kWatch{{{"auto", false}, {"always", true}}};
-
 // What the norm of a weighted sum may be by rounding alone, where gradients cancel.
 double rounding_of(const std::vector<double>& c, const Statistics& statistics) {
   double sum = 0;
@@ -48,13 +35,24 @@ GradientRule::GradientRule(const AlgorithmInputs& inputs, const RuleAndOptions& 
       rule_(choice.rule),
       options_(choice.common),
       workers_(static_cast<std::size_t>(inputs.context.size())),
-      need_(swept(rule_, options_, workers_)),
+      need_(swept(rule_, options_, workers_, 0)),
       pass_(context_, layout_, kPurpose, pass_options()),
       present_(workers_, true),
-      memory_(pass_.sections().count()) {}
+      memory_(pass_.sections().count()),
+      runs_(workers_, options_.aggregate.patience) {}
 
 void GradientRule::attend(const std::vector<bool>& present) {
   present_ = present.empty() ? std::vector<bool>(workers_, true) : present;
+}
+
+bool GradientRule::is_known_early() const {
+  return need_ == Need::nothing && !rule_.uses_weights && !is_suspicious_ &&
+         math::needed(rule_, options_.aggregate) == Need::nothing;
+}
+
+void GradientRule::bucket_ready(std::size_t bucket, std::span<float> gradient) {
+  if (!is_known_early()) return pass_.start(bucket, gradient);
+  pass_.start_known(bucket, gradient, *blindly({present_.begin(), present_.end()}));
 }
 
 void GradientRule::finish_gradient(std::span<float> gradient, double weight) {
@@ -72,10 +70,18 @@ void GradientRule::remember(std::vector<std::vector<double>> memory) {
   memory_ = std::move(memory);
 }
 
+void GradientRule::begin_next() {
+  need_ = swept(rule_, options_, workers_, ++steps_);
+  pass_.look_for(need_);
+  if (scattering_) scattering_->look_for(need_);
+}
+
 void GradientRule::count_on(const GradientRule& other) {
-  steps_ = other.steps_;
+  steps_ = other.steps_ - 1;
+  begin_next();
   guards_ = other.guards_;
   report_ = other.report_;
+  runs_.set(other.runs_.runs());
 }
 
 // Everybody sees the same weights and throws alike, after what is under way has ended: the next step can begin.
@@ -89,17 +95,17 @@ std::vector<double> GradientRule::weights_of_all(OnePass& pass, double weight) {
 }
 
 void GradientRule::check(const std::vector<double>& weights, OnePass& pass) {
-  for (std::size_t i = 0; i < workers_; ++i) {
-    if (weights[i] >= 0 && std::isfinite(weights[i])) continue;
+  try {
+    check_weights(weights);
+  } catch (const Error&) {
     if (pass.any_started()) pass.wait_for_all();
     pass.drop();
-    throw Error(ErrorCode::bad_input,
-                fmt::format("worker {} counts {} samples: a weight is a number of samples, 0 or more", i, weights[i]));
+    throw;
   }
 }
 
 std::optional<std::vector<double>> GradientRule::blindly(const std::vector<double>& weights) const {
-  if (math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
+  if (is_suspicious_ || math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
   Decision decision = math::decide(rule_, options_.aggregate, Statistics::none(weights), {});
   return decision.event == Event::none ? std::optional(std::move(decision.c)) : std::nullopt;
 }
@@ -112,13 +118,21 @@ std::vector<Statistics> GradientRule::observe(OnePass& pass, runtime::Whole grad
   std::vector<bool> finite(workers_, true);
   for (const Statistics& section : sections)
     for (std::size_t i = 0; i < workers_; ++i) finite[i] = finite[i] && std::isfinite(section.q[i]);
-  for (std::size_t i = 0; i < workers_; ++i) living[i] = living[i] && finite[i];
+  report_.left_out.assign(workers_, false);
+  for (std::size_t i = 0; i < workers_; ++i) {
+    report_.left_out[i] = weights[i] != 0 && !finite[i] && runs_.leaves_out(i);
+    living[i] = living[i] && finite[i];
+  }
+  runs_.count(weights, finite);
+  is_suspicious_ = is_suspicious_ && std::ranges::find(finite, false) != finite.end();
   if (std::ranges::find(living, false) == living.end()) return sections;
   // A sum over all is spoilt by one: who is left out has to be left out of the sums.
   if (!sections[0].has_matrix()) sections = pass.row_sums_of(gradient, weights, living);
   for (Statistics& section : sections)
-    for (std::size_t i = 0; i < workers_; ++i)
+    for (std::size_t i = 0; i < workers_; ++i) {
       if (!finite[i]) section.q[i] = std::numeric_limits<double>::quiet_NaN();
+      if (report_.left_out[i]) section.weights[i] = 0;
+    }
   return sections;
 }
 
@@ -129,14 +143,30 @@ Decision GradientRule::nothing_to_decide(const std::vector<double>& memory) cons
   return decision;
 }
 
+// With this step's norms, so that nothing has to be known of earlier ones.
+void GradientRule::guard(const Statistics& section, Decision& decision) {
+  if (options_.aggregate.guard == 0 || workers_ == 1 || decision.propagates) return;
+  std::vector<double> parts(workers_);
+  for (std::size_t i = 0; i < workers_; ++i)
+    if (decision.c[i] != 0) parts[i] = std::abs(decision.c[i]) * std::sqrt(section.q[i]);
+  const double reference = math::reference_of(parts);
+  for (std::size_t i = 0; i < workers_; ++i) {
+    const double factor = math::guard_factor(options_.aggregate.guard, reference, parts[i]);
+    if (factor >= 1) continue;
+    report_.clipped[i] = true;
+    if (options_.aggregate.guard_clips) decision.c[i] *= factor;
+  }
+}
+
 void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step& step, OnePass::Target target) {
   const std::vector<double>& weights = step.weights;
-  ++steps_;
   auto blind = blindly(weights);
   if (blind)
     for (double& value : *blind) value *= step.scale;
   if (blind && need_ == Need::nothing) {
-    report_ = {Event::none, *blind, Statistics::none(weights)};
+    report_ = {Event::none, *blind, Statistics::none(weights), {}, {}};
+    begin_next();
+    if (pass.is_known()) return pass.finish_known(gradient, step.arrived);
     const std::vector<float> coefficients(blind->begin(), blind->end());
     if (!pass.any_started() && target == OnePass::Target::everywhere) return pass.run(gradient, coefficients);
     if (!pass.any_started()) pass.start_all(gradient);
@@ -144,6 +174,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
   }
 
   const std::vector<Statistics> sections = observe(pass, gradient, weights);
+  report_.clipped.assign(workers_, false);
   std::vector<Decision> decisions;
   runtime::Coefficients coefficients;
   std::vector<runtime::Norm> norms;
@@ -155,11 +186,13 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
     for (double& value : decision.c) value *= step.scale;
     if (decision.norm) *decision.norm *= step.scale;
     if (blind) decision.c = *blind;  // looking on must not change what is seen
+    if (!is_empty) guard(sections[section], decision);
     coefficients.push_back(decision.c);
     norms.push_back(decision.norm ? runtime::Norm{*decision.norm, rounding_of(decision.c, sections[section])}
                                   : runtime::Norm{0, std::numeric_limits<double>::infinity()});
   }
   take_down(sections, decisions);
+  begin_next();
   if (!blind) {
     // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.
     const auto fill = [&](float value) {
@@ -203,22 +236,26 @@ void GradientRule::take_down(const std::vector<Statistics>& sections, const std:
   guards_.non_finite += fired[static_cast<std::size_t>(Event::non_finite)];
   guards_.all_zero += fired[static_cast<std::size_t>(Event::all_zero)];
   guards_.unsafe += fired[static_cast<std::size_t>(Event::unsafe)];
+  guards_.clipped += std::ranges::find(report_.clipped, true) != report_.clipped.end();
 }
 
 void GradientRule::save(base::Archive& archive) const {
   archive.put_value("rule steps", steps_);
   archive.put_value("rule guards", guards_);
   archive.put_value("rule workers", static_cast<std::uint64_t>(workers_));
+  archive.put("rule non-finite runs", std::span(runs_.runs()));
   archive.put_value("rule sections", static_cast<std::uint64_t>(memory_.size()));
   for (std::size_t section = 0; section < memory_.size(); ++section)
     archive.put(fmt::format("rule memory {}", section), std::span<const double>(memory_[section]));
 }
 
 std::string GradientRule::restore(const base::Archive& archive) {
-  steps_ = archive.get_value<std::int64_t>("rule steps");
+  steps_ = archive.get_value<std::int64_t>("rule steps") - 1;
+  begin_next();
   guards_ = archive.get_value<GuardCounts>("rule guards");
   const auto workers = archive.get_value<std::uint64_t>("rule workers"),
              sections = archive.get_value<std::uint64_t>("rule sections");
+  if (workers == workers_) runs_.set(archive.get_vector<std::int64_t>("rule non-finite runs"));
   if (sections != memory_.size())
     throw Error(ErrorCode::bad_file, fmt::format("the checkpoint has memory for {} sections where this run has {}",
                                                  sections, memory_.size()));
@@ -233,48 +270,6 @@ std::string GradientRule::restore(const base::Archive& archive) {
                                                                     base::counted(workers, "worker"), workers_)
                                                       : fmt::format("the memory of {} does not fit {}: it starts anew",
                                                                     base::counted(workers, "worker"), workers_);
-}
-
-GradientRuleOptions gradient_rule_options(const base::SettingsReader& reader) {
-  GradientRuleOptions options;
-  options.aggregate.magnitude = reader.choice("magnitude", kMagnitudes);
-  options.aggregate.non_finite = reader.choice("non_finite", kNonFinite);
-  options.aggregate.eps = reader.positive("eps");
-  options.granularity = reader.choice("granularity", kGranularities);
-  options.wire = reader.choice("wire", kWires);
-  options.watch = reader.choice("watch", kWatch);
-  return options;
-}
-
-Need swept(const math::Rule& rule, const GradientRuleOptions& options, std::size_t workers) {
-  const Need need = std::max(math::needed(rule, options.aggregate), options.watch ? Need::row_sums : Need::nothing);
-  return need == Need::row_sums && workers <= kMatrixWorkers ? Need::matrix : need;
-}
-
-double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice) {
-  const auto P = static_cast<std::size_t>(workers);
-  const Need need = swept(choice.rule, choice.common, P);
-  const double numbers = need == Need::matrix     ? static_cast<double>(math::packed_size(P))
-                         : need == Need::row_sums ? 2.0 * workers
-                                                  : 0.0;
-  const double bytes_per_number = choice.common.wire == runtime::Wire::float32 ? 4 : 2;
-  const double share = (workers - 1.0) / workers;
-  const double weights = choice.rule.uses_weights ? 8.0 * (workers - 1) : 0;
-  return 2 * share * (bytes_per_number * parameters + 8 * numbers) + weights;
-}
-
-double gradient_rule_models(int workers, const RuleAndOptions& choice) {
-  const double received = static_cast<double>(workers - 1) / workers;
-  return choice.common.wire == runtime::Wire::bfloat16 ? 0.5 * received + 0.5 : received;  // and what is sent
-}
-
-// While the matrix is summed over all workers there are five: what was swept, a copy that becomes the sum, two buffers
-// in which it travels, and the report of the step before.
-double gradient_rule_pair_bytes(int workers, const RuleAndOptions& choice) {
-  constexpr double kMatrices = 5;
-  const auto P = static_cast<std::size_t>(workers);
-  if (workers == 1 || swept(choice.rule, choice.common, P) != Need::matrix) return 0;
-  return kMatrices * static_cast<double>(math::packed_size(P) * sizeof(double));
 }
 
 }  // namespace flockstep::algorithms

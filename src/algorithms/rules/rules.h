@@ -2,6 +2,7 @@
 #pragma once
 
 #include "algorithms/rules/gradient_rule.h"
+#include "algorithms/rules/sketched_rule.h"
 
 namespace flockstep::algorithms {
 
@@ -34,7 +35,9 @@ AlgorithmRow gradient_row(std::string_view name, std::string_view description, s
           },
       .options = options,
       .make = [](const AlgorithmInputs& inputs) -> std::unique_ptr<Algorithm> {
-        return std::make_unique<GradientRule>(inputs, Choose(inputs.settings));
+        const RuleAndOptions choice = Choose(inputs.settings);
+        if (is_summed_early(choice)) return std::make_unique<SketchedRule>(inputs, choice);
+        return std::make_unique<GradientRule>(inputs, choice);
       },
       .check = [](const base::Settings& settings, int) { Choose(settings); },
       .facts = [](const base::Settings&) { return Facts{.replicas_are_equal = true}; },

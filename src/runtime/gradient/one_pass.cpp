@@ -19,6 +19,10 @@ using math::Need;
 // their shards to be still in cache when they are swept or added, and for an engine not to serve many at once.
 constexpr std::size_t kCachedBuckets = 2;
 
+// Buckets that have started and not been summed, where more are still being made: enough to keep a network busy while
+// a worker waits for the oldest of them, few enough for most results to be there when the last bucket is.
+constexpr std::size_t kAhead = 4;
+
 // Products of all pairs hide behind reading up to about so many workers, and beyond take a time of their own for every
 // one more: a sweep took 1.14 times a plain read at 8 workers, 1.29 at 16 and 2.14 at 32 (docs/benchmarks.md, K1).
 constexpr double kWorkersWithinRead = 15;
@@ -83,7 +87,10 @@ class OnePass::Withdrawal {
  public:
   explicit Withdrawal(OnePass& pass) : pass_(pass), exceptions_(std::uncaught_exceptions()) {}
   ~Withdrawal() {
-    if (std::uncaught_exceptions() > exceptions_) pass_.arrivals_.clear();
+    if (std::uncaught_exceptions() <= exceptions_) return;
+    pass_.results_.clear();
+    pass_.known_.clear();
+    pass_.arrivals_.clear();
   }
 
  private:
@@ -94,6 +101,7 @@ class OnePass::Withdrawal {
 // Sweeping in the order of the starts, whatever arrives first, keeps the sums' bits from depending on timing.
 void OnePass::start(std::size_t bucket, Whole whole) {
   const Withdrawal on_exception(*this);
+  base::check(known_.empty(), "a pass in which no coefficients are known");
   if (arrivals_.empty()) {
     swept_ = 0;
     sums_.assign(sections_.count() * numbers_of(options_.need, exchange_.shards().workers()), 0.0);
@@ -252,6 +260,51 @@ void OnePass::finish(Whole whole, const Coefficients& coefficients, Target targe
       for (const Arrival& arrival : arrivals) gathering.add(arrival.bucket);
   }
   gathering.wait_for_all();
+}
+
+void OnePass::start_known(std::size_t bucket, Whole whole, std::vector<double> coefficients, bool spreads_nan) {
+  const Withdrawal on_exception(*this);
+  if (arrivals_.empty()) swept_ = 0;
+  base::check(known_.size() == arrivals_.size(), "a pass in which all coefficients are known");
+  arrivals_.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
+  known_.push_back({std::move(coefficients), spreads_nan});
+  while (arrivals_.size() > swept_ + kAhead) gather_next(whole);
+}
+
+void OnePass::gather_next(Whole whole) {
+  Arrival& arrival = arrivals_[swept_];
+  exchange_.wait(arrival);
+  sum(arrival, whole, known_[swept_]);
+  ++swept_;
+  results_.push_back(exchange_.gather(arrival.bucket, whole));
+}
+
+void OnePass::sum(const Arrival& arrival, Whole whole, const Known& known) {
+  const auto out = whole.of(exchange_.own(arrival.bucket));
+  if (out.empty()) return;
+  const base::Time begin = context_.engine().now();
+  exchange_.with_rows(arrival, 0, whole, [&](auto rows) {
+    bool is_nan = false;
+    for (std::size_t i = 0; known.spreads_nan && i < rows.size(); ++i)
+      is_nan = is_nan || (known.coefficients[i] == 0 && std::isnan(kernels::to_float(rows[i][0])));
+    kernels::weighted_sum(rows, known.coefficients, out);
+    if (is_nan) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+    context_.engine().charge(static_cast<double>(rows.size() * out.size() * sizeof(*rows[0]) + out.size_bytes()));
+  });
+  context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
+}
+
+void OnePass::finish_known(Whole whole, const Arrived& arrived) {
+  const Withdrawal on_exception(*this);
+  base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
+  while (swept_ < arrivals_.size()) gather_next(whole);
+  for (ShardTransfers::Result& result : results_) {
+    exchange_.wait(result, whole);
+    if (arrived) arrived(result.bucket);
+  }
+  results_.clear();
+  known_.clear();
+  arrivals_.clear();
 }
 
 void OnePass::average(Whole whole, const std::vector<bool>& counted) {

@@ -7,7 +7,9 @@
 //   all-gather      sends it to everybody, bucket by bucket
 //
 // Each shard has one owner, so everybody ends on the same bits. Who needs no statistics skips the sweep and the small
-// sum, and may then run bucket by bucket through few places that stay in cache. In place: results overwrite the inputs.
+// sum: coefficients that are known beforehand let results set out while later buckets are still being made
+// (start_known), and a gradient that is there at once runs through few places that stay in cache (run). In place:
+// results overwrite the inputs.
 #pragma once
 
 #include <functional>
@@ -29,7 +31,7 @@ enum class Room {
 struct OnePassOptions {
   Wire wire = Wire::float32;
   Granularity granularity = Granularity::model;
-  math::Need need = math::Need::nothing;  // what is swept as shards arrive
+  math::Need need = math::Need::nothing;  // what is swept as shards arrive; see look_for()
   Room room = Room::all;
 };
 
@@ -53,11 +55,15 @@ class OnePass {
   OnePass(Context& context, const Layout& layout, Shards shards, const std::string& purpose,
           const OnePassOptions& options);
 
+  // What is swept of passes that start from now on.
+  void look_for(math::Need need) { options_.need = need; }
+
   // Starts a bucket of `whole`; may be called in any order of buckets, the same on every worker. From here to the end
   // of finish() nobody else may touch the bucket.
   void start(std::size_t bucket, Whole whole);
   void start_all(Whole whole);
   bool any_started() const { return !arrivals_.empty(); }
+  bool is_known() const { return !known_.empty(); }  // by start_known()
   // Whether the next of the started buckets has arrived and waits to be swept; the sweep of those that have arrived, or
   // of all that were started.
   bool can_sweep() const { return swept_ < arrivals_.size() && arrivals_[swept_].all_to_all->done(); }
@@ -82,6 +88,13 @@ class OnePass {
   // Forgets what has arrived: there is no use for it. After statistics() or a wait only.
   void drop() { arrivals_.clear(); }
 
+  // The same for a pass whose coefficients, one per worker, are known before its gradients are. A bucket's results set
+  // out once a few later ones have started: never earlier on one worker than on another, since all have to issue their
+  // collectives in one order. With `spreads_nan` a row that does not count but begins with NaN still makes the result
+  // NaN: so a worker that does not count tells that it is not finite.
+  void start_known(std::size_t bucket, Whole whole, std::vector<double> coefficients, bool spreads_nan = false);
+  void finish_known(Whole whole, const Arrived& arrived = {});
+
   // For a span that is ready as a whole, in buckets of which none is larger than an earlier one, and coefficients that
   // are known, one per worker. The fastest way.
   void run(Whole whole, std::span<const float> coefficients);
@@ -97,11 +110,17 @@ class OnePass {
  private:
   using Arrival = ShardTransfers::Arrival;
   class Withdrawal;
+  struct Known {
+    std::vector<double> coefficients;
+    bool spreads_nan;
+  };
 
   void sweep_next(Whole whole);
   void sweep(const Arrival& arrival, Whole whole);
   std::vector<math::Statistics> reduce(std::vector<double> sums, math::Need need, const std::vector<double>& weights);
   void sum(const Arrival& arrival, Whole whole, const Coefficients& coefficients);
+  void sum(const Arrival& arrival, Whole whole, const Known& known);
+  void gather_next(Whole whole);
   void bring_to(const std::vector<Norm>& norms, Whole whole);
 
   Context& context_;
@@ -112,7 +131,9 @@ class OnePass {
   std::vector<std::vector<Sections::Segment>> segments_;  // of one's own shard, per bucket
   std::vector<double> sums_;                              // statistics of what was swept, section by section
   std::vector<Arrival> arrivals_;                         // in the order they were started; dropped before the buffers
-  std::size_t swept_ = 0;                                 // of them, from the first
+  std::size_t swept_ = 0;                                 // of them, from the first: swept, or summed
+  std::vector<Known> known_;                              // of the arrivals, where they are known beforehand
+  std::vector<ShardTransfers::Result> results_;           // of these that have set out
 };
 
 }  // namespace flockstep::runtime
