@@ -31,7 +31,7 @@ from flockstep._torch_private import (
     timeout_of,
     zero_buckets,
 )
-from flockstep._transfer import as_words, checked_seed, sketch_length, transfer_of
+from flockstep._transfer import as_words, checked_seed, transfer_of
 from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
@@ -40,13 +40,6 @@ _states: weakref.WeakSet[GradientState] = weakref.WeakSet()
 # Those that no hook was called with so far, also if they are gone: the class, the rule, and where they were made.
 _uncalled: dict[int, tuple[str, str, Line]] = {}
 _numbers = itertools.count()
-
-
-def exact_words(words: Mapping[str, str]) -> dict[str, str]:
-    """Those options that an exact transfer has."""
-    of_sketches = ("transfer", "guard", "sketch_length", "non_finite_patience")
-    exact = {name: word for name, word in words.items() if name not in of_sketches}
-    return {**exact, "watch": "auto" if words.get("watch") == "never" else "always"} if "watch" in words else exact
 
 
 def check_rule(rule: str, options: dict[str, str]) -> None:
@@ -166,13 +159,12 @@ class GradientState(Measured, TakesOptions):
         if self._closed:
             raise UnavailableError(f"this state of {self._rule} was closed")
         self._transfer = transfer_of(self._rule, self._options, device)
-        numbers = None
+        numbers = 0
         group = self._process_group
         if model is not None:
             self._model = weakref.ref(model)
             group = group or model.process_group
             numbers = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-        length = sketch_length(self._options, numbers) if self._transfer == "sketch" else 0
         try:
             self._attached = attach(group, deadline=self._timeout)
         except PeerLostError as error:
@@ -186,31 +178,24 @@ class GradientState(Measured, TakesOptions):
         memory = self._memory if self._memory_transfer == self._transfer else self._without_memory()
         worker, recording = self._attached.native, self._recorder.native
         if self._transfer == "exact":
-            words = exact_words(self._options)
             self._hook = _native.CommunicationHook(
-                worker, self._rule, words, self._start_step, self._step, memory, recording
+                worker, self._rule, self._options, self._start_step, self._step, memory, recording
             )
         else:
             group = group or dist.group.WORLD
             assert group is not None
-            self._hook = SketchedHook(
-                _native.SketchedHook(
-                    worker,
-                    self._rule,
-                    self._options,
-                    self._start_step,
-                    self._step,
-                    memory,
-                    recording,
-                    self._seed,
-                    length,
-                ),
-                group,
-                device,
-                length=length,
-                length_is_given=self._options.get("sketch_length", "auto") != "auto",
-                timeout=self._timeout or timeout_of(group),
+            native = _native.SketchedHook(
+                worker,
+                self._rule,
+                self._options,
+                self._start_step,
+                self._step,
+                memory,
+                recording,
+                self._seed,
+                numbers,
             )
+            self._hook = SketchedHook(native, group, device, timeout=self._timeout or timeout_of(group))
         _states.add(self)
         return self._hook
 
@@ -296,7 +281,7 @@ class GradientState(Measured, TakesOptions):
         self._check_stays(words)
         check_rule(name, words)
         if self._hook is not None:
-            self._hook.set_rule(name, exact_words(words) if self._transfer == "exact" else words)
+            self._hook.set_rule(name, words)
         if (name, _granularity(words)) != (self._rule, _granularity(self._options)):
             self._memory = []
         self._rule, self._options, self._start_step = name, words, 0

@@ -47,8 +47,6 @@ class SketchedHook:
         native: what holds the state and decides.
         group: whose collectives carry gradients and records.
         device: of the buckets.
-        length: of a sketch.
-        length_is_given: so that a model that is smaller is refused.
         timeout: of every wait for the others.
     """
 
@@ -58,14 +56,11 @@ class SketchedHook:
         group: dist.ProcessGroup,
         device: torch.device,
         *,
-        length: int,
-        length_is_given: bool,
         timeout: timedelta,
     ) -> None:
         self._native = native
         self._group = group
         self._device = device
-        self._length, self._length_is_given = length, length_is_given
         self._timeout = timeout
         self._scaling = HostScaling(group, device)
         self._pass: Pass[float] | None = None
@@ -132,7 +127,7 @@ class SketchedHook:
         self._scaling.begin(self._native.factors())
         sketches = (buckets if plan.by_bucket else 1) if plan.sketches else 0
         if self._records is None or self._records.shape != (buckets, sketches):
-            self._records = _Records(self._group.size(), buckets, sketches, self._length, self._device)
+            self._records = _Records(self._group.size(), buckets, sketches, self._native.length, self._device)
         elif self._records.sketches is not None:
             self._records.sketches.zero_()
         if not plan.uses_weights:
@@ -150,11 +145,6 @@ class SketchedHook:
     def _end_pass(self, current: Pass[float]) -> None:
         records = self._records
         assert records is not None
-        if self._length_is_given and sum(current.sizes) < self._length:
-            raise BadInputError(
-                f"sketch_length is {self._length}, and the model has {sum(current.sizes)} numbers: a sketch is not longer "
-                "than its model"
-            )
         self._native.end_pass(current.sizes, current.known)
         head = self._native.head(current.weight, self._end)
         records.head.copy_(torch.tensor([*head, *current.norms], dtype=torch.float64))

@@ -104,14 +104,15 @@ void bind_sketched_hook(py::module_& module) {
   py::class_<SketchedHook, std::shared_ptr<SketchedHook>>(module, "SketchedHook")
       .def(py::init([](std::shared_ptr<Worker> worker, const std::string& rule, const OptionWords& options,
                        std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
-                       std::shared_ptr<Recording> recording, std::uint64_t seed, std::size_t length) {
+                       std::shared_ptr<Recording> recording, std::uint64_t seed, std::size_t numbers) {
              return std::make_shared<SketchedHook>(
                  std::move(worker),
-                 torch_front::SketchedHookSettings{rule_choice(rule, options), start_step, step, memory, seed, length},
+                 torch_front::SketchedHookSettings{rule_choice(rule, options), start_step, step, memory, seed, numbers},
                  std::move(recording));
            }),
            py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
-           py::arg("memory"), py::arg("recording"), py::arg("seed"), py::arg("length"))
+           py::arg("memory"), py::arg("recording"), py::arg("seed"), py::arg("numbers"))
+      .def_property_readonly("length", [](SketchedHook& self) { return self.hook().length(); })
       .def(
           "agree", [](SketchedHook& self) { self.hook().agree(); }, py::call_guard<py::gil_scoped_release>())
       .def("is_uncertain", [](SketchedHook& self) { return self.hook().is_uncertain(); })

@@ -12,40 +12,7 @@ const algorithms::AlgorithmRow& row_of(const std::string& name) {
   return row;
 }
 
-namespace {
-
-// Without those that only sketched passes have.
-base::Settings of_any_transfer(base::Settings options) {
-  for (const char* const name : {"guard", "non_finite_patience", "transfer", "sketch_length", "watch"})
-    options.erase(name);
-  return options;
-}
-
-std::string word(const RuleChoice& choice, const char* name, const char* otherwise) {
-  const auto given = choice.options.find(name);
-  return given == choice.options.end() ? otherwise : given->second;
-}
-
-}  // namespace
-
-SketchedRule sketched_rule(const RuleChoice& choice) {
-  SketchedRule rule{row_of(choice.name).rule(of_any_transfer(choice.options))};
-  const std::string guard = word(choice, "guard", "0"), watch = word(choice, "watch", "auto");
-  math::AggregateOptions& aggregate = rule.chosen.common.aggregate;
-  aggregate.guard_clips = guard != "count";
-  aggregate.guard = aggregate.guard_clips ? base::parse_real("guard", guard, 0, 1e30) : 3;
-  aggregate.patience = base::parse_integer("non_finite_patience", word(choice, "non_finite_patience", "5"), 0, 1 << 30);
-  rule.watch_every = watch == "auto"     ? -1
-                     : watch == "always" ? 1
-                     : watch == "never"  ? 0
-                                         : base::parse_integer("watch", watch, 1, 1 << 30);
-  return rule;
-}
-
-void check_rule(const RuleChoice& choice, int workers) {
-  row_of(choice.name).check(of_any_transfer(choice.options), workers);
-  sketched_rule(choice);
-}
+void check_rule(const RuleChoice& choice, int workers) { row_of(choice.name).check(choice.options, workers); }
 
 RuleChoice averaging(const RuleChoice& rule) {
   RuleChoice mean{"mean", {}};

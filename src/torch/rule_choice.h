@@ -35,13 +35,6 @@ struct GradientNews {
   std::uint64_t bytes_sent = 0;
 };
 
-// A rule and its options as a sketched pass needs them.
-struct SketchedRule {
-  algorithms::RuleAndOptions chosen;
-  std::int64_t watch_every = 0;  // how often all pairs are looked at, in steps; 0: never, -1: as cheap
-};
-SketchedRule sketched_rule(const RuleChoice& choice);
-
 // Throws Error{bad_input} for a rule or options that do not exist.
 void check_rule(const RuleChoice& choice, int workers);
 // The row of a gradient rule. Throws Error{bad_input} for any other name.

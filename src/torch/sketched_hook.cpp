@@ -14,8 +14,6 @@
 namespace flockstep::torch_front {
 namespace {
 
-constexpr std::int64_t kCheapWorkers = 16, kWatchEvery = 10;  // all pairs cost little up to so many workers
-
 enum HeadPlace : std::size_t { kWeight, kRequests, kEnd, kAskedFor };
 
 // A rule and its options as a whole number that a double holds.
@@ -33,6 +31,12 @@ double fingerprint(const RuleChoice& choice) {
   return static_cast<double>(hash.value() >> 12);
 }
 
+// A model that nobody has seen is taken for a large one, and looked at again at the end of its first pass.
+std::size_t length_for(const algorithms::GradientRuleOptions& options, std::size_t numbers) {
+  if (numbers == 0) return options.sketch_length == 0 ? algorithms::kUsualSketch : options.sketch_length;
+  return algorithms::sketch_length_for(options, numbers);
+}
+
 std::size_t total_of(const std::vector<std::size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
@@ -44,12 +48,12 @@ SketchedHook::SketchedHook(runtime::Context& context, const SketchedHookSettings
       recording_(recording),
       workers_(static_cast<std::size_t>(context.size())),
       rank_(static_cast<std::size_t>(context.rank())),
-      length_(settings.length),
       seed_(settings.seed),
       choice_(settings.step < settings.start_step ? averaging(settings.rule) : settings.rule),
       later_(settings.rule),
       start_step_(settings.step < settings.start_step ? settings.start_step : 0),
-      rule_(sketched_rule(choice_)),
+      rule_(row_of(choice_.name).rule(choice_.options)),
+      length_(length_for(rule_.common, settings.numbers)),
       total_weight_(static_cast<double>(workers_)) {
   check_rule(settings.rule, context.size());
   steps_.go_on_after(settings.step);
@@ -64,7 +68,7 @@ void SketchedHook::restore(const RuleMemory& memory) {
   if (!memory.empty())
     for (const double size : memory.front()) sizes_.push_back(static_cast<std::size_t>(size));
   decided_sizes_ = sizes_;
-  sketched_.emplace(rule_.chosen.rule, rule_.chosen.common.aggregate, shape_of(sizes_));
+  sketched_.emplace(rule_.rule, rule_.common.aggregate, shape_of(sizes_));
   if (!memory.empty()) sketched_->set_state({memory.begin() + 1, memory.end()});
 }
 
@@ -98,9 +102,9 @@ bool SketchedHook::is_uncertain() const {
 }
 
 bool SketchedHook::is_watched(std::int64_t step) const {
-  const std::int64_t every = rule_.watch_every;
-  if (every >= 0) return every > 0 && step % every == 0;
-  return static_cast<std::int64_t>(workers_) <= kCheapWorkers || step % kWatchEvery == 0;
+  const bool looks = !sketched_->is_blind() || rule_.common.aggregate.guard > 0;
+  return workers_ <= algorithms::kMatrixWorkers &&
+         algorithms::is_due(algorithms::watch_period(rule_.common.watch, looks, workers_), step);
 }
 
 SketchedPlan SketchedHook::plan() {
@@ -111,18 +115,18 @@ SketchedPlan SketchedHook::plan() {
     knows.push_back(sketched_->knows(bucket));
   return {.key = kernels::sketch_key(seed_, static_cast<std::uint32_t>(step)),
           .is_blind = sketched_->is_blind(),
-          .uses_weights = rule_.chosen.rule.uses_weights,
+          .uses_weights = rule_.rule.uses_weights,
           .knows = std::move(knows),
           .by_bucket = granularity_of(choice_) == "bucket",
           .sketches = !sketched_->is_blind() || is_watched(step),
-          .excludes = rule_.chosen.common.aggregate.non_finite == math::NonFinite::exclude,
+          .excludes = rule_.common.aggregate.non_finite == math::NonFinite::exclude,
           .sizes = sizes_};
 }
 
 std::vector<double> SketchedHook::factors() const {
   const std::lock_guard lock(mutex_);
   std::vector<double> factors{sketched_->leaves_out(rank_) ? 1.0 : 0.0, total_weight_};
-  const math::AggregateOptions& options = rule_.chosen.common.aggregate;
+  const math::AggregateOptions& options = rule_.common.aggregate;
   const bool guards = options.guard > 0 && options.guard_clips && workers_ > 1;
   for (std::size_t bucket = 0; bucket < sketched_->references().size(); ++bucket) {
     const double reference = sketched_->references()[bucket];
@@ -147,6 +151,7 @@ void SketchedHook::end_pass(std::vector<std::size_t> sizes, std::size_t known) {
                 base::concatenated("the model has changed its shape: its gradient has ", total_of(sizes),
                                    " numbers where it had ", total_of(sizes_),
                                    ": register the rule again on a new DistributedDataParallel"));
+  if (!has_passed_ && rule_.common.sketch_length > 0) algorithms::sketch_length_for(rule_.common, total_of(sizes));
   has_passed_ = true;
   const std::int64_t step = next_step();
   sizes_ = sizes;
@@ -194,8 +199,8 @@ void SketchedHook::follow(const RuleChoice& choice) {
   const bool keeps_memory = share_memory(choice, later_);
   choice_ = later_ = choice;
   start_step_ = 0;
-  rule_ = sketched_rule(choice);
-  sketched_->follow_with(rule_.chosen.rule, rule_.chosen.common.aggregate, keeps_memory);
+  rule_ = row_of(choice.name).rule(choice.options);
+  sketched_->follow_with(rule_.rule, rule_.common.aggregate, keeps_memory);
 }
 
 void SketchedHook::answer(const std::vector<std::array<double, kHead>>& heads) {
@@ -226,7 +231,9 @@ void SketchedHook::decide(std::span<const std::byte> records) noexcept {
     const RuleChoice followed = choice_;
     const bool was_blind = sketched_->is_blind();
     answer(heads);
-    Told told{followed.name, sketched_->observe(step), ended.last_bucket};
+    Told told{followed.name, {}, std::vector<bool>(workers_), ended.last_bucket};
+    for (std::size_t worker = 0; worker < workers_; ++worker) told.left_out[worker] = sketched_->leaves_out(worker);
+    told.outcome = sketched_->observe(step);
     if (granularity_of(choice_) != granularity_of(followed)) sketched_->set_shape(shape_of(ended.sizes));
     const double total = std::accumulate(step.weights.begin(), step.weights.end(), 0.0);
     if (was_blind && total > 0)
@@ -253,11 +260,12 @@ void SketchedHook::check() const {
 }
 
 void SketchedHook::publish(const Told& told) {
-  algorithms::GradientReport report{told.outcome.event, told.outcome.coefficients, told.outcome.statistics};
+  const algorithms::GradientReport report{told.outcome.event, told.outcome.coefficients, told.outcome.statistics,
+                                          told.outcome.clipped, told.left_out};
   guards_.non_finite += report.event == math::Event::non_finite;
   guards_.all_zero += report.event == math::Event::all_zero;
   guards_.unsafe += report.event == math::Event::unsafe;
-  clipped_ += std::ranges::find(told.outcome.clipped, true) != told.outcome.clipped.end();
+  guards_.clipped += std::ranges::find(report.clipped, true) != report.clipped.end();
   steps_.add(&report);
   for (const math::Finding& finding : steps_.raised()) raised_.push_back(finding.sentence);
   if (recording_) recording_->add(steps_.count(), told.last_bucket, &report, nullptr, &steps_);
@@ -273,7 +281,7 @@ void SketchedHook::publish(const Told& told) {
            .transferred_s = context_.transferred().count(),
            .exposed_s = 0,
            .bytes_sent = context_.engine().bytes_sent()};
-  news_.report.guards["clipped"] = clipped_;
+  news_.report.guards["clipped"] = guards_.clipped;
 }
 
 void SketchedHook::set_rule(RuleChoice choice) {
@@ -287,7 +295,7 @@ void SketchedHook::remember(std::int64_t step, const RuleMemory& memory) {
   if (requests_.size() > answered_) later_ = requests_.back();
   if (requests_.size() > answered_ || step >= start_step_) {
     choice_ = later_;
-    rule_ = sketched_rule(choice_);
+    rule_ = row_of(choice_.name).rule(choice_.options);
     start_step_ = 0;
     answered_ = requests_.size();
   }

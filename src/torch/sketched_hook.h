@@ -32,7 +32,7 @@ struct SketchedHookSettings {
   std::int64_t step = 0;        // passes before the first one here
   RuleMemory memory = {};       // what is remembered of them; that of another transfer is none
   std::uint64_t seed = 1;       // of the sketches
-  std::size_t length = 1024;    // of one, a power of two
+  std::size_t numbers = 0;      // in the model; 0: not known yet
 };
 
 // What becomes of a worker's pass.
@@ -59,6 +59,8 @@ class SketchedHook {
   // Not collective. Throws Error{bad_input} for a rule or options that do not exist.
   SketchedHook(runtime::Context& context, const SketchedHookSettings& settings, Recording* recording = nullptr);
 
+  // Of a sketch.
+  std::size_t length() const { return length_; }
   // Collective, before the first pass: makes sure that all workers mean the same. Throws Error{mismatch}.
   void agree();
   // Whether the next plan depends on a pass that is not decided yet, so that who plans has to wait for it.
@@ -67,7 +69,8 @@ class SketchedHook {
   std::vector<double> factors() const;
   // The head of this worker's record.
   std::array<double, kHead> head(double weight, PassEnd end) const;
-  // Of the buckets, `known` were as in the pass before. Throws Error{bad_input} where the model has changed its shape.
+  // Of the buckets, `known` were as in the pass before. Throws Error{bad_input} where the model has changed its shape or
+  // is smaller than a sketch.
   void end_pass(std::vector<std::size_t> sizes, std::size_t known);
   void decide(std::span<const std::byte> records) noexcept;
   void settle();
@@ -90,6 +93,7 @@ class SketchedHook {
   struct Told {
     std::string rule;
     math::SketchedOutcome outcome;
+    std::vector<bool> left_out;
     base::Time last_bucket;
   };
   math::SketchedStep step_of(const Ended& ended, std::span<const std::byte> records,
@@ -107,13 +111,14 @@ class SketchedHook {
 
   runtime::Context& context_;
   Recording* const recording_;
-  const std::size_t workers_, rank_, length_;
+  const std::size_t workers_, rank_;
   const std::uint64_t seed_;
   mutable std::mutex mutex_;
   RuleChoice choice_, later_;  // the rule, and the one from start_step on
   std::int64_t start_step_;
-  SketchedRule rule_;
+  algorithms::RuleAndOptions rule_;
   std::vector<std::size_t> sizes_, decided_sizes_;  // of the buckets in the last pass that ended, that was decided
+  std::size_t length_;
   bool has_passed_ = false;
   std::optional<math::Sketched> sketched_;
   double total_weight_;
@@ -125,7 +130,6 @@ class SketchedHook {
 
   session::Steps steps_;
   algorithms::GuardCounts guards_;
-  std::int64_t clipped_ = 0;
   std::vector<std::string> raised_;
   GradientNews news_;
 };

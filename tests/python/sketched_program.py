@@ -266,7 +266,7 @@ def resumed(how):
     again.register_comm_hook(other, flockstep.direction_consensus_hook)
     steps(again, 3)
     same = all(torch.equal(p, q) for p, q in zip(through.parameters(), again.parameters(), strict=True))
-    difference = max(float((p - q).abs().max()) for p, q in zip(through.parameters(), again.parameters(), strict=True))
+    difference = max(float((p - q).detach().abs().max()) for p, q in zip(through.parameters(), again.parameters(), strict=True))
     step = other.step
     for state in (*states, other):
         state.close()
