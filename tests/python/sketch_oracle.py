@@ -1,9 +1,10 @@
 """Sketched consensus with all gradients at hand, in double precision: sketches by their definition, then the coefficients
-of the next step. Nothing of flockstep."""
+of the next step. Nothing of flockstep but the keys."""
 
 import math
 
 import torch
+import torch.distributed as dist
 from rule_oracle import Expected
 
 KEPT, GROWTH = 0.9, 3.0
@@ -42,6 +43,7 @@ class SketchedOracle:
         self.rule = None if self.blind else Expected(rule, **options)
         self.length, self.guard, self.excludes, self.patience = length, guard, excludes, patience
         self.c = self.smoothed = self.references = self.sizes = None
+        self.agreement = {}  # what direction_consensus remembers of each worker
         self.runs, self.clipped = None, 0
 
     def __call__(self, buckets, weights, key):
@@ -119,8 +121,49 @@ class SketchedOracle:
                 z += sketched(part, key, chunk, self.length)
                 chunk += -(-part.numel() // 1024)
             rows.append(smoothed[i] * z / z.norm())
+        has_workers = hasattr(self.rule.rule, "memory")
+        if has_workers and self.agreement:
+            self.rule.rule.memory = torch.tensor([self.agreement[i] for i in living], dtype=torch.float64)
         result = self.rule(rows, [1.0] * len(rows))
+        if has_workers:
+            self.agreement.update(zip(living, self.rule.rule.memory.tolist(), strict=True))
         found = torch.linalg.lstsq(torch.stack(rows).T, result.view(-1, 1)).solution.flatten()
         self.c = [0.0] * workers
         for i, c in zip(living, found.tolist(), strict=True):
-            self.c[i] = c
+            self.c[i] = c if abs(c) > 1e-12 * max(map(abs, found.tolist())) else 0.0
+
+
+class Beside:
+    """The oracle beside a state, which is shown what every rank hands over, bucket by bucket."""
+
+    def __init__(self, state, oracle, *, group=None, seed=1):
+        self.oracle, self.group, self.seed = oracle, group, seed
+        self.buckets, self.sent, self.worst, self.step = [], [], 0.0, 0
+        self.add, state._add = state._add, self.take
+
+    def take(self, bucket):
+        self.buckets.append(bucket.buffer())
+        self.sent.append(bucket.buffer().clone())
+        return self.add(bucket)
+
+    def compare(self, weights=None):
+        """After a backward pass: keeps the distance from what the oracle says, and gives the result."""
+        from flockstep import _native
+
+        workers = dist.get_world_size(self.group)
+        everybody = []
+        for part in self.sent:
+            all_of_it = [torch.zeros_like(part) for _ in range(workers)]
+            dist.all_gather(all_of_it, part, group=self.group)
+            everybody.append(all_of_it)
+        key = _native.sketch_key(self.seed, self.step)
+        gradients = [[part[i] for part in everybody] for i in range(workers)]
+        want = torch.cat(self.oracle(gradients, weights or [1.0] * workers, (key.k0, key.k1)))
+        got = torch.cat([bucket.double() for bucket in self.buckets])
+        self.buckets, self.sent, self.step = [], [], self.step + 1
+        if torch.isfinite(want).all():
+            apart = float((got - want).norm() / want.norm().clamp(min=1e-30))
+        else:
+            apart = math.inf if torch.isfinite(got).all() else 0.0
+        self.worst = max(self.worst, apart)
+        return got

@@ -1,74 +1,38 @@
 """Gradient rules with transfer="sketch": how far results are from a recomputation, bucket by bucket, and what else holds."""
 
+import copy
 import functools
 import math
+import pickle
 import sys
 
 import flockstep
 import torch
 import torch.distributed as dist
 from ddp_training import loss_of, made, run_cases
-from flockstep import _native
-from hooks_shared import SMALL, STATES, refusal
+from hooks_shared import SMALL, refusal
 from rule_oracle import RULES
-from sketch_oracle import SketchedOracle
+from sketch_oracle import Beside, SketchedOracle
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
 
 
 class Recorded:
-    """A DDP model under a rule, and the oracle beside it, which is shown what every rank hands over."""
+    """A DDP model under a rule, and the oracle beside it."""
 
-    def __init__(self, rule, *, state=None, model=None, oracle=None, group=None, **options):
-        own = {key: options[key] for key in ("beta",) if key in options}
-        self.rule, self.group = rule, group
-        self.model = model or DistributedDataParallel(made(), process_group=group, **SMALL)
-        self.state = state or getattr(flockstep, STATES[rule])(
-            transfer="sketch", process_group=group, **{"sketch_length": 256, **options}
-        )
+    def __init__(self, rule, *, model=None, group=None, **options):
         guard = options.get("guard", 3.0)
-        self.oracle = oracle or SketchedOracle(
+        oracle = SketchedOracle(
             rule,
-            length=options.get("sketch_length", 256),
+            length=256,
             guard=0.0 if guard == "count" else guard,
             excludes=options.get("non_finite") == "exclude",
             patience=options.get("non_finite_patience", 5),
-            **own,
         )
-        self.seed = options.get("seed", 1)
-        self.buckets, self.sent, self.worst, self.step = [], [], 0.0, 0
-        self.model.register_comm_hook(None, self.hook)
-
-    def hook(self, _, bucket):
-        self.buckets.append(bucket.buffer())
-        self.sent.append(bucket.buffer().clone())
-        return getattr(flockstep, f"{self.rule}_hook")(self.state, bucket)
-
-    def compare(self, weights=None):
-        """After a backward pass: the distance from what the oracle says."""
-        workers = dist.get_world_size(self.group)
-        weights = weights or [1.0] * workers
-        everybody = []
-        for part in self.sent:
-            all_of_it = [torch.zeros_like(part) for _ in range(workers)]
-            dist.all_gather(all_of_it, part, group=self.group)
-            everybody.append(all_of_it)
-        key = _native.sketch_key(self.seed, self.step)
-        gradients = [[part[i] for part in everybody] for i in range(workers)]
-        want = torch.cat(self.oracle(gradients, weights, (key.k0, key.k1)))
-        got = torch.cat([bucket.double() for bucket in self.buckets])
-        self.buckets, self.sent, self.step = [], [], self.step + 1
-        finite = torch.isfinite(want).all()
-        if not finite:
-            apart = 0.0 if not torch.isfinite(got).all() else math.inf
-        else:
-            apart = float((got - want).norm() / want.norm().clamp(min=1e-30))
-        self.worst = max(self.worst, apart)
-        return got
-
-    def close(self):
-        self.state.close()
+        self.model = model or DistributedDataParallel(made(), process_group=group, **SMALL)
+        self.state = flockstep.register(self.model, rule, transfer="sketch", sketch_length=256, **options)
+        self.beside = Beside(self.state, oracle, group=group)
 
 
 def same_everywhere(tensor, group=None):
@@ -83,7 +47,7 @@ def train(recorded, steps=STEPS, change=lambda loss, step: loss, weights=None):
     for step in range(steps):
         optimizer.zero_grad()
         change(loss_of(recorded.model, step), step).backward()
-        same = same_everywhere(recorded.compare(weights), recorded.group) and same
+        same = same_everywhere(recorded.beside.compare(weights)) and same
         if all(torch.isfinite(p.grad).all() for p in recorded.model.parameters()):
             optimizer.step()
     return same
@@ -91,13 +55,13 @@ def train(recorded, steps=STEPS, change=lambda loss, step: loss, weights=None):
 
 def outcome_of(recorded, same):
     report = recorded.state.report()
-    recorded.close()
+    recorded.state.close()
     return {
-        "distance": recorded.worst,
+        "distance": recorded.beside.worst,
         "same": same,
         "step": report["step"],
         "clipped": report["guards"]["clipped"],
-        "expected clipped": recorded.oracle.clipped,
+        "expected clipped": recorded.beside.oracle.clipped,
         "coefficients": report["coefficients"],
         "event": report["event"],
     }
@@ -162,7 +126,7 @@ def half(kind, factor):
     for step in range(5):
         model.zero_grad()
         backward(step)
-        recorded.compare()
+        recorded.beside.compare()
     return outcome_of(recorded, True)
 
 
@@ -240,9 +204,6 @@ def starting_later():
 
 def resumed(how):
     """Three steps, then three more in another life, with one bucket: as six in one, to the last bit."""
-    import copy
-    import pickle
-
     def steps(model, first):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for step in range(first, first + 3):
