@@ -73,6 +73,35 @@ Statistics estimated(const std::vector<std::vector<double>>& directions, const s
   return Statistics::of_matrix(std::move(K), std::move(weights));
 }
 
+bool are_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+bool are_norms(std::span<const double> values) {
+  return are_finite(values) && std::ranges::none_of(values, [](double value) { return value < 0; });
+}
+
+bool are_counts(std::span<const double> values) {
+  constexpr double kMost = 1e15;  // whole numbers up to here are exact, and fit every type they become
+  return std::ranges::all_of(values,
+                             [](double value) { return value >= 0 && value <= kMost && value == std::floor(value); });
+}
+
+// Whether state() may have returned this, for whatever workers and sections.
+bool is_state(const Sketched::State& state) {
+  if (state.size() < kHeadRows || state[0].size() != 3 || !are_counts(state[0])) return false;
+  const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
+  if (state.size() != kHeadRows + kRowsEach * sections || !are_norms(state[1])) return false;
+  if (state[2].size() != workers || !are_counts(state[2])) return false;
+  for (std::size_t row = kHeadRows; row < state.size(); row += kRowsEach) {
+    const auto &c = state[row], &memory = state[row + 1], &smoothed = state[row + 2];
+    if ((!c.empty() && c.size() != workers) || !are_finite(c)) return false;
+    if (memory.size() > workers || !are_finite(memory)) return false;
+    if ((!smoothed.empty() && smoothed.size() != workers) || !are_norms(smoothed)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Sketched::Sketched(Rule rule, const AggregateOptions& options, SketchedShape shape)
@@ -94,6 +123,7 @@ void Sketched::follow_with(Rule rule, const AggregateOptions& options, bool keep
 }
 
 void Sketched::set_shape(SketchedShape shape) {
+  base::check(shape.workers == runs_.runs().size(), "as many workers as before");
   const std::size_t sections = shape.section_per_bucket ? shape.buckets.size() : 1;
   if (shape.section_per_bucket || sections_.size() != sections) sections_.assign(sections, {});
   references_.assign(shape.buckets.size(), 0.0);
@@ -283,9 +313,8 @@ Sketched::State Sketched::state() const {
 }
 
 bool Sketched::set_state(const State& state) {
-  if (state.size() < kHeadRows || state[0].size() != 3) return false;
+  if (!is_state(state)) return false;
   const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
-  if (state.size() != kHeadRows + kRowsEach * sections || state[2].size() != workers) return false;
   steps_ = static_cast<std::int64_t>(state[0][0]);
   const bool same_workers = workers == shape_.workers;
   references_.assign(shape_.buckets.size(), 0.0);
@@ -297,7 +326,10 @@ bool Sketched::set_state(const State& state) {
   for (std::size_t index = 0; index < sections; ++index) {
     const auto* const rows = &state[kHeadRows + kRowsEach * index];
     Section& section = sections_[index];
-    section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    if (rule_.belonging == Belonging::position)  // of as many as took part last, which need not be all
+      section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    else if (same_workers && rows[1].size() == workers)
+      section.memory = rows[1];
     if (!same_workers) continue;
     section.c = rows[0];
     section.smoothed = rows[2];

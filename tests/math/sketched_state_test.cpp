@@ -138,6 +138,11 @@ TEST(SketchedState, otherBucketsForgetEverythingWhereTheyAreSections) {
   EXPECT_FALSE(flock.state.knows(0) || flock.state.knows(1));
 }
 
+TEST(SketchedStateDeathTest, otherWorkersTakeAnotherSketched) {
+  Flock flock = practised(direction_consensus(), {4, kBuckets});
+  EXPECT_DEATH(flock.state.set_shape({5, kBuckets}), "as many workers");
+}
+
 TEST(SketchedState, goesOnToTheBitFromACheckpoint) {
   for (const NamedRule& named : every_rule())
     for (const bool section_per_bucket : {false, true}) {
@@ -192,6 +197,53 @@ TEST(SketchedState, ofOtherBucketsKeepsAllButReferences) {
   Sketched sections(direction_consensus(), kGuarded, {4, {10, 10}, true});
   ASSERT_TRUE(sections.set_state(before));
   EXPECT_FALSE(sections.knows(0));
+}
+
+TEST(SketchedState, ofARuleWithAnotherMemoryDoesNoHarm) {
+  // adacons remembers as many positions as took part in its last step.
+  Flock flock = practised(adacons(), {4, kBuckets});
+  flock.state.set_state(Flock(adacons(), kGuarded, {4, kBuckets}).state.state());
+  flock.step(alike(4), {1, 1, 1, 0});
+  ASSERT_EQ(flock.state.state()[kMemory].size(), 3u);
+  Flock other(direction_consensus(), kGuarded, {4, kBuckets});
+  ASSERT_TRUE(other.state.set_state(flock.state.state()));
+  EXPECT_EQ(other.step(alike(4)).outcome.event, Event::none);
+}
+
+TEST(SketchedState, garbageIsRefusedAndNothingIsTaken) {
+  Flock flock = practised(direction_consensus(), {4, kBuckets});
+  const Sketched::State good = flock.state.state();
+  std::vector<Sketched::State> bad = {{}, {{1, 4, 1}}, {{}, {}, {}}};
+  const auto with = [&](auto change) {
+    bad.push_back(good);
+    change(bad.back());
+  };
+  for (const double number : {-1.0, 0.5, kNaN, kInfinity, 1e300}) {
+    for (std::size_t column = 0; column < 3; ++column) with([&](auto& state) { state[0][column] = number; });
+    with([&](auto& state) { state[2][1] = number; });
+  }
+  for (const double number : {-1.0, kNaN, kInfinity}) {
+    with([&](auto& state) { state[1][2] = number; });
+    with([&](auto& state) { state[kNorms][2] = number; });
+  }
+  for (const double number : {kNaN, -kInfinity})
+    for (const std::size_t row : {kC, kMemory}) with([&](auto& state) { state[row][2] = number; });
+  with([](auto& state) { state.pop_back(); });
+  with([](auto& state) { state.push_back({}); });
+  with([](auto& state) { state[0].push_back(0); });
+  with([](auto& state) { state[0][2] = 0; });
+  with([](auto& state) { state[0][2] = 2; });
+  for (const std::size_t row : {std::size_t{2}, kC, kNorms}) {
+    with([&](auto& state) { state[row].pop_back(); });
+    with([&](auto& state) { state[row].push_back(1); });
+  }
+  with([](auto& state) { state[kMemory].push_back(1); });
+  for (std::size_t k = 0; k < bad.size(); ++k) {
+    SCOPED_TRACE(k);
+    EXPECT_FALSE(flock.state.set_state(bad[k]));
+    EXPECT_EQ(flock.state.state(), good);
+  }
+  EXPECT_TRUE(flock.state.set_state(good));
 }
 
 }  // namespace
