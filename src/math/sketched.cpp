@@ -24,17 +24,18 @@ double dot(std::span<const double> x, std::span<const double> y) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// The sketches as directions of these lengths, one for each worker: zeros where the length is, or where a sketch has no
-// direction.
+// The sketches as directions of these lengths, one for each worker: zeros where the length is or is not finite, and
+// where a sketch has no direction: zeros, or sums of floats that overflowed.
 std::vector<std::vector<double>> directions(const std::vector<std::span<const float>>& sketches,
                                             const std::vector<double>& lengths) {
   std::vector<std::vector<double>> result;
   for (std::size_t i = 0; i < sketches.size(); ++i) {
     auto& direction = result.emplace_back(sketches[i].size());
-    if (!(lengths[i] > 0)) continue;
+    if (!(lengths[i] > 0) || !std::isfinite(lengths[i])) continue;
+    if (!std::ranges::all_of(sketches[i], [](float value) { return std::isfinite(value); })) continue;
     double largest = 0;  // squares must not overflow
     for (const float value : sketches[i]) largest = std::max(largest, std::abs(static_cast<double>(value)));
-    if (largest == 0 || !std::isfinite(largest)) continue;
+    if (largest == 0) continue;
     for (std::size_t k = 0; k < direction.size(); ++k) direction[k] = sketches[i][k] / largest;
     const double scale = lengths[i] / std::sqrt(dot(direction, direction));
     for (double& value : direction) value *= scale;
@@ -185,6 +186,11 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     counted[i] = step.weights[i] != 0 && finite[i];
     any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
   }
+  const std::size_t sections = sections_.size();
+  base::check(step.sketches.empty() || step.sketches.size() == P, "sketches from every worker, or from none");
+  for (const std::span<const float> sketch : step.sketches)
+    base::check(sketch.size() == step.sketches.front().size() && (sections == 0 || sketch.size() % sections == 0),
+                "a sketch of one length from every worker for every section");
 
   SketchedOutcome outcome;
   outcome.clipped.resize(P);
@@ -207,15 +213,15 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
 
   ++steps_;
   runs_.count(step.weights, finite);
-  const std::vector<double> norms = norms_of(step, sections_.size());
-  if (step.sketches.empty()) {
+  const std::vector<double> norms = norms_of(step, sections);
+  if (step.sketches.empty() || sections == 0) {
     std::vector<double> q;
     for (const double norm : norms) q.push_back(norm * norm);
     outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
   } else {  // that of the whole is the sum of those of its sections
     std::vector<std::vector<float>> whole;
     std::vector<std::span<const float>> spans;
-    const std::size_t length = step.sketches.front().size() / sections_.size();
+    const std::size_t length = step.sketches.front().size() / sections;
     for (const std::span<const float> sketch : step.sketches) {
       auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
       for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
@@ -239,7 +245,7 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     const double reference = reference_of(parts[bucket]);
     if (reference > 0 || bucket >= step.known_buckets) references_[bucket] = reference;
   }
-  for (std::size_t section = 0; section < sections_.size(); ++section) decide(step, section, counted, outcome);
+  for (std::size_t section = 0; section < sections; ++section) decide(step, section, counted, outcome);
   return outcome;
 }
 
@@ -261,7 +267,9 @@ void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>&
 
 void Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
                       SketchedOutcome& outcome) {
-  const auto raise = [&](Event event) { outcome.event = outcome.event == Event::none ? event : outcome.event; };
+  const auto raise = [&](Event event) {
+    if (outcome.event == Event::none || (event != Event::none && event < outcome.event)) outcome.event = event;
+  };
   Section& section = sections_[index];
   const std::vector<double> norms = norms_of(step, index);
   std::vector<bool> living(norms.size());

@@ -226,6 +226,16 @@ TEST(Sketched, sectionsHaveCoefficientsOfTheirOwn) {
   }
 }
 
+TEST(Sketched, ofTheEventsOfSectionsTheFirstInTheirOrderIsReported) {
+  const Gradients opposite = {{1, 0}, {-1, 0}}, mirrored = {{0, 1}, {0, -1}};
+  for (const Gradients& gradients : {opposite, mirrored}) {  // one section cancels, the other is zero
+    Flock flock(direction_consensus(), kGuarded, {2, {1, 1}, true});
+    EXPECT_EQ(flock.step(gradients).outcome.event, Event::all_zero);
+  }
+  Flock flock(direction_consensus(), kGuarded, {2, {1, 1}, true});
+  EXPECT_EQ(flock.step({{1, 1}, {1, -1}}).outcome.event, Event::unsafe);
+}
+
 TEST(Sketched, randomSignedSumsAreNearlyAsGoodAsTheGradients) {
   constexpr std::size_t kDimension = 5000, kLength = 1024, kWorkers = 6;
   Sketched sketched(direction_consensus(), kGuarded, {kWorkers, {kDimension}});
@@ -273,6 +283,53 @@ TEST(Sketched, theMatrixIsForThoseWhoWatchAndChangesNothing) {
     EXPECT_EQ(other.outcome.statistics.q, one.outcome.statistics.q);
   }
   EXPECT_EQ(with.state.state(), without.state.state());
+}
+
+TEST(Sketched, aSketchThatOverflowedHasNoDirectionAndSpoilsNoOther) {
+  // Sums of floats overflow before the norm, which is a double.
+  const auto huge = static_cast<float>(kInfinity), nan = static_cast<float>(kNaN);
+  const std::vector<std::vector<float>> sketches = {{1, 0, 0}, {1, 1, 0}, {huge, nan, 1}, {nan, 1, 1}};
+  for (const bool matrix : {false, true}) {
+    Sketched sketched(direction_consensus(), kGuarded, {4, {3}});
+    const SketchedOutcome outcome = sketched.observe({.weights = ones(4),
+                                                      .norms = {{1}, {1}, {1}, {1}},
+                                                      .sketches = {sketches.begin(), sketches.end()},
+                                                      .matrix = matrix});
+    EXPECT_EQ(outcome.event, Event::none);
+    EXPECT_NEAR(outcome.statistics.d[0], 1 + std::sqrt(0.5), 1e-9);
+    for (const double c : sketched.coefficients(0)) EXPECT_GT(c, 0);
+    EXPECT_NEAR(sketched.coefficients(0)[0] / sketched.coefficients(0)[2], 1 + std::sqrt(0.5), 1e-6);
+  }
+}
+
+TEST(Sketched, aNormThatIsNotFiniteSpoilsNoOtherRowSum) {
+  const std::vector<float> sketch = {1, 2, 2};  // finite, whatever the norm
+  for (const double bad : {kInfinity, kNaN}) {
+    Sketched sketched(adacons(), kGuarded, {3, {3}});
+    const SketchedOutcome outcome =
+        sketched.observe({.weights = ones(3), .norms = {{3}, {bad}, {3}}, .sketches = {3, sketch}, .matrix = false});
+    EXPECT_EQ(outcome.event, Event::non_finite);
+    EXPECT_NEAR(outcome.statistics.d[0], 18, 1e-9);
+    EXPECT_FALSE(std::isfinite(outcome.statistics.q[1]));
+  }
+}
+
+TEST(Sketched, aModelWithoutNumbersIsNoTrouble) {
+  for (const bool section_per_bucket : {false, true}) {
+    Sketched sketched(direction_consensus(), kGuarded, {2, {}, section_per_bucket});
+    const SketchedOutcome outcome = sketched.observe({.weights = ones(2), .norms = {{}, {}}, .sketches = {{}, {}}});
+    EXPECT_EQ(outcome.event, Event::none);
+  }
+}
+
+TEST(SketchedDeathTest, sketchesOfOtherLengthsAreAProgrammerError) {
+  const std::vector<float> sketch = {1, 2, 2, 4};
+  const std::span<const float> whole(sketch), part = whole.first(3);
+  Sketched model(direction_consensus(), kGuarded, {2, {4}}),
+      sections(direction_consensus(), kGuarded, {2, {2, 1}, true});
+  EXPECT_DEATH(model.observe({.weights = ones(2), .norms = {{1}, {1}}, .sketches = {whole, part}}), "length");
+  EXPECT_DEATH(model.observe({.weights = ones(2), .norms = {{1}, {1}}, .sketches = {whole}}), "every worker");
+  EXPECT_DEATH(sections.observe({.weights = ones(2), .norms = {{1, 1}, {1, 1}}, .sketches = {part, part}}), "length");
 }
 
 TEST(Sketched, permutingWorkersPermutesCoefficients) {
