@@ -24,17 +24,18 @@ double dot(std::span<const double> x, std::span<const double> y) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// The sketches as directions of these lengths, one for each worker: zeros where the length is, or where a sketch has no
-// direction.
+// The sketches as directions of these lengths, one for each worker: zeros where the length is or is not finite, and
+// where a sketch has no direction: zeros, or sums of floats that overflowed.
 std::vector<std::vector<double>> directions(const std::vector<std::span<const float>>& sketches,
                                             const std::vector<double>& lengths) {
   std::vector<std::vector<double>> result;
   for (std::size_t i = 0; i < sketches.size(); ++i) {
     auto& direction = result.emplace_back(sketches[i].size());
-    if (!(lengths[i] > 0)) continue;
+    if (!(lengths[i] > 0) || !std::isfinite(lengths[i])) continue;
+    if (!std::ranges::all_of(sketches[i], [](float value) { return std::isfinite(value); })) continue;
     double largest = 0;  // squares must not overflow
     for (const float value : sketches[i]) largest = std::max(largest, std::abs(static_cast<double>(value)));
-    if (largest == 0 || !std::isfinite(largest)) continue;
+    if (largest == 0) continue;
     for (std::size_t k = 0; k < direction.size(); ++k) direction[k] = sketches[i][k] / largest;
     const double scale = lengths[i] / std::sqrt(dot(direction, direction));
     for (double& value : direction) value *= scale;
@@ -73,6 +74,35 @@ Statistics estimated(const std::vector<std::vector<double>>& directions, const s
   return Statistics::of_matrix(std::move(K), std::move(weights));
 }
 
+bool are_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+bool are_norms(std::span<const double> values) {
+  return are_finite(values) && std::ranges::none_of(values, [](double value) { return value < 0; });
+}
+
+bool are_counts(std::span<const double> values) {
+  constexpr double kMost = 1e15;  // whole numbers up to here are exact, and fit every type they become
+  return std::ranges::all_of(values,
+                             [](double value) { return value >= 0 && value <= kMost && value == std::floor(value); });
+}
+
+// Whether state() may have returned this, for whatever workers and sections.
+bool is_state(const Sketched::State& state) {
+  if (state.size() < kHeadRows || state[0].size() != 3 || !are_counts(state[0])) return false;
+  const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
+  if (state.size() != kHeadRows + kRowsEach * sections || !are_norms(state[1])) return false;
+  if (state[2].size() != workers || !are_counts(state[2])) return false;
+  for (std::size_t row = kHeadRows; row < state.size(); row += kRowsEach) {
+    const auto &c = state[row], &memory = state[row + 1], &smoothed = state[row + 2];
+    if ((!c.empty() && c.size() != workers) || !are_finite(c)) return false;
+    if (memory.size() > workers || !are_finite(memory)) return false;
+    if ((!smoothed.empty() && smoothed.size() != workers) || !are_norms(smoothed)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Sketched::Sketched(Rule rule, const AggregateOptions& options, SketchedShape shape)
@@ -94,6 +124,7 @@ void Sketched::follow_with(Rule rule, const AggregateOptions& options, bool keep
 }
 
 void Sketched::set_shape(SketchedShape shape) {
+  base::check(shape.workers == runs_.runs().size(), "as many workers as before");
   const std::size_t sections = shape.section_per_bucket ? shape.buckets.size() : 1;
   if (shape.section_per_bucket || sections_.size() != sections) sections_.assign(sections, {});
   references_.assign(shape.buckets.size(), 0.0);
@@ -155,6 +186,11 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     counted[i] = step.weights[i] != 0 && finite[i];
     any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
   }
+  const std::size_t sections = sections_.size();
+  base::check(step.sketches.empty() || step.sketches.size() == P, "sketches from every worker, or from none");
+  for (const std::span<const float> sketch : step.sketches)
+    base::check(sketch.size() == step.sketches.front().size() && (sections == 0 || sketch.size() % sections == 0),
+                "a sketch of one length from every worker for every section");
 
   SketchedOutcome outcome;
   outcome.clipped.resize(P);
@@ -177,15 +213,15 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
 
   ++steps_;
   runs_.count(step.weights, finite);
-  const std::vector<double> norms = norms_of(step, sections_.size());
-  if (step.sketches.empty()) {
+  const std::vector<double> norms = norms_of(step, sections);
+  if (step.sketches.empty() || sections == 0) {
     std::vector<double> q;
     for (const double norm : norms) q.push_back(norm * norm);
     outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
   } else {  // that of the whole is the sum of those of its sections
     std::vector<std::vector<float>> whole;
     std::vector<std::span<const float>> spans;
-    const std::size_t length = step.sketches.front().size() / sections_.size();
+    const std::size_t length = step.sketches.front().size() / sections;
     for (const std::span<const float> sketch : step.sketches) {
       auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
       for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
@@ -209,7 +245,7 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     const double reference = reference_of(parts[bucket]);
     if (reference > 0 || bucket >= step.known_buckets) references_[bucket] = reference;
   }
-  for (std::size_t section = 0; section < sections_.size(); ++section) decide(step, section, counted, outcome);
+  for (std::size_t section = 0; section < sections; ++section) decide(step, section, counted, outcome);
   return outcome;
 }
 
@@ -231,7 +267,9 @@ void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>&
 
 void Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
                       SketchedOutcome& outcome) {
-  const auto raise = [&](Event event) { outcome.event = outcome.event == Event::none ? event : outcome.event; };
+  const auto raise = [&](Event event) {
+    if (outcome.event == Event::none || (event != Event::none && event < outcome.event)) outcome.event = event;
+  };
   Section& section = sections_[index];
   const std::vector<double> norms = norms_of(step, index);
   std::vector<bool> living(norms.size());
@@ -283,9 +321,8 @@ Sketched::State Sketched::state() const {
 }
 
 bool Sketched::set_state(const State& state) {
-  if (state.size() < kHeadRows || state[0].size() != 3) return false;
+  if (!is_state(state)) return false;
   const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
-  if (state.size() != kHeadRows + kRowsEach * sections || state[2].size() != workers) return false;
   steps_ = static_cast<std::int64_t>(state[0][0]);
   const bool same_workers = workers == shape_.workers;
   references_.assign(shape_.buckets.size(), 0.0);
@@ -297,7 +334,10 @@ bool Sketched::set_state(const State& state) {
   for (std::size_t index = 0; index < sections; ++index) {
     const auto* const rows = &state[kHeadRows + kRowsEach * index];
     Section& section = sections_[index];
-    section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    if (rule_.belonging == Belonging::position)  // of as many as took part last, which need not be all
+      section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    else if (same_workers && rows[1].size() == workers)
+      section.memory = rows[1];
     if (!same_workers) continue;
     section.c = rows[0];
     section.smoothed = rows[2];
