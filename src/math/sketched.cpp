@@ -153,82 +153,41 @@ std::vector<double> Sketched::norms_of(const SketchedStep& step, std::size_t sec
   std::vector<double> norms(shape_.workers);
   for (std::size_t i = 0; i < norms.size(); ++i)
     for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
-      if (section == section_index(bucket) || section >= sections_.size())
-        norms[i] = std::hypot(norms[i], step.norms[i][bucket]);
+      if (section == kWhole || section == section_index(bucket)) norms[i] = std::hypot(norms[i], step.norms[i][bucket]);
   return norms;
 }
 
-std::vector<std::vector<double>> Sketched::used_coefficients(const SketchedStep& step) const {
-  std::vector<std::vector<double>> used;
-  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket) {
-    if (blind_) {
-      used.push_back(step.weights);
-    } else if (knows(bucket)) {
-      used.push_back(coefficients(bucket));
-    } else {
-      std::vector<double> norms;
-      for (std::size_t i = 0; i < shape_.workers; ++i)
-        norms.push_back(step.weights[i] == 0 ? 0 : step.norms[i][bucket]);
-      used.push_back(first_coefficients(norms));
-    }
-  }
-  return used;
+std::vector<double> Sketched::used_coefficients(const SketchedStep& step, std::size_t bucket) const {
+  if (blind_) return step.weights;
+  if (knows(bucket)) return coefficients(bucket);
+  std::vector<double> norms;
+  for (std::size_t i = 0; i < shape_.workers; ++i) norms.push_back(step.weights[i] == 0 ? 0 : step.norms[i][bucket]);
+  return first_coefficients(norms);
 }
 
-SketchedOutcome Sketched::observe(const SketchedStep& step) {
-  const std::size_t P = shape_.workers, buckets = shape_.buckets.size();
+void Sketched::check(const SketchedStep& step) const {
+  const std::size_t P = shape_.workers, sections = sections_.size();
   base::check(step.weights.size() == P && step.norms.size() == P, "a weight and norms from every worker");
-  std::vector<bool> finite(P, true), counted(P);
-  bool any_broken = false;
-  for (std::size_t i = 0; i < P; ++i) {
-    base::check(step.norms[i].size() == buckets, "a norm of every bucket");
-    for (const double norm : step.norms[i]) finite[i] = finite[i] && std::isfinite(norm);
-    counted[i] = step.weights[i] != 0 && finite[i];
-    any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
-  }
-  const std::size_t sections = sections_.size();
+  for (const auto& norms : step.norms) base::check(norms.size() == shape_.buckets.size(), "a norm of every bucket");
   base::check(step.sketches.empty() || step.sketches.size() == P, "sketches from every worker, or from none");
   for (const std::span<const float> sketch : step.sketches)
     base::check(sketch.size() == step.sketches.front().size() && (sections == 0 || sketch.size() % sections == 0),
                 "a sketch of one length from every worker for every section");
+}
 
-  SketchedOutcome outcome;
-  outcome.clipped.resize(P);
-  outcome.coefficients.resize(P);
-  const std::vector<std::vector<double>> used = used_coefficients(step);
-  std::vector<std::vector<double>> parts(buckets, std::vector<double>(P));  // their norms, before the guard
-  double numbers = 0;
-  for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);
-  for (std::size_t bucket = 0; bucket < buckets; ++bucket)
-    for (std::size_t i = 0; i < P; ++i) {
-      const double share =
-          numbers == 0 ? 1 / static_cast<double>(buckets) : static_cast<double>(shape_.buckets[bucket]) / numbers;
-      outcome.coefficients[i] += share * used[bucket][i];
-      if (!counted[i]) continue;
-      parts[bucket][i] = std::abs(used[bucket][i]) * step.norms[i][bucket];
-      if (P > 1 && bucket < step.known_buckets &&
-          math::guard_factor(options_.guard, references_[bucket], parts[bucket][i]) < 1)
-        outcome.clipped[i] = true;
-    }
-
+SketchedOutcome Sketched::observe(const SketchedStep& step) {
+  check(step);
+  const std::size_t P = shape_.workers;
+  std::vector<bool> finite(P, true), counted(P);
+  bool any_broken = false;
+  for (std::size_t i = 0; i < P; ++i) {
+    for (const double norm : step.norms[i]) finite[i] = finite[i] && std::isfinite(norm);
+    counted[i] = step.weights[i] != 0 && finite[i];
+    any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
+  }
+  SketchedOutcome outcome = told_by(step, counted);
   ++steps_;
   runs_.count(step.weights, finite);
-  const std::vector<double> norms = norms_of(step, sections);
-  if (step.sketches.empty() || sections == 0) {
-    std::vector<double> q;
-    for (const double norm : norms) q.push_back(norm * norm);
-    outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
-  } else {  // that of the whole is the sum of those of its sections
-    std::vector<std::vector<float>> whole;
-    std::vector<std::span<const float>> spans;
-    const std::size_t length = step.sketches.front().size() / sections;
-    for (const std::span<const float> sketch : step.sketches) {
-      auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
-      for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
-    }
-    for (const auto& sketch : whole) spans.emplace_back(sketch);
-    outcome.statistics = estimated(directions(spans, norms), norms, step.weights, step.matrix);
-  }
   if (next_) {
     set_rule(std::move(next_->rule), next_->options);
     for (Section& section : sections_) {
@@ -241,12 +200,64 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     outcome.event = Event::non_finite;
     return outcome;
   }
+  bool any_living = sections_.empty();
+  for (std::size_t section = 0; section < sections_.size(); ++section)
+    any_living = decide(step, section, counted, outcome) || any_living;
+  if (!any_living) outcome.event = Event::all_zero;
+  learn_references(step, counted);
+  return outcome;
+}
+
+// What the step was like, by what was known before it.
+SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bool>& counted) const {
+  SketchedOutcome outcome;
+  const std::size_t P = shape_.workers, buckets = shape_.buckets.size(), sections = sections_.size();
+  outcome.clipped.resize(P);
+  outcome.coefficients.resize(P);
+  double numbers = 0;
+  for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    const double reference = reference_of(parts[bucket]);
+    const std::vector<double> used = used_coefficients(step, bucket);
+    const double share =
+        numbers == 0 ? 1 / static_cast<double>(buckets) : static_cast<double>(shape_.buckets[bucket]) / numbers;
+    for (std::size_t i = 0; i < P; ++i) {
+      outcome.coefficients[i] += share * used[i];
+      if (!counted[i] || P == 1 || bucket >= step.known_buckets) continue;
+      const double part = std::abs(used[i]) * step.norms[i][bucket];
+      if (math::guard_factor(options_.guard, references_[bucket], part) < 1) outcome.clipped[i] = true;
+    }
+  }
+
+  const std::vector<double> norms = norms_of(step, kWhole);
+  if (step.sketches.empty() || sections == 0) {
+    std::vector<double> q;
+    for (const double norm : norms) q.push_back(norm * norm);
+    outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
+    return outcome;
+  }
+  std::vector<std::vector<float>> whole;  // the sum of those of its sections
+  std::vector<std::span<const float>> spans;
+  const std::size_t length = step.sketches.front().size() / sections;
+  for (const std::span<const float> sketch : step.sketches) {
+    auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
+    for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
+  }
+  for (const auto& sketch : whole) spans.emplace_back(sketch);
+  outcome.statistics = estimated(directions(spans, norms), norms, step.weights, step.matrix);
+  return outcome;
+}
+
+// Of the parts that the next step would have with this step's norms: coefficients may have changed their scale, as
+// after the first step or with another rule.
+void Sketched::learn_references(const SketchedStep& step, const std::vector<bool>& counted) {
+  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket) {
+    std::vector<double> parts;
+    for (std::size_t i = 0; i < shape_.workers; ++i)
+      if (counted[i] && knows(bucket))
+        parts.push_back(std::abs(blind_ ? step.weights[i] : coefficients(bucket)[i]) * step.norms[i][bucket]);
+    const double reference = reference_of(parts);
     if (reference > 0 || bucket >= step.known_buckets) references_[bucket] = reference;
   }
-  for (std::size_t section = 0; section < sections; ++section) decide(step, section, counted, outcome);
-  return outcome;
 }
 
 void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>& living,
@@ -265,7 +276,7 @@ void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>&
   }
 }
 
-void Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
+bool Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
                       SketchedOutcome& outcome) {
   const auto raise = [&](Event event) {
     if (outcome.event == Event::none || (event != Event::none && event < outcome.event)) outcome.event = event;
@@ -278,12 +289,9 @@ void Sketched::decide(const SketchedStep& step, std::size_t index, const std::ve
     living[i] = counted[i] && norms[i] > 0;
     if (living[i]) weights[i] = step.weights[i];
   }
-  if (std::ranges::find(living, true) == living.end()) {
-    if (shape_.buckets.size() > 0) raise(Event::all_zero);
-    return;
-  }
+  if (std::ranges::find(living, true) == living.end()) return false;
   smooth(norms, living, section.smoothed);
-  if (blind_ || step.sketches.empty()) return;
+  if (blind_ || step.sketches.empty()) return true;
 
   // With smoothed norms: those of a single step would let one step's accident define the next.
   const std::size_t length = step.sketches.front().size() / sections_.size();
@@ -306,6 +314,7 @@ void Sketched::decide(const SketchedStep& step, std::size_t index, const std::ve
   raise(decision.event);
   section.c = std::move(decision.c);
   section.memory = std::move(decision.memory);
+  return true;
 }
 
 Sketched::State Sketched::state() const {

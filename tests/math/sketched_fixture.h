@@ -142,14 +142,13 @@ struct Lagged {
       if (finite && norm(g[i]) > 0) living.push_back(i);
     }
     Vector sum(g[0].size());
-    std::vector<double> references = ref;
     std::size_t first = 0;
     for (std::size_t b = 0; b < buckets.size(); first += buckets[b], ++b) {
       const auto part_norm = [&](std::size_t i) {
         return norm({g[i].begin() + static_cast<std::ptrdiff_t>(first),
                      g[i].begin() + static_cast<std::ptrdiff_t>(first + buckets[b])});
       };
-      std::vector<double> own, lengths;
+      std::vector<double> own;
       for (const std::size_t i : present)
         if (part_norm(i) > 0) own.push_back(part_norm(i));
       for (const std::size_t i : present) {
@@ -158,24 +157,35 @@ struct Lagged {
         const double ci = c.empty() ? lower_middle(own) / (static_cast<double>(own.size()) * n) : c[i];
         if (ci == 0) continue;
         const double length = std::abs(ci) * n, longest = 3 * ref[b];
-        lengths.push_back(length);
         const bool cuts = P > 1 && ref[b] > 0 && length > longest;
         if (cuts) clipped[i] = true;
         for (std::size_t k = first; k < first + buckets[b]; ++k) sum[k] += ci * g[i][k] * (cuts ? longest / length : 1);
       }
-      if (!lengths.empty()) references[b] = lower_middle(lengths);
     }
-    if (stops || living.empty()) {
-      if (!stops) ref = references;
-      return sum;
+    if (stops) return sum;
+    if (!living.empty()) {
+      smooth_norms(g, living);
+      decide(g, living);
     }
-    ref = references;
-    smooth_norms(g, living);
-    decide(g, living);
+    refer(g, present);
     return sum;
   }
 
  private:
+  // By the coefficients of the next step.
+  void refer(const Gradients& g, const std::vector<std::size_t>& present) {
+    std::size_t first = 0;
+    for (std::size_t b = 0; b < buckets.size(); first += buckets[b], ++b) {
+      std::vector<double> lengths;
+      for (const std::size_t i : present) {
+        const double n = norm({g[i].begin() + static_cast<std::ptrdiff_t>(first),
+                               g[i].begin() + static_cast<std::ptrdiff_t>(first + buckets[b])});
+        if (!c.empty() && std::abs(c[i]) * n > 0) lengths.push_back(std::abs(c[i]) * n);
+      }
+      if (!lengths.empty()) ref[b] = lower_middle(lengths);
+    }
+  }
+
   void smooth_norms(const Gradients& g, const std::vector<std::size_t>& living) {
     std::vector<double> known, now;
     for (const std::size_t i : living) {
