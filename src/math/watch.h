@@ -9,6 +9,16 @@
 // a gradient that becomes too large, but not by much, when all gradients have long been small.
 //
 // A worker of weight zero in a step had no samples: it is not looked at in that step.
+//
+// Cosines may come from sketches of m numbers, drawn anew for every step; norms are the gradients' own. A cosine c is
+// then off by about (1 - c^2) / sqrt(m), independently from step to step: 0.03 at m = 1,024 and 0.09 at 128. The same
+// thresholds serve:
+// - kSameCosine: equal gradients have equal sketches. Of nearly equal ones 1 - c is off by sqrt(2 / m) of itself, 4%.
+// - kAgreement: a mean over kAgainstSteps is off by 0.005 at most, and 0.014 at m = 128; less over several pairs. So no
+//   agreement at all stays 14, or 5, of these errors below it.
+// - kAgainstPart: a wrong sign where the others agree to 0.2 is 8, or 3.5, such errors beyond it, and more from P = 4.
+// - kOpposed: moves by less than 0.01.
+// - kErrors: standard errors are those of the cosines as they come, noise included.
 #pragma once
 
 #include <array>
