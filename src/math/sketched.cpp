@@ -200,7 +200,7 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     outcome.event = Event::non_finite;
     return outcome;
   }
-  bool any_living = sections_.empty();
+  bool any_living = shape_.buckets.empty();
   for (std::size_t section = 0; section < sections_.size(); ++section)
     any_living = decide(step, section, counted, outcome) || any_living;
   if (!any_living) outcome.event = Event::all_zero;
@@ -278,9 +278,6 @@ void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>&
 
 bool Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
                       SketchedOutcome& outcome) {
-  const auto raise = [&](Event event) {
-    if (outcome.event == Event::none || (event != Event::none && event < outcome.event)) outcome.event = event;
-  };
   Section& section = sections_[index];
   const std::vector<double> norms = norms_of(step, index);
   std::vector<bool> living(norms.size());
@@ -311,7 +308,7 @@ bool Sketched::decide(const SketchedStep& step, std::size_t index, const std::ve
     if (norm > 0)
       for (double& value : decision.c) value *= *decision.norm / norm;
   }
-  raise(decision.event);
+  if (decision.event != Event::none) outcome.event = decision.event;
   section.c = std::move(decision.c);
   section.memory = std::move(decision.memory);
   return true;

@@ -226,14 +226,15 @@ TEST(Sketched, sectionsHaveCoefficientsOfTheirOwn) {
   }
 }
 
-TEST(Sketched, ofTheEventsOfSectionsTheFirstInTheirOrderIsReported) {
+TEST(Sketched, aSectionOfZerosIsNoEventWhereOthersAreNot) {
   const Gradients opposite = {{1, 0}, {-1, 0}}, mirrored = {{0, 1}, {0, -1}};
   for (const Gradients& gradients : {opposite, mirrored}) {  // one section cancels, the other is zero
     Flock flock(direction_consensus(), kGuarded, {2, {1, 1}, true});
-    EXPECT_EQ(flock.step(gradients).outcome.event, Event::all_zero);
+    EXPECT_EQ(flock.step(gradients).outcome.event, Event::unsafe);
   }
   Flock flock(direction_consensus(), kGuarded, {2, {1, 1}, true});
-  EXPECT_EQ(flock.step({{1, 1}, {1, -1}}).outcome.event, Event::unsafe);
+  EXPECT_EQ(flock.step({{1, 0}, {1, 0}}).outcome.event, Event::none);
+  EXPECT_EQ(flock.step({{0, 0}, {0, 0}}).outcome.event, Event::all_zero);
 }
 
 TEST(Sketched, randomSignedSumsAreNearlyAsGoodAsTheGradients) {
