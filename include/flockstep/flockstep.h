@@ -71,8 +71,9 @@ struct StepReport {
   std::vector<double> norms;
   std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
   std::string event;              // the guard that fired: "non_finite", "all_zero", "unsafe"; else "none"
-  std::map<std::string, std::int64_t>
-      guards;  // how many steps, or rounds of an eager sum, each of them fired in so far
+  // How many steps, or rounds of an eager sum, each of them fired in so far; "clipped": the steps in which a gradient
+  // was far above the median worker's, and was cut, or would have been.
+  std::map<std::string, std::int64_t> guards;
 };
 
 // How this worker's models have met those of others, where models are averaged without waiting for everybody; all zero

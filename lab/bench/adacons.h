@@ -1,6 +1,6 @@
 // What consensus weighting costs: AdaCons in one pass against the engine's own all-reduce of the same floats, against
-// the published scheme of two of them, and against our `mean`: targets A1, A2, A5 and A6. And what of it stays exposed
-// when it overlaps with the computation of the gradient.
+// the published scheme of two of them, and against our `mean`: targets A1, A2, A5 and A6. And what stays exposed when
+// it overlaps with the computation of the gradient, with coefficients of the step before (A7), too.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct AdaConsBench {
   bool own_ring = false;  // the engine has no all-reduce: a ring over its messages stands in
   Spread one_pass_seconds, two_all_reduces_seconds, all_reduce_seconds, mean_seconds;
   // The time of a step beyond its computation, with the transfers begun at its end, and begun bucket by bucket.
-  Spread exposed_after_seconds, exposed_overlapped_seconds;
-  std::vector<TargetResult> targets;  // A1, A2, A5, A6
+  Spread exposed_after_seconds, exposed_overlapped_seconds, exposed_mean_seconds, exposed_sketch_seconds;
+  std::vector<TargetResult> targets;  // A1, A2, A5, A6, A7
 };
 
 // Collective over the engine's workers. Throws Error{mismatch} if a result is wrong.

@@ -111,7 +111,8 @@ std::optional<TargetResult> KernelBench::k1() const {
 }
 
 TargetResult KernelBench::a9() const {
-  return at_most("A9", fmt::format("sketch kernel / read sweep, one thread, m = {}, n = {}", kSketchBins, floats_per_row),
+  return at_most("A9",
+                 fmt::format("sketch kernel / read sweep, one thread, m = {}, n = {}", kSketchBins, floats_per_row),
                  sketch.over_read, 1.2);
 }
 
@@ -127,12 +128,14 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
 
   const std::span<const float* const> rows = block.rows;
   std::vector<double> K(kernels::packed_size(options.workers)), d(options.workers), q(options.workers);
-  std::vector<float> out(n), z(kSketchBins);
+  std::vector<float> out(n);
+  base::Memory memory;
+  base::Buffer<float> z = memory.allocate<float>(kSketchBins, "sketch");
   const kernels::SketchKey key = kernels::sketch_key(1, 1);
   const auto sketch_rows = [&] {
     for (const float* row : rows) {
-      std::ranges::fill(z, 0.0f);
-      q[0] = kernels::sketch(std::span(row, n), key, 0, z);
+      std::ranges::fill(z.span(), 0.0f);
+      q[0] = kernels::sketch(std::span(row, n), key, 0, z.span());
     }
   };
   volatile float total = 0;  // keeps the reading alive

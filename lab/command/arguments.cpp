@@ -190,8 +190,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
   command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
-  command.add_option("--faulty", flags.faulty,
-                     "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1");
+  command.add_option(
+      "--faulty", flags.faulty,
+      "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1; in step 50 alone "
+      "3:scale:1000@50, from step 100 on 3:scale:-5@100-");
   for (const base::OptionSpec& option : kTaskOptions) {
     const std::string name(option.name);
     command.add_option_function<std::string>(

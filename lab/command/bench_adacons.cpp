@@ -34,6 +34,8 @@ int bench_adacons(const BenchFlags& flags) {
       table.add({fmt::format("exposed after {:.4g} ms of backward", flags.compute_ms),
                  milliseconds(result.exposed_after_seconds)});
       table.add({"exposed when overlapped with it", milliseconds(result.exposed_overlapped_seconds)});
+      table.add({"the same with transfer = sketch", milliseconds(result.exposed_sketch_seconds)});
+      table.add({"the same for mean", milliseconds(result.exposed_mean_seconds)});
     }
     fmt::print("{}\n", table.text());
   }

@@ -19,8 +19,8 @@ int bench_kernels(const BenchFlags& flags) {
       fmt::print("P = {}, {} floats a row, {}, one thread; medians and quartiles\n", result.workers,
                  result.floats_per_row, result.simd_target);
       Table table({"kernel", "ms", "GB/s", "time / read sweep", "time / tuned read sweep"});
-      for (const auto* figure :
-           {&result.read, &result.tuned_read, &result.gram, &result.row_statistics, &result.weighted_sum, &result.sketch})
+      for (const auto* figure : {&result.read, &result.tuned_read, &result.gram, &result.row_statistics,
+                                 &result.weighted_sum, &result.sketch})
         table.add({figure->name, milliseconds(figure->seconds), fmt::format("{:.1f}", figure->gigabytes_per_second),
                    ratio(figure->over_read), ratio(figure->over_tuned_read)});
       fmt::print("{}\n", table.text());

@@ -57,9 +57,11 @@ void print_summary(const runs::RunRequest& request, const runs::RunOutcome& outc
     table.add({"model", fmt::format("{} ({})", summary.model_hash,
                                     summary.replicas_equal ? "the same on every worker" : "differs between workers")});
   const auto& guards = summary.guards;
-  if (guards.non_finite + guards.all_zero + guards.unsafe > 0)
-    table.add({"guards", fmt::format("{} with non-finite gradients, {} with all zero, {} without safe weights",
-                                     base::counted(guards.non_finite, "step"), guards.all_zero, guards.unsafe)});
+  if (guards.non_finite + guards.all_zero + guards.unsafe + guards.clipped > 0)
+    table.add({"guards",
+               fmt::format("{} with non-finite gradients, {} with all zero, {} without safe weights, {} with "
+                           "one far above the median",
+                           base::counted(guards.non_finite, "step"), guards.all_zero, guards.unsafe, guards.clipped)});
   fmt::print("{}", table.text());
   for (const std::string& note : summary.notes) fmt::print("note: {}\n", note);
   for (const auto& finding : summary.findings) fmt::print("finding: {}\n", finding.sentence);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 
 #include "study/trial.h"
 
@@ -12,14 +13,22 @@ namespace {
 constexpr std::int64_t kResNet50 = 25'559'081;
 constexpr std::int64_t kSteps = 6, kQuickSteps = 2;
 constexpr std::int64_t kBucketKib = 25 * 1024;  // four buckets
-constexpr std::array kRules{"mean", "adacons", "direction_consensus"};
-constexpr int kMostPairs = 256;  // workers of direction_consensus: each holds a number for every pair of all workers
-
-bool takes_part(std::size_t rule, int workers) { return rule < 2 || workers <= kMostPairs; }
+struct Rule {
+  const char *name, *algorithm, *transfer;
+  int most_workers;  // beyond which each would hold too much of all others
+};
+constexpr std::array<Rule, 4> kRules{{{"mean", "mean", "exact", 4096},
+                                      {"adacons", "adacons", "exact", 4096},
+                                      {"adacons, sketch", "adacons", "sketch", 1024},
+                                      {"direction_consensus", "direction_consensus", "exact", 256}}};
 
 // Little but communication: steps compute for a millisecond.
-Cell cell_of(const std::string& rule, const std::string& platform, int workers, std::int64_t steps) {
-  Cell cell = timed_cell({.contender = {rule + " on " + platform, rule}, .workers = workers, .steps = steps}, 1);
+Cell cell_of(const Rule& rule, const std::string& platform, int workers, std::int64_t steps) {
+  Cell cell = timed_cell(
+      {.contender = {fmt::format("{} on {}", rule.name, platform), rule.algorithm, {{"transfer", rule.transfer}}},
+       .workers = workers,
+       .steps = steps},
+      1);
   cell.request.launch.sim.platform = platform;
   cell.request.train.pretend_parameters = kResNet50;
   cell.request.train.bucket_kib = kBucketKib;
@@ -32,7 +41,7 @@ StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, 
   std::vector<Cell> asked;
   for (const int workers : sizes)
     for (std::size_t rule = 0; rule < kRules.size(); ++rule)
-      if (takes_part(rule, workers)) asked.push_back(cell_of(kRules[rule], platform, workers, steps));
+      if (workers <= kRules[rule].most_workers) asked.push_back(cell_of(kRules[rule], platform, workers, steps));
   const std::vector<telemetry::Summary> made = cells.make(platform, asked);
   auto next = made.begin();
 
@@ -40,16 +49,17 @@ StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, 
   table.name = platform;
   table.title =
       fmt::format("{}: milliseconds of a step, of which it computes for one, 25.6 million parameters", platform);
-  table.columns = {"workers", "mean", "adacons", "direction_consensus", "adacons / mean", "direction_consensus / mean"};
+  table.columns = {"workers"};
+  for (const Rule& rule : kRules) table.columns.emplace_back(rule.name);
+  for (const Rule& rule : std::span(kRules).subspan(1)) table.columns.push_back(fmt::format("{} / mean", rule.name));
   table.figures = nlohmann::json::array();
   table.picture = {platform, "workers", "step of the rule / step of mean", true, false, {}};
-  for (const char* rule : {"adacons", "direction_consensus"})
-    table.picture.series.push_back({rule, Mark::line, {}, {}});
+  for (const Rule& rule : std::span(kRules).subspan(1)) table.picture.series.push_back({rule.name, Mark::line, {}, {}});
   for (const int workers : sizes) {
     std::vector<std::string> steps_ms{fmt::format("{}", workers)}, ratios;
     double of_mean_s = 0;
     for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
-      if (!takes_part(rule, workers)) {
+      if (workers > kRules[rule].most_workers) {
         steps_ms.push_back("-");
         ratios.push_back("-");
         continue;
@@ -63,7 +73,8 @@ StudyTable table_of(const std::string& platform, const std::vector<int>& sizes, 
       }
       const double ratio = step_s / of_mean_s;
       ratios.push_back(digits(ratio));
-      table.figures.push_back({{"rule", kRules[rule]}, {"workers", workers}, {"step_s", step_s}, {"over_mean", ratio}});
+      table.figures.push_back(
+          {{"rule", kRules[rule].name}, {"workers", workers}, {"step_s", step_s}, {"over_mean", ratio}});
       table.picture.series[rule - 1].x.push_back(workers);
       table.picture.series[rule - 1].y.push_back(ratio);
     }

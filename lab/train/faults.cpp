@@ -47,8 +47,27 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
 }
 
+// "50", "50-80" or "50-", behind the @.
+void parse_steps(std::string_view text, Fault& fault) {
+  const auto words = parts_of(text, '-');
+  const auto number = [](std::string_view word, std::int64_t least) {
+    return base::parse_integer("the step after @ in --faulty", word, least, static_cast<std::int64_t>(kMostSteps));
+  };
+  if (words.size() > 2) refuse(fmt::format("--faulty takes steps as @50, @50-80 or @50-, not '@{}'", text));
+  fault.first_step = fault.last_step = number(words[0], 1);
+  if (words.size() == 2) fault.last_step = words[1].empty() ? Fault::kEveryStep : number(words[1], fault.first_step);
+}
+
+std::string text_of_steps(const Fault& fault) {
+  if (fault.last_step == Fault::kEveryStep)
+    return fault.first_step == 1 ? std::string() : fmt::format("@{}-", fault.first_step);
+  return fault.first_step == fault.last_step ? fmt::format("@{}", fault.first_step)
+                                             : fmt::format("@{}-{}", fault.first_step, fault.last_step);
+}
+
 Fault parse_fault(std::string_view text) {
-  const auto words = parts_of(text, ':');
+  const auto at = text.find('@');
+  const auto words = parts_of(text.substr(0, at), ':');
   if (words.size() < 2) refuse(fmt::format("--faulty takes the form 3:scale:-5, not '{}'", text));
   const auto worker =
       base::parse_integer("the worker in --faulty", words[0], 0, static_cast<std::int64_t>(kMostFaultyRank));
@@ -65,7 +84,12 @@ Fault parse_fault(std::string_view text) {
     value = base::parse_real(what, words[2], row.least, row.most);
   if (row.kind == FaultKind::copies && value == static_cast<double>(worker))
     refuse(fmt::format("--faulty {} changes nothing: a worker reads its own data anyway", text));
-  return {static_cast<int>(worker), row.kind, value};
+  Fault fault{static_cast<int>(worker), row.kind, value};
+  if (at == std::string_view::npos) return fault;
+  if (row.kind == FaultKind::copies || row.kind == FaultKind::nan)
+    refuse(fmt::format("--faulty takes no steps after @ for {}, as in '{}'", row.name, text));
+  parse_steps(text.substr(at + 1), fault);
+  return fault;
 }
 
 void multiply(std::span<float> range, float factor) {
@@ -94,8 +118,9 @@ std::string text_of(const FaultOptions& options) {
   for (const Fault& fault : options.faulty) {
     const KindRow& row = row_of(fault.kind);
     const bool has_value = row.value == KindRow::required || (row.value == KindRow::optional && fault.value != 0);
-    parts.push_back(has_value ? fmt::format("{}:{}:{}", fault.worker, row.name, fault.value)
-                              : fmt::format("{}:{}", fault.worker, row.name));
+    parts.push_back((has_value ? fmt::format("{}:{}:{}", fault.worker, row.name, fault.value)
+                               : fmt::format("{}:{}", fault.worker, row.name)) +
+                    text_of_steps(fault));
   }
   return fmt::format("{}", fmt::join(parts, ","));
 }
@@ -125,6 +150,7 @@ void Faults::turn_into_noise(double factor, std::span<float> range) {
 
 void Faults::apply(std::size_t first, std::span<float> range) {
   for (const Fault& fault : mine_) {
+    if (step_ + 1 < fault.first_step || step_ + 1 > fault.last_step) continue;
     switch (fault.kind) {
       case FaultKind::scale: multiply(range, static_cast<float>(fault.value)); break;
       case FaultKind::noise: turn_into_noise(fault.value, range); break;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct Fault {
   int worker;
   FaultKind kind;
   double value;
+  std::int64_t first_step = 1, last_step = kEveryStep;  // counted from 1, as in metrics.jsonl
+
+  static constexpr std::int64_t kEveryStep = std::numeric_limits<std::int64_t>::max();
 };
 
 struct FaultOptions {
@@ -35,7 +39,8 @@ struct FaultOptions {
   int data_rank(int rank) const;
 };
 
-// "3:scale:-5,2:noise:10,4:zeros,5:nan:100,6:copies:1"; throws Error{bad_input}.
+// "3:scale:-5,2:noise:10,4:zeros,5:nan:100,6:copies:1"; "@50" behind one limits it to step 50, "@50-80" to these and
+// "@50-" to those from there on. Throws Error{bad_input}.
 FaultOptions parse_faults(std::string_view text);
 // The same text again.
 std::string text_of(const FaultOptions& options);

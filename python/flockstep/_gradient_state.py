@@ -342,7 +342,7 @@ class GradientState(Measured, TakesOptions):
     def findings(self) -> list[str]:
         """What is suspicious about the workers so far, a sentence each.
 
-        Two read the same data, or one is broken, dead or exploding. Rank 0 also says each once as a Python warning.
+        Two read the same data, or one is broken, dead, exploding, often clipped or left out. Rank 0 also says each once as a Python warning.
         """
         return [] if self._hook is None else self._hook.findings()
 

@@ -1,6 +1,7 @@
 // What one step told about the workers, for whoever wants to look: metrics, findings, users.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,10 +14,15 @@ struct GradientReport {
   math::Event event = math::Event::none;
   // One per worker: what its gradient was multiplied by; over several sections, their mean weighted by size.
   std::vector<double> coefficients;
-  // Of the whole gradient, whatever the granularity. Without K, or without anything, where that was not swept.
+  // Of the whole gradient, whatever the granularity. Without K, with norms alone or without anything, where no more was
+  // looked at. K may come from sketches.
   math::Statistics statistics;
-  std::vector<bool> clipped;   // who met the guard; empty where there is none
-  std::vector<bool> left_out;  // whose numbers that are not finite count as nothing by now
+  // One per worker, or empty where nobody looked: who met the guard, whether it clips or only counts.
+  std::vector<bool> clipped = {};
+  // ... and whose numbers that are not finite counted as nothing, after as many steps on end with such.
+  std::vector<bool> left_out = {};
+
+  bool any_clipped() const { return std::ranges::find(clipped, true) != clipped.end(); }
 };
 
 // What one worker counts, since it began, where models are averaged without waiting for everybody. Every step is one of
@@ -38,7 +44,7 @@ struct MeetingReport {
 // How often each guard fired, in steps.
 struct GuardCounts {
   std::int64_t non_finite = 0, all_zero = 0, unsafe = 0;
-  std::int64_t clipped = 0;  // a worker met the guard, whether or not it clips
+  std::int64_t clipped = 0;  // a worker's gradient was cut to a few times the median one, or would have been
 };
 
 }  // namespace flockstep::algorithms

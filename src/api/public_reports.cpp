@@ -6,7 +6,10 @@ namespace flockstep::api {
 
 StepReport step_report(const algorithms::GradientReport* report, const algorithms::GuardCounts& guards) {
   StepReport result;
-  result.guards = {{"non_finite", guards.non_finite}, {"all_zero", guards.all_zero}, {"unsafe", guards.unsafe}};
+  result.guards = {{"non_finite", guards.non_finite},
+                   {"all_zero", guards.all_zero},
+                   {"unsafe", guards.unsafe},
+                   {"clipped", guards.clipped}};
   if (!report) return result;
   result.event = math::to_string(report->event);
   result.coefficients = report->coefficients;

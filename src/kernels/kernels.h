@@ -4,10 +4,11 @@
 // loop in reference.h that says what it computes. Rows are passed by pointer; they need not be neighbours in memory nor
 // be aligned beyond their type. Inputs of 16 bits are widened as they are loaded.
 //
-// Sums of products (gram, row_statistics, dot, and the square of sketch) are taken in float over runs of at most 16 vectors and from there on in
-// double, for any length: the error is about 1e-6 of the sum of the products' magnitudes at the very worst, and 1e-8 as
-// a rule. That holds for every finite number: where squares do not fit a float (numbers beyond about 1e19, or none
-// above about 1e-16), the sums are taken a second time, in double throughout and several times slower.
+// Sums of products (gram, row_statistics, dot, and the square of sketch) are taken in float over runs of at most 16
+// vectors and from there on in double, for any length: the error is about 1e-6 of the sum of the products' magnitudes
+// at the very worst, and 1e-8 as a rule. That holds for every finite number: where squares do not fit a float (numbers
+// beyond about 1e19, or none above about 1e-16), the sums are taken a second time, in double throughout and several
+// times slower.
 #pragma once
 
 #include <cstddef>
@@ -50,9 +51,9 @@ void axpy(float a, std::span<const float> x, std::span<float> y);
 
 double dot(std::span<const float> x, std::span<const float> y);
 
-// Adds the count sketch (sketch.h) of a bucket that begins on chunk `first_chunk` of its model to the z.size() bins, and
-// returns the bucket's ||x||^2, which is not finite where a number of x is not. z.size() is a power of two, and z does
-// not overlap x.
+// Adds the count sketch (sketch.h) of a bucket that begins on chunk `first_chunk` of its model to the z.size() bins,
+// and returns the bucket's ||x||^2, which is not finite where a number of x is not. z.size() is a power of two, and z
+// does not overlap x; it is fastest where z lies on a cache line.
 //
 // Each bin adds its elements one by one, in their order, in float: the bits of z are the same on every processor, and
 // whether buckets that follow each other are passed one by one or as one span.

@@ -24,17 +24,18 @@ double dot(std::span<const double> x, std::span<const double> y) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// The sketches as directions of these lengths, one for each worker: zeros where the length is, or where a sketch has no
-// direction.
+// The sketches as directions of these lengths, one for each worker: zeros where the length is or is not finite, and
+// where a sketch has no direction: zeros, or sums of floats that overflowed.
 std::vector<std::vector<double>> directions(const std::vector<std::span<const float>>& sketches,
                                             const std::vector<double>& lengths) {
   std::vector<std::vector<double>> result;
   for (std::size_t i = 0; i < sketches.size(); ++i) {
     auto& direction = result.emplace_back(sketches[i].size());
-    if (!(lengths[i] > 0)) continue;
+    if (!(lengths[i] > 0) || !std::isfinite(lengths[i])) continue;
+    if (!std::ranges::all_of(sketches[i], [](float value) { return std::isfinite(value); })) continue;
     double largest = 0;  // squares must not overflow
     for (const float value : sketches[i]) largest = std::max(largest, std::abs(static_cast<double>(value)));
-    if (largest == 0 || !std::isfinite(largest)) continue;
+    if (largest == 0) continue;
     for (std::size_t k = 0; k < direction.size(); ++k) direction[k] = sketches[i][k] / largest;
     const double scale = lengths[i] / std::sqrt(dot(direction, direction));
     for (double& value : direction) value *= scale;
@@ -73,6 +74,35 @@ Statistics estimated(const std::vector<std::vector<double>>& directions, const s
   return Statistics::of_matrix(std::move(K), std::move(weights));
 }
 
+bool are_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+bool are_norms(std::span<const double> values) {
+  return are_finite(values) && std::ranges::none_of(values, [](double value) { return value < 0; });
+}
+
+bool are_counts(std::span<const double> values) {
+  constexpr double kMost = 1e15;  // whole numbers up to here are exact, and fit every type they become
+  return std::ranges::all_of(values,
+                             [](double value) { return value >= 0 && value <= kMost && value == std::floor(value); });
+}
+
+// Whether state() may have returned this, for whatever workers and sections.
+bool is_state(const Sketched::State& state) {
+  if (state.size() < kHeadRows || state[0].size() != 3 || !are_counts(state[0])) return false;
+  const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
+  if (state.size() != kHeadRows + kRowsEach * sections || !are_norms(state[1])) return false;
+  if (state[2].size() != workers || !are_counts(state[2])) return false;
+  for (std::size_t row = kHeadRows; row < state.size(); row += kRowsEach) {
+    const auto &c = state[row], &memory = state[row + 1], &smoothed = state[row + 2];
+    if ((!c.empty() && c.size() != workers) || !are_finite(c)) return false;
+    if (memory.size() > workers || !are_finite(memory)) return false;
+    if ((!smoothed.empty() && smoothed.size() != workers) || !are_norms(smoothed)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Sketched::Sketched(Rule rule, const AggregateOptions& options, SketchedShape shape)
@@ -94,6 +124,7 @@ void Sketched::follow_with(Rule rule, const AggregateOptions& options, bool keep
 }
 
 void Sketched::set_shape(SketchedShape shape) {
+  base::check(shape.workers == runs_.runs().size(), "as many workers as before");
   const std::size_t sections = shape.section_per_bucket ? shape.buckets.size() : 1;
   if (shape.section_per_bucket || sections_.size() != sections) sections_.assign(sections, {});
   references_.assign(shape.buckets.size(), 0.0);
@@ -122,77 +153,41 @@ std::vector<double> Sketched::norms_of(const SketchedStep& step, std::size_t sec
   std::vector<double> norms(shape_.workers);
   for (std::size_t i = 0; i < norms.size(); ++i)
     for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
-      if (section == section_index(bucket) || section >= sections_.size())
-        norms[i] = std::hypot(norms[i], step.norms[i][bucket]);
+      if (section == kWhole || section == section_index(bucket)) norms[i] = std::hypot(norms[i], step.norms[i][bucket]);
   return norms;
 }
 
-std::vector<std::vector<double>> Sketched::used_coefficients(const SketchedStep& step) const {
-  std::vector<std::vector<double>> used;
-  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket) {
-    if (blind_) {
-      used.push_back(step.weights);
-    } else if (knows(bucket)) {
-      used.push_back(coefficients(bucket));
-    } else {
-      std::vector<double> norms;
-      for (std::size_t i = 0; i < shape_.workers; ++i)
-        norms.push_back(step.weights[i] == 0 ? 0 : step.norms[i][bucket]);
-      used.push_back(first_coefficients(norms));
-    }
-  }
-  return used;
+std::vector<double> Sketched::used_coefficients(const SketchedStep& step, std::size_t bucket) const {
+  if (blind_) return step.weights;
+  if (knows(bucket)) return coefficients(bucket);
+  std::vector<double> norms;
+  for (std::size_t i = 0; i < shape_.workers; ++i) norms.push_back(step.weights[i] == 0 ? 0 : step.norms[i][bucket]);
+  return first_coefficients(norms);
+}
+
+void Sketched::check(const SketchedStep& step) const {
+  const std::size_t P = shape_.workers, sections = sections_.size();
+  base::check(step.weights.size() == P && step.norms.size() == P, "a weight and norms from every worker");
+  for (const auto& norms : step.norms) base::check(norms.size() == shape_.buckets.size(), "a norm of every bucket");
+  base::check(step.sketches.empty() || step.sketches.size() == P, "sketches from every worker, or from none");
+  for (const std::span<const float> sketch : step.sketches)
+    base::check(sketch.size() == step.sketches.front().size() && (sections == 0 || sketch.size() % sections == 0),
+                "a sketch of one length from every worker for every section");
 }
 
 SketchedOutcome Sketched::observe(const SketchedStep& step) {
-  const std::size_t P = shape_.workers, buckets = shape_.buckets.size();
-  base::check(step.weights.size() == P && step.norms.size() == P, "a weight and norms from every worker");
+  check(step);
+  const std::size_t P = shape_.workers;
   std::vector<bool> finite(P, true), counted(P);
   bool any_broken = false;
   for (std::size_t i = 0; i < P; ++i) {
-    base::check(step.norms[i].size() == buckets, "a norm of every bucket");
     for (const double norm : step.norms[i]) finite[i] = finite[i] && std::isfinite(norm);
     counted[i] = step.weights[i] != 0 && finite[i];
     any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
   }
-
-  SketchedOutcome outcome;
-  outcome.clipped.resize(P);
-  outcome.coefficients.resize(P);
-  const std::vector<std::vector<double>> used = used_coefficients(step);
-  std::vector<std::vector<double>> parts(buckets, std::vector<double>(P));  // their norms, before the guard
-  double numbers = 0;
-  for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);
-  for (std::size_t bucket = 0; bucket < buckets; ++bucket)
-    for (std::size_t i = 0; i < P; ++i) {
-      const double share =
-          numbers == 0 ? 1 / static_cast<double>(buckets) : static_cast<double>(shape_.buckets[bucket]) / numbers;
-      outcome.coefficients[i] += share * used[bucket][i];
-      if (!counted[i]) continue;
-      parts[bucket][i] = std::abs(used[bucket][i]) * step.norms[i][bucket];
-      if (P > 1 && bucket < step.known_buckets &&
-          math::guard_factor(options_.guard, references_[bucket], parts[bucket][i]) < 1)
-        outcome.clipped[i] = true;
-    }
-
+  SketchedOutcome outcome = told_by(step, counted);
   ++steps_;
   runs_.count(step.weights, finite);
-  const std::vector<double> norms = norms_of(step, sections_.size());
-  if (step.sketches.empty()) {
-    std::vector<double> q;
-    for (const double norm : norms) q.push_back(norm * norm);
-    outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
-  } else {  // that of the whole is the sum of those of its sections
-    std::vector<std::vector<float>> whole;
-    std::vector<std::span<const float>> spans;
-    const std::size_t length = step.sketches.front().size() / sections_.size();
-    for (const std::span<const float> sketch : step.sketches) {
-      auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
-      for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
-    }
-    for (const auto& sketch : whole) spans.emplace_back(sketch);
-    outcome.statistics = estimated(directions(spans, norms), norms, step.weights, step.matrix);
-  }
   if (next_) {
     set_rule(std::move(next_->rule), next_->options);
     for (Section& section : sections_) {
@@ -205,12 +200,64 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
     outcome.event = Event::non_finite;
     return outcome;
   }
+  bool any_living = shape_.buckets.empty();
+  for (std::size_t section = 0; section < sections_.size(); ++section)
+    any_living = decide(step, section, counted, outcome) || any_living;
+  if (!any_living) outcome.event = Event::all_zero;
+  learn_references(step, counted);
+  return outcome;
+}
+
+// What the step was like, by what was known before it.
+SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bool>& counted) const {
+  SketchedOutcome outcome;
+  const std::size_t P = shape_.workers, buckets = shape_.buckets.size(), sections = sections_.size();
+  outcome.clipped.resize(P);
+  outcome.coefficients.resize(P);
+  double numbers = 0;
+  for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);
   for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    const double reference = reference_of(parts[bucket]);
+    const std::vector<double> used = used_coefficients(step, bucket);
+    const double share =
+        numbers == 0 ? 1 / static_cast<double>(buckets) : static_cast<double>(shape_.buckets[bucket]) / numbers;
+    for (std::size_t i = 0; i < P; ++i) {
+      outcome.coefficients[i] += share * used[i];
+      if (!counted[i] || P == 1 || bucket >= step.known_buckets) continue;
+      const double part = std::abs(used[i]) * step.norms[i][bucket];
+      if (math::guard_factor(options_.guard, references_[bucket], part) < 1) outcome.clipped[i] = true;
+    }
+  }
+
+  const std::vector<double> norms = norms_of(step, kWhole);
+  if (step.sketches.empty() || sections == 0) {
+    std::vector<double> q;
+    for (const double norm : norms) q.push_back(norm * norm);
+    outcome.statistics = {.K = {}, .d = {}, .q = std::move(q), .weights = step.weights};
+    return outcome;
+  }
+  std::vector<std::vector<float>> whole;  // the sum of those of its sections
+  std::vector<std::span<const float>> spans;
+  const std::size_t length = step.sketches.front().size() / sections;
+  for (const std::span<const float> sketch : step.sketches) {
+    auto& sum = whole.emplace_back(sketch.begin(), sketch.begin() + static_cast<std::ptrdiff_t>(length));
+    for (std::size_t k = length; k < sketch.size(); ++k) sum[k % length] += sketch[k];
+  }
+  for (const auto& sketch : whole) spans.emplace_back(sketch);
+  outcome.statistics = estimated(directions(spans, norms), norms, step.weights, step.matrix);
+  return outcome;
+}
+
+// Of the parts that the next step would have with this step's norms: coefficients may have changed their scale, as
+// after the first step or with another rule.
+void Sketched::learn_references(const SketchedStep& step, const std::vector<bool>& counted) {
+  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket) {
+    std::vector<double> parts;
+    for (std::size_t i = 0; i < shape_.workers; ++i)
+      if (counted[i] && knows(bucket))
+        parts.push_back(std::abs(blind_ ? step.weights[i] : coefficients(bucket)[i]) * step.norms[i][bucket]);
+    const double reference = reference_of(parts);
     if (reference > 0 || bucket >= step.known_buckets) references_[bucket] = reference;
   }
-  for (std::size_t section = 0; section < sections_.size(); ++section) decide(step, section, counted, outcome);
-  return outcome;
 }
 
 void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>& living,
@@ -229,9 +276,8 @@ void Sketched::smooth(const std::vector<double>& norms, const std::vector<bool>&
   }
 }
 
-void Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
+bool Sketched::decide(const SketchedStep& step, std::size_t index, const std::vector<bool>& counted,
                       SketchedOutcome& outcome) {
-  const auto raise = [&](Event event) { outcome.event = outcome.event == Event::none ? event : outcome.event; };
   Section& section = sections_[index];
   const std::vector<double> norms = norms_of(step, index);
   std::vector<bool> living(norms.size());
@@ -240,12 +286,9 @@ void Sketched::decide(const SketchedStep& step, std::size_t index, const std::ve
     living[i] = counted[i] && norms[i] > 0;
     if (living[i]) weights[i] = step.weights[i];
   }
-  if (std::ranges::find(living, true) == living.end()) {
-    if (shape_.buckets.size() > 0) raise(Event::all_zero);
-    return;
-  }
+  if (std::ranges::find(living, true) == living.end()) return false;
   smooth(norms, living, section.smoothed);
-  if (blind_ || step.sketches.empty()) return;
+  if (blind_ || step.sketches.empty()) return true;
 
   // With smoothed norms: those of a single step would let one step's accident define the next.
   const std::size_t length = step.sketches.front().size() / sections_.size();
@@ -265,9 +308,10 @@ void Sketched::decide(const SketchedStep& step, std::size_t index, const std::ve
     if (norm > 0)
       for (double& value : decision.c) value *= *decision.norm / norm;
   }
-  raise(decision.event);
+  if (decision.event != Event::none) outcome.event = decision.event;
   section.c = std::move(decision.c);
   section.memory = std::move(decision.memory);
+  return true;
 }
 
 Sketched::State Sketched::state() const {
@@ -283,9 +327,8 @@ Sketched::State Sketched::state() const {
 }
 
 bool Sketched::set_state(const State& state) {
-  if (state.size() < kHeadRows || state[0].size() != 3) return false;
+  if (!is_state(state)) return false;
   const auto workers = static_cast<std::size_t>(state[0][1]), sections = static_cast<std::size_t>(state[0][2]);
-  if (state.size() != kHeadRows + kRowsEach * sections || state[2].size() != workers) return false;
   steps_ = static_cast<std::int64_t>(state[0][0]);
   const bool same_workers = workers == shape_.workers;
   references_.assign(shape_.buckets.size(), 0.0);
@@ -297,7 +340,10 @@ bool Sketched::set_state(const State& state) {
   for (std::size_t index = 0; index < sections; ++index) {
     const auto* const rows = &state[kHeadRows + kRowsEach * index];
     Section& section = sections_[index];
-    section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    if (rule_.belonging == Belonging::position)  // of as many as took part last, which need not be all
+      section.memory = same_workers ? rows[1] : resample(rows[1], rule_.belonging, shape_.workers);
+    else if (same_workers && rows[1].size() == workers)
+      section.memory = rows[1];
     if (!same_workers) continue;
     section.c = rows[0];
     section.smoothed = rows[2];

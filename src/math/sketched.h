@@ -34,7 +34,7 @@ struct SketchedStep {
   std::vector<std::span<const float>> sketches = {};
   // Buckets from this one on have been cut anew, so that nothing was known of them.
   std::size_t known_buckets = std::numeric_limits<std::size_t>::max();
-  bool matrix = true;  // whether `statistics` has the cosines of all pairs, also if the rule does without
+  bool matrix = true;  // whether the outcome's statistics have the cosines of all pairs, also if the rule does without
 };
 
 struct SketchedOutcome {
@@ -64,14 +64,15 @@ class Sketched {
   double guard_factor(std::size_t bucket, double norm) const;
   // The median of such norms in the step before; 0: not known.
   const std::vector<double>& references() const { return references_; }
-  // Whether this worker's numbers that are not finite count as zeros by now.
+  // Whether a worker has not been finite for so long that the buckets in which it still is not are sent as zeros.
   bool leaves_out(std::size_t worker) const { return runs_.leaves_out(worker); }
 
   // A step is over; decides on the coefficients of the next.
   SketchedOutcome observe(const SketchedStep& step);
   std::int64_t steps() const { return steps_; }
 
-  // Another rule for the steps after the one that is observed next; norms, references and counts stay.
+  // Another rule for the steps after the one that is observed next; norms and counts stay. No part of state() until
+  // then.
   void follow_with(Rule rule, const AggregateOptions& options, bool keeps_memory);
   // DDP has cut its buckets anew: references start anew, and where sections are buckets everything does.
   void set_shape(SketchedShape shape);
@@ -85,17 +86,23 @@ class Sketched {
 
  private:
   struct Section {
-    std::vector<double> c, memory, smoothed;  // coefficients; the rule's memory; norms, smoothed over steps
+    std::vector<double> c, memory, smoothed;  // c, m and nb of the definition: the rule's memory, smoothed norms
   };
   std::size_t section_index(std::size_t bucket) const { return shape_.section_per_bucket ? bucket : 0; }
   const Section& section_of(std::size_t bucket) const { return sections_[section_index(bucket)]; }
+  void check(const SketchedStep& step) const;
+  static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();  // for all sections together
   std::vector<double> norms_of(const SketchedStep& step, std::size_t section) const;
-  // [bucket][worker]: what each was multiplied by in this step.
-  std::vector<std::vector<double>> used_coefficients(const SketchedStep& step) const;
+  // What each worker multiplied the bucket by in this step.
+  std::vector<double> used_coefficients(const SketchedStep& step, std::size_t bucket) const;
+  // `counted`: who has a gradient that is finite.
+  SketchedOutcome told_by(const SketchedStep& step, const std::vector<bool>& counted) const;
   void set_rule(Rule rule, const AggregateOptions& options);
-  void decide(const SketchedStep& step, std::size_t section, const std::vector<bool>& counted,
+  // False where all gradients are zero there.
+  bool decide(const SketchedStep& step, std::size_t section, const std::vector<bool>& counted,
               SketchedOutcome& outcome);
   void smooth(const std::vector<double>& norms, const std::vector<bool>& living, std::vector<double>& smoothed) const;
+  void learn_references(const SketchedStep& step, const std::vector<bool>& counted);
 
   Rule rule_;
   AggregateOptions options_;

@@ -66,6 +66,8 @@ std::string_view to_string(FindingKind kind) {
     case FindingKind::zeros: return "zeros";
     case FindingKind::exploding: return "exploding";
     case FindingKind::non_finite: return "non_finite";
+    case FindingKind::clipped: return "clipped";
+    case FindingKind::left_out: return "left_out";
   }
   return "";
 }
@@ -93,10 +95,13 @@ double Watch::Window::standard_error() const {
   return std::sqrt(squares / (count * (count - 1)));
 }
 
-std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statistics) {
+std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped,
+                                    const std::vector<bool>& left_out) {
   base::check(step > last_step_, "steps come in order");
   last_step_ = step;
   if (statistics.q.empty()) return {};
+  for (const auto* told : {&clipped, &left_out})
+    base::check(told->empty() || told->size() == statistics.workers(), "a word about every worker");
   if (workers_.size() != statistics.workers()) {
     workers_.assign(statistics.workers(), {});
     equal_.assign(packed_size(statistics.workers()), {});
@@ -104,7 +109,8 @@ std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statist
   const std::vector<std::size_t> living = with_direction(statistics);
   std::vector<std::size_t> learning = living;  // what is left of a gradient when its data are fitted is rounding
   std::erase_if(learning, [&](std::size_t i) { return log_norm(statistics, i) < workers_[i].own + std::log(kFitted); });
-  watch_numbers(step, statistics, learning);
+  watch_numbers(step, statistics, learning, left_out);
+  if (!clipped.empty()) watch_guard(step, statistics, clipped);
   watch_norms(step, statistics, living);
   if (statistics.has_matrix()) {
     watch_directions(step, statistics, learning);
@@ -113,28 +119,60 @@ std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statist
   return std::exchange(raised_, {});
 }
 
-void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning) {
+void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning,
+                          const std::vector<bool>& left_out) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
     const int rank = static_cast<int>(i);
     const double square = statistics.q[i];
     const bool has_samples = statistics.weights[i] > 0;
+    const bool is_left_out = has_samples && !left_out.empty() && left_out[i];
+    const bool is_broken = is_left_out || (has_samples && !std::isfinite(square));
 
-    if (has_samples && !std::isfinite(square)) {
-      worker.non_finite.count(true, step);  // never reset: these need not be on end
+    if (is_broken) {
+      worker.non_finite.count(true, step);
       const std::int64_t steps = worker.non_finite.length;
       raise(FindingKind::non_finite, {rank}, worker.non_finite.first_step, static_cast<double>(steps),
             fmt::format("worker {} sent numbers that are not finite in {} step{}", i, steps, steps == 1 ? "" : "s"));
     }
 
+    if (has_samples) worker.broken.count(is_broken, step);
+    if (is_left_out) {
+      const std::int64_t steps = worker.broken.length;
+      raise(FindingKind::left_out, {rank}, worker.broken.first_step, static_cast<double>(steps),
+            fmt::format("worker {} has sent numbers that are not finite for {} step{} on end and is left out until it "
+                        "sends finite ones",
+                        i, steps, steps == 1 ? "" : "s"));
+    }
+
     // When nobody sends more than zeros or rounding nobody is to blame, and nothing is learnt of this worker.
-    const bool sends_zeros = has_samples && square == 0;
+    const bool sends_zeros = has_samples && !is_left_out && square == 0;
     if (!sends_zeros || !learning.empty()) worker.zeros.count(sends_zeros, step);
     if (sends_zeros && worker.zeros.length >= kSteps) {
       const std::int64_t steps = worker.zeros.length;
       raise(FindingKind::zeros, {rank}, worker.zeros.first_step, static_cast<double>(steps),
             fmt::format("worker {} sends zeros ({} steps on end)", i, steps));
     }
+  }
+}
+
+void Watch::watch_guard(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped) {
+  std::ptrdiff_t present = 0, met = 0;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    present += statistics.weights[i] > 0;
+    met += statistics.weights[i] > 0 && clipped[i];
+  }
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (statistics.weights[i] == 0) continue;
+    Window& window = workers_[i].clipped;
+    const bool counts = clipped[i] && 2 * met <= present;
+    window.add(step, counts ? 1 : 0);
+    if (!counts || !window.full() || window.mean() < kClippedShare) continue;
+    const double steps = std::round(window.mean() * static_cast<double>(kClippedSteps));
+    raise(FindingKind::clipped, {static_cast<int>(i)}, window.first_step(), steps,
+          fmt::format("worker {}'s gradient met the guard in {} of the last {} steps: it is often several times as "
+                      "large as the {}",
+                      i, steps, kClippedSteps, workers_.size() == 2 ? "other one's" : "median worker's"));
   }
 }
 

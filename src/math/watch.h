@@ -1,6 +1,7 @@
 // Looks at the statistics of step after step and says in words which worker is broken. A finding is raised only when
 // its evidence has held for kSteps steps on end, or in the mean over a window of steps and well clear of their spread,
-// with thresholds that healthy training does not come near; numbers that are not finite are raised at once.
+// with thresholds that healthy training does not come near; numbers that are not finite, and that a worker is left out
+// because of them, are raised at once.
 //
 // Healthy workers whose data differ may disagree, and some have fitted theirs when others have not. Hence a worker is
 // against the others only where these agree among themselves, and exploding only beyond what the others have ever been
@@ -8,6 +9,16 @@
 // a gradient that becomes too large, but not by much, when all gradients have long been small.
 //
 // A worker of weight zero in a step had no samples: it is not looked at in that step.
+//
+// Cosines may come from sketches of m numbers, drawn anew for every step; norms are the gradients' own. A cosine c is
+// then off by about (1 - c^2) / sqrt(m), independently from step to step: 0.03 at m = 1,024 and 0.09 at 128. The same
+// thresholds serve:
+// - kSameCosine: equal gradients have equal sketches. Of nearly equal ones 1 - c is off by sqrt(2 / m) of itself, 4%.
+// - kAgreement: a mean over kAgainstSteps is off by 0.005 at most, and 0.014 at m = 128; less over several pairs. So no
+//   agreement at all stays 14, or 5, of these errors below it.
+// - kAgainstPart: a wrong sign where the others agree to 0.2 is 8, or 3.5, such errors beyond it, and more from P = 4.
+// - kOpposed: moves by less than 0.01.
+// - kErrors: standard errors are those of the cosines as they come, noise included.
 #pragma once
 
 #include <array>
@@ -24,10 +35,10 @@
 
 namespace flockstep::math {
 
-enum class FindingKind { same_gradient, against, zeros, exploding, non_finite };
-inline constexpr std::array<FindingKind, 5> kFindingKinds{FindingKind::same_gradient, FindingKind::against,
-                                                          FindingKind::zeros, FindingKind::exploding,
-                                                          FindingKind::non_finite};
+enum class FindingKind { same_gradient, against, zeros, exploding, non_finite, clipped, left_out };
+inline constexpr std::array<FindingKind, 7> kFindingKinds{
+    FindingKind::same_gradient, FindingKind::against, FindingKind::zeros,   FindingKind::exploding,
+    FindingKind::non_finite,    FindingKind::clipped, FindingKind::left_out};
 std::string_view to_string(FindingKind kind);
 
 struct Finding {
@@ -54,9 +65,17 @@ class Watch {
   static constexpr double kExplodingRatio = 6;      // of its norm to the most that the others' or its own has been
   static constexpr std::int64_t kGrowthSteps = 40;  // ago and more: who grows slower than that is only left behind
 
+  // The guard is against single wild steps: who meets it in every other step is too large throughout. Workers that are
+  // alike never do, as a step counts for nobody when more than half of them meet it: then all gradients have grown.
+  static constexpr std::int64_t kClippedSteps = 40;  // as few as tell a habit from a bad stretch
+  static constexpr double kClippedShare = 0.5;       // of them
+
   // Steps must come in order. Without the matrix only norms are looked at. Another number of workers starts the
-  // evidence anew. Returns what this step raised: new findings, and groups of equal workers that grew.
-  std::vector<Finding> observe(std::int64_t step, const Statistics& statistics);
+  // evidence anew. `clipped` tells who met the guard, `left_out` who counted as nothing because its numbers
+  // have not been finite for too long: one word per worker, or none. Returns what this step raised: new findings, and
+  // groups of equal workers that grew.
+  std::vector<Finding> observe(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped = {},
+                               const std::vector<bool>& left_out = {});
 
   // What has been raised so far, each once, its last_step, evidence and sentence kept up to date; in the order raised.
   const std::vector<Finding>& findings() const { return findings_; }
@@ -88,7 +107,9 @@ class Watch {
   };
   static constexpr double kLowest = -std::numeric_limits<double>::infinity();
   struct Worker {
-    Run non_finite, zeros;
+    Run non_finite, zeros;                         // the former need not be on end
+    Run broken;                                    // not finite, on end
+    Window clipped{kClippedSteps};                 // 1: it met the guard
     Window log_norms{kSteps}, log_ratios{kSteps};  // the latter to the others' median
     Window levels{kGrowthSteps};                   // means of log_norms
     double own = kLowest, others = kLowest;        // highest level: its own, kGrowthSteps ago, and the others'
@@ -97,7 +118,9 @@ class Watch {
     Window agreement{kAgainstSteps};               // the mean cosine among the others, without this one
   };
 
-  void watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning);
+  void watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning,
+                     const std::vector<bool>& left_out);
+  void watch_guard(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped);
   void watch_norms(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
   void watch_directions(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning);
   void watch_equality(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);

@@ -12,7 +12,8 @@ void Steps::add(const algorithms::GradientReport* report) {
   is_own_ = !report;
   event_ = report ? report->event : math::Event::none;
   is_told_ = event_ == math::Event::non_finite;
-  if (watches_ && report && !report->statistics.q.empty()) raised_ = watch_.observe(counts_.steps, report->statistics);
+  if (watches_ && report && !report->statistics.q.empty())
+    raised_ = watch_.observe(counts_.steps, report->statistics, report->clipped, report->left_out);
 }
 
 bool Steps::accepts(std::span<const float> gradient) {

@@ -13,7 +13,8 @@ nlohmann::json guards_json(const Summary& summary) {
   return {{"skipped_steps", summary.skipped_steps},
           {"non_finite", summary.guards.non_finite},
           {"all_zero", summary.guards.all_zero},
-          {"unsafe", summary.guards.unsafe}};
+          {"unsafe", summary.guards.unsafe},
+          {"clipped", summary.guards.clipped}};
 }
 
 nlohmann::json figures_json(const std::vector<Figure>& figures) {
@@ -116,6 +117,7 @@ Summary summary_from_json(const nlohmann::json& json) {
   guards.at("non_finite").get_to(summary.guards.non_finite);
   guards.at("all_zero").get_to(summary.guards.all_zero);
   guards.at("unsafe").get_to(summary.guards.unsafe);
+  summary.guards.clipped = guards.value("clipped", std::int64_t{0});  // older files have none
   summary.findings = findings_from_json(json.at("findings"));
   json.at("notes").get_to(summary.notes);
   json.at("model_hash").get_to(summary.model_hash);

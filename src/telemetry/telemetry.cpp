@@ -50,10 +50,12 @@ std::vector<math::Finding> findings_from_json(const nlohmann::json& json) {
 
 void Telemetry::observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event,
                         const std::vector<math::Finding>& raised) {
-  Seen seen{step, event, report.coefficients, {}, {}};
+  Seen seen{step, event, report.coefficients, {}, {}, {}};
   const math::Statistics& statistics = report.statistics;
   for (const double square : statistics.q) seen.norms.push_back(std::sqrt(square));
   seen.agreement = math::agreement(statistics);
+  for (std::size_t i = 0; i < report.clipped.size(); ++i)
+    if (report.clipped[i]) seen.clipped.push_back(static_cast<int>(i));
   steps_.push_back(std::move(seen));
   raised_.insert(raised_.end(), raised.begin(), raised.end());
   if (!statistics.has_matrix() || statistics.workers() > kCosineWorkers) return;
@@ -70,6 +72,7 @@ void Telemetry::describe(std::int64_t step, nlohmann::json& line) const {
   if (!seen->coefficients.empty()) line["coefficients"] = brief(seen->coefficients);
   if (!seen->norms.empty()) line["norms"] = brief(seen->norms);
   if (!seen->agreement.empty()) line["agreement"] = brief(seen->agreement);
+  if (!seen->clipped.empty()) line["clipped"] = seen->clipped;
   if (seen->event != math::Event::none) line["event"] = math::to_string(seen->event);
 }
 

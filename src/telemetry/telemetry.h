@@ -23,7 +23,8 @@ class Telemetry {
   void observe(std::int64_t step, const algorithms::GradientReport& report, math::Event event,
                const std::vector<math::Finding>& raised);
 
-  // Adds coefficients, norms, agreement and the guard that fired, if any, to the metrics line of an observed step.
+  // Adds coefficients, norms, agreement, the guard that fired and the workers that were clipped, if any, to the metrics
+  // line of an observed step.
   void describe(std::int64_t step, nlohmann::json& line) const;
   // Forgets the steps described so far.
   void forget() { steps_.clear(); }
@@ -38,6 +39,7 @@ class Telemetry {
     std::int64_t step;
     math::Event event;
     std::vector<double> coefficients, norms, agreement;
+    std::vector<int> clipped;
   };
   std::vector<Seen> steps_;
   std::vector<math::Finding> raised_;  // and not written yet

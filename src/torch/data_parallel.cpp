@@ -19,10 +19,12 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
-// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as.
+// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as. And no
+// single step of one worker may spoil a training.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
   if (!row.magnitude_of_averages.empty()) options.try_emplace("magnitude", row.magnitude_of_averages);
+  if (row.rule) options.try_emplace("guard", "3");
   return options;
 }
 

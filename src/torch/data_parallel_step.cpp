@@ -35,6 +35,7 @@ void DataParallel::Implementation::take(std::size_t index) {
     accumulated_ = true;
     return;
   }
+  if (!any_fired_) session->attend(epoch.present());  // before anything travels: averages divide by who is there
   fired_[index] = any_fired_ = true;
   mark(index);
   if (starts_in_hooks()) start_ready();

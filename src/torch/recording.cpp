@@ -131,6 +131,7 @@ void Recording::add(std::int64_t step, base::Time computed, const algorithms::Gr
   summary_.guards.non_finite += report->event == math::Event::non_finite;
   summary_.guards.all_zero += report->event == math::Event::all_zero;
   summary_.guards.unsafe += report->event == math::Event::unsafe;
+  summary_.guards.clipped += report->any_clipped();
   if (watched) summary_.findings = watched->findings();
   if (context_.rank() == 0)
     telemetry_.observe(step, *report, report->event, watched ? watched->raised() : std::vector<math::Finding>());
@@ -198,6 +199,7 @@ std::map<std::string, double> Recording::figures() const {
     figures["guard/non_finite"] = static_cast<double>(summary_.guards.non_finite);
     figures["guard/all_zero"] = static_cast<double>(summary_.guards.all_zero);
     figures["guard/unsafe"] = static_cast<double>(summary_.guards.unsafe);
+    figures["guard/clipped"] = static_cast<double>(summary_.guards.clipped);
   }
   std::erase_if(figures, [](const auto& figure) { return std::isnan(figure.second); });
   return figures;

@@ -222,12 +222,14 @@ TEST(PostLocalSgd, keepsTheCountsOfItsGuardsOverTheSwitchAndOverACheckpoint) {
     for (int step = 1; step < 6; ++step) {
       base::Archive archive;
       learner.algorithm->save(archive);
-      if (step == 1) archive.put_value("rule guards", GuardCounts{.non_finite = 1, .all_zero = 2, .unsafe = 3});
+      if (step == 1)
+        archive.put_value("rule guards", GuardCounts{.non_finite = 1, .all_zero = 2, .unsafe = 3, .clipped = 4});
       learner.algorithm = find_algorithm(scene.algorithm).make({learner.context, learner.layout, scene.settings});
       learner.algorithm->restore(archive);
       for (int lap = 0; lap < 2; ++lap) {
         const GuardCounts guards = learner.algorithm->guards();
-        EXPECT_TRUE(guards.non_finite == 1 && guards.all_zero == 2 && guards.unsafe == 3) << "after step " << step;
+        EXPECT_TRUE(guards.non_finite == 1 && guards.all_zero == 2 && guards.unsafe == 3 && guards.clipped == 4)
+            << "after step " << step;
         if (lap == 0) steps(learner, 1, 0.1f);
       }
     }

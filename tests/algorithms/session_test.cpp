@@ -256,6 +256,22 @@ TEST(Session, countsWhatIsNotFiniteWhereNoGuardHasTold) {
   });
 }
 
+TEST(Session, watchesWhoMeetsTheGuardAndWhoIsLeftOut) {
+  test::on_threads(1, [](runtime::Context& context) {
+    Case made(context, false);
+    made.fake->reports = true;
+    made.fake->told.statistics = {.K = {}, .d = {}, .q = {1, 1, 16}, .weights = {1, 1, 1}};
+    made.fake->told.clipped = {false, false, true};
+    made.fake->told.left_out = {true, false, false};
+    std::vector<float> gradient{1};
+    for (int step = 0; step < 40; ++step) made.session.finish_gradient(gradient, 1);
+    std::vector<math::FindingKind> kinds;
+    for (const math::Finding& finding : made.session.steps().findings()) kinds.push_back(finding.kind);
+    using enum math::FindingKind;
+    EXPECT_EQ(kinds, (std::vector{non_finite, left_out, clipped}));
+  });
+}
+
 TEST(Session, workersThatMeanDifferentTrainingsAreTold) {
   test::on_threads(2, [](runtime::Context& context) {
     const runtime::Layout layout(1, 1);

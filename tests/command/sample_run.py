@@ -42,7 +42,7 @@ def write_sample_run(
     draw = random.Random(7)
     folder.mkdir(parents=True)
     lines: list[dict[str, Any]] = []
-    guards = {"skipped_steps": 0, "non_finite": 1, "all_zero": 0, "unsafe": 2}
+    guards = {"skipped_steps": 0, "non_finite": 1, "all_zero": 0, "unsafe": 2, "clipped": 3}
     finding = {
         "finding": "against",
         "workers": [against],
@@ -71,6 +71,8 @@ def write_sample_run(
             line.update(event="non_finite", coefficients=[None] * workers, norms=None, agreement=None)
         if step in (50, 51):
             line["event"] = "unsafe"
+        if step in (60, 61, 70):
+            line["clipped"] = [against]
         lines.append(line)
         if step % 25 == 0:
             matrix = [[cosine(i, j, against) for j in range(workers)] for i in range(workers)]

@@ -91,6 +91,7 @@ def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
     assert page.text.index("Worker 2 points against the others") < page.text.index("Figures")
     assert "steps 10 to 100" in page.text
     assert "1 step had a gradient that was not finite" in page.text
+    assert "3 steps had a gradient so far above the median worker's that it met the guard" in page.text
     assert "Nothing suspicious" not in page.text
     for what in ("gradient counts", "gradient is", "Against the others: worker 2", "Heat map", "guard fired", "waited"):
         assert any(what in picture for picture in page.pictures), what

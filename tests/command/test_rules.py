@@ -44,7 +44,8 @@ def test_metrics_tell_coefficients_norms_agreement_and_cosines(tmp_path):
             assert line["matrix"][i][i] == pytest.approx(1, abs=1e-5)
             assert line["matrix"][i] == [row[i] for row in line["matrix"]]
     evaluations = lines_of(out, "evaluation")
-    assert evaluations[-1]["guards"] == {"skipped_steps": 0, "non_finite": 0, "all_zero": 0, "unsafe": 0}
+    guards = ("skipped_steps", "non_finite", "all_zero", "unsafe", "clipped")
+    assert evaluations[-1]["guards"] == dict.fromkeys(guards, 0)
 
 
 def test_mean_looks_at_gradients_only_when_asked(tmp_path):
@@ -166,7 +167,7 @@ def test_a_wrong_sign_is_found_among_eight_samples_a_worker(rule):
 def test_guards_are_counted_and_shown(tmp_path):
     plain = ["train", "--task", "images", "--steps", 20, "--algorithm", "adacons", "--faulty", "2:nan:7"]
     result = run_json(*plain, "--out", tmp_path / "run")
-    assert result["guards"] == {"skipped_steps": 4, "non_finite": 1, "all_zero": 0, "unsafe": 0}
+    assert result["guards"] == {"skipped_steps": 4, "non_finite": 1, "all_zero": 0, "unsafe": 0, "clipped": 0}
     assert [line["step"] for line in lines_of(tmp_path / "run", "step") if line.get("event") == "non_finite"] == [7]
     assert "1 step with non-finite gradients" in run(*plain).stdout
     left_out = run_json(*plain, "--adacons.non_finite", "exclude")

@@ -71,6 +71,37 @@ TYPED_TEST(Sketch, numbersWhoseSquaresDoNotFitAFloatMatchTheReference) {
   });
 }
 
+// Or a run would not repeat itself, for it depends on the allocator.
+TYPED_TEST(Sketch, equalInputsGiveEqualBitsAtAnyAddress) {
+  on_every_target([] {
+    const Rows<TypeParam> rows(1, 5003);
+    std::vector<float> first(128);
+    const double square = sketch(rows.row(0), kKey, 0, first);
+    for (std::size_t shift = 0; shift < 16; ++shift) {
+      std::vector<TypeParam> x(shift);
+      x.insert(x.end(), rows.row(0).begin(), rows.row(0).end());
+      std::vector<float> memory(shift + 128);
+      const std::span<float> z = std::span(memory).subspan(shift);
+      EXPECT_EQ(sketch(std::span<const TypeParam>(x).subspan(shift), kKey, 0, z), square);
+      EXPECT_EQ(bits_of({z.begin(), z.end()}), bits_of(first));
+    }
+  });
+}
+
+// Vectors at the ends of pieces add to bins that are none of theirs.
+TYPED_TEST(Sketch, binsThatNoElementFallsIntoKeepTheirBits) {
+  on_every_target([] {
+    for (const float kept : {-0.0f, 0.0f, std::numeric_limits<float>::infinity()})
+      for (const std::size_t n : lengths()) {
+        const Rows<TypeParam> rows(1, n);
+        std::vector<float> z(4096, kept), expected(4096, kept);
+        sketch(rows.row(0), kKey, 1, z);
+        reference::sketch(rows.row(0), kKey, 1, std::span<float>(expected));
+        ASSERT_EQ(bits_of(z), bits_of(expected)) << "n = " << n;
+      }
+  });
+}
+
 TYPED_TEST(Sketch, zerosHaveTheSquareZero) {
   const std::vector<TypeParam> x(2000, from_float<TypeParam>(0));
   std::vector<float> z(64);

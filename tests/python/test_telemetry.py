@@ -42,7 +42,7 @@ def test_metrics_are_a_dictionary_of_numbers(results):
             *metrics
         }
         assert metrics["bytes_sent_per_step"] > 0
-        assert metrics["guard/non_finite"] == 0
+        assert metrics["guard/non_finite"] == metrics["guard/clipped"] == 0
     for metrics in results["an_averager"]:
         assert metrics["step"] == STEPS
         assert 0 <= metrics["fresh_fraction"] <= 1

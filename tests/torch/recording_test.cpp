@@ -143,13 +143,15 @@ TEST_F(RecordingTest, theLastToEndMakesTheTraceOfAll) {
 TEST_F(RecordingTest, figuresAreByNameAndByWorker) {
   test::on_threads(1, [&](runtime::Context& context) {
     Recording recording(context, {});
-    const auto report = report_of(1, {4});
+    auto report = report_of(1, {4});
+    report.clipped = {true};
     recording.add(7, context.engine().now(), &report);
     auto figures = recording.figures();
     EXPECT_FALSE(figures.contains("loss"));
     EXPECT_EQ(figures["step"], 7);
     EXPECT_EQ(figures["norm/0"], 2);
     EXPECT_EQ(figures["coefficient/0"], 1);
+    EXPECT_EQ(figures["guard/clipped"], 1);
     algorithms::MeetingReport meetings{.fresh = 3, .stale = 1, .staleness = {3, 1}};
     recording.add(8, context.engine().now(), nullptr, &meetings);
     recording.set_loss(0.25);

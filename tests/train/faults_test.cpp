@@ -78,8 +78,23 @@ TEST(Faults, aCopyReadsAnotherWorkersDataAndSendsWhatItGets) {
   EXPECT_EQ(sent("3:copies:1"), sent("2:zeros"));
 }
 
+TEST(Faults, stepsBehindAnAtLimitAFaultToThem) {
+  const auto right = sent("2:zeros");
+  const auto is_zero_in = [&](const std::string& steps, std::int64_t step) {
+    const auto numbers = sent("3:zeros@" + steps, step);
+    EXPECT_TRUE(numbers == right || std::ranges::count(numbers, 0.0f) == std::ssize(numbers));
+    return numbers != right;
+  };
+  for (const std::int64_t step : {48, 49, 50, 51, 79, 80, 500}) {  // counted from 0
+    EXPECT_EQ(is_zero_in("50", step), step == 49);
+    EXPECT_EQ(is_zero_in("50-80", step), step >= 49 && step <= 79);
+    EXPECT_EQ(is_zero_in("50-", step), step >= 49);
+  }
+}
+
 TEST(Faults, theTextComesBack) {
-  for (const std::string text : {"3:scale:-5,2:noise:10,4:zeros,5:nan:100,5:nan,6:copies:1", "0:scale:0.1"})
+  for (const std::string text : {"3:scale:-5,2:noise:10,4:zeros,5:nan:100,5:nan,6:copies:1", "0:scale:0.1",
+                                 "3:scale:1000@50,2:scale:-5@100-,1:zeros@7-9"})
     EXPECT_EQ(text_of(parse_faults(text)), text);
   EXPECT_EQ(text_of({}), "");
 }
@@ -99,6 +114,12 @@ TEST(Faults, badInputSaysWhatIsAllowed) {
   EXPECT_EQ(sentence_of("8:zeros"), "--faulty names worker 8, but workers are 0 to 7");
   EXPECT_EQ(sentence_of("3:copies:9"), "--faulty names worker 9, but workers are 0 to 7");
   EXPECT_EQ(sentence_of("3"), "--faulty takes the form 3:scale:-5, not '3'");
+  EXPECT_EQ(sentence_of("3:zeros@"),
+            "the step after @ in --faulty takes a whole number from 1 to 1099511627776, not ''");
+  EXPECT_EQ(sentence_of("3:zeros@5-4"),
+            "the step after @ in --faulty takes a whole number from 5 to 1099511627776, not '4'");
+  EXPECT_EQ(sentence_of("3:zeros@5-6-7"), "--faulty takes steps as @50, @50-80 or @50-, not '@5-6-7'");
+  EXPECT_EQ(sentence_of("3:nan@5"), "--faulty takes no steps after @ for nan, as in '3:nan@5'");
   EXPECT_EQ(sentence_of("3:zeros,"), "--faulty takes the form 3:scale:-5, not ''");
   EXPECT_EQ(sentence_of("3:noise"), "--faulty takes the form 2:noise:10 for noise, not '3:noise'");
   EXPECT_EQ(sentence_of("3:zeros:1"), "--faulty takes the form 4:zeros for zeros, not '3:zeros:1'");

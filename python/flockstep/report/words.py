@@ -18,6 +18,10 @@ GUARDS = {
         "steps without safe weights",
         "{} fell back to normalized_mean or the plain mean because their weights were unsafe",
     ),
+    "clipped": (
+        "steps with a gradient far above the median",
+        "{} had a gradient so far above the median worker's that it met the guard",
+    ),
 }
 
 

@@ -236,7 +236,7 @@ void GradientRule::take_down(const std::vector<Statistics>& sections, const std:
   guards_.non_finite += fired[static_cast<std::size_t>(Event::non_finite)];
   guards_.all_zero += fired[static_cast<std::size_t>(Event::all_zero)];
   guards_.unsafe += fired[static_cast<std::size_t>(Event::unsafe)];
-  guards_.clipped += std::ranges::find(report_.clipped, true) != report_.clipped.end();
+  guards_.clipped += report_.any_clipped();
 }
 
 void GradientRule::save(base::Archive& archive) const {

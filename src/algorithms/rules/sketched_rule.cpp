@@ -217,7 +217,6 @@ void SketchedRule::settle() const {
   guards_.non_finite += outcome.event == math::Event::non_finite;
   guards_.all_zero += outcome.event == math::Event::all_zero;
   guards_.unsafe += outcome.event == math::Event::unsafe;
-  guards_.clipped += std::ranges::find(outcome.clipped, true) != outcome.clipped.end();
   if (sketched_.is_blind()) {
     double sum = 0;
     for (const double weight : outcome.coefficients) sum += weight;
@@ -225,6 +224,7 @@ void SketchedRule::settle() const {
   }
   report_ = {outcome.event, std::move(outcome.coefficients), std::move(outcome.statistics), std::move(outcome.clipped),
              std::move(left_out)};
+  guards_.clipped += report_.any_clipped();
   has_report_ = true;
 }
 

@@ -1,0 +1,339 @@
+// Rules with the coefficients of the step before, through engines: against math::Sketched on everybody's gradients in
+// one place, whose own tests hold it to the definition.
+#include "algorithms/rules/sketched_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <set>
+
+#include "base/random.h"
+#include "kernels/kernels.h"
+#include "kernels/reference.h"
+#include "math/oracle.h"
+#include "support/on_threads.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+namespace oracle = math::oracle;
+using Floats = std::vector<float>;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t kSize = 300, kBucket = 32;
+
+Floats gradient_of(std::size_t rank, std::int64_t step, std::size_t size = kSize) {
+  Floats shared(size), own(size);
+  base::Random(5, base::Purpose::test, 999, static_cast<std::uint32_t>(step)).fill_uniform(shared, -1, 1);
+  base::Random(5, base::Purpose::test, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step))
+      .fill_uniform(own, -1, 1);
+  for (std::size_t k = 0; k < size; ++k) own[k] = (shared[k] + own[k]) * (1 + 0.3f * static_cast<float>(rank % 5));
+  return own;
+}
+
+// What a worker sends in a step.
+using Sends = std::function<Floats(std::size_t rank, std::int64_t step)>;
+
+const Sends kHealthy = [](std::size_t rank, std::int64_t step) { return gradient_of(rank, step); };
+Sends with(std::size_t bad, std::function<void(Floats&, std::int64_t)> spoil) {
+  return [bad, spoil = std::move(spoil)](std::size_t rank, std::int64_t step) {
+    Floats gradient = gradient_of(rank, step);
+    if (rank == bad) spoil(gradient, step);
+    return gradient;
+  };
+}
+void multiply(Floats& numbers, float factor) {
+  for (float& number : numbers) number *= factor;
+}
+
+double weight_of(std::size_t rank) { return static_cast<double>(3 + rank % 4); }
+
+// The same on one worker that sees everybody.
+class Together {
+ public:
+  Together(std::string_view name, const base::Settings& settings, std::size_t workers)
+      : choice_(find_algorithm(name).rule(settings)),
+        layout_(kSize, kBucket),
+        length_(sketch_length_for(choice_.common, kSize)),
+        sketched_(choice_.rule, choice_.common.aggregate, shape(workers)) {}
+
+  oracle::Vector step(const std::vector<Floats>& gradients, const std::vector<bool>& present = {}) {
+    const std::size_t workers = gradients.size(), buckets = layout_.buckets().size();
+    math::SketchedStep told;
+    std::vector<Floats> sketches(workers, Floats(length_ * (per_bucket() ? buckets : 1)));
+    const auto key = kernels::sketch_key(1, static_cast<std::uint32_t>(sketched_.steps()));
+    oracle::Vector result(kSize);
+    double sum = 0;
+    for (std::size_t i = 0; i < workers; ++i) {
+      const double weight = choice_.rule.uses_weights ? weight_of(i) : 1;
+      told.weights.push_back(present.empty() || present[i] ? weight : 0);
+      sum += told.weights.back();
+    }
+    std::uint32_t chunk = 0;
+    told.norms.resize(workers);
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      const auto range = layout_.buckets()[bucket];
+      std::vector<double> norms;
+      for (std::size_t i = 0; i < workers; ++i) {
+        const std::span<const float> numbers = range.of(std::span(gradients[i]));
+        const double square = kernels::sketch(
+            numbers, key, chunk, std::span(sketches[i]).subspan(per_bucket() ? bucket * length_ : 0, length_));
+        told.norms[i].push_back(told.weights[i] == 0 ? 0 : std::sqrt(square));
+        norms.push_back(told.norms[i].back());
+      }
+      chunk += kernels::sketch_chunks(range.size);
+      const auto c = sketched_.is_blind()      ? told.weights
+                     : sketched_.knows(bucket) ? sketched_.coefficients(bucket)
+                                               : math::Sketched::first_coefficients(norms);
+      for (std::size_t i = 0; i < workers; ++i) {
+        if (told.weights[i] == 0 || c[i] == 0) continue;
+        const double factor = c[i] * sketched_.guard_factor(bucket, std::abs(c[i]) * norms[i]);
+        for (std::size_t k = range.begin; k < range.end(); ++k)
+          result[k] += factor / (sketched_.is_blind() ? sum : 1) * static_cast<double>(gradients[i][k]);
+      }
+    }
+    for (std::size_t i = 0; i < workers; ++i) {
+      if (told.weights[i] == 0) std::ranges::fill(sketches[i], 0.0f);
+      told.sketches.emplace_back(sketches[i]);
+    }
+    sketched_.observe(told);
+    return result;
+  }
+
+ private:
+  bool per_bucket() const { return choice_.common.granularity == runtime::Granularity::bucket; }
+  math::SketchedShape shape(std::size_t workers) const {
+    math::SketchedShape shape{.workers = workers, .buckets = {}, .section_per_bucket = per_bucket()};
+    for (const auto& bucket : layout_.buckets()) shape.buckets.push_back(bucket.size);
+    return shape;
+  }
+
+  RuleAndOptions choice_;
+  runtime::Layout layout_;
+  std::size_t length_;
+  math::Sketched sketched_;
+};
+
+struct Member {
+  Member(runtime::Context& context, std::string_view name, const base::Settings& settings)
+      : rank(static_cast<std::size_t>(context.rank())),
+        layout(kSize, kBucket),
+        algorithm(find_algorithm(name).make({context, layout, settings})) {}
+  Floats finish(Floats gradient, bool overlapped) {
+    for (std::size_t bucket = 0; overlapped && bucket < layout.buckets().size(); ++bucket)
+      algorithm->bucket_ready(bucket, gradient);
+    algorithm->finish_gradient(gradient, weight_of(rank));
+    return gradient;
+  }
+  std::size_t rank;
+  runtime::Layout layout;
+  std::unique_ptr<Algorithm> algorithm;
+};
+
+base::Settings sketch(base::Settings more = {}) {
+  more.insert({{"transfer", "sketch"}, {"guard", "3"}});
+  return more;
+}
+
+void expect_near(const Floats& values, const oracle::Vector& expected, const std::string& what) {
+  const double scale = oracle::norm(expected) / std::sqrt(static_cast<double>(expected.size()));
+  for (std::size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(values[k], expected[k], 2e-5 * scale) << what << " " << k;
+}
+
+bool all_finite(const Floats& values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+// Runs so many steps on so many workers, and gives each step's result, which all workers have to the last bit.
+std::vector<Floats> results_of(int workers, std::string_view name, const base::Settings& settings, std::int64_t steps,
+                               const Sends& sends) {
+  std::mutex mutex;
+  std::vector<std::vector<Floats>> all(static_cast<std::size_t>(workers));
+  test::on_threads(workers, [&](runtime::Context& context) {
+    Member member(context, name, settings);
+    std::vector<Floats> mine;
+    for (std::int64_t step = 0; step < steps; ++step)
+      mine.push_back(member.finish(sends(member.rank, step), step % 2 == 0));
+    const std::lock_guard lock(mutex);
+    all[member.rank] = std::move(mine);
+  });
+  for (const auto& other : all)
+    for (std::size_t step = 0; step < other.size(); ++step)
+      EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(other[step])), std::as_bytes(std::span(all[0][step]))))
+          << name << ", step " << step;
+  return all[0];
+}
+
+TEST(SketchedRules, giveOnEveryEngineWhatOneWorkerThatSeesAllWouldGive) {
+  for (const auto& row : algorithms()) {
+    if (row.family != Family::gradient) continue;
+    for (const int workers : {1, 2, 3, 5})
+      for (const char* const granularity : {"model", "bucket"})
+        for (const Sends& sends : {kHealthy, with(1, [](Floats&numbers, std::int64_t step) {
+                                     multiply(numbers, step == 3 ? 1000.0f : -0.5f);
+                                   })}) {
+          const base::Settings settings = sketch({{"granularity", granularity}});
+          Together expected(row.name, settings, static_cast<std::size_t>(workers));
+          const auto results = results_of(workers, row.name, settings, 6, sends);
+          for (std::int64_t step = 0; step < 6; ++step) {
+            std::vector<Floats> gradients;
+            for (int rank = 0; rank < workers; ++rank) gradients.push_back(sends(static_cast<std::size_t>(rank), step));
+            expect_near(results[static_cast<std::size_t>(step)], expected.step(gradients),
+                        std::string(row.name) + " by " + granularity + ", step " + std::to_string(step));
+          }
+        }
+  }
+}
+
+TEST(SketchedRules, aSpikeMovesTheMeanByNoMoreThanTheGuardLetsIt) {
+  const Sends spike = with(2, [](Floats& numbers, std::int64_t step) {
+    if (step == 4) multiply(numbers, 1000);
+  });
+  const auto healthy = results_of(4, "mean", {{"guard", "3"}}, 6, kHealthy),
+             guarded = results_of(4, "mean", {{"guard", "3"}}, 6, spike), plain = results_of(4, "mean", {}, 6, spike),
+             counted = results_of(4, "mean", {{"guard", "count"}}, 6, spike);
+  const auto norm = [](const Floats& numbers) { return std::sqrt(kernels::dot(numbers, numbers)); };
+  EXPECT_GT(norm(plain[4]), 100 * norm(healthy[4]));
+  EXPECT_LT(norm(guarded[4]), 3 * norm(healthy[4]));
+  EXPECT_EQ(counted, plain);
+  for (const std::size_t step : {0, 1, 2, 3, 5}) EXPECT_EQ(guarded[step], plain[step]) << "no guard is needed";
+}
+
+TEST(SketchedRules, numbersThatAreNotFiniteReachAllAlsoFromAWorkerThatDoesNotCount) {
+  // Worker 1 points against the others, so its coefficient is 0 when it meets NaN, in the middle of one bucket.
+  const Sends sends = with(1, [](Floats& numbers, std::int64_t step) {
+    multiply(numbers, -5);
+    if (step == 5) numbers[70] = kNan;
+  });
+  for (const char* const wire : {"float32", "bfloat16"}) {
+    const auto results = results_of(4, "direction_consensus", sketch({{"wire", wire}}), 8, sends);
+    for (std::size_t step = 0; step < results.size(); ++step) EXPECT_EQ(all_finite(results[step]), step != 5) << step;
+    const auto left_out =
+        results_of(4, "direction_consensus", sketch({{"wire", wire}, {"non_finite", "exclude"}}), 8, sends);
+    for (const Floats& result : left_out) EXPECT_TRUE(all_finite(result));
+  }
+}
+
+TEST(SketchedRules, whoIsNeverFiniteIsLeftOutAfterFiveStepsUntilItIs) {
+  const Sends sends = with(2, [](Floats& numbers, std::int64_t step) {
+    if (step >= 2 && step < 14) numbers[0] = kNan;
+  });
+  for (const char* const name : {"mean", "direction_consensus", "adacons"})
+    for (const base::Settings& settings :
+         {sketch(), sketch({{"non_finite_patience", "0"}}), base::Settings{{"guard", "3"}}}) {
+      const auto results = results_of(4, name, settings, 18, sends);
+      const bool waits = !settings.contains("non_finite_patience");
+      for (std::size_t step = 0; step < results.size(); ++step)
+        EXPECT_EQ(all_finite(results[step]), step < 2 || step >= (waits ? 7u : 14u)) << name << ", step " << step;
+    }
+}
+
+TEST(SketchedRules, whoIsAbsentCountsNothingWhateverItHolds) {
+  for (const auto& row : algorithms()) {
+    if (row.family != Family::gradient) continue;
+    Together expected(row.name, sketch(), 3);
+    std::vector<oracle::Vector> wanted;
+    const std::vector<bool> present{true, false, true};
+    for (std::int64_t step = 0; step < 5; ++step) {
+      std::vector<Floats> gradients;
+      for (std::size_t rank = 0; rank < 3; ++rank) gradients.push_back(gradient_of(rank, step));
+      wanted.push_back(expected.step(gradients, step == 2 ? present : std::vector<bool>()));
+    }
+    test::on_threads(3, [&](runtime::Context& context) {
+      Member member(context, row.name, sketch());
+      for (std::int64_t step = 0; step < 5; ++step) {
+        Floats gradient = gradient_of(member.rank, step);
+        if (step == 2 && member.rank == 1) std::ranges::fill(gradient, kNan);
+        member.algorithm->attend(step == 2 ? present : std::vector<bool>());
+        expect_near(member.finish(gradient, step % 2 == 0), wanted[static_cast<std::size_t>(step)],
+                    std::string(row.name));
+      }
+    });
+  }
+}
+
+TEST(SketchedRules, goOnFromACheckpointToTheLastBit) {
+  for (const char* const name : {"mean", "adacons", "direction_consensus"})
+    test::on_threads(3, [&](runtime::Context& context) {
+      Member whole(context, name, sketch()), first(context, name, sketch()), second(context, name, sketch());
+      const auto step = [&](Member& member, std::int64_t number) {
+        return member.finish(gradient_of(member.rank, number), true);
+      };
+      for (std::int64_t number = 0; number < 3; ++number) EXPECT_EQ(step(whole, number), step(first, number));
+      base::Archive archive;
+      first.algorithm->save(archive);
+      EXPECT_EQ(second.algorithm->restore(archive), "");
+      for (std::int64_t number = 3; number < 6; ++number) EXPECT_EQ(step(whole, number), step(second, number));
+    });
+}
+
+TEST(SketchedRules, aShardOfTheResultIsThatOfTheWholeResult) {
+  for (const char* const name : {"mean", "weighted_mean", "direction_consensus"})
+    test::on_threads(3, [&](runtime::Context& context) {
+      Member whole(context, name, sketch()), sharded(context, name, sketch());
+      for (std::int64_t number = 0; number < 4; ++number) {
+        const Floats expected = whole.finish(gradient_of(whole.rank, number), true);
+        Floats gradient = gradient_of(whole.rank, number);
+        const auto part = sharded.algorithm->reduce_scatter(gradient, weight_of(whole.rank));
+        const auto begin = static_cast<std::size_t>(part.data() - gradient.data());
+        for (std::size_t k = 0; k < part.size(); ++k) EXPECT_NEAR(part[k], expected[begin + k], 1e-5) << name;
+      }
+    });
+}
+
+TEST(SketchedRules, tellOfTheStepBefore) {
+  test::on_threads(4, [&](runtime::Context& context) {
+    Member member(context, "direction_consensus", sketch());
+    EXPECT_EQ(member.algorithm->report(), nullptr);
+    for (std::int64_t step = 0; step < 5; ++step) {
+      Floats gradient = gradient_of(member.rank, step);
+      if (member.rank == 3) multiply(gradient, step == 3 ? -2000.0f : -1.0f);
+      member.finish(gradient, true);
+    }
+    const GradientReport& report = *member.algorithm->report();  // of step 3
+    ASSERT_EQ(report.clipped.size(), 4u);
+    EXPECT_EQ(report.coefficients[3], 0) << "it points away";
+    EXPECT_FALSE(report.clipped[3]) << "and so needs no guard";
+    EXPECT_GT(std::sqrt(report.statistics.q[3]), 1000 * std::sqrt(report.statistics.q[0]));
+    EXPECT_LT(math::agreement(report.statistics)[3], -0.2);
+    EXPECT_GT(math::agreement(report.statistics)[0], 0);
+  });
+}
+
+TEST(SketchedRules, refuseWhatCannotBeInOneSentence) {
+  const auto sentence_of = [](const base::Settings& settings) -> std::string {
+    try {
+      find_algorithm("adacons").check(settings, 4);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(sentence_of({{"transfer", "sketch"}, {"granularity", "tensor"}}),
+            "a sketch per tensor would be longer than most tensors: take granularity = model or bucket, or transfer = "
+            "exact");
+  EXPECT_EQ(sentence_of({{"sketch_length", "0"}}),
+            "--adacons.sketch_length takes a whole number from 1 to 1048576, not '0'");
+  EXPECT_EQ(sentence_of({{"sketch_length", "1000"}}), "a sketch has a power of two of numbers, such as 1024, not 1000");
+  EXPECT_EQ(sentence_of({{"guard", "0.5"}}),
+            "a guard of 0.5 would clip the median worker itself: take 1 or more, such as 3, or 0 for none");
+  EXPECT_EQ(sentence_of({{"watch", "sometimes"}}),
+            "--adacons.watch takes a whole number from 1 to 2147483647, not 'sometimes'");
+  test::on_threads(2, [](runtime::Context& context) {
+    try {
+      Member member(context, "adacons", sketch({{"sketch_length", "512"}}));
+      ADD_FAILURE() << "a sketch longer than the model was taken";
+    } catch (const Error& error) {
+      EXPECT_STREQ(
+          error.what(),
+          "a sketch of 512 numbers is longer than the gradient of 300: take a power of two below that, or leave "
+          "sketch_length out");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace flockstep::algorithms

@@ -1,0 +1,244 @@
+// The guard of sketched consensus: no worker's part of a sum is longer than three times the median one of the step
+// before. And numbers that nothing was made for.
+#include "sketched_fixture.h"
+
+namespace flockstep::math {
+namespace {
+
+const std::vector<std::size_t> kBuckets = {7, 1, 12};
+
+std::vector<NamedRule> rules_with_shares() {
+  std::vector<NamedRule> rules = every_rule();
+  std::erase_if(rules, [](const NamedRule& named) { return named.name == "adasum"; });
+  return rules;
+}
+
+Gradients times(double factor, std::size_t worker, Gradients gradients) {
+  gradients[worker] = oracle::scaled(factor, gradients[worker]);
+  return gradients;
+}
+
+TEST(LowerMedian, ofTwoInTheMiddleIsTheSmaller) {
+  EXPECT_EQ(lower_median({7}), 7);
+  EXPECT_EQ(lower_median({7, 3}), 3);
+  EXPECT_EQ(lower_median({9, 7, 3}), 7);
+  EXPECT_EQ(lower_median({9, 2, 7, 3}), 3);
+}
+
+TEST(LowerMedianDeathTest, ofNothingIsAProgrammerError) { EXPECT_DEATH(lower_median({}), "at least one"); }
+
+TEST(GuardReference, leavesOutZerosAndWhatIsNotFinite) {
+  EXPECT_EQ(reference_of(std::vector<double>{0, 4, kNaN, 2, kInfinity, 8, 0, 3}), 3);
+  EXPECT_EQ(reference_of(std::vector<double>{0, kNaN}), 0);
+  EXPECT_EQ(reference_of({}), 0);
+}
+
+TEST(GuardFactor, cutsToSoManyTimesTheReference) {
+  EXPECT_EQ(guard_factor(3, 2, 12), 0.5);
+  EXPECT_EQ(guard_factor(3, 2, 6), 1);
+  EXPECT_EQ(guard_factor(3, 2, 1e-30), 1);
+  EXPECT_EQ(guard_factor(0, 2, 12), 1);
+  EXPECT_EQ(guard_factor(3, 0, 12), 1);
+  EXPECT_EQ(guard_factor(3, 2, 0), 1);
+  EXPECT_EQ(guard_factor(3, 2, kNaN), 1);
+}
+
+TEST(GuardClip, aSpikeOfOneStepIsCutToThreeTimesTheMedian) {
+  const Gradients quiet = alike(5);
+  Flock flock(normalized_mean(kEps), kGuarded, {5, kBuckets});
+  for (int step = 0; step < 3; ++step) flock.step(quiet);
+  const std::vector<double> references = flock.state.references();
+  const Taken taken = flock.step(times(1000, 2, quiet));
+  for (std::size_t bucket = 0; bucket < kBuckets.size(); ++bucket)
+    EXPECT_NEAR(norm_of(bucket_of(taken.parts[2], kBuckets, bucket)) / references[bucket], 3, 1e-9);
+  EXPECT_EQ(taken.outcome.clipped, (std::vector<bool>{false, false, true, false, false}));
+}
+
+TEST(GuardClip, aSpikeMovesTheSumByNoMoreThanTheGuardAndIsForgotten) {
+  for (const NamedRule& named : rules_with_shares())
+    for (const double factor : {1000.0, -1000.0, 1e12}) {
+      SCOPED_TRACE(testing::Message() << named.name << ", times " << factor);
+      const Gradients quiet = alike(5);
+      Flock flock(named.rule, kGuarded, {5, kBuckets}), undisturbed(named.rule, kGuarded, {5, kBuckets});
+      const auto distance = [&](const Gradients& gradients) {
+        const Vector expected = undisturbed.step(quiet).sum;
+        return oracle::norm(oracle::added(flock.step(gradients).sum, oracle::scaled(-1, expected)));
+      };
+      for (int step = 0; step < 3; ++step) EXPECT_EQ(distance(quiet), 0);
+      // Of a sum of about 2, a part of 2/5 becomes one of at most 6/5 (and buckets are not all alike).
+      EXPECT_LT(distance(times(factor, 2, quiet)), 2);
+      for (int step = 0; step < 60; ++step) EXPECT_LT(distance(quiet), 1);
+      // The slowest memory there is, that of adacons, keeps 0.99 a step; what it keeps of a spike is capped before.
+      EXPECT_LT(distance(quiet), 0.02);
+    }
+}
+
+TEST(GuardClip, noPartIsEverLongerThanThreeTimesTheMedianOne) {
+  for (const NamedRule& named : rules_with_shares())
+    for (const std::size_t workers : {2, 3, 8}) {
+      SCOPED_TRACE(testing::Message() << named.name << ", P = " << workers);
+      Flock flock(named.rule, kGuarded, {workers, kBuckets});
+      base::Random random(3, base::Purpose::test, static_cast<std::uint32_t>(workers));
+      for (std::uint32_t step = 0; step < 40; ++step) {
+        Gradients gradients = drawn({workers, 8, step, 20, 0.4, 10});
+        for (Vector& gradient : gradients)
+          if (random.uniform() < 0.2) gradient = oracle::scaled(std::pow(10, 8 * random.normal()), gradient);
+        const std::vector<double> references = flock.state.references();
+        const Taken taken = flock.step(rounded(gradients));
+        for (std::size_t bucket = 0; bucket < kBuckets.size() && step > 0; ++bucket) {
+          const double most = 3 * references[bucket] * (1 + 1e-9);
+          for (const Vector& part : taken.parts) EXPECT_LE(norm_of(bucket_of(part, kBuckets, bucket)), most);
+          EXPECT_LE(norm_of(bucket_of(taken.sum, kBuckets, bucket)), static_cast<double>(workers) * most);
+        }
+      }
+    }
+}
+
+TEST(GuardClip, aRiseOfAllCostsOneStep) {
+  for (const std::size_t workers : {2, 5}) {
+    const Gradients quiet = alike(workers);
+    Gradients loud = quiet;
+    for (Vector& gradient : loud) gradient = oracle::scaled(10, gradient);
+    Flock flock(direction_consensus(), kGuarded, {workers, kBuckets});
+    for (int step = 0; step < 5; ++step) flock.step(quiet);
+    const Vector before = flock.step(quiet).sum;
+    const Taken cut = flock.step(loud);
+    EXPECT_EQ(cut.outcome.clipped, std::vector<bool>(workers, true));
+    EXPECT_LE(oracle::norm(cut.sum), 3.5 * oracle::norm(before));
+    const Taken after = flock.step(loud);
+    EXPECT_EQ(after.outcome.clipped, std::vector<bool>(workers, false));
+    expect_near(after.sum, oracle::scaled(10, before), 1e-6);
+  }
+}
+
+TEST(GuardClip, aBucketThatIsZeroEveryOtherStepKeepsItsReference) {
+  const Gradients full = alike(4);
+  Gradients without = full;
+  for (Vector& gradient : without) std::fill_n(gradient.begin(), 7, 0.0);
+  Flock flock(normalized_mean(kEps), kGuarded, {4, kBuckets});
+  for (int step = 0; step < 6; ++step) {
+    flock.step(full);
+    const double reference = flock.state.references()[0];
+    EXPECT_GT(reference, 0);
+    flock.step(without);
+    EXPECT_EQ(flock.state.references()[0], reference);
+  }
+  EXPECT_EQ(flock.step(times(1000, 1, full)).outcome.clipped, (std::vector<bool>{false, true, false, false}));
+}
+
+TEST(GuardClip, oneWorkerAloneHasNoGuard) {
+  for (const Rule& rule : {mean(), direction_consensus()}) {
+    Flock flock(rule, kGuarded, {1, kBuckets});
+    for (int step = 0; step < 3; ++step) flock.step(alike(1));
+    const Taken taken = flock.step(times(1000, 0, alike(1)));
+    expect_near(taken.sum, oracle::scaled(1000, alike(1)[0]), 1e-6);
+    EXPECT_EQ(taken.outcome.clipped, std::vector<bool>{false});
+  }
+}
+
+TEST(GuardClip, ofTwoWorkersTheSmallerPartIsTheMeasure) {
+  Flock flock(normalized_mean(kEps), kGuarded, {2, {20}});
+  flock.step(alike(2));
+  flock.step(times(2, 1, alike(2)));  // parts of 1 and 2
+  EXPECT_NEAR(flock.state.references()[0], 1, 1e-6);
+  const double c = flock.state.coefficients(0)[1];
+  EXPECT_NEAR(oracle::norm(flock.step(times(1000, 1, alike(2))).parts[1]), 3, 1e-5);
+  EXPECT_NEAR(flock.state.references()[0], 1, 1e-6);
+  EXPECT_LT(flock.state.coefficients(0)[1], c);
+}
+
+TEST(GuardClip, whatIsOnlyCountedIsNotCut) {
+  AggregateOptions options = kGuarded;
+  options.guard_clips = false;
+  Flock flock(normalized_mean(kEps), options, {3, kBuckets});
+  for (int step = 0; step < 3; ++step) flock.step(alike(3));
+  const Taken taken = flock.step(times(1000, 1, alike(3)));
+  EXPECT_EQ(taken.outcome.clipped, (std::vector<bool>{false, true, false}));
+  EXPECT_GT(oracle::norm(taken.sum), 500);
+}
+
+TEST(GuardClip, withoutAGuardNothingIsCutOrCounted) {
+  Flock flock(normalized_mean(kEps), {.magnitude = Magnitude::matched}, {3, kBuckets});
+  for (int step = 0; step < 3; ++step) flock.step(alike(3));
+  const Taken taken = flock.step(times(1000, 1, alike(3)));
+  EXPECT_EQ(taken.outcome.clipped, std::vector<bool>(3, false));
+  EXPECT_GT(oracle::norm(taken.sum), 500);
+}
+
+TEST(GuardClip, bucketsThatWereCutAnewAreNotCounted) {
+  Sketched sketched(mean(), {.guard = 3}, {3, {4, 4}});
+  const std::vector<std::vector<double>> quiet(3, {1, 1});
+  sketched.observe({.weights = ones(3), .norms = quiet});
+  SketchedStep spiked{.weights = ones(3), .norms = quiet, .known_buckets = 1};
+  spiked.norms[0][1] = 100;
+  EXPECT_EQ(sketched.observe(spiked).clipped, std::vector<bool>(3, false));
+  SketchedStep gone{.weights = ones(3), .norms = {{0, 0}, {0, 0}, {0, 0}}, .known_buckets = 1};
+  sketched.observe(gone);
+  EXPECT_EQ(sketched.references(), (std::vector<double>{1, 0}));
+}
+
+TEST(GuardClip, rulesThatLookAtNothingAreGuardedToo) {
+  for (const Rule& rule : {mean(), weighted_mean()}) {
+    Flock flock(rule, {.guard = 3}, {4, kBuckets});
+    ASSERT_TRUE(flock.state.is_blind());
+    EXPECT_TRUE(flock.state.knows_all());
+    const std::vector<double> weights = {2, 2, 4, 0};
+    const Gradients quiet = alike(4);
+    const Taken first = flock.step(quiet, weights);
+    expect_near(first.sum, oracle::scaled(8, oracle::weighted_mean(quiet, weights)), 1e-9);
+    EXPECT_EQ(first.outcome.coefficients, weights);
+    for (std::size_t bucket = 0; bucket < kBuckets.size(); ++bucket) {
+      std::vector<double> parts;
+      for (const std::size_t i : {0u, 1u, 2u})
+        parts.push_back(weights[i] * norm_of(bucket_of(quiet[i], kBuckets, bucket)));
+      std::sort(parts.begin(), parts.end());
+      EXPECT_NEAR(flock.state.references()[bucket], parts[1], 1e-9);
+    }
+    const Taken spiked = flock.step(times(1000, 0, quiet), weights);
+    EXPECT_EQ(spiked.outcome.clipped, (std::vector<bool>{true, false, false, false}));
+    EXPECT_LT(oracle::norm(spiked.sum), 3 * oracle::norm(first.sum));
+    EXPECT_EQ(flock.step(quiet, weights).sum, first.sum);
+  }
+}
+
+TEST(GuardClip, theSameStepsGiveTheSameBits) {
+  for (const NamedRule& named : rules_with_shares()) {
+    Flock one(named.rule, kGuarded, {5, kBuckets}), other(named.rule, kGuarded, {5, kBuckets});
+    for (std::uint32_t step = 0; step < 20; ++step) {
+      const Gradients gradients = times(step == 7 ? 1e6 : 1, 3, rounded(drawn({5, 2, step, 20, 0.5, 100})));
+      EXPECT_EQ(one.step(gradients).sum, other.step(gradients).sum);
+      EXPECT_EQ(one.state.state(), other.state.state());
+    }
+  }
+}
+
+TEST(GuardClip, nothingThatIsSentMakesACoefficientThatIsNotFinite) {
+  for (const NamedRule& named : rules_with_shares())
+    for (std::uint32_t run = 0; run < 12; ++run) {
+      SCOPED_TRACE(testing::Message() << named.name << ", run " << run);
+      base::Random random(run, base::Purpose::test);
+      const std::size_t workers = 1 + random.below(6);
+      const auto magnitude = std::vector{Magnitude::matched, Magnitude::mean_norm, Magnitude::median_norm}[run % 3];
+      AggregateOptions options = kGuarded;
+      options.magnitude = magnitude;
+      Flock flock(named.rule, options, {workers, kBuckets, run % 2 == 1});
+      flock.matrix = run % 4 < 2;
+      for (std::uint32_t step = 0; step < 40; ++step) {
+        Gradients gradients = drawn({workers, run, step, 20, 0.3});
+        std::vector<double> weights;
+        for (Vector& gradient : gradients) {
+          weights.push_back(random.uniform() < 0.2 ? 0 : random.below(64));
+          gradient = oracle::scaled(std::pow(10, 60 * random.uniform() - 30), gradient);
+          if (random.uniform() < 0.2) gradient = oracle::scaled(-1, gradients[0]);
+          if (random.uniform() < 0.1) gradient.assign(20, 0.0);
+          if (random.uniform() < 0.1) gradient[random.below(20)] = random.uniform() < 0.5 ? kNaN : kInfinity;
+        }
+        flock.step(rounded(gradients), weights);
+        for (const std::vector<double>& row : flock.state.state())
+          for (const double value : row) ASSERT_TRUE(std::isfinite(value)) << "step " << step;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace flockstep::math
