@@ -22,6 +22,11 @@ _HEAD = 2  # of the factors: whether this worker is left out where it is not fin
 _EACH = 2  # for each bucket: its coefficient, and how long the guard lets it be
 
 
+def factor_count(buckets: int) -> int:
+    """Of a pass of so many buckets."""
+    return _HEAD + _EACH * buckets
+
+
 @dataclass
 class Pass(Generic[Norm]):
     """A backward pass under way.
@@ -37,7 +42,7 @@ class Pass(Generic[Norm]):
         norms: of the same.
         known: how many of them are as in the pass before.
         broken: whether a bucket before was not finite, where that is left out.
-        total: of all workers' weights, where that is needed and on its way.
+        total: where it is needed, that of all workers' weights: before, and now, which is on its way.
     """
 
     plan: _native.SketchedPlan
@@ -50,7 +55,7 @@ class Pass(Generic[Norm]):
     known: int = 0
     chunk: int = 0
     broken: Norm | bool = False
-    total: tuple[Tensor, dist.Work] | None = None
+    total: tuple[Norm, Tensor, dist.Work] | None = None
 
     @property
     def is_over(self) -> bool:
@@ -158,7 +163,7 @@ class StreamScaling:
 
     def total_before(self) -> Tensor:
         """Of all weights, in the step before."""
-        return self._factors[1]
+        return self._factors[1].clone()
 
     def scale(self, current: Pass[Tensor], bucket: Tensor) -> Tensor:
         """Multiplies the next bucket of a pass in place; its norm before."""

@@ -18,26 +18,13 @@ from torch import Tensor
 from torch.futures import Future
 
 from flockstep import _native
-from flockstep._errors import BadInputError, DeadlineExceededError, Error, PeerLostError
-from flockstep._scaling import HostScaling, Pass, StreamScaling, multiply
+from flockstep._errors import BadInputError
+from flockstep._exchange import Records, exchange_for
+from flockstep._scaling import Pass, multiply
 from flockstep._torch_private import GradBucket, backward_number
 
-_HEAD = 4  # doubles of a record before its norms
 _WHOLE, _BROKE_OFF, _BROKE_OFF_LATE = range(3)  # how a pass of this worker has ended
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-class _Records:
-    """What every worker tells about a pass: doubles, then the floats of its sketches."""
-
-    def __init__(self, workers: int, buckets: int, sketches: int, length: int, device: torch.device) -> None:
-        self.shape = (buckets, sketches)
-        doubles = 8 * (_HEAD + buckets)
-        size = doubles + 4 * sketches * length
-        self.mine = torch.zeros(size, dtype=torch.uint8, device=device)
-        self.all = torch.zeros(workers, size, dtype=torch.uint8, device=device)
-        self.head = self.mine[:doubles].view(torch.float64)
-        self.sketches = self.mine[doubles:].view(torch.float32).view(sketches, length) if sketches else None
 
 
 class SketchedHook:
@@ -60,14 +47,11 @@ class SketchedHook:
     ) -> None:
         self._native = native
         self._group = group
-        self._device = device
-        self._timeout = timeout
-        self._scaling = HostScaling(group, device)
-        self._pass: Pass[float] | None = None
-        self._records: _Records | None = None
-        self._gathering: dist.Work | None = None
-        self._failure: Error | None = None
-        self._has_agreed = False
+        # Either kind goes with passes of its own.
+        self._exchange: Any = exchange_for(native, group, device, timeout)
+        self._pass: Pass[Any] | None = None
+        self._records: Records | None = None
+        self._has_agreed = self._has_passed = False
         self._end = _WHOLE
         self._divides_by_all = True
 
@@ -80,36 +64,41 @@ class SketchedHook:
 
     def _add(self, bucket: GradBucket, has_gradient: bool, weight: float, divides_by_all: bool) -> Future[Tensor]:
         tensor = bucket.buffer()
-        self._check_bucket(tensor)
+        self._check(bucket, tensor)
         if self._pass is None or self._pass.is_over:
             self._begin_pass(_native.buckets_beside(bucket), has_gradient, weight, divides_by_all)
         current = self._pass
         assert current is not None
         if current.weight == 0:
             tensor.zero_()  # the mean over no samples may be NaN
-        current.norms.append(self._scaling.scale(current, tensor))
+        current.norms.append(self._exchange.scaling.scale(current, tensor))
         future = dist.all_reduce(tensor, group=self._group, async_op=True).get_future()
         if current.is_over:
             self._end_pass(current)
-        total, before = current.total, self._scaling.total_before()
-        if total is None:
+        if current.total is None:
             return future.then(lambda summed: summed.value()[0])
+        before, weights, work = current.total
 
         def divided(summed: Future[list[Tensor]]) -> Tensor:
             result = summed.value()[0]
-            weights, work = total
             work.wait()
             multiply(result, torch.where(weights > 0, before / weights, 0))
             return result
 
         return future.then(divided)
 
-    def _check_bucket(self, tensor: Tensor) -> None:
+    def _check(self, bucket: GradBucket, tensor: Tensor) -> None:
+        if tensor.layout != torch.strided:
+            raise BadInputError(
+                "a parameter has a sparse gradient, which cannot be exchanged: make its Embedding with sparse=False"
+            )
         if tensor.dtype not in _TYPES:
             raise BadInputError(
-                f"gradients of type {str(tensor.dtype).removeprefix('torch.')} cannot be exchanged without loss: only "
-                "float32, bfloat16 and float16 can"
+                f"gradients of type {str(tensor.dtype).removeprefix('torch.')} cannot be exchanged without loss: parameters "
+                "are float32, bfloat16 or float16"
             )
+        if not self._has_passed and any(parameter.is_complex() for parameter in bucket.parameters()):
+            raise BadInputError("a parameter is complex, and only gradients of real numbers can be exchanged")
         if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
             raise BadInputError(
                 "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
@@ -117,19 +106,15 @@ class SketchedHook:
             )
 
     def _begin_pass(self, buckets: int, has_gradient: bool, weight: float, divides_by_all: bool) -> None:
-        self._finish()
+        self._exchange.begin()
         self._raise_failure()
         if not self._has_agreed:
             self._native.agree()
             self._has_agreed = True
         plan = self._native.plan()
         self._divides_by_all = divides_by_all
-        self._scaling.begin(self._native.factors())
-        sketches = (buckets if plan.by_bucket else 1) if plan.sketches else 0
-        if self._records is None or self._records.shape != (buckets, sketches):
-            self._records = _Records(self._group.size(), buckets, sketches, self._native.length, self._device)
-        elif self._records.sketches is not None:
-            self._records.sketches.zero_()
+        self._exchange.set_factors()
+        self._records = self._exchange.records(buckets, (buckets if plan.by_bucket else 1) if plan.sketches else 0)
         if not plan.uses_weights:
             weight = float(has_gradient)
         elif not 0 <= weight < math.inf:
@@ -139,35 +124,20 @@ class SketchedHook:
             share = 1 / self._group.size() if divides_by_all and not plan.uses_weights else None
         self._pass = Pass(plan, buckets, weight, share, self._records.sketches)
         if share is None:
-            weights = torch.tensor([weight], dtype=torch.float64, device=self._device)
-            self._pass.total = (weights, dist.all_reduce(weights, group=self._group, async_op=True))
+            weights = self._exchange.weights(weight)
+            summing = dist.all_reduce(weights, group=self._group, async_op=True)
+            self._pass.total = self._exchange.scaling.total_before(), weights, summing
 
-    def _end_pass(self, current: Pass[float]) -> None:
-        records = self._records
-        assert records is not None
+    def _end_pass(self, current: Pass[Any]) -> None:
         self._native.end_pass(current.sizes, current.known)
+        self._has_passed = True
         head = self._native.head(current.weight, self._end)
-        records.head.copy_(torch.tensor([*head, *current.norms], dtype=torch.float64))
         self._end = _WHOLE
-        rows = list(records.all.unbind())
-        self._gathering = dist.all_gather(rows, records.mine, group=self._group, async_op=True)
-
-    def _finish(self) -> None:
-        """The pass that has ended is decided; what goes wrong is kept for the next pass."""
-        if self._gathering is not None and self._records is not None:
-            gathering, self._gathering = self._gathering, None
-            try:
-                gathering.wait(self._timeout)
-            except RuntimeError as error:
-                kind = DeadlineExceededError if "imed out" in str(error) else PeerLostError
-                self._failure = kind(f"the records of all workers did not come: {str(error).splitlines()[0]}")
-                return
-            self._native.decide(self._records.all.cpu())
-        self._native.settle()
+        self._exchange.end(current, self._records, head)
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._exchange.failure is not None:
+            raise self._exchange.failure
         self._native.check()
 
     # ---- passes that break off ----
@@ -207,17 +177,18 @@ class SketchedHook:
 
     def remember(self, step: int, memory: list[list[float]]) -> None:
         """Goes on from there."""
-        self._finish()
+        self._exchange.finish()
         self._native.remember(step, memory)
+        self._exchange.forget()
 
     def report(self) -> dict[str, Any]:
         """What the last step told."""
-        self._finish()
+        self._exchange.finish()
         return self._native.report()
 
     def findings(self) -> list[str]:
         """What is suspicious so far."""
-        self._finish()
+        self._exchange.finish()
         return self._native.findings()
 
     def raised(self) -> list[str]:
@@ -226,10 +197,10 @@ class SketchedHook:
 
     def memory(self) -> tuple[str, list[list[float]]]:
         """What a resumed training needs, and the rule whose it is."""
-        self._finish()
+        self._exchange.finish()
         return self._native.memory()
 
     def close(self) -> None:
         """Waits for what is under way. A second call does nothing."""
         with suppress(RuntimeError):
-            self._finish()
+            self._exchange.finish()

@@ -29,30 +29,31 @@ class SketchedHook : public std::enable_shared_from_this<SketchedHook> {
   }
 
   // In the order of a CUDA stream: `records` are in pinned memory by then, and what comes after finds `factors` there.
+  // Both stay until the stream has come by.
   void decide_in_stream(std::uintptr_t stream, const at::Tensor& records, const at::Tensor& factors) {
-    auto launched = std::make_unique<Launched>(shared_from_this(), records, factors);
+    auto launched = std::unique_ptr<Launched>(
+        new Launched{shared_from_this(), bytes_of(records),
+                     {factors.mutable_data_ptr<double>(), static_cast<std::size_t>(factors.numel())}});
     call_in_stream(
         stream,
         [](void* argument) {
           const std::unique_ptr<Launched> launched(static_cast<Launched*>(argument));
-          launched->hook->hook_.decide(bytes_of(launched->records));
-          launched->hook->write_factors(launched->factors);
+          torch_front::SketchedHook& hook = launched->hook->hook_;
+          hook.decide(launched->records);
+          const std::vector<double> factors = hook.factors();
+          std::copy_n(factors.begin(), std::min(factors.size(), launched->factors.size()), launched->factors.begin());
         },
         launched.get());
     static_cast<void>(launched.release());
   }
 
  private:
+  // No tensors: the last one to let go of pinned memory calls CUDA, which no host function may. Who launches keeps them.
   struct Launched {
     std::shared_ptr<SketchedHook> hook;
-    at::Tensor records, factors;
+    std::span<const std::byte> records;
+    std::span<double> factors;
   };
-
-  void write_factors(const at::Tensor& target) const {
-    const std::vector<double> factors = hook_.factors();
-    double* const to = target.mutable_data_ptr<double>();
-    std::copy_n(factors.begin(), std::min(factors.size(), static_cast<std::size_t>(target.numel())), to);
-  }
 
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;

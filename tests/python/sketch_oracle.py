@@ -57,7 +57,7 @@ class SketchedOracle:
         norms = [[float(part.double().norm()) for part in parts] for parts in buckets]
         finite = [all(map(math.isfinite, each)) for each in norms]
         left_out = [self.patience > 0 and run >= self.patience for run in self.runs]
-        results, parts = [], []
+        results = []
         cut = False
         dead = [False] * workers
         for b in range(count):
@@ -75,15 +75,25 @@ class SketchedOracle:
                 cut = cut or f < 1
                 total += f * used[i] * buckets[i][b].double()
             results.append(total / sum(weights) if self.blind and sum(weights) else total)
-            parts.append(part)
         self.clipped += cut
         broken = any(weights[i] and not finite[i] and not left_out[i] for i in range(workers))
         for i in range(workers):
             if weights[i]:
                 self.runs[i] = 0 if finite[i] else self.runs[i] + 1
         if not broken:
-            self.observe(buckets, norms, [bool(weights[i]) and finite[i] for i in range(workers)], parts, key)
+            counted = [bool(weights[i]) and finite[i] for i in range(workers)]
+            self.observe(buckets, norms, counted, key)
+            self.refer(norms, counted, weights)
         return results
+
+    def refer(self, norms, counted, weights):
+        """With the coefficients of the next step, whose parts are measured by it."""
+        c = weights if self.blind else self.c
+        for b in range(len(self.sizes)) if c else ():
+            parts = [abs(c[i]) * norms[i][b] for i in range(len(norms)) if counted[i]]
+            positive = [part for part in parts if part > 0]
+            if positive:
+                self.references[b] = lower_median(positive)
 
     def used(self, norms, weights):
         if self.blind:
@@ -95,12 +105,8 @@ class SketchedOracle:
             lower_median(known) / (len(known) * norm) if norm > 0 and math.isfinite(norm) else 0.0 for norm in norms
         ]
 
-    def observe(self, buckets, norms, counted, parts, key):
+    def observe(self, buckets, norms, counted, key):
         workers = len(buckets)
-        for b, part in enumerate(parts):
-            positive = [each for each in part if each > 0]
-            if positive:
-                self.references[b] = lower_median(positive)
         whole = [math.sqrt(sum(norm * norm for norm in each)) for each in norms]
         living = [i for i in range(workers) if counted[i] and whole[i] > 0]
         if not living:
