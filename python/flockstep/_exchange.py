@@ -114,8 +114,8 @@ class StreamExchange(Exchange[Tensor]):
     ) -> None:
         super().__init__(native, group, device, timeout)
         self.scaling = StreamScaling(group, device)
-        self._stream = torch.cuda.Stream(device)
-        self._decided = torch.cuda.Event()
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._decided = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._is_under_way = False
         self._pinned: dict[int, Tensor] = {}  # by the addresses of what they are copies of
         self._factors: Tensor | None = None
@@ -170,7 +170,7 @@ class StreamExchange(Exchange[Tensor]):
         """Waits until the pass that has ended is decided on; what goes wrong is kept for the next one."""
         end = time.monotonic() + self._timeout.total_seconds()
         try:
-            while self._is_under_way and not self._decided.query():
+            while self._is_under_way and not self._decided.query():  # type: ignore[no-untyped-call]
                 if time.monotonic() > end:
                     raise RuntimeError(f"timed out after {self._timeout.total_seconds():g} s")
                 time.sleep(_GLANCE_S)

@@ -141,8 +141,8 @@ class HostScaling:
     def _first_coefficient(self, norm: float) -> float:
         norms = torch.zeros(self._group.size(), dtype=torch.float64, device=self._device)
         mine = torch.tensor([norm], dtype=torch.float64, device=self._device)
-        dist.all_gather(list(norms.split(1)), mine, group=self._group)
-        known = sorted(each for each in norms.tolist() if each > 0 and math.isfinite(each))
+        dist.all_gather(list(norms.view(-1, 1).unbind()), mine, group=self._group)
+        known: list[float] = sorted(each for each in norms.tolist() if each > 0 and math.isfinite(each))
         if not (norm > 0 and math.isfinite(norm)):
             return 0.0
         return known[(len(known) - 1) // 2] / (len(known) * norm)

@@ -64,7 +64,7 @@ def add_sketch(bucket: Tensor, key: _native.SketchKey, first_chunk: int, sketch:
 
     Returns the bucket's norm, a float64 of no dimensions on its device; not finite where a number of the bucket is not.
     """
-    norms = []
+    norms: list[Tensor] = []
     length = CHUNK if sketch is None else sketch.numel()
     before = 0 if sketch is None else first_chunk * CHUNK % length  # where a block begins in an earlier bucket
     step = max(_AT_ONCE // max(length, CHUNK), 1) * max(length, CHUNK)
@@ -80,6 +80,9 @@ def add_sketch(bucket: Tensor, key: _native.SketchKey, first_chunk: int, sketch:
             signed = _signed(padded, key, first - before // CHUNK)
             sketch.add_(_folded(signed, key, (first * CHUNK - before) // length, length))
         begin, before = end, 0
+    if len(norms) == 1:
+        return norms[0]
     if not norms:
         return torch.zeros((), dtype=torch.float64, device=bucket.device)
-    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm

@@ -72,16 +72,17 @@ class SketchedHook:
         if current.weight == 0:
             tensor.zero_()  # the mean over no samples may be NaN
         current.norms.append(self._exchange.scaling.scale(current, tensor))
-        future = dist.all_reduce(tensor, group=self._group, async_op=True).get_future()
+        work = dist.all_reduce(tensor, group=self._group, async_op=True)
+        future: Future[list[Tensor]] = work.get_future()
         if current.is_over:
             self._end_pass(current)
         if current.total is None:
             return future.then(lambda summed: summed.value()[0])
-        before, weights, work = current.total
+        before, weights, summing = current.total
 
         def divided(summed: Future[list[Tensor]]) -> Tensor:
             result = summed.value()[0]
-            work.wait()
+            summing.wait()
             multiply(result, torch.where(weights > 0, before / weights, 0))
             return result
 

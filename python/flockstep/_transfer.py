@@ -64,16 +64,24 @@ def transfer_of(rule: str, words: Mapping[str, str], device: torch.device | None
     """The one that a rule with these options takes on a device; without a device, only whether the options fit."""
     given = words.get("transfer", "auto")
     needs_exact = next(
-        (f'{name}="{value}"' for name, value in (("granularity", "tensor"), ("wire", "bfloat16")) if words.get(name) == value),
+        (
+            f'{name}="{value}"'
+            for name, value in (("granularity", "tensor"), ("wire", "bfloat16"))
+            if words.get(name) == value
+        ),
         None,
     )
     if given == "sketch" and needs_exact is not None:
-        raise BadInputError(f'{needs_exact} needs transfer="exact": sketches know models and buckets, in their own types')
+        raise BadInputError(
+            f'{needs_exact} needs transfer="exact": sketches know models and buckets, in their own types'
+        )
     if device is None or given == "sketch":
         return given
     if device.type == "cpu":
         return "exact" if given == "exact" or needs_exact is not None or rule == "adacons" else "sketch"
     if given == "exact" or needs_exact is not None:
         what = 'transfer="exact"' if given == "exact" else f'{needs_exact} needs transfer="exact", which'
-        raise BadInputError(f"{what} takes gradients in main memory, and these are on {device.type}: take transfer=\"sketch\"")
+        raise BadInputError(
+            f'{what} takes gradients in main memory, and these are on {device.type}: take transfer="sketch"'
+        )
     return "sketch"

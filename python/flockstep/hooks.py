@@ -206,4 +206,6 @@ def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanSta
         ddp_model: a DistributedDataParallel.
         options: those of :func:`mean`.
     """
-    return register(ddp_model, "mean", **{"guard": "count", "non_finite_patience": 0, **options})
+    chosen: MeanOptions = {"guard": "count", "non_finite_patience": 0}
+    chosen.update(options)
+    return register(ddp_model, "mean", **chosen)

@@ -143,8 +143,8 @@ class CommunicationHook {
 void bind_communication_hook(py::module_& module) {
   py::class_<CommunicationHook>(module, "CommunicationHook")
       .def(py::init([](std::shared_ptr<Worker> worker, const std::string& rule, const OptionWords& options,
-                             std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
-                             std::shared_ptr<Recording> recording) {
+                       std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
+                       std::shared_ptr<Recording> recording) {
              return std::make_unique<CommunicationHook>(
                  std::move(worker),
                  torch_front::GradientPassesSettings{rule_choice(rule, options), start_step, step, memory},

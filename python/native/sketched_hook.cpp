@@ -32,7 +32,8 @@ class SketchedHook : public std::enable_shared_from_this<SketchedHook> {
   // Both stay until the stream has come by.
   void decide_in_stream(std::uintptr_t stream, const at::Tensor& records, const at::Tensor& factors) {
     auto launched = std::unique_ptr<Launched>(
-        new Launched{shared_from_this(), bytes_of(records),
+        new Launched{shared_from_this(),
+                     bytes_of(records),
                      {factors.mutable_data_ptr<double>(), static_cast<std::size_t>(factors.numel())}});
     call_in_stream(
         stream,
@@ -48,7 +49,8 @@ class SketchedHook : public std::enable_shared_from_this<SketchedHook> {
   }
 
  private:
-  // No tensors: the last one to let go of pinned memory calls CUDA, which no host function may. Who launches keeps them.
+  // No tensors: the last one to let go of pinned memory calls CUDA, which no host function may. Who launches keeps
+  // them.
   struct Launched {
     std::shared_ptr<SketchedHook> hook;
     std::span<const std::byte> records;
@@ -121,7 +123,9 @@ void bind_sketched_hook(py::module_& module) {
       .def("factors", [](SketchedHook& self) { return self.hook().factors(); })
       .def(
           "head",
-          [](SketchedHook& self, double weight, int end) { return self.hook().head(weight, static_cast<PassEnd>(end)); },
+          [](SketchedHook& self, double weight, int end) {
+            return self.hook().head(weight, static_cast<PassEnd>(end));
+          },
           py::arg("weight"), py::arg("end"))
       .def(
           "end_pass",

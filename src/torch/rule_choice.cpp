@@ -16,8 +16,8 @@ void check_rule(const RuleChoice& choice, int workers) { row_of(choice.name).che
 
 RuleChoice averaging(const RuleChoice& rule) {
   RuleChoice mean{"mean", {}};
-  for (const char* const name : {"granularity", "wire", "watch", "non_finite", "transfer", "guard", "sketch_length",
-                                 "non_finite_patience"})
+  for (const char* const name :
+       {"granularity", "wire", "watch", "non_finite", "transfer", "guard", "sketch_length", "non_finite_patience"})
     if (const auto given = rule.options.find(name); given != rule.options.end()) mean.options.insert(*given);
   return mean;
 }

@@ -97,7 +97,8 @@ void SketchedHook::agree() {
 bool SketchedHook::is_uncertain() const {
   const std::lock_guard lock(mutex_);
   if (ended_.empty()) return false;
-  const bool cut_anew = std::ranges::any_of(ended_, [](const Ended& ended) { return ended.known < ended.sizes.size(); });
+  const bool cut_anew =
+      std::ranges::any_of(ended_, [](const Ended& ended) { return ended.known < ended.sizes.size(); });
   return cut_anew || !sketched_->knows_all() || requests_.size() > answered_ || start_step_ > 0;
 }
 
@@ -130,7 +131,7 @@ std::vector<double> SketchedHook::factors() const {
   const bool guards = options.guard > 0 && options.guard_clips && workers_ > 1;
   for (std::size_t bucket = 0; bucket < sketched_->references().size(); ++bucket) {
     const double reference = sketched_->references()[bucket];
-    factors.push_back(sketched_->is_blind()        ? 1
+    factors.push_back(sketched_->is_blind()      ? 1
                       : sketched_->knows(bucket) ? sketched_->coefficients(bucket)[rank_]
                                                  : 0);
     factors.push_back(guards && reference > 0 ? options.guard * reference : std::numeric_limits<double>::infinity());
@@ -147,10 +148,9 @@ std::array<double, SketchedHook::kHead> SketchedHook::head(double weight, PassEn
 void SketchedHook::end_pass(std::vector<std::size_t> sizes, std::size_t known) {
   const std::lock_guard lock(mutex_);
   if (has_passed_ && total_of(sizes) != total_of(sizes_))
-    throw Error(ErrorCode::bad_input,
-                base::concatenated("the model has changed its shape: its gradient has ", total_of(sizes),
-                                   " numbers where it had ", total_of(sizes_),
-                                   ": register the rule again on a new DistributedDataParallel"));
+    throw Error(ErrorCode::bad_input, base::concatenated("the model has changed its shape: its gradient has ",
+                                                         total_of(sizes), " numbers where it had ", total_of(sizes_),
+                                                         ": register the rule again on a new DistributedDataParallel"));
   if (!has_passed_ && rule_.common.sketch_length > 0) algorithms::sketch_length_for(rule_.common, total_of(sizes));
   has_passed_ = true;
   const std::int64_t step = next_step();

@@ -40,12 +40,12 @@ enum class PassEnd { whole, broke_off, broke_off_late };
 
 struct SketchedPlan {
   kernels::SketchKey key;
-  bool is_blind;      // coefficients are weights
-  bool uses_weights;  // and not all the same
+  bool is_blind;            // coefficients are weights
+  bool uses_weights;        // and not all the same
   std::vector<bool> knows;  // for every bucket as they were cut last: there is a coefficient
-  bool by_bucket;     // each has a sketch and a coefficient of its own
-  bool sketches;      // they are sent in this pass
-  bool excludes;      // a bucket that is not finite, and not the step, is left out
+  bool by_bucket;           // each has a sketch and a coefficient of its own
+  bool sketches;            // they are sent in this pass
+  bool excludes;            // a bucket that is not finite, and not the step, is left out
   std::vector<std::size_t> sizes;
 };
 
@@ -53,7 +53,8 @@ class SketchedHook {
  public:
   static constexpr std::size_t kHead = 4;
   // Of a pass, before that of its buckets: whether numbers of this worker that are not finite count as zeros, and the
-  // sum of all weights in the step before. For each bucket: the coefficient, and the longest that the guard lets c n be.
+  // sum of all weights in the step before. For each bucket: the coefficient, and the longest that the guard lets c n
+  // be.
   static constexpr std::size_t kFactorHead = 2, kFactorsEach = 2;
 
   // Not collective. Throws Error{bad_input} for a rule or options that do not exist.
@@ -69,8 +70,8 @@ class SketchedHook {
   std::vector<double> factors() const;
   // The head of this worker's record.
   std::array<double, kHead> head(double weight, PassEnd end) const;
-  // Of the buckets, `known` were as in the pass before. Throws Error{bad_input} where the model has changed its shape or
-  // is smaller than a sketch.
+  // Of the buckets, `known` were as in the pass before. Throws Error{bad_input} where the model has changed its shape
+  // or is smaller than a sketch.
   void end_pass(std::vector<std::size_t> sizes, std::size_t known);
   void decide(std::span<const std::byte> records) noexcept;
   void settle();

@@ -113,7 +113,10 @@ def every_state_copied():
     outcome = {}
     for rule in RULES:
         made_by, hook = getattr(flockstep, STATES[rule]), getattr(flockstep, f"{rule}_hook")
-        state, worst = pickle.loads(pickle.dumps(copy.deepcopy(made_by(start_step=0, transfer="exact", guard=0.0)))), 0.0
+        state, worst = (
+            pickle.loads(pickle.dumps(copy.deepcopy(made_by(start_step=0, transfer="exact", guard=0.0)))),
+            0.0,
+        )
         expected = Expected(rule)
         for step, copies in enumerate([copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]):
             model = wrapped()

@@ -263,7 +263,8 @@ if __name__ == "__main__":
             f"{feature.__name__} {rule}": lambda feature=feature, rule=rule: feature(rule)
             for feature in FEATURES
             for rule in RULES
-            if (not chosen or feature.__name__ in chosen) and not (TRANSFER == "sketch" and feature is tensor_granularity)
+            if (not chosen or feature.__name__ in chosen)
+            and not (TRANSFER == "sketch" and feature is tensor_granularity)
         }
     )
     dist.destroy_process_group()

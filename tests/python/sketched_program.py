@@ -204,6 +204,7 @@ def starting_later():
 
 def resumed(how):
     """Three steps, then three more in another life, with one bucket: as six in one, to the last bit."""
+
     def steps(model, first):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for step in range(first, first + 3):
@@ -227,7 +228,9 @@ def resumed(how):
     again.register_comm_hook(other, flockstep.direction_consensus_hook)
     steps(again, 3)
     same = all(torch.equal(p, q) for p, q in zip(through.parameters(), again.parameters(), strict=True))
-    difference = max(float((p - q).detach().abs().max()) for p, q in zip(through.parameters(), again.parameters(), strict=True))
+    difference = max(
+        float((p - q).detach().abs().max()) for p, q in zip(through.parameters(), again.parameters(), strict=True)
+    )
     step = other.step
     for state in (*states, other):
         state.close()
@@ -366,9 +369,7 @@ if __name__ == "__main__":
             "not finite at first": functools.partial(times, math.nan, [0]),
             "not finite for ever": functools.partial(times, math.nan, range(1, 9)),
             "not finite for ever, mean": functools.partial(times, math.nan, range(1, 9), rule="mean"),
-            "not finite for ever, no patience": functools.partial(
-                times, math.nan, range(1, 9), non_finite_patience=0
-            ),
+            "not finite for ever, no patience": functools.partial(times, math.nan, range(1, 9), non_finite_patience=0),
             "not finite once, excluded": functools.partial(times, math.nan, [2], non_finite="exclude"),
             "not finite for ever, excluded": functools.partial(times, math.nan, range(9), non_finite="exclude"),
             "all times ten": functools.partial(all_times, 10.0, 3),

@@ -188,7 +188,7 @@ def test_a_step_that_one_rank_lacks_ends_the_training_on_all(of, case):
         ("wire", 'wire="bfloat16" needs transfer="exact"'),
         ("transfer", "transfer takes auto, exact or sketch, not 'quick'"),
         ("guard", "guard"),
-        ("guard, type", 'guard is a number, 0 or more, or "count", not \'three\''),
+        ("guard, type", "guard is a number, 0 or more, or \"count\", not 'three'"),
         ("patience", "non_finite_patience"),
         ("seed", "seed is a whole number"),
         ("watch", "watch is True, False, None or a number of steps, not 0.5"),
