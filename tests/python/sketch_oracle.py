@@ -166,6 +166,9 @@ class Beside:
         gradients = [[part[i] for part in everybody] for i in range(workers)]
         want = torch.cat(self.oracle(gradients, weights or [1.0] * workers, (key.k0, key.k1)))
         got = torch.cat([bucket.double() for bucket in self.buckets])
+        return self.judge(got, want)
+
+    def judge(self, got, want):
         self.buckets, self.sent, self.step = [], [], self.step + 1
         if torch.isfinite(want).all():
             apart = float((got - want).norm() / want.norm().clamp(min=1e-30))
