@@ -48,10 +48,17 @@ def _parser() -> argparse.ArgumentParser:
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     a3 = names.add_parser("adacons", parents=[common], help="aggregation alone against an all-reduce on Gloo (A3)")
     a3.add_argument("--floats", type=_Count(1), default=25_600_000, help="length of the gradient [25600000]")
-    a4 = names.add_parser("ddp", parents=[common], help="whole steps of DDP training (A4)")
+    a4 = names.add_parser("ddp", parents=[common], help="whole steps of DDP training (A4, A4s, A4g)")
     a4.add_argument("--model", type=_Names(list(WORKLOADS)), default=["resnet50", "gpt"], help="[resnet50,gpt]")
+    a4.add_argument("--hooks", type=_Names(CONTENDERS), default=CONTENDERS, help=f"[{','.join(CONTENDERS)}]")
     a4.add_argument(
-        "--hooks", type=_Names(list(CONTENDERS)), default=list(CONTENDERS), help=f"[{','.join(CONTENDERS)}]"
+        "--transfer",
+        choices=["exact", "sketch"],
+        default="exact",
+        help="of Flockstep's rules (sketch: A4s, A4g) [exact]",
+    )
+    a4.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cpu", help="cuda: over NCCL, ranks may share a GPU [cpu]"
     )
     a4.add_argument("--limit", type=_Count(1), default=180, metavar="SECONDS", help="of one row [180]")
     return parser
@@ -63,7 +70,7 @@ def main(arguments: list[str]) -> int:
         return start_torchrun(chosen.workers, arguments)
     if chosen.name == "adacons":
         return adacons.run(chosen.floats, chosen.rounds, chosen.json)
-    return ddp.run(chosen.model, chosen.hooks, chosen.rounds, chosen.limit, chosen.json)
+    return ddp.run(chosen.model, chosen.hooks, chosen.rounds, chosen.limit, chosen.json, chosen.transfer, chosen.device)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Ways of training a network data-parallel on Gloo, each in one function: plain DDP, Flockstep's hooks, PyTorch's own."""
+"""Ways of training a network data-parallel, each in one function: plain DDP, Flockstep's hooks, PyTorch's own."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch.distributed as dist
 from torch import nn
@@ -8,6 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 Made = tuple[DistributedDataParallel, Optimizer]
+Transfer = Literal["exact", "sketch"]
 ONE_BUCKET_MB = 1 << 14
 
 
@@ -15,19 +17,11 @@ def plain(network: nn.Module, optimizer: Optimizer) -> Made:
     return DistributedDataParallel(network), optimizer
 
 
-def adacons(network: nn.Module, optimizer: Optimizer) -> Made:
+def rule(name: str, network: nn.Module, optimizer: Optimizer, transfer: Transfer) -> Made:
     import flockstep
 
     model = DistributedDataParallel(network)
-    flockstep.adacons(model, granularity="model")
-    return model, optimizer
-
-
-def mean(network: nn.Module, optimizer: Optimizer) -> Made:
-    import flockstep
-
-    model = DistributedDataParallel(network)
-    flockstep.mean(model)
+    flockstep.register(model, name, transfer=transfer)
     return model, optimizer
 
 
@@ -66,12 +60,21 @@ def power_sgd(network: nn.Module, optimizer: Optimizer) -> Made:
     return model, optimizer
 
 
-CONTENDERS: dict[str, Callable[[nn.Module, Optimizer], Made]] = {
-    "adacons": adacons,
-    "mean": mean,
+RULES = ("adacons", "direction_consensus", "mean")
+_OTHERS: dict[str, Callable[[nn.Module, Optimizer], Made]] = {
+    "plain": plain,
     "fp16_compress": fp16_compress,
     "post_localSGD": post_local_sgd,
     "powerSGD": power_sgd,
 }
-# What the first step has to give, and how far from it rounding may lead. Of the others the first step is an approximation.
+CONTENDERS = [*RULES, *(name for name in _OTHERS if name != "plain")]
+
+
+def made(name: str, network: nn.Module, optimizer: Optimizer, transfer: Transfer) -> Made:
+    """A contender, or plain DDP."""
+    return rule(name, network, optimizer, transfer) if name in RULES else _OTHERS[name](network, optimizer)
+
+
+# What the first step has to give, and how far from it rounding may lead. Of the others the first step is an approximation,
+# as it is with sketches.
 EXACT = {"plain": ("mean", 1e-5), "adacons": ("adacons", 1e-5), "mean": ("mean", 1e-5), "fp16_compress": ("mean", 1e-2)}

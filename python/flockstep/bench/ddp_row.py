@@ -1,6 +1,6 @@
 """One row of `python -m flockstep.bench ddp`, in a process of its own: a contender and plain DDP take turns.
 
-python -m flockstep.bench.ddp_row PLACE MODEL CONTENDER ROUNDS       of flockstep.bench.launch.Children
+python -m flockstep.bench.ddp_row PLACE MODEL CONTENDER ROUNDS TRANSFER DEVICE       of flockstep.bench.launch.Children
 """
 
 import json
@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from flockstep.bench.contenders import CONTENDERS, EXACT, plain
+from flockstep.bench.contenders import EXACT, RULES, Transfer, made
 from flockstep.bench.harness import run_interleaved
 from flockstep.bench.launch import join_group, leave_group
 from flockstep.bench.networks import WORKLOADS, Workload
@@ -22,12 +22,14 @@ from flockstep.bench.oracle import verify
 class Training:
     """A network in training, always on the same batch: time does not depend on it."""
 
-    def __init__(self, name: str, workload: Workload) -> None:
+    def __init__(self, name: str, workload: Workload, transfer: Transfer, device: str) -> None:
         torch.manual_seed(1)
-        network = workload.network()
+        network = workload.network().to(device)
         optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
-        self.model, self.optimizer = (plain if name == "plain" else CONTENDERS[name])(network, optimizer)
-        self.batch = workload.batch(torch.Generator().manual_seed(1 + dist.get_rank()))
+        self.model, self.optimizer = made(name, network, optimizer, transfer)
+        inputs, classes = workload.batch(torch.Generator().manual_seed(1 + dist.get_rank()), device)
+        self.batch = inputs.to(device), classes.to(device)
+        self.is_on_gpu = device == "cuda"
 
     def backward(self) -> None:
         self.optimizer.zero_grad()
@@ -37,37 +39,52 @@ class Training:
     def step(self) -> None:
         self.backward()
         self.optimizer.step()
+        if self.is_on_gpu:
+            torch.cuda.synchronize()
 
     def step_alone(self) -> None:
         with self.model.no_sync():
             self.step()
 
     def gradient(self) -> Tensor:
-        return torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None])
+        return torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None]).cpu()
 
 
-def check(name: str, training: Training) -> None:
+def check(name: str, training: Training, transfer: Transfer) -> None:
     with training.model.no_sync():
         training.backward()
     local = training.gradient()
     training.backward()
-    if name in EXACT:
+    if name in RULES and name != "mean" and transfer == "sketch":
+        check_same(name, training.gradient())
+    elif name in EXACT:
         rule, tolerance = EXACT[name]
         verify(name, rule, local, training.gradient(), tolerance)
 
 
-def main(place: str, model: str, name: str, rounds: int) -> None:
+def check_same(what: str, gradient: Tensor) -> None:
+    """All workers hold the same bits, and they are numbers."""
+    sums = torch.stack([gradient.double().sum(), gradient.double().abs().sum()])
+    most, least = sums.clone(), sums.clone()
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    if not torch.equal(most, least) or not torch.isfinite(sums).all():
+        raise ArithmeticError(f"{what} is not the same on all workers")
+
+
+def main(place: str, model: str, name: str, rounds: int, transfer: Transfer, device: str) -> None:
     torch.set_num_threads(1)  # the workers share the processors
-    join_group(place)
-    baseline, training = (Training(each, WORKLOADS[model]) for each in ("plain", name))
-    check("plain", baseline)
-    check(name, training)
+    join_group(place, device)
+    baseline, training = (Training(each, WORKLOADS[model], transfer, device) for each in ("plain", name))
+    check("plain", baseline, transfer)
+    check(name, training, transfer)
     timings = run_interleaved({"plain": baseline.step, name: training.step, "alone": baseline.step_alone}, rounds)
     if dist.get_rank() == 0:
         figures = {
             "step_s": timings.seconds(name),
             "exposed_s": timings.difference(name, "alone"),
             "over_plain": timings.ratio(name, "plain"),
+            "medians_over_plain": timings.ratio_of_medians(name, "plain"),
             "plain_step_s": timings.seconds("plain"),
             "plain_exposed_s": timings.difference("plain", "alone"),
             "alone_s": timings.seconds("alone"),
@@ -77,4 +94,4 @@ def main(place: str, model: str, name: str, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], sys.argv[6])  # type: ignore[arg-type]

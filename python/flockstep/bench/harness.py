@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from flockstep._schema import SCHEMA
 
+_RESAMPLED = 2000
 ABOUT_RATIOS = "A ratio is the median of the ratios within a round, not the ratio of the medians above."
 
 
@@ -41,12 +42,16 @@ def ratio(spread: Spread) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """A measured figure, the median of a spread, and the bar that it may reach at most."""
+    """A measured figure, the median of a spread, and the bar that it may reach at most.
+
+    Where the spread is an interval that holds the figure with 95%, the line tells it.
+    """
 
     id: str
     measure: str
     spread: Spread
     bar: float
+    has_interval: bool = False
 
     @property
     def holds(self) -> bool:
@@ -54,7 +59,8 @@ class Target:
 
     def line(self) -> str:
         verdict = "holds" if self.holds else "does not hold"
-        return f"{self.id} {self.measure}: {self.spread.median:.3f}, at most {self.bar:.2f}: {verdict}"
+        interval = f" (95%: {self.spread.lower:.3f} to {self.spread.upper:.3f})" if self.has_interval else ""
+        return f"{self.id} {self.measure}: {self.spread.median:.3f}{interval}, at most {self.bar:.2f}: {verdict}"
 
     def json(self) -> dict[str, Any]:
         return {
@@ -91,6 +97,14 @@ class Timings:
         """Taken within each round and only then summarised: a round that was slow as a whole leaves it alone."""
         return Spread.of(self._seconds[numerator] / self._seconds[denominator])
 
+    def ratio_of_medians(self, numerator: str, denominator: str) -> Spread:
+        """With the interval that holds it with 95%, from rounds drawn again and again."""
+        one, other = self._seconds[numerator], self._seconds[denominator]
+        drawn = torch.randint(len(one), (_RESAMPLED, len(one)), generator=torch.Generator().manual_seed(1))
+        ratios = one[drawn].quantile(0.5, dim=1) / other[drawn].quantile(0.5, dim=1)
+        lower, upper = torch.quantile(ratios, torch.tensor([0.025, 0.975]).double()).tolist()
+        return Spread(float(one.quantile(0.5) / other.quantile(0.5)), lower, upper)
+
     def difference(self, one: str, other: str) -> Spread:
         return Spread.of(self._seconds[one] - self._seconds[other])
 
@@ -105,7 +119,7 @@ def run_interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int,
     for number in range(len(times)):
         for turn in range(len(names)):
             which = (number + turn) % len(names)
-            dist.barrier()
+            dist.all_reduce(torch.zeros(1))  # all begin together; where there is NCCL too, over Gloo
             began = time.perf_counter()
             own = contenders[names[which]]()
             times[number, which] = own if isinstance(own, float) else time.perf_counter() - began

@@ -9,6 +9,7 @@ import time
 from datetime import timedelta
 from typing import NoReturn
 
+import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
@@ -28,13 +29,21 @@ def start_torchrun(workers: int, arguments: list[str]) -> int:
     return subprocess.run([*command, "-m", "flockstep.bench", *arguments], env=environment).returncode
 
 
-def join_group(place: str) -> None:
-    """Makes the default process group, apart from those of other places."""
+def join_group(place: str, device: str = "cpu") -> None:
+    """Makes the default process group, apart from those of other places.
+
+    On CUDA tensors travel by NCCL, for which each rank is a machine of its own: so several can share one GPU.
+    """
+    if device == "cuda":
+        own = {"NCCL_HOSTID": f"h{os.environ['RANK']}", "NCCL_SOCKET_IFNAME": "lo"}
+        os.environ.update(own, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
+        torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     shared = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
     store = PrefixStore(place, shared)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
 
 
 def leave_group() -> NoReturn:

@@ -50,30 +50,31 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        mask = nn.Transformer.generate_square_subsequent_mask(length, device=tokens.device)
         x = self.blocks(self.tokens(tokens) + self.positions.weight[:length], mask=mask, is_causal=True)
         return self.scores(self.norm(x)).transpose(1, 2)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network, and a batch for one worker: inputs and the classes that they should give."""
+    """A network, and a batch for one worker, on the CPU or for a GPU: inputs and the classes that they should give."""
 
     name: str
     network: Callable[[], nn.Module]
-    batch: Callable[[torch.Generator], tuple[Tensor, Tensor]]
+    batch: Callable[[torch.Generator, str], tuple[Tensor, Tensor]]
 
 
-def _images(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    return torch.randn(4, 3, 64, 64, generator=generator), torch.randint(1000, (4,), generator=generator)
+def _images(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
+    number, side = (16, 224) if device == "cuda" else (4, 64)
+    return torch.randn(number, 3, side, side, generator=generator), torch.randint(1000, (number,), generator=generator)
 
 
-def _text(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _text(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
     tokens = torch.randint(256, (4, 129), generator=generator)
     return tokens[:, :-1], tokens[:, 1:]
 
 
-def _vectors(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _vectors(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
     return torch.randn(8, 64, generator=generator), torch.randint(10, (8,), generator=generator)
 
 
