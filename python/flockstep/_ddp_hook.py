@@ -57,8 +57,8 @@ def _refuse(sentence: str) -> NoReturn:
     raise BadInputError(sentence)
 
 
-def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
-    """The model, if a hook can be registered on it; else one sentence."""
+def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.device]:
+    """The model and its device, if a hook can be registered on it; else one sentence."""
     if not isinstance(model, torch.nn.Module):
         raise BadTypeError(f"a gradient rule is registered on a DistributedDataParallel, not on {model!r}")
     if isinstance(uncompiled(model), DistributedDataParallel):
@@ -81,9 +81,9 @@ def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
         _refuse("no parameter of this model requires a gradient, so there is nothing to exchange")
     devices = sorted({str(parameter.device) for _, parameter in trained})
     if len(devices) > 1:
-        _refuse(f"parameters are on several devices ({', '.join(devices)}): keep the model on the CPU")
-    if devices != ["cpu"]:
-        _refuse(f"parameters are on {devices[0]}, and only gradients in main memory can be exchanged so far")
+        _refuse(f"parameters are on several devices ({', '.join(devices)}): keep the model on one")
+    if devices == ["meta"]:
+        _refuse("parameters are on meta, where there are no gradients to exchange")
     for name, parameter in trained:
         if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             _refuse(
@@ -99,7 +99,7 @@ def _ddp_of(model: torch.nn.Module) -> DistributedDataParallel:
         _refuse(
             'DDP without its reducer, torch._dynamo.config.optimize_ddp = "python_reducer", has no buckets for hooks'
         )
-    return model
+    return model, trained[0][1].device
 
 
 def _remove_lost(model: DistributedDataParallel) -> None:
@@ -115,13 +115,13 @@ def _remove_lost(model: DistributedDataParallel) -> None:
 
 def put_on(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
     """Registers the hook of a gradient rule on a DDP model, with what the hook needs around it."""
-    ddp = _ddp_of(model)
+    ddp, device = _ddp_of(model)
     _remove_lost(ddp)
     if comm_hooks(ddp):
         _refuse("this DDP model has a communication hook already, and a second one cannot be registered")
     if is_off(ddp):
         _refuse("an averager has this DDP model, whose hook would never run: close() the averager first")
-    state._attach(ddp)
+    state._attach(device, ddp)
     try:
         ddp.register_comm_hook(state, hook)
     except RuntimeError as error:

@@ -25,7 +25,20 @@ class RuleOptions(TypedDict, total=False):
         non_finite: a gradient with NaN or infinity on any rank: ``propagate`` (all ranks get a result that is not
             finite, so that a GradScaler skips the step and backs off everywhere) or ``exclude`` (that rank is left out).
         wire: the format in which gradients travel: ``float32``, or ``bfloat16`` for half the bytes.
-        watch: look at who agrees with whom, also where the rule has no need to.
+        transfer: ``exact`` (the rule sees this step's gradients; on the CPU), ``sketch`` (coefficients of the step before,
+            decided from sketches, and the model's own all-reduce: on any device and backend, for the price of plain
+            averaging; not with ``granularity="tensor"`` or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and
+            for those two where the model is on the CPU, else sketch.
+        guard: with sketches, no worker's part of a bucket is longer than so many times the median worker's, as that was
+            in the step before: against single wild steps. 0 turns it off; ``"count"`` counts what a guard of 3 would
+            cut, and cuts nothing.
+        sketch_length: how many numbers a sketch has, a power of two; None for 1,024, or for the largest one within a
+            smaller model. Cosines have an error of about 1 / sqrt(sketch_length).
+        seed: what sketches are drawn with, the same on all ranks.
+        non_finite_patience: with sketches and ``propagate``: after so many steps on end in which a rank was not finite, it
+            is left out until it is finite again. 0: never.
+        watch: look at who agrees with whom in every step (True), in no step unless the rule has to (False), or in every
+            k-th (a number); None where it costs little: in every step up to 16 workers, else in every 10th.
         eps: added to norms before dividing by them.
         start_step: plain averaging before this step, counted from 0.
         process_group: whose ranks are the workers; the model's own, or the default group where the state is registered
@@ -38,7 +51,12 @@ class RuleOptions(TypedDict, total=False):
     granularity: Literal["model", "bucket", "tensor"]
     non_finite: Literal["propagate", "exclude"]
     wire: Literal["float32", "bfloat16"]
-    watch: bool
+    transfer: Literal["auto", "exact", "sketch"]
+    guard: float | Literal["count"]
+    sketch_length: int | None
+    seed: int
+    non_finite_patience: int
+    watch: bool | int | None
     eps: float
     start_step: int
     process_group: dist.ProcessGroup | None
@@ -102,7 +120,12 @@ def common_defaults(rule: str) -> RuleOptions:
         "granularity": "model",
         "non_finite": "propagate",
         "wire": "float32",
-        "watch": True,
+        "transfer": "auto",
+        "guard": 3.0,
+        "sketch_length": None,
+        "seed": 1,
+        "non_finite_patience": 5,
+        "watch": None,
         "eps": 1e-8,
         "start_step": 0,
         "process_group": None,

@@ -197,13 +197,15 @@ def adasum(ddp_model: torch.nn.Module, /, **options: Unpack[RuleOptions]) -> Ada
 def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanState:
     """Changes nothing in the training, and tells who agrees with whom.
 
-    Gradients are averaged as DDP does (with two ranks to the last bit, with more up to the order in which they are added
-    up), and for nothing extra :attr:`GradientState.agreement`, :attr:`GradientState.norms` and
-    :attr:`GradientState.findings` tell about the workers: two of them read the same data (a forgotten
-    DistributedSampler), one is broken, dead or exploding. Rank 0 says what is found as Python warnings, too.
+    Gradients are averaged as DDP does, to the last bit, and :attr:`GradientState.agreement`, :attr:`GradientState.norms`
+    and :attr:`GradientState.findings` tell about the workers: two of them read the same data (a forgotten
+    DistributedSampler), one is broken, dead or exploding. Rank 0 says what is found as Python warnings, too. What a guard of
+    3 would cut is counted, and nothing is cut.
 
     Args:
         ddp_model: a DistributedDataParallel.
         options: those of :func:`mean`.
     """
-    return register(ddp_model, "mean", **options)
+    chosen: MeanOptions = {"guard": "count", "non_finite_patience": 0}
+    chosen.update(options)
+    return register(ddp_model, "mean", **chosen)

@@ -3,27 +3,19 @@
 
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
-#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <unistd.h>
 
 #include "base/text.h"
+#include "native/bucket_count.h"
 #include "native/errors.h"
+#include "native/gradient_news.h"
 #include "native/parts.h"
 #include "native/recording.h"
 
 namespace py = pybind11;
 
 namespace flockstep::python {
-
-// A bucket does not tell how many there are, and which is the last only where they are numbered, which they are not
-// while DDP learns a static graph. Instantiations may name private members.
-template <std::size_t c10d::GradBucket::*Count>
-struct BucketCount {
-  friend std::size_t buckets_beside(const c10d::GradBucket& bucket) { return bucket.*Count; }
-};
-template struct BucketCount<&c10d::GradBucket::bucket_count_>;
-std::size_t buckets_beside(const c10d::GradBucket& bucket);
 
 namespace {
 
@@ -146,37 +138,16 @@ class CommunicationHook {
   const pid_t process_ = getpid();
 };
 
-py::dict report_of(const GradientNews& news) {
-  py::dict report;
-  report["rule"] = news.rule;
-  report["step"] = news.step;
-  report["event"] = news.report.event;
-  report["coefficients"] = news.report.coefficients;
-  report["norms"] = news.report.norms;
-  report["agreement"] = news.report.agreement;
-  report["cosines"] = news.cosines;
-  report["guards"] = news.report.guards;
-  report["waited_s"] = news.waited_s;
-  report["transferred_s"] = news.transferred_s;
-  report["exposed_s"] = news.exposed_s;
-  report["bytes_sent"] = news.bytes_sent;
-  return report;
-}
-
 }  // namespace
 
 void bind_communication_hook(py::module_& module) {
-  using Options = std::map<std::string, std::string>;
-  const auto choice = [](const std::string& rule, const Options& options) {
-    return torch_front::RuleChoice{rule, {options.begin(), options.end()}};
-  };
   py::class_<CommunicationHook>(module, "CommunicationHook")
-      .def(py::init([choice](std::shared_ptr<Worker> worker, const std::string& rule, const Options& options,
-                             std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
-                             std::shared_ptr<Recording> recording) {
+      .def(py::init([](std::shared_ptr<Worker> worker, const std::string& rule, const OptionWords& options,
+                       std::int64_t start_step, std::int64_t step, const torch_front::RuleMemory& memory,
+                       std::shared_ptr<Recording> recording) {
              return std::make_unique<CommunicationHook>(
                  std::move(worker),
-                 torch_front::GradientPassesSettings{choice(rule, options), start_step, step, memory},
+                 torch_front::GradientPassesSettings{rule_choice(rule, options), start_step, step, memory},
                  std::move(recording));
            }),
            py::arg("worker"), py::arg("rule"), py::arg("options"), py::arg("start_step"), py::arg("step"),
@@ -188,8 +159,8 @@ void bind_communication_hook(py::module_& module) {
       .def("abandon", &CommunicationHook::abandon)
       .def(
           "set_rule",
-          [choice](CommunicationHook& self, const std::string& rule, const Options& options) {
-            self.hook().set_rule(choice(rule, options));
+          [](CommunicationHook& self, const std::string& rule, const OptionWords& options) {
+            self.hook().set_rule(rule_choice(rule, options));
           },
           py::arg("rule"), py::arg("options"))
       .def(
@@ -209,8 +180,8 @@ void bind_communication_hook(py::module_& module) {
       .def("close", &CommunicationHook::close);
   module.def(
       "check_rule",
-      [choice](const std::string& rule, const Options& options, int workers) {
-        torch_front::check_rule(choice(rule, options), workers);
+      [](const std::string& rule, const OptionWords& options, int workers) {
+        torch_front::check_rule(rule_choice(rule, options), workers);
       },
       py::arg("rule"), py::arg("options"), py::arg("workers"));
 }

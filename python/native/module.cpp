@@ -8,4 +8,5 @@ PYBIND11_MODULE(_native, module) {
   flockstep::python::bind_model_averager(module);
   flockstep::python::bind_recording(module);
   flockstep::python::bind_communication_hook(module);
+  flockstep::python::bind_sketched_hook(module);
 }

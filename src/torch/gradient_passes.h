@@ -17,22 +17,12 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/rules/gradient_rule.h"
-#include "flockstep/flockstep.h"
 #include "session/steps.h"
 #include "torch/gradient_slots.h"
 #include "torch/recording.h"
+#include "torch/rule_choice.h"
 
 namespace flockstep::torch_front {
-
-struct RuleChoice {
-  std::string name = "mean";  // as in `flockstep algorithms`
-  base::Settings options;
-  bool operator==(const RuleChoice&) const = default;
-};
-
-// Per section: one for the model, for each bucket, or for each tensor in the order of the first pass.
-using RuleMemory = std::vector<std::vector<double>>;
 
 struct GradientPassesSettings {
   RuleChoice rule;
@@ -51,24 +41,6 @@ struct GradientOffer {
   double weight = 1;            // the number of samples behind the gradient
   bool divides_by_all = false;  // `mean` divides by all workers, also where some have no gradient
 };
-
-// What the last pass told; the same on all workers but for times and bytes.
-struct GradientNews {
-  std::string rule;
-  std::int64_t step = 0;  // passes so far
-  StepReport report;
-  std::vector<double> cosines;        // of every worker's gradient with every other's, row by row; empty where unknown
-  std::vector<std::string> findings;  // kept up to date
-  std::vector<std::string> raised;    // the same, each as it was said first
-  std::string remembering;            // the rule whose memory this is
-  RuleMemory memory;
-  double waited_s = 0, transferred_s = 0;
-  double exposed_s = 0;  // from last buckets to results, added up
-  std::uint64_t bytes_sent = 0;
-};
-
-// Throws Error{bad_input} for a rule or options that do not exist.
-void check_rule(const RuleChoice& choice, int workers);
 
 class GradientPasses {
  public:

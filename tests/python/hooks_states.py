@@ -22,12 +22,12 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 def switching():
     """Each rank asks one step later than the one before: all switch with the last."""
     model = wrapped()
-    state = flockstep.mean(model)
+    state = flockstep.mean(model, transfer="exact")
     rules, saved, worst = [], [], 0.0
     expected = {"mean": Expected("mean"), "adacons": Expected("adacons", beta=0.5)}
     for step in range(6):
         if step == dist.get_rank() + 1:
-            state.set_rule("adacons", beta=0.5)
+            state.set_rule("adacons", beta=0.5, guard=0.0)
         gradients = [gradient_of(model.module, step, rank) for rank in range(3)]
         model.zero_grad()
         loss_of(model, step).backward()
@@ -54,7 +54,7 @@ def switching_often():
     ):
         state.set_rule(rule, **options)
         fresh = wrapped()
-        other = getattr(flockstep, rule)(fresh, **options)
+        other = getattr(flockstep, rule)(fresh, transfer="exact", **options)
         for _ in range(3):
             for each in (model, fresh):
                 each.zero_grad()
@@ -69,7 +69,7 @@ def switching_often():
 
 def starting_later():
     model = wrapped()
-    state = flockstep.normalized_mean(model, start_step=2)
+    state = flockstep.normalized_mean(model, start_step=2, transfer="exact", guard=0.0)
     rules, worst = [], 0.0
     for step in range(4):
         gradients = [gradient_of(model.module, step, rank) for rank in range(3)]
@@ -113,7 +113,10 @@ def every_state_copied():
     outcome = {}
     for rule in RULES:
         made_by, hook = getattr(flockstep, STATES[rule]), getattr(flockstep, f"{rule}_hook")
-        state, worst = pickle.loads(pickle.dumps(copy.deepcopy(made_by(start_step=0)))), 0.0
+        state, worst = (
+            pickle.loads(pickle.dumps(copy.deepcopy(made_by(start_step=0, transfer="exact", guard=0.0)))),
+            0.0,
+        )
         expected = Expected(rule)
         for step, copies in enumerate([copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]):
             model = wrapped()

@@ -26,7 +26,7 @@ def a_scaler_changes_nothing():
 def overflow(non_finite):
     """In step 1 the gradient of rank 2 overflows. What is remembered is in the units of the scale at the time."""
     model = wrapped()
-    state = flockstep.adacons(model, non_finite=non_finite)
+    state = flockstep.adacons(model, non_finite=non_finite, guard=0.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     moved, expected, worst = [], Expected("adacons"), 0.0
@@ -57,9 +57,10 @@ def overflow(non_finite):
 def join(rule, then=None, **options):
     """Rank r has 4 + 3 r batches. `then`: with these options, after another rule."""
     model = wrapped()
-    state = getattr(flockstep, rule)(model) if then is None else flockstep.adacons(model)
+    exact = {"transfer": "exact", "guard": 0.0}
+    state = getattr(flockstep, rule)(model, **exact) if then is None else flockstep.adacons(model, **exact)
     if then is not None:
-        state.set_rule(rule, **then)
+        state.set_rule(rule, guard=0.0, **then)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     expected, worst, coefficients = Expected(rule), 0.0, []
     with model.join(**options):

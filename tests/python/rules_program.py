@@ -8,17 +8,20 @@ import torch.distributed as dist
 from ddp_training import Net, batch, distance, flat, loss_of, made, of_all, own_gradient, run_cases
 from hooks_shared import STATES
 from rule_oracle import RULES, Expected
+from sketch_oracle import Beside, SketchedOracle
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 STEPS = 4
+TRANSFER = sys.argv[1]
 SMALL = {"bucket_cap_mb": 0.005}  # several buckets, once DDP has rebuilt them
 
 
 def training(rule, wrapped, backward, *, group=None, steps=STEPS, lr=0.05, prepare=None, options=None):
     """The largest distance from the oracle over a few steps. `backward(model, step)` makes gradients."""
-    state = flockstep.register(wrapped, rule, **(options or {}))
+    state = flockstep.register(wrapped, rule, transfer=TRANSFER, guard=0.0, **(options or {}))
+    beside = Beside(state, SketchedOracle(rule, guard=0.0), group=group) if TRANSFER == "sketch" else None
     if prepare:
         wrapped = prepare(wrapped)
     module = getattr(wrapped, "_orig_mod", wrapped).module
@@ -32,10 +35,13 @@ def training(rule, wrapped, backward, *, group=None, steps=STEPS, lr=0.05, prepa
         gradients = of_all(own_gradient(module, lambda replica, step=step: backward(replica, step)), group)
         optimizer.zero_grad()
         backward(wrapped, step)
-        worst = max(worst, distance(flat(module.parameters()), expected(gradients, weights)))
+        if beside is None:
+            worst = max(worst, distance(flat(module.parameters()), expected(gradients, weights)))
+        else:
+            beside.compare(weights if rule == "weighted_mean" else None)
         optimizer.step()
     state.close()
-    return worst
+    return worst if beside is None else beside.worst
 
 
 def simple(model, step, **options):
@@ -141,7 +147,8 @@ def torch_form(rule):
     """As frameworks register it that wrap the model themselves."""
     wrapped = DistributedDataParallel(made(), **SMALL)
     state_class = getattr(flockstep, STATES[rule])
-    state = state_class()
+    state = state_class(transfer=TRANSFER, guard=0.0)
+    beside = Beside(state, SketchedOracle(rule, guard=0.0)) if TRANSFER == "sketch" else None
     wrapped.register_comm_hook(state, getattr(flockstep, f"{rule}_hook"))
     expected, worst = Expected(rule), 0.0
     state.weight = 1.0
@@ -149,15 +156,18 @@ def torch_form(rule):
         gradients = of_all(own_gradient(wrapped.module, lambda replica, step=step: simple(replica, step)))
         wrapped.zero_grad()
         simple(wrapped, step)
-        worst = max(worst, distance(flat(wrapped.module.parameters()), expected(gradients, [1.0] * len(gradients))))
+        if beside is None:
+            worst = max(worst, distance(flat(wrapped.module.parameters()), expected(gradients, [1.0] * len(gradients))))
+        else:
+            beside.compare()
     state.close()
-    return worst
+    return worst if beside is None else beside.worst
 
 
 def tensor_granularity(rule):
     """Each parameter on its own, also after DDP has ordered them anew."""
     wrapped = DistributedDataParallel(made(), **SMALL)
-    state = getattr(flockstep, rule)(wrapped, granularity="tensor")
+    state = getattr(flockstep, rule)(wrapped, granularity="tensor", transfer="exact", guard=0.0)
     expected = {name: Expected(rule) for name, _ in wrapped.module.named_parameters()}
     worst = 0.0
     for step in range(STEPS):
@@ -189,7 +199,14 @@ def sub_group(rule):
 def two_models(rule):
     """One backward pass through both."""
     models = [DistributedDataParallel(made(seed), **SMALL) for seed in (0, 1)]
-    states = [getattr(flockstep, name)(model) for name, model in zip((rule, "adasum"), models, strict=True)]
+    states = [
+        getattr(flockstep, name)(model, transfer=TRANSFER, guard=0.0)
+        for name, model in zip((rule, "adasum"), models, strict=True)
+    ]
+    beside = []
+    if TRANSFER == "sketch":
+        oracles = [SketchedOracle(name, guard=0.0) for name in (rule, "adasum")]
+        beside = [Beside(state, oracle) for state, oracle in zip(states, oracles, strict=True)]
     expected, worst = [Expected(rule), Expected("adasum")], 0.0
 
     def backward(first, second, step):
@@ -203,6 +220,11 @@ def two_models(rule):
         for model in models:
             model.zero_grad()
         backward(*models, step)
+        for each in beside:
+            each.compare()
+            worst = max(worst, each.worst)
+        if beside:
+            continue
         half = len(own) // 2
         for k, model in enumerate(models):
             want = expected[k]([g[k * half : (k + 1) * half] for g in gradients], [1.0] * len(gradients))
@@ -235,13 +257,14 @@ FEATURES = [
 if __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    chosen = sys.argv[1:]
+    chosen = sys.argv[2:]
     run_cases(
         {
             f"{feature.__name__} {rule}": lambda feature=feature, rule=rule: feature(rule)
             for feature in FEATURES
             for rule in RULES
-            if not chosen or feature.__name__ in chosen
+            if (not chosen or feature.__name__ in chosen)
+            and not (TRANSFER == "sketch" and feature is tensor_granularity)
         }
     )
     dist.destroy_process_group()

@@ -81,9 +81,8 @@ def test_a_joined_rank_is_not_taken_for_a_dead_one(of):
     assert of("join with a finding to miss") == [[], [], []]
 
 
-def test_watching_gives_what_ddp_gives_with_two_ranks_to_the_last_bit(of):
-    for rank in of("watching, three"):
-        assert rank["distance"] < 1e-6
+def test_watching_gives_what_ddp_gives_to_the_last_bit(of):
+    assert all(rank["same"] for rank in of("watching, three"))
     two = of("watching, two")
     assert two[1] is None
     assert two[0]["same"]
@@ -93,7 +92,7 @@ def test_watching_gives_what_ddp_gives_with_two_ranks_to_the_last_bit(of):
 def test_watching_tells_who_agrees_with_whom(of):
     for rank in of("watching, three"):
         for row, expected in zip(rank["agreement"], rank["cosines"], strict=True):
-            assert row == pytest.approx(expected, abs=1e-5)
+            assert row == pytest.approx(expected, abs=0.1)  # from sketches of 1,024 numbers
         assert rank["coefficients"] == pytest.approx([1 / 3] * 3)
         assert len(rank["norms"]) == 3
         assert all(isinstance(value, float) for value in rank["metrics"].values())
@@ -268,7 +267,7 @@ OF_THE_WRONG_TYPE = [
         ("sparse", "table has sparse gradients"),
         ("sparse in a hook", "sparse=False"),
         ("double", "parameter first.weight is float64"),
-        ("double in a hook", "type Double"),
+        ("double in a hook", "type float64"),
         ("complex", "parameter weight is complex64"),
         ("complex in a hook", "a parameter is complex"),
         ("frozen", "no parameter of this model requires a gradient"),
@@ -281,8 +280,8 @@ OF_THE_WRONG_TYPE = [
         ("start_step", "start_step"),
         ("half a step", "start_step is a number of steps, 0 or more, not 1.5"),
         ("timeout", "timeout is a datetime.timedelta, not 5"),
-        ("watch", "watch is True or False, not 'no'"),
-        ("watch, switched", "watch is True or False, not 'no'"),
+        ("watch", "watch is True, False, None or a number of steps, not 'no'"),
+        ("watch, switched", "watch is True, False, None or a number of steps, not 'no'"),
         ("in an averager", "an averager has this DDP model, whose hook would never run"),
     ],
 )

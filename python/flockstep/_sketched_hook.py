@@ -1,0 +1,207 @@
+"""Gradient rules over the model's own all-reduce: coefficients of the step before, decided from sketches.
+
+Each worker multiplies its buckets by its own coefficient and hands them to the all-reduce of the model's process group.
+After the last bucket a small record of every worker is gathered on the same group, and what comes of it is decided in the
+shadow of the next forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.futures import Future
+
+from flockstep import _native
+from flockstep._errors import BadInputError
+from flockstep._exchange import Records, exchange_for
+from flockstep._scaling import Pass, multiply
+from flockstep._torch_private import GradBucket, backward_number
+
+_WHOLE, _BROKE_OFF, _BROKE_OFF_LATE = range(3)  # how a pass of this worker has ended
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class SketchedHook:
+    """Stands where :class:`_native.CommunicationHook` does.
+
+    Args:
+        native: what holds the state and decides.
+        group: whose collectives carry gradients and records.
+        device: of the buckets.
+        timeout: of every wait for the others.
+    """
+
+    def __init__(
+        self,
+        native: _native.SketchedHook,
+        group: dist.ProcessGroup,
+        device: torch.device,
+        *,
+        timeout: timedelta,
+    ) -> None:
+        self._native = native
+        self._group = group
+        # Either kind goes with passes of its own.
+        self._exchange: Any = exchange_for(native, group, device, timeout)
+        self._pass: Pass[Any] | None = None
+        self._records: Records | None = None
+        self._has_agreed = self._has_passed = False
+        self._end = _WHOLE
+        self._divides_by_all = True
+
+    # ---- a pass ----
+
+    def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[Tensor]:
+        """Hands over the next bucket; the future holds it with the result."""
+        has_gradient = backward_number() is not None  # else a joined worker hands over zeros
+        return self._add(bucket, has_gradient, weight if has_gradient else 0.0, divides_by_all)
+
+    def _add(self, bucket: GradBucket, has_gradient: bool, weight: float, divides_by_all: bool) -> Future[Tensor]:
+        tensor = bucket.buffer()
+        self._check(bucket, tensor)
+        if self._pass is None or self._pass.is_over:
+            self._begin_pass(_native.buckets_beside(bucket), has_gradient, weight, divides_by_all)
+        current = self._pass
+        assert current is not None
+        if current.weight == 0:
+            tensor.zero_()  # the mean over no samples may be NaN
+        current.norms.append(self._exchange.scaling.scale(current, tensor))
+        work = dist.all_reduce(tensor, group=self._group, async_op=True)
+        future: Future[list[Tensor]] = work.get_future()
+        if current.is_over:
+            self._end_pass(current)
+        if current.total is None:
+            return future.then(lambda summed: summed.value()[0])
+        before, weights, summing = current.total
+
+        def divided(summed: Future[list[Tensor]]) -> Tensor:
+            result = summed.value()[0]
+            summing.wait()
+            multiply(result, torch.where(weights > 0, before / weights, 0))
+            return result
+
+        return future.then(divided)
+
+    def _check(self, bucket: GradBucket, tensor: Tensor) -> None:
+        if tensor.layout != torch.strided:
+            raise BadInputError(
+                "a parameter has a sparse gradient, which cannot be exchanged: make its Embedding with sparse=False"
+            )
+        if tensor.dtype not in _TYPES:
+            raise BadInputError(
+                f"gradients of type {str(tensor.dtype).removeprefix('torch.')} cannot be exchanged without loss: parameters "
+                "are float32, bfloat16 or float16"
+            )
+        if not self._has_passed and any(parameter.is_complex() for parameter in bucket.parameters()):
+            raise BadInputError("a parameter is complex, and only gradients of real numbers can be exchanged")
+        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise BadInputError(
+                "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
+                "under no_sync(), or register no gradient rule"
+            )
+
+    def _begin_pass(self, buckets: int, has_gradient: bool, weight: float, divides_by_all: bool) -> None:
+        self._exchange.begin()
+        self._raise_failure()
+        if not self._has_agreed:
+            self._native.agree()
+            self._has_agreed = True
+        plan = self._native.plan()
+        self._divides_by_all = divides_by_all
+        self._exchange.set_factors()
+        self._records = self._exchange.records(buckets, (buckets if plan.by_bucket else 1) if plan.sketches else 0)
+        if not plan.uses_weights:
+            weight = float(has_gradient)
+        elif not 0 <= weight < math.inf:
+            raise BadInputError(f"weight is a number, 0 or more, not {weight}")
+        share: float | None = 1.0
+        if plan.is_blind:
+            share = 1 / self._group.size() if divides_by_all and not plan.uses_weights else None
+        self._pass = Pass(plan, buckets, weight, share, self._records.sketches)
+        if share is None:
+            weights = self._exchange.weights(weight)
+            summing = dist.all_reduce(weights, group=self._group, async_op=True)
+            self._pass.total = self._exchange.scaling.total_before(), weights, summing
+
+    def _end_pass(self, current: Pass[Any]) -> None:
+        self._native.end_pass(current.sizes, current.known)
+        self._has_passed = True
+        head = self._native.head(current.weight, self._end)
+        self._end = _WHOLE
+        self._exchange.end(current, self._records, head)
+
+    def _raise_failure(self) -> None:
+        if self._exchange.failure is not None:
+            raise self._exchange.failure
+        self._native.check()
+
+    # ---- passes that break off ----
+
+    def begin(self) -> None:
+        """A backward pass begins."""
+        if self._pass is not None and self._pass.is_over:
+            self._pass = None
+
+    def handed_over(self) -> int:
+        """How many buckets of the pass."""
+        return 0 if self._pass is None else len(self._pass.sizes)
+
+    def break_off(self, zeros: list[GradBucket]) -> None:
+        """The backward pass has raised an exception. ``zeros`` are all buckets as DDP has them.
+
+        They stand for those that it has not come to. The others take a step that this worker lacks, and hear of it with
+        the record.
+        """
+        self._raise_failure()
+        if self.handed_over() == len(zeros):
+            self._end = _BROKE_OFF_LATE
+            return
+        self._end = _BROKE_OFF
+        for bucket in zeros[self.handed_over() :]:
+            self._add(bucket, False, 0.0, self._divides_by_all)
+
+    def abandon(self) -> bool:
+        """Whether the last pass has failed on all workers, and they go on without it."""
+        return False
+
+    # ---- what is told and asked for ----
+
+    def set_rule(self, rule: str, options: dict[str, str]) -> None:
+        """Asks for another rule: from the step on after the first by which all have asked."""
+        self._native.set_rule(rule, options)
+
+    def remember(self, step: int, memory: list[list[float]]) -> None:
+        """Goes on from there."""
+        self._exchange.finish()
+        self._native.remember(step, memory)
+        self._exchange.forget()
+
+    def report(self) -> dict[str, Any]:
+        """What the last step told."""
+        self._exchange.finish()
+        return self._native.report()
+
+    def findings(self) -> list[str]:
+        """What is suspicious so far."""
+        self._exchange.finish()
+        return self._native.findings()
+
+    def raised(self) -> list[str]:
+        """The same, as it was said first, as far as it is known: waits for nothing."""
+        return self._native.raised()
+
+    def memory(self) -> tuple[str, list[list[float]]]:
+        """What a resumed training needs, and the rule whose it is."""
+        self._exchange.finish()
+        return self._native.memory()
+
+    def close(self) -> None:
+        """Waits for what is under way. A second call does nothing."""
+        with suppress(RuntimeError):
+            self._exchange.finish()

@@ -1,0 +1,87 @@
+"""How gradients travel: ``exact`` or ``sketch``, which of them a rule takes, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from flockstep._errors import BadInputError, BadTypeError
+
+
+def as_words(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as the command takes them, which also checks their values."""
+    words = {name: str(value) for name, value in options.items()}
+    if "watch" in options:
+        words["watch"] = _watch(options["watch"])
+    if "sketch_length" in options:
+        words["sketch_length"] = _length(options["sketch_length"])
+    if "guard" in options:
+        words["guard"] = _guard(options["guard"])
+    if "non_finite_patience" in options:
+        patience = options["non_finite_patience"]
+        if isinstance(patience, bool) or not isinstance(patience, int):
+            raise BadTypeError(f"non_finite_patience is a number of steps, 0 or more, not {patience!r}")
+    return words
+
+
+def _watch(watch: object) -> str:
+    if watch is None:
+        return "auto"
+    if isinstance(watch, bool):
+        return "always" if watch else "never"
+    if not isinstance(watch, int):
+        raise BadTypeError(f"watch is True, False, None or a number of steps, not {watch!r}")
+    return str(watch)
+
+
+def _length(length: object) -> str:
+    if length is None:
+        return "auto"
+    if isinstance(length, bool) or not isinstance(length, int):
+        raise BadTypeError(f"sketch_length is None or a power of two, not {length!r}")
+    return str(length)
+
+
+def _guard(guard: object) -> str:
+    if guard == "count":
+        return "count"
+    if isinstance(guard, bool) or not isinstance(guard, (int, float)):
+        raise BadTypeError(f'guard is a number, 0 or more, or "count", not {guard!r}')
+    return str(guard)
+
+
+def checked_seed(seed: object) -> int:
+    """Of the sketches."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise BadTypeError(f"seed is a whole number, 0 or more, not {seed!r}")
+    if not 0 <= seed < 1 << 64:
+        raise BadInputError(f"seed is a whole number from 0 to 2**64 - 1, not {seed}")
+    return seed
+
+
+def transfer_of(rule: str, words: Mapping[str, str], device: torch.device | None = None) -> str:
+    """The one that a rule with these options takes on a device; without a device, only whether the options fit."""
+    given = words.get("transfer", "auto")
+    needs_exact = next(
+        (
+            f'{name}="{value}"'
+            for name, value in (("granularity", "tensor"), ("wire", "bfloat16"))
+            if words.get(name) == value
+        ),
+        None,
+    )
+    if given == "sketch" and needs_exact is not None:
+        raise BadInputError(
+            f'{needs_exact} needs transfer="exact": sketches know models and buckets, in their own types'
+        )
+    if device is None or given == "sketch":
+        return given
+    if device.type == "cpu":
+        return "exact" if given == "exact" or needs_exact is not None or rule == "adacons" else "sketch"
+    if given == "exact" or needs_exact is not None:
+        what = 'transfer="exact"' if given == "exact" else f'{needs_exact} needs transfer="exact", which'
+        raise BadInputError(
+            f'{what} takes gradients in main memory, and these are on {device.type}: take transfer="sketch"'
+        )
+    return "sketch"

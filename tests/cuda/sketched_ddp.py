@@ -1,0 +1,235 @@
+"""Gradient rules on CUDA devices over NCCL, against the oracle of the tests on the CPU.
+
+torchrun --nproc-per-node 2 tests/cuda/sketched_ddp.py
+
+Ranks beyond the number of GPUs share them. Prints a line for each check, and ends with 1 if one fails.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+RANK = int(os.environ["RANK"])
+# Several ranks on one GPU: to NCCL each is a machine of its own.
+os.environ.update(NCCL_HOSTID=f"h{RANK}", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
+sys.path[:0] = [str(Path(__file__).parents[1] / "python"), str(Path(__file__).parents[1])]
+
+import flockstep  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from ddp_training import batch, made  # noqa: E402
+from flockstep import _native  # noqa: E402
+from flockstep._sketch import add_sketch  # noqa: E402
+from sketch_oracle import Beside, SketchedOracle, sketched  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+DEVICE = torch.device("cuda", RANK % torch.cuda.device_count())
+BUSY_MS, MOST_MS = 500, 50
+SMALL = {"bucket_cap_mb": 0.005}
+failures = 0
+
+
+def check(name, holds, told=""):
+    """The same on all ranks: it holds where it does on each."""
+    global failures
+    everywhere = torch.tensor([int(bool(holds))], device=DEVICE)
+    dist.all_reduce(everywhere, dist.ReduceOp.MIN)
+    failures += int(everywhere.item() == 0)
+    if RANK == 0:
+        print(f"{'ok  ' if everywhere.item() else 'FAIL'} {name} {told}", flush=True)
+
+
+def loss_of(model, step):
+    x, y = batch(step)
+    kind = next(model.parameters()).dtype
+    return nn.functional.cross_entropy(model(x.to(DEVICE, kind)).float(), y.to(DEVICE))
+
+
+def wrapped(kind=torch.float32, **options):
+    return DistributedDataParallel(made().to(DEVICE, kind), **{**SMALL, **options})
+
+
+def is_same_everywhere(tensor):
+    everybody = [torch.zeros_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(everybody, tensor)
+    return all(torch.equal(each.nan_to_num(1e30), tensor.nan_to_num(1e30)) for each in everybody)
+
+
+class OnDevice(Beside):
+    """What is compared lies on the CPU; collectives are NCCL's."""
+
+    def compare(self, weights=None):
+        workers = dist.get_world_size()
+        everybody = []
+        for part in self.sent:
+            all_of_it = [torch.zeros_like(part) for _ in range(workers)]
+            dist.all_gather(all_of_it, part)
+            everybody.append([each.cpu() for each in all_of_it])
+        key = _native.sketch_key(self.seed, self.step)
+        gradients = [[part[i] for part in everybody] for i in range(workers)]
+        want = torch.cat(self.oracle(gradients, weights or [1.0] * workers, (key.k0, key.k1)))
+        got = torch.cat([bucket.double() for bucket in self.buckets]).cpu()
+        return self.judge(got, want)
+
+
+def rule_follows(rule, kind=torch.float32, steps=6, tolerance=1e-5, change=None, **options):
+    model = wrapped(kind)
+    state = flockstep.register(model, rule, transfer="sketch", sketch_length=256, **options)
+    oracle = SketchedOracle(
+        rule,
+        length=256,
+        guard=options.get("guard", 3.0),
+        excludes=options.get("non_finite") == "exclude",
+        patience=options.get("non_finite_patience", 5),
+    )
+    beside, same = OnDevice(state, oracle), True
+    weights = None
+    if rule == "weighted_mean":
+        state.weight = RANK + 1.0
+        weights = [rank + 1.0 for rank in range(dist.get_world_size())]
+    for step in range(steps):
+        model.zero_grad()
+        loss = loss_of(model, step)
+        (loss if change is None else loss * change(step)).backward()
+        same = is_same_everywhere(beside.compare(weights).to(DEVICE)) and same
+    told = state.report()
+    state.close()
+    name = f"{rule}, {str(kind).removeprefix('torch.')}, {options or ''}{' changed' if change else ''}"
+    check(name, beside.worst < tolerance and same, f"distance {beside.worst:.1e}, same bits {same}")
+    check(f"{name}: guards", told["guards"]["clipped"] == oracle.clipped and told["step"] == steps, told["guards"])
+
+
+def sketches_follow():
+    for size, first, length in ((10_000, 3, 1024), (5_000_000, 7, 1024), (3000, 5, 4096), (70_001, 0, 128)):
+        for kind in (torch.float32, torch.bfloat16):
+            bucket = torch.randn(size, device=DEVICE).to(kind)
+            key = _native.sketch_key(1, size)
+            z = torch.zeros(length, device=DEVICE)
+            norm = add_sketch(bucket, key, first, z)
+            want = sketched(bucket.cpu().double(), (key.k0, key.k1), first, length)
+            apart = float((z.cpu().double() - want).norm() / want.norm())
+            exact = float(bucket.double().norm())
+            holds = apart < 1e-5 and abs(float(norm) / exact - 1) < 1e-9
+            check(f"sketch of {size} {kind}, {length} bins", holds, f"{apart:.1e}")
+
+
+def mean_is_ddp():
+    plain, ours = wrapped(), wrapped()
+    state = flockstep.mean(ours)
+    same = True
+    for step in range(4):
+        for model in (plain, ours):
+            model.zero_grad()
+            loss_of(model, step).backward()
+        same = same and all(
+            torch.equal(p.grad, q.grad) for p, q in zip(plain.parameters(), ours.parameters(), strict=True)
+        )
+    state.close()
+    check("mean is DDP's to the last bit", same)
+
+
+def host_never_waits(rule, **options):
+    """With the stream busy, backward() returns at once: in steady state."""
+    model = wrapped(**options)
+    state = flockstep.register(model, rule, transfer="sketch")
+    for step in range(5):
+        model.zero_grad()
+        loss_of(model, step).backward()
+    torch.cuda.synchronize()
+    dist.barrier()
+    loss = loss_of(model, 5)
+    torch.cuda.synchronize()
+    worst = 0.0
+    for step in range(3):
+        torch.cuda._sleep(int(BUSY_MS * 1e-3 * 1.7e9))
+        began = time.perf_counter()
+        loss.backward()
+        worst = max(worst, 1e3 * (time.perf_counter() - began))
+        if step < 2:
+            model.zero_grad()
+            loss = loss_of(model, 6 + step) if step == 0 else loss_of(model, 7)
+    began = time.perf_counter()
+    torch.cuda.synchronize()
+    waited = 1e3 * (time.perf_counter() - began)
+    step = state.step
+    state.close()
+    check(
+        f"backward() of {rule} returns at once", worst < MOST_MS and step == 8, f"{worst:.1f} ms, then {waited:.0f} ms"
+    )
+
+
+def resumed():
+    through, again = wrapped(bucket_cap_mb=25), wrapped(bucket_cap_mb=25)
+    states = [flockstep.direction_consensus(model, sketch_length=64) for model in (through, again)]
+    for step in range(3):
+        for model in (through, again):
+            model.zero_grad()
+            loss_of(model, step).backward()
+    saved = states[1].state_dict()
+    states[1].close()
+    other = flockstep.DirectionConsensusState(sketch_length=64)
+    other.load_state_dict(saved)
+    new = DistributedDataParallel(again.module, bucket_cap_mb=25)
+    new.register_comm_hook(other, flockstep.direction_consensus_hook)
+    apart = 0.0
+    for step in range(3, 6):
+        for model in (through, new):
+            model.zero_grad()
+            loss_of(model, step).backward()
+        for p, q in zip(through.parameters(), new.parameters(), strict=True):
+            apart = max(apart, float((p.grad - q.grad).norm() / p.grad.norm().clamp(min=1e-30)))
+    check("a state_dict goes on", other.step == 6 and apart < 0.2, f"distance {apart:.1e}")
+    for state in (states[0], other):
+        state.close()
+
+
+def refused():
+    model = wrapped()
+    sentences = []
+    for options in ({"transfer": "exact"}, {"granularity": "tensor"}, {"wire": "bfloat16"}):
+        try:
+            flockstep.adacons(model, **options)
+        except flockstep.BadInputError as error:
+            sentences.append(str(error))
+    check("what needs main memory is refused", len(sentences) == 3, sentences[:1])
+
+
+def main():
+    torch.cuda.set_device(DEVICE)
+    dist.init_process_group("nccl")
+    sketches_follow()
+    for rule in ("mean", "weighted_mean", "normalized_mean", "adacons", "direction_consensus"):
+        rule_follows(rule)
+    for kind, tolerance in ((torch.bfloat16, 1e-2), (torch.float16, 2e-3)):
+        rule_follows("direction_consensus", kind, tolerance=tolerance)
+        rule_follows(
+            "direction_consensus",
+            kind,
+            tolerance=tolerance,
+            guard=0.0,
+            change=lambda step: 1000.0 if RANK == 1 else 1.0,
+        )
+    nan = float("nan")
+    rule_follows("direction_consensus", steps=8, change=lambda step: 1000.0 if step == 3 and RANK == 1 else 1.0)
+    for non_finite in ("propagate", "exclude"):
+        for rule in ("mean", "direction_consensus"):
+            rule_follows(
+                rule, steps=8, non_finite=non_finite, change=lambda step: nan if step == 3 and RANK == 1 else 1.0
+            )
+            rule_follows(
+                rule, steps=10, non_finite=non_finite, change=lambda step: nan if step >= 2 and RANK == 1 else 1.0
+            )
+    mean_is_ddp()
+    for rule in ("mean", "adacons", "direction_consensus"):
+        host_never_waits(rule)
+    host_never_waits("direction_consensus", bucket_cap_mb=25)
+    resumed()
+    refused()
+    dist.destroy_process_group()
+    sys.exit(int(failures > 0))
+
+
+if __name__ == "__main__":
+    main()

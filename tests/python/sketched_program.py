@@ -1,0 +1,402 @@
+"""Gradient rules with transfer="sketch": how far results are from a recomputation, bucket by bucket, and what else holds."""
+
+import copy
+import functools
+import math
+import pickle
+import sys
+
+import flockstep
+import torch
+import torch.distributed as dist
+from ddp_training import loss_of, made, run_cases
+from hooks_shared import SMALL, refusal
+from rule_oracle import RULES
+from sketch_oracle import Beside, SketchedOracle
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 6
+
+
+class Recorded:
+    """A DDP model under a rule, and the oracle beside it."""
+
+    def __init__(self, rule, *, model=None, group=None, **options):
+        guard = options.get("guard", 3.0)
+        oracle = SketchedOracle(
+            rule,
+            length=256,
+            guard=0.0 if guard == "count" else guard,
+            excludes=options.get("non_finite") == "exclude",
+            patience=options.get("non_finite_patience", 5),
+        )
+        self.model = model or DistributedDataParallel(made(), process_group=group, **SMALL)
+        self.state = flockstep.register(self.model, rule, transfer="sketch", sketch_length=256, **options)
+        self.beside = Beside(self.state, oracle, group=group)
+
+
+def same_everywhere(tensor, group=None):
+    everybody = [torch.zeros_like(tensor) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(everybody, tensor, group=group)
+    return all(torch.equal(each.nan_to_num(1e30), tensor.nan_to_num(1e30)) for each in everybody)
+
+
+def train(recorded, steps=STEPS, change=lambda loss, step: loss, weights=None):
+    same = True
+    optimizer = torch.optim.SGD(recorded.model.parameters(), lr=0.05)
+    for step in range(steps):
+        optimizer.zero_grad()
+        change(loss_of(recorded.model, step), step).backward()
+        same = same_everywhere(recorded.beside.compare(weights)) and same
+        if all(torch.isfinite(p.grad).all() for p in recorded.model.parameters()):
+            optimizer.step()
+    return same
+
+
+def outcome_of(recorded, same):
+    report = recorded.state.report()
+    recorded.state.close()
+    return {
+        "distance": recorded.beside.worst,
+        "same": same,
+        "step": report["step"],
+        "clipped": report["guards"]["clipped"],
+        "expected clipped": recorded.beside.oracle.clipped,
+        "coefficients": report["coefficients"],
+        "event": report["event"],
+    }
+
+
+def rule_of(rule):
+    recorded = Recorded(rule)
+    weights = None
+    if rule == "weighted_mean":
+        recorded.state.weight = dist.get_rank() + 1.0
+        weights = [rank + 1.0 for rank in range(dist.get_world_size())]
+    return outcome_of(recorded, train(recorded, weights=weights))
+
+
+def times(factor, steps, *, rank=1, rule="direction_consensus", **options):
+    """One rank's gradient is multiplied in some steps."""
+    recorded = Recorded(rule, **options)
+
+    def change(loss, step):
+        return loss * factor if step in steps and dist.get_rank() == rank else loss
+
+    return outcome_of(recorded, train(recorded, 9, change))
+
+
+def all_times(factor, from_step):
+    recorded = Recorded("direction_consensus")
+    return outcome_of(recorded, train(recorded, 8, lambda loss, step: loss * factor if step >= from_step else loss))
+
+
+def mean_is_ddp(ranks):
+    """To the last bit, as long as the guard does not fire."""
+    group = dist.new_group(ranks)
+    same = None
+    if dist.get_rank() in ranks:
+        plain, ours = (DistributedDataParallel(made(), process_group=group, **SMALL) for _ in range(2))
+        state = flockstep.mean(ours)
+        same = True
+        for step in range(4):
+            for model in (plain, ours):
+                model.zero_grad()
+                loss_of(model, step).backward()
+            pairs = zip(plain.parameters(), ours.parameters(), strict=True)
+            same = same and all(torch.equal(p.grad, q.grad) for p, q in pairs)
+        clipped = state.report()["guards"]["clipped"]
+        state.close()
+        same = {"same": same, "clipped": clipped}
+    dist.barrier()
+    return same
+
+
+def half(kind, factor):
+    """A model in 16 bits, one worker's gradient many times the others'."""
+    model = DistributedDataParallel(made().to(kind), **SMALL)
+    recorded = Recorded("direction_consensus", model=model, guard=0.0)
+
+    def backward(step):
+        generator = torch.Generator().manual_seed(100 * step + dist.get_rank())
+        x = torch.randn(8, 12, generator=generator).to(kind)
+        loss = torch.nn.functional.cross_entropy(model(x).float(), torch.arange(8) % 3)
+        (loss * (factor if dist.get_rank() == 1 else 1.0)).backward()
+
+    for step in range(5):
+        model.zero_grad()
+        backward(step)
+        recorded.beside.compare()
+    return outcome_of(recorded, True)
+
+
+def joining(rule, **options):
+    """Rank r has 3 + 2 r batches."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = getattr(flockstep, rule)(model, transfer="sketch")
+    counted, sizes = [], []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with model.join(**options):
+        for step in range(3 + 2 * dist.get_rank()):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            counted.append(int((state.coefficients != 0).sum()))
+            sizes.append(float(sum(p.grad.square().sum() for p in model.parameters()).sqrt()))
+            optimizer.step()
+    findings = state.findings
+    state.close()
+    same = same_everywhere(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    return {"counted": counted, "same": same, "findings": findings, "sizes": sizes}
+
+
+def zero_weights():
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.weighted_mean(model)
+    norms = []
+    for step, weight in enumerate([0.0, 2.0, 0.0]):
+        state.weight = weight
+        model.zero_grad()
+        loss_of(model, step).backward()
+        norms.append(float(sum(p.grad.square().sum() for p in model.parameters())))
+    state.close()
+    return norms
+
+
+def switching():
+    """Asked for before step 2: step 2 still follows the rule before."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.mean(model)
+    rules = []
+    for step in range(5):
+        if step == 2:
+            state.set_rule("direction_consensus", beta=0.5)
+        model.zero_grad()
+        loss_of(model, step).backward()
+        rules.append(state.rule)
+    refused = refusal(lambda: state.set_rule("adacons", granularity="tensor"))
+    other = refusal(lambda: state.set_rule("adacons", transfer="exact"))
+    state.close()
+    return {"rules": rules, "refused": [refused, other]}
+
+
+def switching_apart():
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.mean(model)
+    loss_of(model, 0).backward()
+    state.set_rule("direction_consensus", beta=0.5 if dist.get_rank() == 1 else 0.9)
+    loss_of(model, 1).backward()
+    error = refusal(lambda: loss_of(model, 2).backward())
+    state.close()
+    return error
+
+
+def starting_later():
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.normalized_mean(model, start_step=2)
+    rules = []
+    for step in range(4):
+        model.zero_grad()
+        loss_of(model, step).backward()
+        rules.append(state.rule)
+    state.close()
+    return rules
+
+
+def resumed(how):
+    """Three steps, then three more in another life, with one bucket: as six in one, to the last bit."""
+
+    def steps(model, first):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for step in range(first, first + 3):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            optimizer.step()
+
+    through, model = (DistributedDataParallel(made(), bucket_cap_mb=25) for _ in range(2))
+    states = [flockstep.direction_consensus(each, sketch_length=64) for each in (through, model)]
+    steps(through, 0)
+    steps(through, 3)
+    steps(model, 0)
+    if how == "pickle":
+        other = pickle.loads(pickle.dumps(states[1]))
+    elif how == "deepcopy":
+        other = copy.deepcopy(states[1])
+    else:
+        other = flockstep.DirectionConsensusState(sketch_length=64)
+        other.load_state_dict(states[1].state_dict())
+    again = DistributedDataParallel(model.module, bucket_cap_mb=25)
+    again.register_comm_hook(other, flockstep.direction_consensus_hook)
+    steps(again, 3)
+    same = all(torch.equal(p, q) for p, q in zip(through.parameters(), again.parameters(), strict=True))
+    difference = max(
+        float((p - q).detach().abs().max()) for p, q in zip(through.parameters(), again.parameters(), strict=True)
+    )
+    step = other.step
+    for state in (*states, other):
+        state.close()
+    return {"same": same, "difference": difference, "step": step}
+
+
+def apart(**options):
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model, **options)
+    error = refusal(loss_of(model, 0).backward)
+    state.close()
+    return error
+
+
+def bad_input():
+    model = DistributedDataParallel(made(), **SMALL)
+    late = DistributedDataParallel(made(), **SMALL)
+    late_state = flockstep.DirectionConsensusState(sketch_length=1 << 20)
+    late.register_comm_hook(late_state, flockstep.direction_consensus_hook)
+    outcome = {
+        "too long": refusal(lambda: flockstep.direction_consensus(model, sketch_length=1 << 20)),
+        "too long, late": refusal(loss_of(late, 0).backward),
+        "zero": refusal(lambda: flockstep.direction_consensus(model, sketch_length=0)),
+        "no power": refusal(lambda: flockstep.direction_consensus(model, sketch_length=1000)),
+        "no number": refusal(lambda: flockstep.direction_consensus(model, sketch_length="long")),
+        "tensor": refusal(lambda: flockstep.adacons(model, transfer="sketch", granularity="tensor")),
+        "wire": refusal(lambda: flockstep.adacons(model, transfer="sketch", wire="bfloat16")),
+        "transfer": refusal(lambda: flockstep.adacons(model, transfer="quick")),
+        "guard": refusal(lambda: flockstep.adacons(model, guard=-1)),
+        "guard, type": refusal(lambda: flockstep.adacons(model, guard="three")),
+        "patience": refusal(lambda: flockstep.adacons(model, non_finite_patience=-1)),
+        "seed": refusal(lambda: flockstep.adacons(model, seed=-1)),
+        "watch": refusal(lambda: flockstep.adacons(model, watch=0.5)),
+    }
+    late_state.close()
+    return outcome
+
+
+class Breaks(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, breaks):
+        context.breaks = breaks
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        if context.breaks:
+            raise ValueError("something in backward")
+        return gradient, None
+
+
+def broken_backward(layer):
+    """Backward breaks off in step 2 on rank 1: the others take that step, and all raise in the next."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model)
+    errors = []
+    for step in range(4):
+        breaks = step == 2 and dist.get_rank() == 1
+        handle = getattr(model.module, layer).register_forward_hook(
+            lambda module, inputs, output, breaks=breaks: Breaks.apply(output, breaks)
+        )
+        errors.append(refusal(lambda step=step: loss_of(model, step).backward()))
+        handle.remove()
+    state.close()
+    return errors
+
+
+def scaler_doubles():
+    """A loss scale that doubles in step 3 is shared by all: it costs one step at most."""
+    return all_times(2.0, 3)
+
+
+def accumulated():
+    """From one backward pass a step to eight."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model, guard=3.0)
+    sizes = []
+    for step in range(8):
+        model.zero_grad()
+        passes = 1 if step < 4 else 8
+        for part in range(passes - 1):
+            with model.no_sync():
+                loss_of(model, 10 * step + part).backward()
+        loss_of(model, 10 * step + 9).backward()
+        sizes.append(float(sum(p.grad.square().sum() for p in model.parameters()).sqrt()))
+    clipped = state.report()["guards"]["clipped"]
+    state.close()
+    return {"sizes": sizes, "clipped": clipped}
+
+
+def by_bucket():
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model, granularity="bucket")
+    same = True
+    for step in range(5):
+        model.zero_grad()
+        loss_of(model, step).backward()
+        same = same and same_everywhere(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    report = state.report()
+    state.close()
+    return {"same": same, "coefficients": report["coefficients"], "step": report["step"]}
+
+
+def watching(every):
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.mean(model, watch=every)
+    told = []
+    for step in range(4):
+        model.zero_grad()
+        loss_of(model, step).backward()
+        told.append(state.agreement is not None)
+    norms = len(state.norms)
+    state.close()
+    return {"told": told, "norms": norms}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    workers = dist.get_world_size()
+    cases = {f"rule {rule}": functools.partial(rule_of, rule) for rule in RULES}
+    if workers == 2:
+        cases |= {f"resumed, {how}": functools.partial(resumed, how) for how in ("pickle", "deepcopy", "state_dict")}
+    if workers == 3:
+        for rule in ("mean", "adacons", "normalized_mean", "direction_consensus"):
+            cases[f"spike, {rule}"] = functools.partial(times, 1000.0, [3], rule=rule)
+        cases |= {
+            "spike without a guard": functools.partial(times, 1000.0, [3], guard=0.0),
+            "spike, counted": functools.partial(times, 1000.0, [3], rule="mean", guard="count"),
+            "spike at first": functools.partial(times, 1000.0, [0]),
+            "a thousandth": functools.partial(times, 0.001, range(9)),
+            "zeros": functools.partial(times, 0.0, range(2, 9)),
+            "zeros every other step": functools.partial(times, 0.0, [1, 3, 5, 7]),
+            "not finite once": functools.partial(times, math.nan, [2]),
+            "infinite once": functools.partial(times, math.inf, [2]),
+            "not finite at first": functools.partial(times, math.nan, [0]),
+            "not finite for ever": functools.partial(times, math.nan, range(1, 9)),
+            "not finite for ever, mean": functools.partial(times, math.nan, range(1, 9), rule="mean"),
+            "not finite for ever, no patience": functools.partial(times, math.nan, range(1, 9), non_finite_patience=0),
+            "not finite once, excluded": functools.partial(times, math.nan, [2], non_finite="exclude"),
+            "not finite for ever, excluded": functools.partial(times, math.nan, range(9), non_finite="exclude"),
+            "all times ten": functools.partial(all_times, 10.0, 3),
+            "a scaler doubles": scaler_doubles,
+            "accumulated": accumulated,
+            "mean is DDP, three": functools.partial(mean_is_ddp, [0, 1, 2]),
+            "mean is DDP, two": functools.partial(mean_is_ddp, [0, 2]),
+            "bfloat16": functools.partial(half, torch.bfloat16, 1000.0),
+            "float16": functools.partial(half, torch.float16, 1000.0),
+            "joining, direction_consensus": functools.partial(joining, "direction_consensus"),
+            "joining, mean": functools.partial(joining, "mean", divide_by_initial_world_size=False),
+            "joining, mean over all": functools.partial(joining, "mean"),
+            "zero weights": zero_weights,
+            "switching": switching,
+            "switching apart": switching_apart,
+            "starting later": starting_later,
+            "by bucket": by_bucket,
+            "watching, never": functools.partial(watching, False),
+            "watching, every other": functools.partial(watching, 2),
+            "watching, always": functools.partial(watching, True),
+            "seeds": lambda: apart(seed=dist.get_rank()),
+            "lengths": lambda: apart(sketch_length=128 if dist.get_rank() == 2 else 64),
+            "options": lambda: apart(beta=0.5 if dist.get_rank() == 1 else 0.9),
+            "bad input": bad_input,
+            "broken in the first bucket": functools.partial(broken_backward, "last"),
+            "broken later": functools.partial(broken_backward, "first"),
+        }
+    chosen = sys.argv[1:]
+    run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
+    dist.destroy_process_group()

@@ -1,0 +1,202 @@
+"""Gradient rules with transfer="sketch", against a recomputation in double precision from what every rank hands over."""
+
+from pathlib import Path
+
+import pytest
+from ddp_training import outcomes
+from rule_oracle import RULES
+
+PROGRAM = Path(__file__).with_name("sketched_program.py")
+
+
+@pytest.fixture(scope="module")
+def run(torchrun):
+    found = {}
+    for workers in (1, 2, 3):
+        process = torchrun(PROGRAM, workers)
+        assert process.returncode == 0, process.stdout + process.stderr
+        found[workers] = outcomes(process)
+    return found
+
+
+@pytest.fixture
+def of(run):
+    """What a case gave on every rank."""
+
+    def outcome(case, workers=3):
+        for rank in run[workers][case]:
+            assert not (isinstance(rank, dict) and "raised" in rank), rank
+        return run[workers][case]
+
+    return outcome
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
+    for rank in of(f"rule {rule}", workers):
+        assert rank["distance"] < 1e-6
+        assert rank["same"]
+        assert rank["step"] == 6
+        assert rank["clipped"] == rank["expected clipped"]
+
+
+def test_plain_averaging_is_that_of_ddp_to_the_last_bit(of):
+    for rank in of("mean is DDP, three"):
+        assert rank == {"same": True, "clipped": 0}
+    assert of("mean is DDP, two") == [{"same": True, "clipped": 0}, None, {"same": True, "clipped": 0}]
+
+
+TROUBLES = [
+    *(f"spike, {rule}" for rule in ("mean", "adacons", "normalized_mean", "direction_consensus")),
+    "spike without a guard",
+    "spike at first",
+    "a thousandth",
+    "zeros",
+    "zeros every other step",
+    "not finite once",
+    "infinite once",
+    "not finite at first",
+    "not finite for ever",
+    "not finite for ever, mean",
+    "not finite for ever, no patience",
+    "not finite once, excluded",
+    "not finite for ever, excluded",
+    "all times ten",
+    "a scaler doubles",
+]
+
+
+@pytest.mark.parametrize("case", TROUBLES)
+def test_steps_gone_wrong_are_met_as_defined(of, case):
+    for rank in of(case):
+        assert rank["distance"] < 1e-6
+        assert rank["same"]
+        assert rank["clipped"] == rank["expected clipped"]
+
+
+def test_a_spike_is_cut_and_counted(of):
+    assert all(rank["clipped"] >= 1 for rank in of("spike, mean"))
+    assert all(rank["clipped"] == 0 for rank in of("spike without a guard"))
+
+
+def test_a_guard_that_counts_cuts_nothing(of):
+    for rank in of("spike, counted"):
+        assert rank["clipped"] >= 1
+        assert rank["distance"] < 1e-6
+
+
+@pytest.mark.parametrize("case", ["not finite for ever", "not finite for ever, mean"])
+def test_who_is_not_finite_for_ever_is_left_out_in_the_end(of, case):
+    assert all(rank["event"] == "none" for rank in of(case))
+    assert all(rank["event"] == "non_finite" for rank in of("not finite for ever, no patience"))
+
+
+def test_more_passes_a_step_cost_one_step_at_most(of):
+    for rank in of("accumulated"):
+        assert rank["clipped"] <= 2
+        assert min(rank["sizes"][5:]) > max(rank["sizes"][:4])
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("bfloat16", 1e-2), ("float16", 1e-3)])
+def test_factors_of_16_bit_gradients_are_not_rounded(of, kind, tolerance):
+    for rank in of(kind):
+        assert rank["distance"] < tolerance
+
+
+@pytest.mark.parametrize("case", ["joining, direction_consensus", "joining, mean", "joining, mean over all"])
+def test_a_joined_rank_is_left_out(of, case):
+    for number, rank in enumerate(of(case)):
+        assert rank["same"]
+        assert rank["findings"] == []
+        assert len(rank["counted"]) == 3 + 2 * number
+        assert rank["counted"][-1] == [3, 2, 1][number] or "consensus" in case
+
+
+def test_a_mean_over_nobody_is_zero(of):
+    for norms in of("zero weights"):
+        assert norms[0] == norms[2] == 0
+        assert norms[1] > 0
+
+
+def test_a_rule_is_followed_one_step_after_it_was_asked_for(of):
+    for rank in of("switching"):
+        assert rank["rules"] == ["mean"] * 3 + ["direction_consensus"] * 2
+        assert 'granularity="tensor" needs transfer="exact"' in rank["refused"][0]["text"]
+        assert "set_rule() cannot change it" in rank["refused"][1]["text"]
+    for error in of("switching apart"):
+        assert error["type"] == "MismatchError"
+        assert "worker 1 has asked for another rule" in error["text"]
+
+
+def test_start_step_averages_before(of):
+    for rules in of("starting later"):
+        assert rules == ["mean"] * 2 + ["normalized_mean"] * 2
+
+
+@pytest.mark.parametrize("how", ["pickle", "deepcopy", "state_dict"])
+def test_a_resumed_training_is_an_uninterrupted_one_to_the_last_bit(of, how):
+    for rank in of(f"resumed, {how}", 2):
+        assert rank["same"]
+        assert rank["step"] == 6
+
+
+def test_buckets_can_have_coefficients_of_their_own(of):
+    for rank in of("by bucket"):
+        assert rank["same"]
+        assert rank["step"] == 5
+
+
+def test_workers_are_watched_as_often_as_asked_for(of):
+    assert all(rank == {"told": [False] * 4, "norms": 3} for rank in of("watching, never"))
+    assert all(rank["told"] == [True, False, True, False] for rank in of("watching, every other"))
+    assert all(rank["told"] == [True] * 4 for rank in of("watching, always"))
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("seeds", "have seed 1 where worker 0 has 0"),
+        ("lengths", "worker 2 has sketch_length 128 where worker 0 has 64"),
+        ("options", "worker 1 has direction_consensus.beta 0.5 where worker 0 has 0.9"),
+    ],
+)
+def test_what_differs_between_ranks_is_named(of, case, words):
+    for error in of(case):
+        assert error["type"] == "MismatchError"
+        assert words in error["text"]
+
+
+@pytest.mark.parametrize("case", ["broken in the first bucket", "broken later"])
+def test_a_step_that_one_rank_lacks_ends_the_training_on_all(of, case):
+    for number, errors in enumerate(of(case)):
+        assert errors[:2] == [None, None]
+        assert errors[2] is None or (number == 1 and errors[2]["type"] == "ValueError")
+        assert errors[3]["type"] == "MismatchError"
+        assert "a step that worker 1 has not" in errors[3]["text"]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("too long", "is longer than the gradient of 3923"),
+        ("too long, late", "is longer than the gradient of 3923"),
+        ("zero", "sketch_length"),
+        ("no power", "a power of two"),
+        ("no number", "sketch_length is None or a power of two, not 'long'"),
+        ("tensor", 'granularity="tensor" needs transfer="exact"'),
+        ("wire", 'wire="bfloat16" needs transfer="exact"'),
+        ("transfer", "transfer takes auto, exact or sketch, not 'quick'"),
+        ("guard", "guard"),
+        ("guard, type", "guard is a number, 0 or more, or \"count\", not 'three'"),
+        ("patience", "non_finite_patience"),
+        ("seed", "seed is a whole number"),
+        ("watch", "watch is True, False, None or a number of steps, not 0.5"),
+    ],
+)
+def test_bad_input_gets_one_sentence(of, case, words):
+    for rank in of("bad input"):
+        assert rank[case]["code"] == "bad_input"
+        assert words in rank[case]["text"]
+        assert "--" not in rank[case]["text"]
+        assert "\n" not in rank[case]["text"]
