@@ -8,13 +8,14 @@
 #include "study/flock_quality.h"
 #include "study/flock_scale.h"
 #include "study/groups.h"
+#include "study/sketch.h"
 #include "study/task_studies.h"
 #include "study/wagma_scale.h"
 
 namespace flockstep::study {
 
 std::span<const StudyRow> studies() {
-  static constexpr std::array<StudyRow, 14> kStudies{{
+  static constexpr std::array<StudyRow, 15> kStudies{{
       {"wagma-scale", "the three published throughput tables of WAGMA, to 1,024 ranks, simulated cell by cell",
        study_wagma_scale},
       {"flock-scale", "how much of its time a worker computes under mean, wagma and flock, at 64 to 1,024 workers",
@@ -28,6 +29,9 @@ std::span<const StudyRow> studies() {
        study_linear, false, true},
       {"disagreement", "images with workers that differ or err, under every gradient rule", study_disagreement, true,
        true},
+      {"sketch",
+       "images and vision with workers that differ or err: exact coefficients, or the step before's, and a guard",
+       study_sketch, true, true},
       {"waiting", "images and linear with uneven steps: barrier or rolling bound, merges, policies", study_waiting,
        true, true},
       {"vision", "vision with late workers, skewed shards, wrong labels and wrong gradients, in real time",

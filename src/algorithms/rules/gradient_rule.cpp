@@ -192,6 +192,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
                                   : runtime::Norm{0, std::numeric_limits<double>::infinity()});
   }
   take_down(sections, decisions);
+  report_.statistics.weights = weights;  // who is left out is there all the same
   begin_next();
   if (!blind) {
     // Everybody knows the same, so nobody has to be told of a result that is nothing or not a number.

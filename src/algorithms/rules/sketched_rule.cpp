@@ -225,7 +225,6 @@ void SketchedRule::settle() const {
   report_ = {outcome.event, std::move(outcome.coefficients), std::move(outcome.statistics), std::move(outcome.clipped),
              std::move(left_out)};
   guards_.clipped += report_.any_clipped();
-  has_report_ = true;
 }
 
 void SketchedRule::save(base::Archive& archive) const {

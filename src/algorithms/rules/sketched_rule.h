@@ -28,8 +28,8 @@ class SketchedRule final : public Algorithm {
   std::span<float> reduce_scatter(std::span<float> gradient, double weight) override;
   void consolidate(std::span<float>) override { settle(); }
 
-  // Of the step before the last one; null until there is one.
-  const GradientReport* report() const override { return has_report_ ? &report_ : nullptr; }
+  // Of the step before the last one; of nobody until there is one.
+  const GradientReport* report() const override { return &report_; }
   GuardCounts guards() const override { return guards_; }
   void save(base::Archive& archive) const override;
   std::string restore(const base::Archive& archive) override;
@@ -70,7 +70,6 @@ class SketchedRule final : public Algorithm {
   mutable math::Sketched sketched_;
   mutable GuardCounts guards_;
   mutable GradientReport report_;
-  mutable bool has_report_ = false;
 };
 
 }  // namespace flockstep::algorithms
