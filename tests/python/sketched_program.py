@@ -1,5 +1,6 @@
 """Gradient rules with transfer="sketch": how far results are from a recomputation, bucket by bucket, and what else holds."""
 
+import contextlib
 import copy
 import functools
 import math
@@ -11,11 +12,13 @@ import torch
 import torch.distributed as dist
 from ddp_training import loss_of, made, run_cases
 from hooks_shared import SMALL, refusal
+from pretended_stream import pretended, put_in_stream
 from rule_oracle import RULES
 from sketch_oracle import Beside, SketchedOracle
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 6
+IN_STREAM = "--in-stream" in sys.argv  # as on CUDA devices
 
 
 class Recorded:
@@ -33,6 +36,8 @@ class Recorded:
         self.model = model or DistributedDataParallel(made(), process_group=group, **SMALL)
         self.state = flockstep.register(self.model, rule, transfer="sketch", sketch_length=256, **options)
         self.beside = Beside(self.state, oracle, group=group)
+        if IN_STREAM:
+            put_in_stream(self.state)
 
 
 def same_everywhere(tensor, group=None):
@@ -397,6 +402,7 @@ if __name__ == "__main__":
             "broken in the first bucket": functools.partial(broken_backward, "last"),
             "broken later": functools.partial(broken_backward, "first"),
         }
-    chosen = sys.argv[1:]
-    run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
+    chosen = [argument for argument in sys.argv[1:] if argument != "--in-stream"]
+    with pretended() if IN_STREAM else contextlib.nullcontext():
+        run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
     dist.destroy_process_group()
