@@ -13,6 +13,7 @@ from torch import Tensor
 from flockstep import _native
 from flockstep._errors import DeadlineExceededError, Error, PeerLostError
 from flockstep._scaling import HostScaling, Norm, Pass, StreamScaling, factor_count
+from flockstep._torch_private import all_gather_single
 
 _HEAD = 4  # doubles of a record before its norms
 _GLANCE_S = 0.0002
@@ -156,9 +157,8 @@ class StreamExchange(Exchange[Tensor]):
             pinned = self._pinned[records.all.data_ptr()] = torch.zeros_like(records.all, device="cpu").pin_memory()
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream):
-            gathering = dist.all_gather_into_tensor(
-                records.all.view(-1), records.mine, group=self._group, async_op=True
-            )
+            gathering = all_gather_single(records.all.view(-1), records.mine, self._group, async_op=True)
+            assert gathering is not None
             gathering.wait()  # the stream does, not the host
             pinned.copy_(records.all, non_blocking=True)
             self._native.decide_in_stream(self._stream.cuda_stream, pinned, self._factors_on_host)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from flockstep import _native
 from flockstep._sketch import add_sketch, chunks_of
+from flockstep._torch_private import all_gather_single
 
 Norm = TypeVar("Norm", float, Tensor)
 
@@ -189,7 +190,7 @@ class StreamScaling:
 
     def _first_coefficient(self, norm: Tensor) -> Tensor:
         norms = torch.empty(self._group.size(), dtype=torch.float64, device=self._device)
-        dist.all_gather_into_tensor(norms, norm.view(1), group=self._group)
+        all_gather_single(norms, norm.view(1), self._group)
         counts = (norms > 0).logical_and_(torch.isfinite(norms))
         known = torch.where(counts, norms, math.inf).sort().values
         number = counts.sum()

@@ -140,6 +140,14 @@ def timeout_of(group: dist.ProcessGroup) -> timedelta:
     return dist.default_pg_timeout
 
 
+def all_gather_single(
+    output: torch.Tensor, mine: torch.Tensor, group: dist.ProcessGroup, *, async_op: bool = False
+) -> dist.Work | None:
+    """Everybody's, one behind the other: torch 2.13 has another name for it, and warns of the old one."""
+    gather: Callable[..., dist.Work | None] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    return gather(output, mine, group=group, async_op=async_op)
+
+
 # ---- Join ----
 
 

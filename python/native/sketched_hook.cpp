@@ -62,7 +62,7 @@ class SketchedHook : public std::enable_shared_from_this<SketchedHook> {
   torch_front::SketchedHook hook_;
 };
 
-constexpr std::size_t kBlock = 4 * kernels::kSketchChunk;  // stays in the first cache while it is multiplied
+constexpr std::size_t kBlock = 64 * kernels::kSketchChunk;  // stays in the second cache until it is multiplied
 
 // Adds the sketch of a bucket of floats, before it is multiplied by the factor, and returns its norm.
 double sketch_and_scale(const at::Tensor& bucket, const kernels::SketchKey& key, std::uint32_t first_chunk,
@@ -70,14 +70,14 @@ double sketch_and_scale(const at::Tensor& bucket, const kernels::SketchKey& key,
   const py::gil_scoped_release released;
   const std::span numbers(bucket.mutable_data_ptr<float>(), static_cast<std::size_t>(bucket.numel()));
   const std::span bins(sketch.mutable_data_ptr<float>(), static_cast<std::size_t>(sketch.numel()));
-  const auto by = static_cast<float>(factor);
+  const at::NoGradGuard no_grad;
   double square = 0;
   for (std::size_t begin = 0; begin < numbers.size(); begin += kBlock) {
     const std::span block = numbers.subspan(begin, std::min(kBlock, numbers.size() - begin));
     square += kernels::sketch(block, key, first_chunk, bins);
     first_chunk += kernels::sketch_chunks(block.size());
-    if (by != 1)
-      for (float& number : block) number *= by;
+    if (factor != 1)
+      bucket.narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(block.size())).mul_(factor);
   }
   return std::sqrt(square);
 }
