@@ -64,7 +64,8 @@ struct Engine {
   virtual std::optional<int> ended() const { return {}; }       // a peer that has, where the engine hears of that
   virtual base::Time now() const = 0;
   virtual void sleep(base::Duration duration) = 0;
-  virtual void charge(double bytes_touched) = 0;  // virtual time for a kernel's sweep; nothing on real engines
+  // Virtual time for a kernel's sweep; nothing on real engines.
+  virtual void charge(double bytes_touched, Traffic traffic = Traffic::data) = 0;
   virtual std::unique_ptr<Signal> make_signal() = 0;
   virtual std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) = 0;
   // The one way to block: until ready() is true, or false once the deadline has passed; throws if the engine is broken.

@@ -22,7 +22,7 @@ class ProcessEngine : public PairwiseEngine {
   Pending barrier() final;
 
   base::Time now() const final { return base::Time(std::chrono::steady_clock::now() - origin_); }
-  void charge(double) final {}
+  void charge(double, Traffic) final {}
   std::unique_ptr<Signal> make_signal() final { return std::make_unique<BellSignal>(bell_); }
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
   [[noreturn]] void fail(const Error& error) final;

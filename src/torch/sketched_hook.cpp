@@ -32,9 +32,9 @@ double fingerprint(const RuleChoice& choice) {
 }
 
 // A model that nobody has seen is taken for a large one, and looked at again at the end of its first pass.
-std::size_t length_for(const algorithms::GradientRuleOptions& options, std::size_t numbers) {
-  if (numbers == 0) return options.sketch_length == 0 ? algorithms::kUsualSketch : options.sketch_length;
-  return algorithms::sketch_length_for(options, numbers);
+std::size_t length_for(const algorithms::GradientRuleOptions& options, std::size_t numbers, int workers) {
+  return algorithms::sketch_length_for(options, numbers == 0 ? std::numeric_limits<std::size_t>::max() : numbers,
+                                       static_cast<std::size_t>(workers));
 }
 
 std::size_t total_of(const std::vector<std::size_t>& sizes) {
@@ -53,7 +53,7 @@ SketchedHook::SketchedHook(runtime::Context& context, const SketchedHookSettings
       later_(settings.rule),
       start_step_(settings.step < settings.start_step ? settings.start_step : 0),
       rule_(row_of(choice_.name).rule(choice_.options)),
-      length_(length_for(rule_.common, settings.numbers)),
+      length_(length_for(rule_.common, settings.numbers, context.size())),
       total_weight_(static_cast<double>(workers_)) {
   check_rule(settings.rule, context.size());
   steps_.go_on_after(settings.step);
@@ -151,7 +151,7 @@ void SketchedHook::end_pass(std::vector<std::size_t> sizes, std::size_t known) {
     throw Error(ErrorCode::bad_input, base::concatenated("the model has changed its shape: its gradient has ",
                                                          total_of(sizes), " numbers where it had ", total_of(sizes_),
                                                          ": register the rule again on a new DistributedDataParallel"));
-  if (!has_passed_ && rule_.common.sketch_length > 0) algorithms::sketch_length_for(rule_.common, total_of(sizes));
+  if (!has_passed_ && rule_.common.sketch_length > 0) length_for(rule_.common, total_of(sizes), context_.size());
   has_passed_ = true;
   const std::int64_t step = next_step();
   sizes_ = sizes;

@@ -56,7 +56,7 @@ class Together {
   Together(std::string_view name, const base::Settings& settings, std::size_t workers)
       : choice_(find_algorithm(name).rule(settings)),
         layout_(kSize, kBucket),
-        length_(sketch_length_for(choice_.common, kSize)),
+        length_(sketch_length_for(choice_.common, kSize, workers)),
         sketched_(choice_.rule, choice_.common.aggregate, shape(workers)) {}
 
   oracle::Vector step(const std::vector<Floats>& gradients, const std::vector<bool>& present = {}) {

@@ -72,7 +72,7 @@ class SeededEngine final : public engines::Engine {
 
   base::Time now() const override { return base::Time(base::Duration(network_.cluster().now())); }
   void sleep(base::Duration duration) override;
-  void charge(double) override {}
+  void charge(double, engines::Traffic) override {}
   std::unique_ptr<engines::Signal> make_signal() override;
   std::unique_ptr<engines::Agent> spawn(const std::string& name, std::function<void()> body) override;
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;

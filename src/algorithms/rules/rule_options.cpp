@@ -29,6 +29,12 @@ constexpr std::array<base::Choice<Transfer>, 3> kTransfers{
     {{"auto", Transfer::exact}, {"exact", Transfer::exact}, {"sketch", Transfer::sketch}}};
 
 constexpr double kCountedGuard = 3;
+constexpr std::size_t kUsualSketch = 1024, kLeastSketch = 128;
+
+std::size_t usual_sketch(std::size_t workers) {
+  return std::clamp(kUsualSketch * kMatrixWorkers / workers, kLeastSketch, kUsualSketch);
+}
+
 constexpr std::int64_t kLongestSketch = std::int64_t{1} << 20;
 
 WatchSteps watch_steps(const base::SettingsReader& reader) {
@@ -110,8 +116,9 @@ bool is_summed_early(const RuleAndOptions& choice) {
   return choice.common.transfer == Transfer::sketch || (is_blind && choice.common.aggregate.guard > 0 && !is_watched);
 }
 
-std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t numbers) {
-  if (options.sketch_length == 0) return std::bit_floor(std::clamp<std::size_t>(numbers, 1, kUsualSketch));
+std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t numbers, std::size_t workers) {
+  if (options.sketch_length == 0)
+    return std::bit_floor(std::clamp<std::size_t>(std::min(numbers, usual_sketch(workers)), 1, kUsualSketch));
   if (options.sketch_length > numbers)
     throw Error(
         ErrorCode::bad_input,
@@ -129,7 +136,7 @@ double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions&
   if (is_summed_early(choice)) {
     const auto length = choice.common.transfer == Transfer::exact ? 0.0
                         : choice.common.sketch_length > 0         ? static_cast<double>(choice.common.sketch_length)
-                                                                  : kUsualSketch;
+                                                                  : static_cast<double>(usual_sketch(P));
     return 2 * share * bytes_per_number * parameters + (workers - 1) * (16 + 4 * length) + weights;
   }
   const auto numbers_in = [&](std::int64_t step) {
@@ -157,7 +164,7 @@ double gradient_rule_pair_bytes(int workers, const RuleAndOptions& choice) {
   if (workers == 1) return 0;
   if (is_summed_early(choice)) {  // everybody's sketches, and the same as numbers to compute with
     const bool has_sketches = choice.common.transfer == Transfer::sketch;
-    return has_sketches ? 3.0 * workers * 4 * kUsualSketch : 0;
+    return has_sketches ? 3.0 * workers * 4 * static_cast<double>(usual_sketch(P)) : 0;
   }
   if (swept(choice.rule, choice.common, P, 0) != Need::matrix) return 0;
   return kMatrices * static_cast<double>(math::packed_size(P) * sizeof(double));

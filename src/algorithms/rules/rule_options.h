@@ -86,9 +86,10 @@ inline bool is_due(std::int64_t period, std::int64_t step) { return period > 0 &
 // What is swept in this step (counted from 0) with transfer = exact.
 math::Need swept(const math::Rule& rule, const GradientRuleOptions& options, std::size_t workers, std::int64_t step);
 
-inline constexpr std::size_t kUsualSketch = 1024;
-// For a gradient of so many numbers; throws Error{bad_input} where a longer one was asked for.
-std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t numbers);
+// Numbers in a sketch of a gradient of so many, unless another length was asked for: 1024 up to 64 workers, and with
+// more as many as keep what all of them tell each other at its size, down to 128. Throws Error{bad_input} where a
+// longer one than the gradient was asked for.
+std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t numbers, std::size_t workers);
 
 struct RuleAndOptions {
   math::Rule rule;

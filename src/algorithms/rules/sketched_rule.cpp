@@ -42,7 +42,8 @@ SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& 
       seed_(inputs.seed),
       workers_(static_cast<std::size_t>(inputs.context.size())),
       rank_(static_cast<std::size_t>(inputs.context.rank())),
-      length_(choice.common.transfer == Transfer::sketch ? sketch_length_for(choice.common, layout_.size()) : 0),
+      length_(choice.common.transfer == Transfer::sketch ? sketch_length_for(choice.common, layout_.size(), workers_)
+                                                         : 0),
       pass_(context_, layout_, kShards, {choice.common.wire, choice.common.granularity}),
       present_(workers_, true),
       sketched_(choice.rule, choice.common.aggregate, shape_of(layout_, workers_, choice.common.granularity)) {
@@ -209,7 +210,7 @@ void SketchedRule::settle() const {
     left_out.push_back(sketched_.leaves_out(worker) &&
                        !std::ranges::all_of(step.norms[worker], [](double norm) { return std::isfinite(norm); }));
   math::SketchedOutcome outcome = sketched_.observe(step);
-  context_.engine().charge(static_cast<double>(told_.size()));
+  context_.engine().charge(static_cast<double>(told_.size()), engines::Traffic::figures);
 
   // What was not finite for all has been seen by whoever holds the result.
   const bool excludes = choice_.common.aggregate.non_finite == math::NonFinite::exclude;

@@ -220,10 +220,11 @@ void SimEngine::sleep(base::Duration duration) {
   world_.throw_if_broken();
 }
 
-void SimEngine::charge(double bytes_touched) {
+void SimEngine::charge(double bytes_touched, Traffic traffic) {
   world_.throw_if_broken();
   const auto& options = world_.options();
-  const double seconds = bytes_touched * options.bytes_scale / (options.memory_gbytes_s * 1e9);
+  const double scale = traffic == Traffic::data ? options.bytes_scale : 1;
+  const double seconds = bytes_touched * scale / (options.memory_gbytes_s * 1e9);
   if (seconds <= 0) return;
   send_off();
   world_.simulator().add_up(rank_, seconds);

@@ -45,7 +45,7 @@ class SimEngine final : public Engine {
 
   base::Time now() const override { return base::Time(base::Duration(Simulator::now())); }
   void sleep(base::Duration duration) override;
-  void charge(double bytes_touched) override;
+  void charge(double bytes_touched, Traffic traffic) override;
   std::unique_ptr<Signal> make_signal() override;
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;

@@ -24,7 +24,7 @@ class ThreadsEngine final : public PairwiseEngine {
 
   base::Time now() const override { return world_.scheduler().now(); }
   void sleep(base::Duration duration) override;
-  void charge(double) override {}
+  void charge(double, Traffic) override {}
   std::unique_ptr<Signal> make_signal() override;
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
