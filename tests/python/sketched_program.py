@@ -250,6 +250,20 @@ def apart(**options):
     return error
 
 
+def recorded_losses():
+    """Each loss belongs to the step that was just taken."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model)
+    figures = []
+    for step in range(3):
+        loss_of(model, step).backward()
+        state.record(loss=float(step))
+        metrics = state.metrics()
+        figures.append([metrics["step"], metrics["loss"]])
+    state.close()
+    return figures
+
+
 def grown():
     """A state that goes on with a larger model."""
     small, large = DistributedDataParallel(made().first), DistributedDataParallel(made(), **SMALL)
@@ -410,6 +424,7 @@ if __name__ == "__main__":
             "seeds": lambda: apart(seed=dist.get_rank()),
             "lengths": lambda: apart(sketch_length=128 if dist.get_rank() == 2 else 64),
             "options": lambda: apart(beta=0.5 if dist.get_rank() == 1 else 0.9),
+            "recorded losses": recorded_losses,
             "grown": grown,
             "bad input": bad_input,
             "broken in the first bucket": functools.partial(broken_backward, "last"),

@@ -186,6 +186,10 @@ def test_what_differs_between_ranks_is_named(of, case, words):
         assert words in error["text"]
 
 
+def test_a_loss_belongs_to_the_step_that_was_just_taken(of):
+    assert all(figures == [[1, 0], [2, 1], [3, 2]] for figures in of("recorded losses"))
+
+
 def test_a_model_that_changes_its_shape_is_refused(of):
     for error in of("grown"):
         assert error["code"] == "bad_input"
