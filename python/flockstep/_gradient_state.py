@@ -351,7 +351,26 @@ class GradientState(Measured, TakesOptions):
 
         Those about single workers end with their rank, as ``norm/3``.
         """
-        return {} if self._hook is None else super().metrics()
+        return {} if self._finished() is None else super().metrics()
+
+    def record(self, loss: float) -> None:
+        """Tells the loss of the last step, this worker's own, for the metrics and the report."""
+        self._finished()
+        super().record(loss)
+
+    def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
+        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the report.
+
+        The time since that step is taken as the evaluation's, and does not count as training.
+        """
+        self._finished()
+        super().record_evaluation(metric, quality, lower_is_better=lower_is_better)
+
+    # With sketches a step is counted when the records of all workers are there, which this waits for.
+    def _finished(self) -> Hook | None:
+        if self._hook is not None:
+            self._hook.report()
+        return self._hook
 
     def _transfer_of_memory(self) -> str:
         return self._memory_transfer if self._hook is None else self._transfer

@@ -38,8 +38,7 @@ def _signed(numbers: Tensor, key: _native.SketchKey, first_chunk: int) -> Tensor
     chunks = numbers.numel() // CHUNK
     device = numbers.device
     places = torch.arange(first_chunk * _WORDS, (first_chunk + chunks) * _WORDS, device=device).bitwise_and_(_MASK)
-    words = _mixed(places, key.k0, key.k1)
-    words = torch.where(words > 0x7FFFFFFF, words - (1 << 32), words).to(torch.int32).view(chunks, 1, _WORDS)
+    words = _mixed(places, key.k0, key.k1).to(torch.int32).view(chunks, 1, _WORDS)  # the same 32 bits
     shifts = torch.arange(_WORDS, dtype=torch.int32, device=device).view(1, _WORDS, 1)
     flips = torch.bitwise_left_shift(words, shifts).bitwise_and_(-(1 << 31))
     flips.bitwise_xor_(numbers.view(torch.int32).view(chunks, _WORDS, _WORDS))

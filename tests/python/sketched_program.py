@@ -250,6 +250,32 @@ def apart(**options):
     return error
 
 
+def recorded_losses():
+    """Each loss belongs to the step that was just taken."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model)
+    figures = []
+    for step in range(3):
+        loss_of(model, step).backward()
+        state.record(loss=float(step))
+        metrics = state.metrics()
+        figures.append([metrics["step"], metrics["loss"]])
+    state.close()
+    return figures
+
+
+def grown():
+    """A state that goes on with a larger model."""
+    small, large = DistributedDataParallel(made().first), DistributedDataParallel(made(), **SMALL)
+    state = flockstep.DirectionConsensusState(sketch_length=64)
+    for model in (small, large):
+        model.register_comm_hook(state, flockstep.direction_consensus_hook)
+    small(torch.ones(1, 12)).sum().backward()
+    error = refusal(loss_of(large, 0).backward)
+    state.close()
+    return error
+
+
 def bad_input():
     model = DistributedDataParallel(made(), **SMALL)
     late = DistributedDataParallel(made(), **SMALL)
@@ -398,6 +424,8 @@ if __name__ == "__main__":
             "seeds": lambda: apart(seed=dist.get_rank()),
             "lengths": lambda: apart(sketch_length=128 if dist.get_rank() == 2 else 64),
             "options": lambda: apart(beta=0.5 if dist.get_rank() == 1 else 0.9),
+            "recorded losses": recorded_losses,
+            "grown": grown,
             "bad input": bad_input,
             "broken in the first bucket": functools.partial(broken_backward, "last"),
             "broken later": functools.partial(broken_backward, "first"),

@@ -26,7 +26,7 @@ logging.getLogger("flockstep").setLevel(logging.INFO)
 
 def a_rule(rank):
     model = DistributedDataParallel(small_model())
-    state = flockstep.adacons(model, run_dir=OUT / "rule", beta=0.5)
+    state = flockstep.adacons(model, run_dir=OUT / "rule", beta=0.5, guard=0.0)
     writer = flockstep.TensorBoardWriter(OUT / "tensorboard")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []

@@ -186,6 +186,16 @@ def test_what_differs_between_ranks_is_named(of, case, words):
         assert words in error["text"]
 
 
+def test_a_loss_belongs_to_the_step_that_was_just_taken(of):
+    assert all(figures == [[1, 0], [2, 1], [3, 2]] for figures in of("recorded losses"))
+
+
+def test_a_model_that_changes_its_shape_is_refused(of):
+    for error in of("grown"):
+        assert error["code"] == "bad_input"
+        assert "the model has changed its shape: its gradient has 3923 numbers where it had 520" in error["text"]
+
+
 @pytest.mark.parametrize("case", ["broken in the first bucket", "broken later"])
 def test_a_step_that_one_rank_lacks_ends_the_training_on_all(of, case):
     for number, errors in enumerate(of(case)):

@@ -198,6 +198,12 @@ def test_a_part_that_is_gone_is_named_in_one_sentence(ddp, monkeypatch):
     assert what_has_changed(tensors_in, ddp).endswith("it does something else")
 
 
+def test_tensors_of_all_are_gathered_into_one(ddp):
+    everybody = torch.zeros(2)
+    private.all_gather_single(everybody, torch.tensor([3.0, 4.0]), ddp.process_group)
+    assert everybody.tolist() == [3, 4]
+
+
 def test_every_part_is_looked_at_and_says_why():
     source = Path(__file__).read_text()
     for name, part in vars(private).items():
