@@ -143,9 +143,11 @@ Decision GradientRule::nothing_to_decide(const std::vector<double>& memory) cons
   return decision;
 }
 
-// With this step's norms, so that nothing has to be known of earlier ones.
+// With this step's norms, so that nothing has to be known of earlier ones. A rule on directions needs none: whatever a
+// worker's norm, its part is its share.
 void GradientRule::guard(const Statistics& section, Decision& decision) {
   if (options_.aggregate.guard == 0 || workers_ == 1 || decision.propagates) return;
+  if (rule_.shares == math::Shares::of_directions || options_.aggregate.magnitude == math::Magnitude::matched) return;
   std::vector<double> parts(workers_);
   for (std::size_t i = 0; i < workers_; ++i)
     if (decision.c[i] != 0) parts[i] = std::abs(decision.c[i]) * std::sqrt(section.q[i]);

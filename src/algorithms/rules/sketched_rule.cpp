@@ -85,7 +85,7 @@ bool SketchedRule::is_sketched(std::int64_t step) const {
   return length_ > 0 && (!sketched_.is_blind() || is_due(watch_period(choice_.common.watch, true, workers_), step));
 }
 
-void SketchedRule::begin() {
+void SketchedRule::begin_step() {
   if (has_begun_) return;
   settle();
   has_begun_ = true;
@@ -137,7 +137,7 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
 // Weights of samples are known at the end of a step only, so that such a rule's buckets wait for it.
 void SketchedRule::bucket_ready(std::size_t bucket, std::span<float> gradient) {
   if (choice_.rule.uses_weights) return;
-  begin();
+  begin_step();
   pass_.start_known(bucket, gradient, prepare(bucket, layout_.buckets()[bucket].of(gradient)), true);
 }
 
@@ -152,7 +152,7 @@ void SketchedRule::gather_weights(double weight) {
 }
 
 void SketchedRule::finish_gradient(std::span<float> gradient, double weight) {
-  begin();
+  begin_step();
   gather_weights(weight);
   if (!pass_.any_started())
     for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket)
@@ -163,7 +163,7 @@ void SketchedRule::finish_gradient(std::span<float> gradient, double weight) {
 
 // Every worker scales its own gradient, since coefficients may differ by bucket and shards lie across buckets.
 std::span<float> SketchedRule::reduce_scatter(std::span<float> gradient, double weight) {
-  begin();
+  begin_step();
   gather_weights(weight);
   if (!scattering_)
     scattering_ = std::make_unique<runtime::OnePass>(context_, layout_, runtime::Shards::by_worker(layout_, workers_),

@@ -41,7 +41,7 @@ class SketchedRule final : public Algorithm {
   std::span<float> sketch_of(std::size_t worker) const;
   bool is_sketched(std::int64_t step) const;
 
-  void begin();
+  void begin_step();
   // Throws Error{bad_input} on all workers for a weight that is none.
   void gather_weights(double weight);
   // Looks at one's own bucket, and clears it where it does not count. Returns everybody's coefficients.
