@@ -40,8 +40,8 @@ enum class Buffers {
 struct DataParallelSettings {
   std::string algorithm = "mean";
   // As in `flockstep algorithms`, but `magnitude` defaults to matched (normalized_mean, adacons, direction_consensus,
-  // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning. And `guard`
-  // defaults to 3.
+  // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning. And
+  // `guard` defaults to 3.
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;
   std::size_t bucket_kib = 4096;

@@ -14,11 +14,17 @@ double lower_median(std::vector<double> values) {
   return *middle;
 }
 
-double reference_of(std::span<const double> norms) {
+std::vector<double> positive(std::span<const double> values) {
   std::vector<double> counted;
-  for (const double norm : norms)
-    if (norm > 0 && std::isfinite(norm)) counted.push_back(norm);
-  return counted.empty() ? 0 : lower_median(std::move(counted));
+  for (const double value : values)
+    if (value > 0 && std::isfinite(value)) counted.push_back(value);
+  return counted;
+}
+
+double reference_of(std::span<const double> norms) {
+  std::vector<double> counted = positive(norms);
+  if (counted.size() < 2) return 0;
+  return counted.size() == 2 ? std::max(counted[0], counted[1]) : lower_median(std::move(counted));
 }
 
 double guard_factor(double guard, double reference, double norm) {

@@ -12,8 +12,11 @@ namespace flockstep::math {
 // Of two in the middle, the smaller; of at least one value.
 double lower_median(std::vector<double> values);
 
-// What the parts of a sum, of these norms c_i n_i, are measured by: the lower median of those that are not zero; 0
-// where all are.
+// Those that are not zero, and finite.
+std::vector<double> positive(std::span<const double> values);
+
+// What parts of a sum, of these norms, are measured by: the lower median of those that are not zero; of two the larger,
+// since nobody can say which of them is wild. 0 where there are no two: a worker is not measured by itself.
 double reference_of(std::span<const double> norms);
 
 // f = min(1, guard * reference / norm); 1 where there is no guard (0), no reference or no norm.

@@ -10,7 +10,7 @@
 namespace flockstep::math {
 namespace {
 
-constexpr double kKept = 0.9;         // of a smoothed norm, from one step to the next
+constexpr double kKept = 0.9;         // of a smoothed norm or a reference, from one step to the next
 constexpr double kMostGrowth = 3;     // of a norm over the smoothed ones, beyond which it is taken for an accident
 constexpr std::size_t kHeadRows = 3;  // of a state, before the sections
 constexpr std::size_t kRowsEach = 3;  // of a section
@@ -137,16 +137,16 @@ bool Sketched::knows_all() const {
 
 std::vector<double> Sketched::first_coefficients(std::span<const double> norms) {
   std::vector<double> c(norms.size());
-  const double reference = reference_of(norms);
-  const auto counts = [](double norm) { return norm > 0 && std::isfinite(norm); };
-  const auto count = static_cast<double>(std::ranges::count_if(norms, counts));
+  const std::vector<double> counted = positive(norms);
+  if (counted.empty()) return c;
+  const double median = lower_median(counted);
   for (std::size_t i = 0; i < c.size(); ++i)
-    if (counts(norms[i])) c[i] = reference / (count * norms[i]);
+    if (norms[i] > 0 && std::isfinite(norms[i])) c[i] = median / (static_cast<double>(counted.size()) * norms[i]);
   return c;
 }
 
-double Sketched::guard_factor(std::size_t bucket, double norm) const {
-  return options_.guard_clips && shape_.workers > 1 ? math::guard_factor(options_.guard, references_[bucket], norm) : 1;
+double Sketched::guard_factor(std::size_t bucket, double c, double norm) const {
+  return options_.guard_clips ? math::guard_factor(options_.guard, references_[bucket], part(c, norm)) : 1;
 }
 
 std::vector<double> Sketched::norms_of(const SketchedStep& step, std::size_t section) const {
@@ -194,6 +194,7 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
       section.c.clear();
       if (!next_->keeps_memory) section.memory.clear();
     }
+    if (!next_->keeps_memory) std::ranges::fill(references_, 0.0);
     next_.reset();
   }
   if (any_broken) {
@@ -222,9 +223,9 @@ SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bo
         numbers == 0 ? 1 / static_cast<double>(buckets) : static_cast<double>(shape_.buckets[bucket]) / numbers;
     for (std::size_t i = 0; i < P; ++i) {
       outcome.coefficients[i] += share * used[i];
-      if (!counted[i] || P == 1 || bucket >= step.known_buckets) continue;
-      const double part = std::abs(used[i]) * step.norms[i][bucket];
-      if (math::guard_factor(options_.guard, references_[bucket], part) < 1) outcome.clipped[i] = true;
+      if (!counted[i] || bucket >= step.known_buckets) continue;
+      const double length = part(used[i], step.norms[i][bucket]);
+      if (math::guard_factor(options_.guard, references_[bucket], length) < 1) outcome.clipped[i] = true;
     }
   }
 
@@ -248,15 +249,17 @@ SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bo
 }
 
 // Of the parts that the next step would have with this step's norms: coefficients may have changed their scale, as
-// after the first step or with another rule.
+// after the first step or with another rule. They fall slowly: a step in which all gradients were small is no measure
+// of the next.
 void Sketched::learn_references(const SketchedStep& step, const std::vector<bool>& counted) {
   for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket) {
     std::vector<double> parts;
     for (std::size_t i = 0; i < shape_.workers; ++i)
       if (counted[i] && knows(bucket))
-        parts.push_back(std::abs(blind_ ? step.weights[i] : coefficients(bucket)[i]) * step.norms[i][bucket]);
+        parts.push_back(part(blind_ ? 1 : coefficients(bucket)[i], step.norms[i][bucket]));
     const double reference = reference_of(parts);
-    if (reference > 0 || bucket >= step.known_buckets) references_[bucket] = reference;
+    if (bucket >= step.known_buckets) references_[bucket] = 0;
+    if (reference > 0) references_[bucket] = std::max(reference, kKept * references_[bucket]);
   }
 }
 

@@ -9,6 +9,7 @@
 // an error of about 1 / sqrt(length) in a cosine.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -60,9 +61,9 @@ class Sketched {
   // c_i = med(n) / (P n_i) over the P workers that have any: nothing huge defines the start.
   static std::vector<double> first_coefficients(std::span<const double> norms);
 
-  // What the guard multiplies a part of this norm, c_i n_ib, by.
-  double guard_factor(std::size_t bucket, double norm) const;
-  // The median of such norms in the step before; 0: not known.
+  // What the guard multiplies a worker's bucket of this norm by, beside its coefficient.
+  double guard_factor(std::size_t bucket, double c, double norm) const;
+  // What guarded parts are measured by, from the norms of the step before (see reference_of()); 0: not known.
   const std::vector<double>& references() const { return references_; }
   // Whether a worker has not been finite for so long that the buckets in which it still is not are sent as zeros.
   bool leaves_out(std::size_t worker) const { return runs_.leaves_out(worker); }
@@ -101,6 +102,8 @@ class Sketched {
   // False where all gradients are zero there.
   bool decide(const SketchedStep& step, std::size_t section, const std::vector<bool>& counted,
               SketchedOutcome& outcome);
+  // What the guard looks at: |c_i| n_ib, or the norm alone where c_i is a number of samples.
+  double part(double c, double norm) const { return blind_ ? norm : std::abs(c) * norm; }
   void smooth(const std::vector<double>& norms, const std::vector<bool>& living, std::vector<double>& smoothed) const;
   void learn_references(const SketchedStep& step, const std::vector<bool>& counted);
 

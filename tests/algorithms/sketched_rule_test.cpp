@@ -89,7 +89,7 @@ class Together {
                                                : math::Sketched::first_coefficients(norms);
       for (std::size_t i = 0; i < workers; ++i) {
         if (told.weights[i] == 0 || c[i] == 0) continue;
-        const double factor = c[i] * sketched_.guard_factor(bucket, std::abs(c[i]) * norms[i]);
+        const double factor = c[i] * sketched_.guard_factor(bucket, c[i], norms[i]);
         for (std::size_t k = range.begin; k < range.end(); ++k)
           result[k] += factor / (sketched_.is_blind() ? sum : 1) * static_cast<double>(gradients[i][k]);
       }

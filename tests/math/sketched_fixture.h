@@ -80,7 +80,7 @@ struct Flock {
                                                           : Sketched::first_coefficients(norms);
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         const bool left_out = state.leaves_out(i) && !std::isfinite(oracle::norm(gradients[i]));
-        const double factor = c[i] * state.guard_factor(bucket, std::abs(c[i]) * told.norms[i][bucket]);
+        const double factor = c[i] * state.guard_factor(bucket, c[i], told.norms[i][bucket]);
         for (const double value : bucket_of(gradients[i], shape.buckets, bucket))
           parts[i].push_back(c[i] == 0 || told.weights[i] == 0 || left_out ? 0 : factor * value);
       }
@@ -182,7 +182,9 @@ struct Lagged {
                                g[i].begin() + static_cast<std::ptrdiff_t>(first + buckets[b])});
         if (!c.empty() && std::abs(c[i]) * n > 0) lengths.push_back(std::abs(c[i]) * n);
       }
-      if (!lengths.empty()) ref[b] = lower_middle(lengths);
+      if (lengths.size() < 2) continue;
+      const double measure = lengths.size() == 2 ? std::max(lengths[0], lengths[1]) : lower_middle(lengths);
+      ref[b] = std::max(measure, 0.9 * ref[b]);
     }
   }
 

@@ -45,13 +45,10 @@ TEST(WatchGuard, whoMeetsItInEveryOtherStepIsNamed) {
   EXPECT_EQ(finding.last_step, 98);
 }
 
-TEST(WatchGuard, ofTwoWorkersTheLargerOneIsNamed) {
+TEST(WatchGuard, ofTwoWorkersTheLargerOneIsNobodysFault) {
   Guarded run;
   for (int step = 0; step < 60; ++step) run.step({1, 4});
-  ASSERT_EQ(run.watch.findings().size(), 1u);
-  EXPECT_EQ(run.watch.findings()[0].sentence,
-            "worker 1's gradient met the guard in 40 of the last 40 steps: it is often several times as large as the "
-            "other one's");
+  EXPECT_TRUE(run.watch.findings().empty());
 }
 
 TEST(WatchGuard, aHalfOfTheLastFortyStepsIsOften) {

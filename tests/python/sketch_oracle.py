@@ -63,14 +63,15 @@ class SketchedOracle:
         for b in range(count):
             used = self.used([norms[i][b] if weights[i] else 0.0 for i in range(workers)], weights)
             total = torch.zeros(sizes[b], dtype=torch.float64)
-            part = [abs(used[i]) * norms[i][b] if weights[i] and finite[i] else 0.0 for i in range(workers)]
+            share = [1.0] * workers if self.blind else [abs(each) for each in used]
+            part = [share[i] * norms[i][b] if weights[i] and finite[i] else 0.0 for i in range(workers)]
             for i in range(workers):
                 is_broken = not math.isfinite(norms[i][b])
                 dead[i] = dead[i] or (self.excludes and is_broken)
                 if not weights[i] or dead[i] or (is_broken and left_out[i]):
                     continue
                 f = 1.0
-                if workers > 1 and self.guard and self.references[b] and part[i] > 0:
+                if self.guard and self.references[b] and part[i] > 0:
                     f = min(1.0, self.guard * self.references[b] / part[i])
                 cut = cut or f < 1
                 total += f * used[i] * buckets[i][b].double()
@@ -88,12 +89,13 @@ class SketchedOracle:
 
     def refer(self, norms, counted, weights):
         """With the coefficients of the next step, whose parts are measured by it."""
-        c = weights if self.blind else self.c
+        c = [1.0] * len(norms) if self.blind else self.c
         for b in range(len(self.sizes)) if c else ():
             parts = [abs(c[i]) * norms[i][b] for i in range(len(norms)) if counted[i]]
             positive = [part for part in parts if part > 0]
-            if positive:
-                self.references[b] = lower_median(positive)
+            if len(positive) > 1:
+                measure = max(positive) if len(positive) == 2 else lower_median(positive)
+                self.references[b] = max(measure, 0.9 * self.references[b])
 
     def used(self, norms, weights):
         if self.blind:

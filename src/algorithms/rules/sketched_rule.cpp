@@ -127,8 +127,7 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
   } else if (!is_finite) {  // all of it, so that it shows also where this worker does not count
     std::ranges::fill(numbers, std::numeric_limits<float>::quiet_NaN());
   } else {
-    const double own = sketched_.is_blind() ? weights_[rank_] : c[rank_];
-    const double factor = sketched_.guard_factor(bucket, std::abs(own) * norm);
+    const double factor = sketched_.guard_factor(bucket, c[rank_], norm);
     if (factor < 1) scale(numbers, factor);
   }
   return c;
