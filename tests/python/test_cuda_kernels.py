@@ -1,0 +1,157 @@
+"""The kernels for CUDA devices, run by Triton's interpreter on the CPU, against the definition and torch operations."""
+
+import math
+import os
+
+import pytest
+import torch
+from flockstep import _native
+from flockstep._sketch import add_sketch
+from sketch_oracle import sketched
+
+os.environ["TRITON_INTERPRET"] = "1"  # which Triton looks at when it is imported
+try:
+    pytest.importorskip(
+        "triton", reason="Triton is not installed: it comes with torch for CUDA, and CI has torch for CPUs"
+    )
+    from flockstep._cuda_kernels import Factor, Kernels
+finally:
+    del os.environ["TRITON_INTERPRET"]  # other tests start programs
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(overflow|divide by zero|invalid value|NumPy 1.25)")  # of numpy
+
+DEVICE = torch.device("cpu")
+C, LIMIT = 2, 3  # places among the factors
+FREE = math.inf
+
+
+def factors(c=1.0, limit=FREE, *, left_out=0.0, total=1.0):
+    return torch.tensor([left_out, total, c, limit], dtype=torch.float64)
+
+
+def scaled(bucket, factor, *, sketch=None, first_chunk=0, begins=True, before=()):
+    """The norm, and what has become of the bucket."""
+    result = bucket.clone()
+    norms = torch.tensor([*before, -1.0, -1.0], dtype=torch.float64)
+    key = _native.sketch_key(7, 42)
+    Kernels(DEVICE).scale(result, key, first_chunk, sketch, begins, factor, norms, len(before))
+    assert float(norms[-1]) == -1
+    assert norms[: len(before)].tolist() == pytest.approx([*before], nan_ok=True)
+    return float(norms[-2]), result
+
+
+def decided(*numbers, excludes=False, **keywords):
+    return Factor(factors(*numbers, **keywords), 0.0, C, 1.0, LIMIT, excludes)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _interpreted():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        try:
+            scaled(torch.ones(1), decided())
+        except Exception as error:
+            if "converted to Python scalars" in str(error):
+                pytest.skip("this Triton's interpreter needs numpy before 2.4")
+            raise
+        yield
+
+
+@pytest.mark.parametrize("length", [1, 32, 128, 1024, 4096])
+@pytest.mark.parametrize("size", [1, 1023, 1025, 5000])
+@pytest.mark.parametrize("first_chunk", [0, 3])
+def test_a_sketch_follows_its_definition(length, size, first_chunk):
+    key = _native.sketch_key(7, 42)
+    bucket = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    ours, operations = torch.full((length,), 5.0), torch.zeros(length)
+    norm, result = scaled(bucket, decided(1 / 3), sketch=ours, first_chunk=first_chunk)
+    assert norm == pytest.approx(float(add_sketch(bucket, key, first_chunk, operations)), rel=1e-12)
+    assert torch.allclose(ours.double(), sketched(bucket, (key.k0, key.k1), first_chunk, length), atol=1e-4)
+    assert torch.allclose(ours, operations, atol=1e-4)
+    assert torch.equal(result, bucket * torch.tensor(1 / 3))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_numbers_of_16_bits_are_sketched_and_multiplied_in_float(kind):
+    bucket = torch.randn(3000).to(kind)
+    ours, expected = torch.zeros(128), torch.zeros(128)
+    norm, result = scaled(bucket, decided(1 / 3), sketch=ours, first_chunk=2)
+    assert norm == scaled(bucket.float(), decided(), sketch=expected, first_chunk=2)[0]
+    assert torch.equal(ours, expected)
+    exact = bucket.float() * torch.tensor(1 / 3)
+    # The interpreter rounds to bfloat16 by cutting off.
+    assert torch.equal(result, exact.to(kind)) or (
+        kind == torch.bfloat16 and torch.allclose(result.float(), exact, rtol=2**-7)
+    )
+
+
+def test_a_bucket_of_many_programs_is_added_up_in_a_fixed_order(monkeypatch):
+    monkeypatch.setattr("flockstep._cuda_kernels._PROGRAMS", 8)
+    bucket, key = torch.randn(70_001), _native.sketch_key(7, 42)
+    for length in (64, 1024, 4096, 16384):
+        first, second, expected = torch.zeros(length), torch.zeros(length), torch.zeros(length)
+        norm, _ = scaled(bucket, decided(), sketch=first, first_chunk=5)
+        assert norm == scaled(bucket, decided(), sketch=second, first_chunk=5)[0]
+        assert norm == pytest.approx(float(add_sketch(bucket, key, 5, expected)), rel=1e-12)
+        assert torch.equal(first, second)
+        assert torch.allclose(first, expected, atol=1e-3)
+
+
+def test_sketches_are_added_to_those_before():
+    bucket, first, both = torch.randn(2000), torch.zeros(256), torch.ones(256)
+    scaled(bucket, decided(), sketch=first)
+    scaled(bucket, decided(), sketch=both, begins=False)
+    assert torch.equal(both, first + 1)
+
+
+@pytest.mark.parametrize("first_chunk", [0, 7])
+def test_without_a_sketch_there_is_a_norm(first_chunk):
+    bucket = 1e30 * torch.randn(5000)
+    norm, result = scaled(bucket, decided(0.5), first_chunk=first_chunk)
+    assert norm == pytest.approx(float(bucket.double().norm()), rel=1e-12)
+    assert torch.equal(result, bucket * 0.5)
+
+
+@pytest.mark.parametrize(("weight", "total", "share"), [(1.0, 1.0, 1 / 3), (2.7, 11.3, None), (0.0, 3.0, None)])
+def test_a_weight_is_taken_in_double_precision(weight, total, share):
+    bucket = torch.randn(100)
+    _, result = scaled(bucket, Factor(factors(total=total), weight, None, share, None, False))
+    expected = weight / total if share is None else weight * share
+    assert torch.equal(result, bucket * torch.tensor(expected, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("c", [0.5, -0.5, 0.0])
+@pytest.mark.parametrize("limit", [0.0, 3.0, 1e6, FREE])
+def test_a_guard_shortens_what_is_too_long(c, limit):
+    bucket = torch.randn(1000)
+    norm, result = scaled(bucket, decided(c, limit))
+    f = min(1.0, limit / (abs(c) * norm)) if c else 1.0
+    assert torch.allclose(result, bucket * c * f, rtol=1e-6)
+    free = Factor(factors(c, limit), 0.0, C, 1.0, None, False)
+    assert torch.equal(scaled(bucket, free)[1], bucket * c)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("c", [0.5, 0.0])
+def test_what_is_not_finite_stays_so_or_is_cleared(number, c):
+    bucket = torch.randn(5000)
+    bucket[1234] = number
+    sketch = torch.zeros(128)
+    norm, result = scaled(bucket, decided(c, 3.0), sketch=sketch)
+    assert not math.isfinite(norm)
+    assert not torch.isfinite(sketch).all()
+    operations = bucket * c * (0.0 if c and math.isinf(number) else 1.0)
+    assert torch.equal(result.nan_to_num(1e30), operations.nan_to_num(1e30))
+    for clears in (decided(c, left_out=1.0), decided(c, excludes=True)):
+        norm, result = scaled(bucket, clears)
+        assert not math.isfinite(norm)
+        assert torch.equal(result, torch.zeros(5000))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_follows_is_cleared_only_where_it_is_left_out(number):
+    bucket = torch.randn(100)
+    for factor in (decided(), decided(left_out=1.0)):
+        assert torch.equal(scaled(bucket, factor, before=(1.0, number))[1], bucket)
+    assert torch.equal(scaled(bucket, decided(excludes=True), before=(1.0, number))[1], torch.zeros(100))
+    assert torch.equal(scaled(bucket, decided(excludes=True), before=(1.0, 2.0))[1], bucket)
