@@ -226,7 +226,11 @@ class StreamScaling:
         except Exception as error:  # of Triton, its compilers or the driver, before anything has changed
             self._kernels = None
             reason = next(iter(str(error).splitlines()), "")
-            logger.warning("no kernels by Triton, which makes steps longer: %s: %s", type(error).__name__, reason)
+            logger.warning(
+                "PyTorch operations replace the Triton kernels, and steps take longer: %s: %s",
+                type(error).__name__,
+                reason,
+            )
             return False
         return True
 

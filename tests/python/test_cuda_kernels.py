@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 from flockstep import _native
+from flockstep._scaling import Pass, StreamScaling
 from flockstep._sketch import add_sketch
 from sketch_oracle import sketched
 
@@ -14,6 +15,7 @@ try:
     pytest.importorskip(
         "triton", reason="Triton is not installed: it comes with torch for CUDA, and CI has torch for CPUs"
     )
+    from flockstep import _cuda_kernels
     from flockstep._cuda_kernels import Factor, Kernels
 finally:
     del os.environ["TRITON_INTERPRET"]  # other tests start programs
@@ -155,3 +157,57 @@ def test_what_follows_is_cleared_only_where_it_is_left_out(number):
         assert torch.equal(scaled(bucket, factor, before=(1.0, number))[1], bucket)
     assert torch.equal(scaled(bucket, decided(excludes=True), before=(1.0, number))[1], torch.zeros(100))
     assert torch.equal(scaled(bucket, decided(excludes=True), before=(1.0, 2.0))[1], bucket)
+
+
+class Plan:
+    """Of passes of two buckets, as the compiled half would make one."""
+
+    by_bucket = uses_weights = is_blind = False
+    excludes = True
+    sizes, knows = (3000, 1500), (True, True)
+    key = _native.sketch_key(7, 42)
+
+
+def passed(scaling, buckets):
+    """What becomes of the buckets, of their norms and of their sketch."""
+    results = [bucket.clone() for bucket in buckets]
+    norms, sketches = torch.full((2,), -1.0, dtype=torch.float64), torch.ones(1, 64)
+    scaling.begin(torch.tensor([0, 1, 0.5, 3.0, 0.5, math.inf], dtype=torch.float64))
+    current = Pass(Plan(), 2, 1.0, 1.0, sketches, norms)
+    for result in results:
+        scaling.scale(current, result)
+    return [*results, norms, sketches]
+
+
+@pytest.fixture
+def buckets():
+    return [torch.randn(3000), torch.randn(1500)]
+
+
+@pytest.mark.parametrize("number", [0.0, math.nan])
+def test_a_pass_is_that_of_torch_operations(monkeypatch, buckets, number):
+    buckets[0][5] = number
+    scaling = StreamScaling(None, DEVICE)
+    assert scaling._kernels is not None
+    kernels = passed(scaling, buckets)
+    monkeypatch.setenv("FLOCKSTEP_TRITON", "0")
+    scaling = StreamScaling(None, DEVICE)
+    assert scaling._kernels is None
+    for ours, theirs in zip(kernels, passed(scaling, buckets), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["_measure", "_scale"])
+def test_kernels_that_cannot_be_compiled_are_replaced_with_one_warning(monkeypatch, caplog, buckets, name):
+    class Broken:
+        def __getitem__(self, grid):
+            raise RuntimeError("no C compiler\nwas found")
+
+    expected = passed(StreamScaling(None, DEVICE), buckets)
+    monkeypatch.setattr(_cuda_kernels, name, Broken())
+    scaling = StreamScaling(None, DEVICE)
+    for _ in range(2):
+        for ours, theirs in zip(passed(scaling, buckets), expected, strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-4)
+    (record,) = caplog.records
+    assert record.getMessage().endswith("RuntimeError: no C compiler")
