@@ -28,6 +28,7 @@ class Records:
         self.mine = torch.zeros(size, dtype=torch.uint8, device=device)
         self.all = torch.zeros(workers, size, dtype=torch.uint8, device=device)
         self.head = self.mine[:doubles].view(torch.float64)
+        self.norms = self.head[_HEAD:]
         self.sketches = self.mine[doubles:].view(torch.float32).view(sketches, length) if sketches else None
 
 
@@ -45,14 +46,11 @@ class Exchange(Generic[Norm]):
         self.failure: Error | None = None
 
     def records(self, buckets: int, sketches: int) -> Records:
-        """For a pass of so many buckets with so many sketches, which are zero."""
+        """For a pass of so many buckets with so many sketches."""
         shape = (buckets, sketches)
         if shape not in self._of_shape:
             self._of_shape[shape] = Records(self._group.size(), *shape, self._native.length, self._device)
-        records = self._of_shape[shape]
-        if records.sketches is not None:
-            records.sketches.zero_()
-        return records
+        return self._of_shape[shape]
 
     def _fail(self, error: RuntimeError) -> None:
         kind = DeadlineExceededError if "imed out" in str(error) else PeerLostError
@@ -144,9 +142,8 @@ class StreamExchange(Exchange[Tensor]):
 
     def end(self, current: Pass[Tensor], records: Records, head: list[float]) -> None:
         """All buckets were handed over: the records travel, and are decided on."""
-        for place, value in enumerate(head):
-            records.head[place].fill_(value)
-        torch.stack(current.norms, out=records.head[_HEAD:])
+        told = torch.tensor(head, dtype=torch.float64).pin_memory()  # free again when the stream is through with it
+        records.head[:_HEAD].copy_(told, non_blocking=True)
         count = factor_count(current.count)
         if self._factors is None or self._factors.numel() != count:
             self._factors = torch.zeros(count, dtype=torch.float64, device=self._device)

@@ -6,16 +6,21 @@ On the host the factors are plain numbers. In the order of a CUDA stream they ar
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from flockstep import _native
+from flockstep._log import logger
 from flockstep._sketch import add_sketch, chunks_of
 from flockstep._torch_private import all_gather_single
+
+if TYPE_CHECKING:
+    from flockstep._cuda_kernels import Kernels
 
 Norm = TypeVar("Norm", float, Tensor)
 
@@ -39,10 +44,11 @@ class Pass(Generic[Norm]):
         share: what every bucket is multiplied by beside its coefficient, or None for the reciprocal of the last sum of
             weights, which what is summed is corrected by.
         sketches: one for each section, or none.
+        places: where the norms of its buckets stand in this worker's record.
         sizes: of the buckets so far.
         norms: of the same.
         known: how many of them are as in the pass before.
-        broken: whether a bucket before was not finite, where that is left out.
+        broken: whether a bucket before was not finite, where that is left out and the host knows.
         total: where it is needed, that of all workers' weights: before, and now, which is on its way.
     """
 
@@ -51,11 +57,12 @@ class Pass(Generic[Norm]):
     weight: float
     share: float | None
     sketches: Tensor | None
+    places: Tensor
     sizes: list[int] = field(default_factory=list)
     norms: list[Norm] = field(default_factory=list)
     known: int = 0
     chunk: int = 0
-    broken: Norm | bool = False
+    broken: bool = False
     total: tuple[Norm, Tensor, dist.Work] | None = None
 
     @property
@@ -77,6 +84,15 @@ class Pass(Generic[Norm]):
     def sketch_of(self, index: int) -> Tensor | None:
         """Where the bucket's sketch is added up."""
         return None if self.sketches is None else self.sketches[index if self.plan.by_bucket else 0]
+
+    def begins_sketch(self, index: int) -> bool:
+        """Whether the bucket is the first there, and what stands there is of another pass."""
+        return self.plan.by_bucket or index == 0
+
+    def cleared_sketch_of(self, index: int) -> Tensor | None:
+        """Where the bucket's sketch is added up, zero before the first."""
+        sketch = self.sketch_of(index)
+        return sketch.zero_() if sketch is not None and self.begins_sketch(index) else sketch
 
     def place(self, index: int) -> int | None:
         """Where the factors of a bucket stand; None of one that was cut anew and has no guard."""
@@ -131,7 +147,7 @@ class HostScaling:
 
     def _measured(self, current: Pass[float], index: int, bucket: Tensor, factor: float | None) -> tuple[float, bool]:
         """The norm, and whether the bucket was multiplied on the way."""
-        sketch, chunk = current.sketch_of(index), current.chunk
+        sketch, chunk = current.cleared_sketch_of(index), current.chunk
         current.chunk += chunks_of(bucket.numel())
         if sketch is None or bucket.device.type != "cpu" or bucket.dtype != torch.float32:
             return float(add_sketch(bucket, current.plan.key, chunk, sketch)), False
@@ -149,14 +165,28 @@ class HostScaling:
         return known[(len(known) - 1) // 2] / (len(known) * norm)
 
 
+def _kernels_for(device: torch.device) -> Kernels | None:
+    """None where there are none, or FLOCKSTEP_TRITON=0 asks for torch operations."""
+    if os.environ.get("FLOCKSTEP_TRITON") == "0":
+        return None
+    try:
+        from flockstep import _cuda_kernels
+    except ImportError:
+        return None
+    return _cuda_kernels.Kernels(device) if _cuda_kernels.runs_on(device) else None
+
+
 class StreamScaling:
-    """For buckets on a CUDA device: nothing here waits for it."""
+    """For buckets on a CUDA device: nothing here waits for it.
+
+    Where Triton is installed, two kernels do all for a bucket that has a coefficient; else torch operations do.
+    """
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
         self._group = group
         self._device = device
         self._one = torch.ones((), dtype=torch.float64, device=device)
-        self._never = torch.zeros((), dtype=torch.bool, device=device)
+        self._kernels = _kernels_for(device)
 
     def begin(self, factors: Tensor) -> None:
         """A pass begins, with what the one before has decided: the current stream waits for that."""
@@ -167,11 +197,49 @@ class StreamScaling:
         return self._factors[1].clone()
 
     def scale(self, current: Pass[Tensor], bucket: Tensor) -> Tensor:
-        """Multiplies the next bucket of a pass in place; its norm before."""
+        """Multiplies the next bucket of a pass in place; its norm before, which stands in the record."""
         index, has_coefficient = current.enter(bucket.numel())
-        place = current.place(index)
-        norm = add_sketch(bucket, current.plan.key, current.chunk, current.sketch_of(index))
+        chunk = current.chunk
         current.chunk += chunks_of(bucket.numel())
+        if not has_coefficient or not self._scale_in_kernels(current, index, chunk, bucket):
+            self._scale_in_operations(current, index, chunk, bucket, has_coefficient)
+        return current.places[index]
+
+    def _scale_in_kernels(self, current: Pass[Tensor], index: int, chunk: int, bucket: Tensor) -> bool:
+        """Whether that was done."""
+        if self._kernels is None or bucket.numel() == 0 or not bucket.is_contiguous():
+            return False
+        from flockstep._cuda_kernels import Factor
+
+        place, plan = current.place(index), current.plan
+        factor = Factor(
+            self._factors,
+            current.weight if plan.is_blind else 0.0,
+            None if plan.is_blind else _HEAD if place is None else place,
+            current.share,
+            None if place is None else place + 1,
+            plan.excludes,
+        )
+        sketch, begins = current.sketch_of(index), current.begins_sketch(index)
+        try:
+            self._kernels.scale(bucket, plan.key, chunk, sketch, begins, factor, current.places, index)
+        except Exception as error:  # of Triton, its compilers or the driver, before anything has changed
+            self._kernels = None
+            reason = next(iter(str(error).splitlines()), "")
+            logger.warning(
+                "PyTorch operations replace the Triton kernels, and steps take longer: %s: %s",
+                type(error).__name__,
+                reason,
+            )
+            return False
+        return True
+
+    def _scale_in_operations(
+        self, current: Pass[Tensor], index: int, chunk: int, bucket: Tensor, has_coefficient: bool
+    ) -> None:
+        place = current.place(index)
+        norm = current.places[index]
+        norm.copy_(add_sketch(bucket, current.plan.key, chunk, current.cleared_sketch_of(index)))
         if current.plan.is_blind:
             c = self._one * current.weight
         elif has_coefficient:
@@ -182,11 +250,10 @@ class StreamScaling:
         if place is not None:
             factor = factor * (self._factors[place + 1] / (c.abs() * norm)).clamp(max=1).nan_to_num(nan=1)
         multiply(bucket, factor)
-        is_broken = torch.isfinite(norm).logical_not_()
-        before = self._never if isinstance(current.broken, bool) else current.broken
-        current.broken = before.logical_or(is_broken) if current.plan.excludes else before
-        bucket.masked_fill_(current.broken.logical_or(is_broken.logical_and(self._factors[0] != 0)), 0)
-        return norm
+        is_cleared = torch.isfinite(norm).logical_not_().logical_and_(self._factors[0] != 0)
+        if current.plan.excludes:
+            is_cleared.logical_or_(torch.isfinite(current.places[: index + 1]).all().logical_not_())
+        bucket.masked_fill_(is_cleared, 0)
 
     def _first_coefficient(self, norm: Tensor) -> Tensor:
         norms = torch.empty(self._group.size(), dtype=torch.float64, device=self._device)

@@ -123,7 +123,7 @@ class SketchedHook:
         share: float | None = 1.0
         if plan.is_blind:
             share = 1 / self._group.size() if divides_by_all and not plan.uses_weights else None
-        self._pass = Pass(plan, buckets, weight, share, self._records.sketches)
+        self._pass = Pass(plan, buckets, weight, share, self._records.sketches, self._records.norms)
         if share is None:
             weights = self._exchange.weights(weight)
             summing = dist.all_reduce(weights, group=self._group, async_op=True)

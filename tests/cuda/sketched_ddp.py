@@ -2,7 +2,8 @@
 
 torchrun --nproc-per-node 2 tests/cuda/sketched_ddp.py
 
-Ranks beyond the number of GPUs share them. Prints a line for each check, and ends with 1 if one fails.
+Ranks beyond the number of GPUs share them. Prints a line for each check, and ends with 1 if one fails. With
+FLOCKSTEP_TRITON=0 torch operations take the place of the kernels, except where both are compared.
 """
 
 import os
@@ -20,6 +21,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from ddp_training import batch, made  # noqa: E402
 from flockstep import _native  # noqa: E402
+from flockstep._scaling import Pass, StreamScaling, factor_count  # noqa: E402
 from flockstep._sketch import add_sketch  # noqa: E402
 from sketch_oracle import Beside, SketchedOracle, sketched  # noqa: E402
 from torch import nn  # noqa: E402
@@ -115,6 +117,72 @@ def sketches_follow():
             check(f"sketch of {size} {kind}, {length} bins", holds, f"{apart:.1e}")
 
 
+class Plan:
+    """What the compiled half would say about a pass of one bucket before this one."""
+
+    by_bucket, uses_weights = False, False
+
+    def __init__(self, size, *, is_blind, excludes):
+        self.key = _native.sketch_key(3, size)
+        self.is_blind, self.excludes = is_blind, excludes
+        self.sizes, self.knows = [2500, size], [True, True]
+
+
+def scaling_by(triton):
+    before = os.environ.get("FLOCKSTEP_TRITON", "1")
+    os.environ["FLOCKSTEP_TRITON"] = str(int(triton))
+    scaling = StreamScaling(dist.group.WORLD, DEVICE)
+    os.environ["FLOCKSTEP_TRITON"] = before
+    return scaling
+
+
+def both_follow(size, kind, length, *, is_blind=False, excludes=False, share=1.0, limit=float("inf"), number=None):
+    """The kernels and the torch operations, after a first bucket of 2,500 numbers."""
+    first, second = (torch.randn(each, device=DEVICE).to(kind) for each in (2500, size))
+    if number is not None:
+        first[7] = number
+    factors = torch.tensor([0, 2.5, 0.3, limit, 0.3, limit], dtype=torch.float64, device=DEVICE)
+    assert factors.numel() == factor_count(2)
+    found = []
+    for triton in (True, True, False):
+        scaling = scaling_by(triton)
+        scaling.begin(factors)
+        norms = torch.full((2,), -1.0, dtype=torch.float64, device=DEVICE)
+        sketches = None if length is None else torch.ones(1, length, device=DEVICE)
+        plan = Plan(size, is_blind=is_blind, excludes=excludes)
+        current = Pass(plan, 2, 1.25, share, sketches, norms)
+        buckets = [first.clone(), second.clone()]
+        for bucket in buckets:
+            scaling.scale(current, bucket)
+        parts = [*buckets, norms] if sketches is None else [*buckets, norms, sketches.view(-1)]
+        found.append([part.double().nan_to_num(1e30, 2e30, -2e30) for part in parts])
+        if triton and scaling._kernels is None:
+            return None
+    fused, again, operations = found
+    same = all(torch.equal(one, other) for one, other in zip(fused, again, strict=True))
+    pairs = zip(fused, operations, strict=True)
+    return same, max(float((one - other).norm() / other.norm().clamp(min=1e-30)) for one, other in pairs)
+
+
+def kernels_are_operations():
+    nan = float("nan")
+    cases = [
+        *((size, kind, 1024, {}) for size in (1, 1025, 6_553_601) for kind in (torch.float32, torch.bfloat16)),
+        *((70_001, torch.float16, length, {}) for length in (1, 32, 256, 4096, 65_536, None)),
+        (300_000, torch.float32, 1024, {"limit": 5.0}),
+        (300_000, torch.float32, 1024, {"is_blind": True, "share": 1 / 3}),
+        (300_000, torch.float32, None, {"is_blind": True, "share": None}),
+        (300_000, torch.float32, 1024, {"number": nan}),
+        (300_000, torch.float32, 1024, {"number": nan, "excludes": True}),
+        (300_000, torch.bfloat16, 1024, {"number": float("inf"), "limit": 5.0}),
+    ]
+    for size, kind, length, options in cases:
+        found = both_follow(size, kind, length, **options)
+        holds = found is not None and found[0] and found[1] < (1e-5 if kind == torch.float32 else 1e-3)
+        name = f"kernels for {size} {str(kind).removeprefix('torch.')}, {length} bins {options or ''}"
+        check(name, holds, "are not there" if found is None else f"same bits {found[0]}, {found[1]:.1e}")
+
+
 def mean_is_ddp():
     plain, ours = wrapped(), wrapped()
     state = flockstep.mean(ours)
@@ -200,6 +268,7 @@ def main():
     torch.cuda.set_device(DEVICE)
     dist.init_process_group("nccl")
     sketches_follow()
+    kernels_are_operations()
     for rule in ("mean", "weighted_mean", "normalized_mean", "adacons", "direction_consensus"):
         rule_follows(rule)
     for kind, tolerance in ((torch.bfloat16, 1e-2), (torch.float16, 2e-3)):
