@@ -142,7 +142,7 @@ class HostScaling:
     def _first_coefficient(self, norm: float) -> float:
         norms = torch.zeros(self._group.size(), dtype=torch.float64, device=self._device)
         mine = torch.tensor([norm], dtype=torch.float64, device=self._device)
-        dist.all_gather(list(norms.view(-1, 1).unbind()), mine, group=self._group)
+        self._group.allgather([list(norms.view(-1, 1).unbind())], [mine]).wait()
         known: list[float] = sorted(each for each in norms.tolist() if each > 0 and math.isfinite(each))
         if not (norm > 0 and math.isfinite(norm)):
             return 0.0
