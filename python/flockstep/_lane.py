@@ -21,7 +21,7 @@ _GRACE_S = 2.0
 _WAITS = 4  # the most that one errand waits for others, each within the deadline
 
 
-def lost(what: str, error: RuntimeError) -> Error:
+def lost(what: str, error: Exception) -> Error:
     """What a collective of Gloo's raises, as an error of ours."""
     kind = DeadlineExceededError if "imed out" in str(error) else PeerLostError
     return kind(f"{what}: {str(error).splitlines()[0]}")
@@ -86,23 +86,23 @@ class Lane:
             summing, result_of = start()
             summing.add_done_callback(lambda summed: self._complete(future, summed, result_of))
         except Exception as error:  # whatever it is, backward raises it
-            self._break(error)
-            _fail(future, error)
+            self._break(future, error)
 
     # On a thread of Gloo's.
     def _complete(self, future: Future[Tensor], summed: Summed, result_of: Callable[[Summed], Tensor]) -> None:
         try:
             result = result_of(summed)
-        except RuntimeError as error:
-            self._break(lost("the gradients of all workers were not summed", error))
-            assert self._failure is not None
-            _fail(future, self._failure)
+        except Exception as error:
+            self._break(future, error)
         else:
             future.set_result(result)
 
-    def _break(self, error: Exception) -> None:
+    # What comes first is what all that follow raise.
+    def _break(self, future: Future[Tensor], error: Exception) -> None:
         if self._failure is None:
-            self._failure = error
+            is_of_torch = isinstance(error, RuntimeError) and not isinstance(error, Error)
+            self._failure = lost("the gradients of all workers were not summed", error) if is_of_torch else error
+        _fail(future, self._failure)
 
     def call(self, function: Callable[[], None]) -> None:
         """Waits until all before it has been handed over and ``function`` was called.

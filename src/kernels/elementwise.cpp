@@ -1,4 +1,4 @@
-// The kernels over one or two vectors: scale, axpy, dot, has_non_finite, narrow, widen; and the name of the SIMD target.
+// The kernels over one or two vectors: scale, axpy, dot, has_non_finite, narrow, widen; and the name of the target.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
