@@ -152,7 +152,8 @@ def _scale(
     share = _double(share_low, share_high)
     factor = tl.where(share == 0.0, c / tl.load(factors + 1), c * share)
     limit = tl.load(factors + limit_place, mask=limit_place >= 0, other=float("inf"))
-    ratio = limit / (tl.abs(c) * norm)
+    # The norm alone where c is a number of samples.
+    ratio = limit / (tl.where(coefficient_place >= 0, tl.abs(c), 1.0) * norm)
     factor = tl.where(ratio < 1.0, factor * ratio, factor)  # not where it is NaN
 
     before = tl.arange(0, BUCKETS)

@@ -11,7 +11,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from flockstep import _native
-from flockstep._errors import DeadlineExceededError, Error, PeerLostError
+from flockstep._errors import Error
+from flockstep._lane import lost
 from flockstep._scaling import HostScaling, Norm, Pass, StreamScaling, factor_count
 from flockstep._torch_private import all_gather_single
 
@@ -53,8 +54,7 @@ class Exchange(Generic[Norm]):
         return self._of_shape[shape]
 
     def _fail(self, error: RuntimeError) -> None:
-        kind = DeadlineExceededError if "imed out" in str(error) else PeerLostError
-        self.failure = kind(f"the records of all workers did not come: {str(error).splitlines()[0]}")
+        self.failure = lost("the records of all workers did not come", error)
 
 
 class HostExchange(Exchange[float]):
@@ -83,7 +83,7 @@ class HostExchange(Exchange[float]):
         """All buckets were handed over: the records travel."""
         records.head.copy_(torch.tensor([*head, *current.norms], dtype=torch.float64))
         rows = list(records.all.unbind())
-        self._gathering = dist.all_gather(rows, records.mine, group=self._group, async_op=True), records
+        self._gathering = self._group.allgather([rows], [records.mine]), records
 
     def finish(self) -> None:
         """The pass that has ended is decided on; what goes wrong is kept for the next one."""

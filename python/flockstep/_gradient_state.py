@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import torch
 import torch.distributed as dist
@@ -195,7 +195,11 @@ class GradientState(Measured, TakesOptions):
                 self._seed,
                 numbers,
             )
-            self._hook = SketchedHook(native, group, device, timeout=self._timeout or timeout_of(group))
+            timeout = self._timeout or timeout_of(group)
+            is_ours = device.type == "cpu" and "cpu:gloo" in dist.get_backend_config(group)
+            # It has the collectives of a ProcessGroup, whatever torch's type hints say.
+            carrying = cast(dist.ProcessGroup, self._attached.make_group("buckets")) if is_ours else group
+            self._hook = SketchedHook(native, carrying, device, timeout=timeout, is_ours=is_ours)
         _states.add(self)
         return self._hook
 

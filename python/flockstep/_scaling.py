@@ -134,8 +134,9 @@ class HostScaling:
         if c is None:
             c = self._first_coefficient(norm)
         f = 1.0
-        if place is not None and 0 < abs(c) * norm < math.inf:
-            f = min(1.0, self._factors[place + 1] / (abs(c) * norm))
+        part = norm if current.plan.is_blind else abs(c) * norm  # a number of samples is no reason to be clipped
+        if place is not None and 0 < part < math.inf:
+            f = min(1.0, self._factors[place + 1] / part)
         if not is_scaled:
             multiply(bucket, torch.tensor(c * share * f, dtype=torch.float64, device=self._device))
         elif f < 1:
@@ -158,7 +159,7 @@ class HostScaling:
     def _first_coefficient(self, norm: float) -> float:
         norms = torch.zeros(self._group.size(), dtype=torch.float64, device=self._device)
         mine = torch.tensor([norm], dtype=torch.float64, device=self._device)
-        dist.all_gather(list(norms.view(-1, 1).unbind()), mine, group=self._group)
+        self._group.allgather([list(norms.view(-1, 1).unbind())], [mine]).wait()
         known: list[float] = sorted(each for each in norms.tolist() if each > 0 and math.isfinite(each))
         if not (norm > 0 and math.isfinite(norm)):
             return 0.0
@@ -248,7 +249,8 @@ class StreamScaling:
             c = self._first_coefficient(norm)
         factor = c / self.total_before() if current.share is None else c * current.share
         if place is not None:
-            factor = factor * (self._factors[place + 1] / (c.abs() * norm)).clamp(max=1).nan_to_num(nan=1)
+            part = norm if current.plan.is_blind else c.abs() * norm
+            factor = factor * (self._factors[place + 1] / part).clamp(max=1).nan_to_num(nan=1)
         multiply(bucket, factor)
         is_cleared = torch.isfinite(norm).logical_not_().logical_and_(self._factors[0] != 0)
         if current.plan.excludes:

@@ -1,14 +1,18 @@
 """Gradient rules over the model's own all-reduce: coefficients of the step before, decided from sketches.
 
-Each worker multiplies its buckets by its own coefficient and hands them to the all-reduce of the model's process group.
-After the last bucket a small record of every worker is gathered on the same group, and what comes of it is decided in the
-shadow of the next forward pass.
+Each worker multiplies its buckets by its own coefficient and hands them to an all-reduce. After the last bucket a small
+record of every worker is gathered on the same group, and what comes of it is decided in the shadow of the next forward pass.
+
+That group is the model's own, but for gradients in main memory that Gloo carries. There a thread beside the backward pass
+does all of it, so that the pass goes on meanwhile, on a group of its own: DDP issues collectives on the model's, such as
+the broadcasts of buffers, and theirs and the thread's would be in another order on every worker.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,13 +22,26 @@ from torch import Tensor
 from torch.futures import Future
 
 from flockstep import _native
-from flockstep._errors import BadInputError
+from flockstep._errors import BadInputError, DeadlineExceededError
 from flockstep._exchange import Records, exchange_for
+from flockstep._lane import Lane, Summed, Summing
 from flockstep._scaling import Pass, multiply
 from flockstep._torch_private import GradBucket, backward_number
 
 _WHOLE, _BROKE_OFF, _BROKE_OFF_LATE = range(3)  # how a pass of this worker has ended
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A bucket as backward hands it over, one of ``count``."""
+
+    tensor: Tensor
+    count: int
+    has_gradient: bool
+    weight: float
+    divides_by_all: bool
+    end: int  # of the pass, if this is its last
 
 
 class SketchedHook:
@@ -35,6 +52,7 @@ class SketchedHook:
         group: whose collectives carry gradients and records.
         device: of the buckets.
         timeout: of every wait for the others.
+        is_ours: whether nobody else uses the group, so that a thread can carry buckets beside the backward pass.
     """
 
     def __init__(
@@ -44,11 +62,15 @@ class SketchedHook:
         device: torch.device,
         *,
         timeout: timedelta,
+        is_ours: bool = False,
     ) -> None:
         self._native = native
         self._group = group
         # Either kind goes with passes of its own.
         self._exchange: Any = exchange_for(native, group, device, timeout)
+        self._lane = Lane(timeout.total_seconds()) if is_ours else None
+        self._handed_over = self._count = 0  # buckets of the pass
+        # With a lane, the next three are its own.
         self._pass: Pass[Any] | None = None
         self._records: Records | None = None
         self._has_agreed = self._has_passed = False
@@ -65,28 +87,41 @@ class SketchedHook:
     def _add(self, bucket: GradBucket, has_gradient: bool, weight: float, divides_by_all: bool) -> Future[Tensor]:
         tensor = bucket.buffer()
         self._check(bucket, tensor)
+        offer = _Offer(tensor, _native.buckets_beside(bucket), has_gradient, weight, divides_by_all, self._end)
+        self._divides_by_all = divides_by_all
+        if self._lane is not None:
+            future = self._lane.carry(lambda: self._sum(offer))
+        else:
+            summing, result_of = self._sum(offer)
+            future = summing.then(result_of)
+        self._handed_over, self._count = (0 if self._handed_over == self._count else self._handed_over) + 1, offer.count
+        if self._handed_over == self._count:
+            self._end = _WHOLE
+        return future
+
+    def _sum(self, offer: _Offer) -> Summing:
+        tensor = offer.tensor
         if self._pass is None or self._pass.is_over:
-            self._begin_pass(_native.buckets_beside(bucket), has_gradient, weight, divides_by_all)
+            self._begin_pass(offer)
         current = self._pass
         assert current is not None
         if current.weight == 0:
             tensor.zero_()  # the mean over no samples may be NaN
         current.norms.append(self._exchange.scaling.scale(current, tensor))
-        work = dist.all_reduce(tensor, group=self._group, async_op=True)
-        future: Future[list[Tensor]] = work.get_future()
+        future: Summed = self._group.allreduce([tensor]).get_future()
         if current.is_over:
-            self._end_pass(current)
+            self._end_pass(current, offer.end)
         if current.total is None:
-            return future.then(lambda summed: summed.value()[0])
+            return future, lambda summed: summed.value()[0]
         before, weights, summing = current.total
 
-        def divided(summed: Future[list[Tensor]]) -> Tensor:
+        def divided(summed: Summed) -> Tensor:
             result = summed.value()[0]
             summing.wait()
             multiply(result, torch.where(weights > 0, before / weights, 0))
             return result
 
-        return future.then(divided)
+        return future, divided
 
     def _check(self, bucket: GradBucket, tensor: Tensor) -> None:
         if tensor.layout != torch.strided:
@@ -106,37 +141,38 @@ class SketchedHook:
                 "under no_sync(), or register no gradient rule"
             )
 
-    def _begin_pass(self, buckets: int, has_gradient: bool, weight: float, divides_by_all: bool) -> None:
+    def _begin_pass(self, offer: _Offer) -> None:
+        buckets, weight = offer.count, offer.weight
         self._exchange.begin()
         self._raise_failure()
         if not self._has_agreed:
             self._native.agree()
             self._has_agreed = True
         plan = self._native.plan()
-        self._divides_by_all = divides_by_all
         self._exchange.set_factors()
         self._records = self._exchange.records(buckets, (buckets if plan.by_bucket else 1) if plan.sketches else 0)
         if not plan.uses_weights:
-            weight = float(has_gradient)
+            weight = float(offer.has_gradient)
         elif not 0 <= weight < math.inf:
             raise BadInputError(f"weight is a number, 0 or more, not {weight}")
         share: float | None = 1.0
         if plan.is_blind:
-            share = 1 / self._group.size() if divides_by_all and not plan.uses_weights else None
+            share = 1 / self._group.size() if offer.divides_by_all and not plan.uses_weights else None
         self._pass = Pass(plan, buckets, weight, share, self._records.sketches, self._records.norms)
         if share is None:
             weights = self._exchange.weights(weight)
-            summing = dist.all_reduce(weights, group=self._group, async_op=True)
+            summing = self._group.allreduce([weights])
             self._pass.total = self._exchange.scaling.total_before(), weights, summing
 
-    def _end_pass(self, current: Pass[Any]) -> None:
+    def _end_pass(self, current: Pass[Any], end: int) -> None:
         self._native.end_pass(current.sizes, current.known)
         self._has_passed = True
-        head = self._native.head(current.weight, self._end)
-        self._end = _WHOLE
+        head = self._native.head(current.weight, end)
         self._exchange.end(current, self._records, head)
 
     def _raise_failure(self) -> None:
+        if self._lane is not None:
+            self._lane.check()
         if self._exchange.failure is not None:
             raise self._exchange.failure
         self._native.check()
@@ -145,12 +181,12 @@ class SketchedHook:
 
     def begin(self) -> None:
         """A backward pass begins."""
-        if self._pass is not None and self._pass.is_over:
-            self._pass = None
+        if self._handed_over == self._count:
+            self._handed_over = self._count = 0
 
     def handed_over(self) -> int:
         """How many buckets of the pass."""
-        return 0 if self._pass is None else len(self._pass.sizes)
+        return self._handed_over
 
     def break_off(self, zeros: list[GradBucket]) -> None:
         """The backward pass has raised an exception. ``zeros`` are all buckets as DDP has them.
@@ -178,18 +214,18 @@ class SketchedHook:
 
     def remember(self, step: int, memory: list[list[float]]) -> None:
         """Goes on from there."""
-        self._exchange.finish()
+        self._finish()
         self._native.remember(step, memory)
         self._exchange.forget()
 
     def report(self) -> dict[str, Any]:
         """What the last step told."""
-        self._exchange.finish()
+        self._finish()
         return self._native.report()
 
     def findings(self) -> list[str]:
         """What is suspicious so far."""
-        self._exchange.finish()
+        self._finish()
         return self._native.findings()
 
     def raised(self) -> list[str]:
@@ -198,10 +234,22 @@ class SketchedHook:
 
     def memory(self) -> tuple[str, list[list[float]]]:
         """What a resumed training needs, and the rule whose it is."""
-        self._exchange.finish()
+        self._finish()
         return self._native.memory()
 
     def close(self) -> None:
         """Waits for what is under way. A second call does nothing."""
         with suppress(RuntimeError):
+            self._finish()
+        if self._lane is not None:
+            self._lane.close()
+
+    # What goes wrong is kept for the next pass.
+    def _finish(self) -> None:
+        if self._lane is None:
             self._exchange.finish()
+            return
+        try:
+            self._lane.call(self._exchange.finish)
+        except DeadlineExceededError as error:
+            self._exchange.failure = error

@@ -6,6 +6,7 @@ import atexit
 import os
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -39,10 +40,15 @@ class Attached:
         size: the number of workers.
     """
 
-    def __init__(self, native: _native.Worker) -> None:
+    def __init__(self, native: _native.Worker, make_group: Callable[[str], dist.ProcessGroupGloo]) -> None:
         self.native = native
+        self._make_group = make_group
         self.rank = native.rank
         self.size = native.size
+
+    def make_group(self, name: str) -> dist.ProcessGroupGloo:
+        """One more Gloo group over the same ranks, all of which call this in the same order."""
+        return self._make_group(name)
 
     def close(self) -> None:
         """Ends the worker's part: says farewell to its peers, ends its threads, closes its connections.
@@ -87,17 +93,28 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         control = _make_group(f"{prefix}/control", group, timeout)
     except RuntimeError as error:
         call.withdraw()
-        raise PeerLostError(
-            f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s: do all "
-            "ranks of the process group make the same flockstep objects, in the same order? "
-            f"({str(error).splitlines()[0]})"
-        ) from error
+        raise _unreachable(timeout, error) from error
+
+    def make_group(name: str) -> dist.ProcessGroupGloo:
+        try:
+            return _make_group(f"{prefix}/{name}", group, timeout)
+        except RuntimeError as error:
+            raise _unreachable(timeout, error) from error
+
     global _has_been_attached
     _has_been_attached = True
-    attached = Attached(_native.Worker(data, control, timeout.total_seconds()))
+    attached = Attached(_native.Worker(data, control, timeout.total_seconds()), make_group)
     _attached.append(weakref.ref(attached, _attached.remove))
     logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
     return attached
+
+
+def _unreachable(timeout: timedelta, error: RuntimeError) -> PeerLostError:
+    return PeerLostError(
+        f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s: do all "
+        "ranks of the process group make the same flockstep objects, in the same order? "
+        f"({str(error).splitlines()[0]})"
+    )
 
 
 class _Call:

@@ -1,5 +1,7 @@
 #include "native/errors.h"
 
+#include <torch/csrc/jit/python/pybind_utils.h>
+
 #include <string>
 
 #include "base/text.h"
@@ -35,6 +37,22 @@ class ErrorForTorch : public torch::PyTorchError {
   ErrorCode code_;
 };
 
+// Raised by Python code on its way through a future, which only C++ can end with an error.
+class RaisedInPython : public torch::PyTorchError {
+ public:
+  RaisedInPython(PyObject* type, const std::string& text) : PyTorchError(text), type_(type) {}
+  PyObject* python_type() override { return type_; }
+
+ private:
+  PyObject* type_;  // never given back: the error may outlive the interpreter
+};
+
+void fail(torch::jit::PythonFutureWrapper& future, const py::type& type, const std::string& text) {
+  const auto error = std::make_exception_ptr(RaisedInPython(py::type(type).release().ptr(), text));
+  const py::gil_scoped_release released;
+  future.fut->setErrorIfNeeded(error);
+}
+
 }  // namespace
 
 std::exception_ptr for_python(std::exception_ptr error) {
@@ -47,7 +65,7 @@ std::exception_ptr for_python(std::exception_ptr error) {
   }
 }
 
-void bind_errors(py::module_&) {
+void bind_errors(py::module_& module) {
   classes_by_code = py::module_::import("flockstep._errors").attr("BY_CODE").cast<py::object>().release().ptr();
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
@@ -56,6 +74,7 @@ void bind_errors(py::module_&) {
       py::set_error(error.python_type(), error.what());
     }
   });
+  module.def("fail", &fail, py::arg("future"), py::arg("type"), py::arg("text"));
 }
 
 }  // namespace flockstep::python

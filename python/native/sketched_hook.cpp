@@ -70,14 +70,12 @@ double sketch_and_scale(const at::Tensor& bucket, const kernels::SketchKey& key,
   const py::gil_scoped_release released;
   const std::span numbers(bucket.mutable_data_ptr<float>(), static_cast<std::size_t>(bucket.numel()));
   const std::span bins(sketch.mutable_data_ptr<float>(), static_cast<std::size_t>(sketch.numel()));
-  const at::NoGradGuard no_grad;
   double square = 0;
   for (std::size_t begin = 0; begin < numbers.size(); begin += kBlock) {
     const std::span block = numbers.subspan(begin, std::min(kBlock, numbers.size() - begin));
     square += kernels::sketch(block, key, first_chunk, bins);
     first_chunk += kernels::sketch_chunks(block.size());
-    if (factor != 1)
-      bucket.narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(block.size())).mul_(factor);
+    if (factor != 1) kernels::scale(static_cast<float>(factor), block);
   }
   return std::sqrt(square);
 }

@@ -1,4 +1,4 @@
-// The kernels over one or two vectors: axpy, dot, has_non_finite, narrow, widen; and the name of the instruction set.
+// The kernels over one or two vectors: scale, axpy, dot, has_non_finite, narrow, widen; and the name of the target.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,6 +19,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace flockstep::kernels {
 namespace HWY_NAMESPACE {
+
+void scale_float(float a, std::span<float> xs) {
+  float* const x = xs.data();
+  const Floats d;
+  const FloatVector factor = hn::Set(d, a);
+  const std::size_t whole = xs.size() / kLanes * kLanes;
+  for (std::size_t k = 0; k < whole; k += kLanes) hn::StoreU(hn::Mul(factor, load(d, x + k)), d, x + k);
+  for (std::size_t k = whole; k < xs.size(); ++k) x[k] *= a;
+}
 
 // In double, where the product is exact: see weighted_sum.cpp.
 void axpy_float(float a, std::span<const float> xs, std::span<float> ys) {
@@ -145,6 +154,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace flockstep::kernels {
 
+HWY_EXPORT(scale_float);
 HWY_EXPORT(axpy_float);
 HWY_EXPORT(dot_float);
 HWY_EXPORT(has_non_finite_float);
@@ -156,6 +166,8 @@ HWY_EXPORT(compiled_target);
 namespace {
 void check_shape(std::size_t x, std::size_t y) { base::check(x == y, "vectors of equal length"); }
 }  // namespace
+
+void scale(float a, std::span<float> x) { HWY_DYNAMIC_DISPATCH(scale_float)(a, x); }
 
 void axpy(float a, std::span<const float> x, std::span<float> y) {
   check_shape(x.size(), y.size());

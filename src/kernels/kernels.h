@@ -46,6 +46,9 @@ void weighted_sum(std::span<const float* const> rows, std::span<const double> co
 void weighted_sum(std::span<const BFloat16* const> rows, std::span<const double> coefficients, std::span<float> out);
 void weighted_sum(std::span<const float* const> rows, std::span<const float> coefficients, std::span<float> out);
 
+// x *= a, each product rounded once to a float.
+void scale(float a, std::span<float> x);
+
 // y += a * x, with the same promise about bits as weighted_sum. x may be y.
 void axpy(float a, std::span<const float> x, std::span<float> y);
 

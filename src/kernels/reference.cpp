@@ -46,6 +46,10 @@ void weighted_sum(std::span<const T* const> rows, std::span<const double> coeffi
   }
 }
 
+void scale(float a, std::span<float> x) {
+  for (float& number : x) number = static_cast<float>(static_cast<double>(a) * static_cast<double>(number));
+}
+
 void axpy(float a, std::span<const float> x, std::span<float> y) {
   for (std::size_t k = 0; k < x.size(); ++k)
     y[k] = static_cast<float>(static_cast<double>(y[k]) + static_cast<double>(a) * static_cast<double>(x[k]));

@@ -23,6 +23,8 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
 template <typename T>
 void weighted_sum(std::span<const T* const> rows, std::span<const double> coefficients, std::span<double> out);
 
+void scale(float a, std::span<float> x);
+
 void axpy(float a, std::span<const float> x, std::span<float> y);
 
 template <typename T>

@@ -10,6 +10,20 @@ template <typename T>
 class Elementwise : public ::testing::Test {};
 TYPED_TEST_SUITE(Elementwise, NumberTypes);
 
+TEST(Scale, matchesTheReferenceToTheBit) {
+  on_every_target([] {
+    for (const std::size_t n : lengths()) {
+      for (std::size_t shift = 0; shift < 4; ++shift) {
+        Rows<float> x(1, n, shift), expected(1, n, shift + 1);
+        for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = x.row(0)[k];
+        scale(1.0f / 3, x.writable(0));
+        reference::scale(1.0f / 3, expected.writable(0));
+        for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(x.row(0)[k], expected.row(0)[k]) << "n = " << n << ", k = " << k;
+      }
+    }
+  });
+}
+
 TEST(Axpy, matchesTheReferenceToTheBit) {
   on_every_target([] {
     for (const std::size_t n : lengths()) {

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 model = DistributedDataParallel(made(), bucket_cap_mb=0.005)
-state = flockstep.adacons(model)
+state = flockstep.adacons(model, transfer=sys.argv[2])
 for step in range(1000):
     if step == 5 and dist.get_rank() == 1:
         print("LOST", time.time(), flush=True)

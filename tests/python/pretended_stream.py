@@ -64,4 +64,6 @@ def put_in_stream(state):
     """The exchange of a state whose hook was not called so far."""
     hook = state._hook
     old = hook._exchange
-    hook._exchange = StreamExchange(Native(old._native), old._group, old._device, old._timeout)
+    group = state._model().process_group
+    hook._lane, hook._group = None, group
+    hook._exchange = StreamExchange(Native(old._native), group, old._device, old._timeout)

@@ -3,9 +3,14 @@
 import contextlib
 import copy
 import functools
+import gc
 import math
+import os
 import pickle
+import signal
 import sys
+import threading
+import time
 
 import flockstep
 import torch
@@ -115,6 +120,78 @@ def mean_is_ddp(ranks):
         same = {"same": same, "clipped": clipped}
     dist.barrier()
     return same
+
+
+class Normalized(torch.nn.Module):
+    """Has buffers, and in every other step a layer that rank 0 does not use."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = made()
+        self.norm = torch.nn.BatchNorm1d(12)
+
+    def forward(self, x, **options):
+        return self.inner(self.norm(x), **options)
+
+
+def beside_collectives_of_ddp():
+    """DDP broadcasts buffers and sums which parameters are used, while buckets travel."""
+    torch.manual_seed(0)
+    models = [DistributedDataParallel(Normalized(), find_unused_parameters=True, **SMALL) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    state = flockstep.mean(models[1], guard=0.0)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in models]
+    for step in range(20):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            optimizer.zero_grad()
+            loss_of(model, step, uses_extra=step % 2 == 0 or dist.get_rank() > 0).backward()
+            optimizer.step()
+    plain, ours = (model.state_dict() for model in models)
+    state.close()
+    return all(torch.equal(plain[name], ours[name]) for name in plain)
+
+
+def threads():
+    """Those of the package: none before the first pass, one from there on, and none at the end."""
+
+    def count():
+        return sum(thread.name.startswith("flockstep") for thread in threading.enumerate())
+
+    before, counts = count(), []
+    for closes in (True, False):
+        model = DistributedDataParallel(made(), **SMALL)
+        state = flockstep.direction_consensus(model)
+        counts.append(count() - before)
+        loss_of(model, 0).backward()
+        counts.append(count() - before)
+        step = state.step
+        if closes:
+            state.close()
+        del model, state
+        gc.collect()
+        end = time.monotonic() + 10
+        while count() > before and time.monotonic() < end:
+            time.sleep(0.01)
+        counts.append(count() - before)
+    return {"counts": counts, "step": step}
+
+
+def forked():
+    """In the midst of it: the child has no thread, and asks for what is known, closes and ends."""
+    model = DistributedDataParallel(made(), **SMALL)
+    state = flockstep.direction_consensus(model)
+    loss_of(model, 0).backward()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        state.report()
+        state.close()
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    loss_of(model, 1).backward()
+    step = state.step
+    state.close()
+    return {"status": status, "step": step}
 
 
 def half(kind, factor):
@@ -383,7 +460,10 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     workers = dist.get_world_size()
     cases = {f"rule {rule}": functools.partial(rule_of, rule) for rule in RULES}
+    if workers > 1:
+        cases["beside collectives of DDP"] = beside_collectives_of_ddp
     if workers == 2:
+        cases |= {"threads": threads, "forked": forked}
         cases |= {f"resumed, {how}": functools.partial(resumed, how) for how in ("pickle", "deepcopy", "state_dict")}
     if workers == 3:
         for rule in ("mean", "adacons", "normalized_mean", "direction_consensus"):

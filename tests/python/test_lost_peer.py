@@ -10,12 +10,13 @@ PROGRAM = Path(__file__).with_name("lost_peer_program.py")
 
 
 @pytest.mark.parametrize("how", ["killed", "ended in backward"])
-def test_all_others_raise_peer_lost_from_backward(how):
-    done = run_workers(PROGRAM, 3, how)
+@pytest.mark.parametrize(("transfer", "engine"), [("exact", "c10d"), ("sketch", "")])
+def test_all_others_raise_peer_lost_from_backward(how, transfer, engine):
+    done = run_workers(PROGRAM, 3, how, transfer)
     lost = float(done[1].stdout.split("LOST ")[1])
     for rank in (0, 2):
         assert done[rank].returncode == 0, done[rank]
         raised = json.loads(done[rank].stdout.split("RAISED ")[1])
         assert raised["type"] == "PeerLostError"
-        assert (raised["code"], raised["engine"], raised["rank"]) == ("peer_lost", "c10d", rank)
+        assert (raised["code"], raised["engine"], raised["rank"]) == ("peer_lost", engine, rank)
         assert raised["at"] - lost < 300, "it has waited for the group's half hour"

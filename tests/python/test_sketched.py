@@ -47,6 +47,20 @@ def test_plain_averaging_is_that_of_ddp_to_the_last_bit(of):
     assert of("mean is DDP, two") == [{"same": True, "clipped": 0}, None, {"same": True, "clipped": 0}]
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+def test_so_it_is_while_ddp_has_collectives_of_its_own_under_way(of, workers):
+    assert of("beside collectives of DDP", workers) == [True] * workers
+
+
+def test_a_thread_comes_with_the_first_pass_and_ends_with_the_state(of):
+    for rank in of("threads", 2):
+        assert rank == {"counts": [0, 1, 0] * 2, "step": 1}
+
+
+def test_a_forked_child_leaves_the_state_alone(of):
+    assert of("forked", 2) == [{"status": 0, "step": 2}] * 2
+
+
 TROUBLES = [
     *(f"spike, {rule}" for rule in ("mean", "adacons", "normalized_mean", "direction_consensus")),
     "spike without a guard",

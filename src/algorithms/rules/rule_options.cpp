@@ -97,8 +97,9 @@ std::int64_t watch_period(const WatchSteps& watch, bool looks, std::size_t worke
 
 Need swept(const math::Rule& rule, const GradientRuleOptions& options, std::size_t workers, std::int64_t step) {
   Need need = math::needed(rule, options.aggregate);
-  if (need != Need::nothing && options.aggregate.guard > 0) need = std::max(need, Need::row_sums);
-  if (!is_due(watch_period(options.watch, need != Need::nothing, workers), step)) return need;
+  const bool looks = need != Need::nothing;
+  if (options.aggregate.guard > 0) need = std::max(need, Need::row_sums);
+  if (!is_due(watch_period(options.watch, looks, workers), step)) return need;
   return std::max(need, workers <= kMatrixWorkers ? Need::matrix : Need::row_sums);
 }
 
@@ -112,8 +113,9 @@ void check_weights(const std::vector<double>& weights) {
 
 bool is_summed_early(const RuleAndOptions& choice) {
   const bool is_blind = math::needed(choice.rule, choice.common.aggregate) == Need::nothing;
-  const bool is_watched = watch_period(choice.common.watch, false, 1) > 0;
-  return choice.common.transfer == Transfer::sketch || (is_blind && choice.common.aggregate.guard > 0 && !is_watched);
+  const bool is_always_watched = watch_period(choice.common.watch, false, 1) == 1;
+  return choice.common.transfer == Transfer::sketch ||
+         (is_blind && choice.common.aggregate.guard > 0 && !is_always_watched);
 }
 
 std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t numbers, std::size_t workers) {
