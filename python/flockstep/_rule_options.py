@@ -32,10 +32,10 @@ class RuleOptions(TypedDict, total=False):
         guard: with sketches, no worker's part of a bucket is longer than so many times the median worker's, as that was
             in the step before: against single wild steps. 0 turns it off; ``"count"`` counts what a guard of 3 would
             cut, and cuts nothing.
-        sketch_length: how many numbers a sketch has, a power of two; None for 1,024, or for the largest one within a
-            smaller model. Cosines have an error of about 1 / sqrt(sketch_length).
+        sketch_length: how many numbers a sketch has, a power of two; None for 1,024, for fewer with more than
+            64 workers, or for the largest one within a smaller model. Cosines have an error of about 1 / sqrt(sketch_length).
         seed: what sketches are drawn with, the same on all ranks.
-        non_finite_patience: with sketches and ``propagate``: after so many steps on end in which a rank was not finite, it
+        non_finite_patience: with ``propagate``, after so many steps on end in which a rank was not finite, it
             is left out until it is finite again. 0: never.
         watch: look at who agrees with whom in every step (True), in no step unless the rule has to (False), or in every
             k-th (a number); None where it costs little: in every step up to 16 workers, else in every 10th.

@@ -40,12 +40,10 @@ inline constexpr std::array<base::OptionSpec, 10> kGradientRuleOptions{{
     {"granularity", "model", "what is weighted as one: model, bucket or tensor"},
     {"transfer", "auto",
      "coefficients from this step's gradients (exact) or from sketches of the step before (sketch): sketch costs no "
-     "more "
-     "than a plain sum; auto is exact"},
+     "more than a plain sum; auto is exact"},
     {"sketch_length", "auto",
-     "numbers in a sketch, a power of two: the error of a cosine is about one over its root (auto: 1024, or what fits "
-     "a "
-     "smaller model)"},
+     "numbers in a sketch, a power of two: the error of a cosine is about one over its root (auto: 1024, fewer "
+     "with more than 64 workers or for a smaller model)"},
     {"guard", "0",
      "no worker's part of the result is longer than so many times the median worker's; 0: off; count: only tell who "
      "meets a guard of 3"},

@@ -42,8 +42,10 @@ SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& 
       seed_(inputs.seed),
       workers_(static_cast<std::size_t>(inputs.context.size())),
       rank_(static_cast<std::size_t>(inputs.context.rank())),
-      length_(choice.common.transfer == Transfer::sketch ? sketch_length_for(choice.common, layout_.size(), workers_)
-                                                         : 0),
+      period_(watch_period(choice.common.watch, choice.common.transfer == Transfer::sketch, workers_)),
+      length_(choice.common.transfer == Transfer::sketch || period_ > 0
+                  ? sketch_length_for(choice.common, layout_.size(), workers_)
+                  : 0),
       pass_(context_, layout_, kShards, {choice.common.wire, choice.common.granularity}),
       present_(workers_, true),
       sketched_(choice.rule, choice.common.aggregate, shape_of(layout_, workers_, choice.common.granularity)) {
@@ -82,7 +84,7 @@ void SketchedRule::attend(const std::vector<bool>& present) {
 
 // A rule that looks at gradients always needs them; whoever only watches, now and then.
 bool SketchedRule::is_sketched(std::int64_t step) const {
-  return length_ > 0 && (!sketched_.is_blind() || is_due(watch_period(choice_.common.watch, true, workers_), step));
+  return length_ > 0 && (!sketched_.is_blind() || is_due(period_, step));
 }
 
 void SketchedRule::begin_step() {
@@ -202,8 +204,7 @@ void SketchedRule::settle() const {
     step.norms.emplace_back(told.begin() + 1, told.end());
     if (sketched) step.sketches.emplace_back(sketch_of(worker));
   }
-  step.matrix =
-      workers_ <= kMatrixWorkers && is_due(watch_period(choice_.common.watch, true, workers_), sketched_.steps());
+  step.matrix = workers_ <= kMatrixWorkers && is_due(period_, sketched_.steps());
   std::vector<bool> left_out;
   for (std::size_t worker = 0; worker < workers_; ++worker)
     left_out.push_back(sketched_.leaves_out(worker) &&

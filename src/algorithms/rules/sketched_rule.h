@@ -54,7 +54,9 @@ class SketchedRule final : public Algorithm {
   const runtime::Layout& layout_;
   RuleAndOptions choice_;
   const std::uint64_t seed_;
-  const std::size_t workers_, rank_, length_;  // of a sketch; 0: there are none
+  const std::size_t workers_, rank_;
+  const std::int64_t period_;  // of watching; 0: never
+  const std::size_t length_;   // of a sketch; 0: there are none
   runtime::OnePass pass_;
   std::unique_ptr<runtime::OnePass> scattering_;  // made when it is first asked for
   std::vector<bool> present_;
