@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,14 +18,16 @@ from flockstep._errors import DeadlineExceededError, Error, PeerLostError
 
 Summed = Future[list[Tensor]]
 Summing = tuple[Summed, Callable[[Summed], Tensor]]  # what is under way, and what makes a result of it
+_PLACE = re.compile(r"^\[\S+:\d+\] ")  # in the sources of Gloo
 _GRACE_S = 2.0
 _WAITS = 4  # the most that one errand waits for others, each within the deadline
 
 
 def lost(what: str, error: Exception) -> Error:
     """What a collective of Gloo's raises, as an error of ours."""
-    kind = DeadlineExceededError if "imed out" in str(error) else PeerLostError
-    return kind(f"{what}: {str(error).splitlines()[0]}")
+    text = _PLACE.sub("", str(error).splitlines()[0])
+    kind = DeadlineExceededError if "imed out" in text or "timeout" in text else PeerLostError
+    return kind(f"{what}: {text}")
 
 
 def _fail(future: Future[Tensor], error: Exception) -> None:
