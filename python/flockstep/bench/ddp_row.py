@@ -19,7 +19,6 @@ from flockstep.bench.launch import join_group, leave_group
 from flockstep.bench.networks import WORKLOADS, Workload
 from flockstep.bench.oracle import verify
 
-
 _STEPS_ON_GPU = 5  # between two synchronisations
 
 
