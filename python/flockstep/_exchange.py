@@ -87,6 +87,8 @@ class HostExchange(Exchange[float]):
 
     def finish(self) -> None:
         """The pass that has ended is decided on; what goes wrong is kept for the next one."""
+        if self.failure is not None:
+            return
         if self._gathering is not None:
             (gathering, records), self._gathering = self._gathering, None
             try:
@@ -165,6 +167,8 @@ class StreamExchange(Exchange[Tensor]):
 
     def finish(self) -> None:
         """Waits until the pass that has ended is decided on; what goes wrong is kept for the next one."""
+        if self.failure is not None:
+            return
         end = time.monotonic() + self._timeout.total_seconds()
         try:
             while self._is_under_way and not self._decided.query():  # type: ignore[no-untyped-call]

@@ -140,7 +140,7 @@ class Lane:
         if self._thread is None:
             # A daemon, since the interpreter waits for others before it calls those who would close this one.
             self._thread = threading.Thread(target=self._errands.run, name="flockstep-gradients", daemon=True)
-            weakref.finalize(self, self._errands.end)
+            weakref.finalize(self, self._errands.end).atexit = False  # close() comes first
             self._thread.start()
         self._errands.queue.put(errand)
 

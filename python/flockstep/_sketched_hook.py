@@ -70,7 +70,7 @@ class SketchedHook:
         self._exchange: Any = exchange_for(native, group, device, timeout)
         self._lane = Lane(timeout.total_seconds()) if is_ours else None
         self._handed_over = self._count = 0  # buckets of the pass
-        # With a lane, the next three are its own.
+        # With a lane, what follows down to _has_passed is its own.
         self._pass: Pass[Any] | None = None
         self._records: Records | None = None
         self._has_agreed = self._has_passed = False

@@ -194,7 +194,7 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
       section.c.clear();
       if (!next_->keeps_memory) section.memory.clear();
     }
-    if (!next_->keeps_memory) std::ranges::fill(references_, 0.0);
+    std::ranges::fill(references_, 0.0);  // they have the scale of the former coefficients
     next_.reset();
   }
   if (any_broken) {
@@ -214,6 +214,8 @@ SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bo
   SketchedOutcome outcome;
   const std::size_t P = shape_.workers, buckets = shape_.buckets.size(), sections = sections_.size();
   outcome.clipped.resize(P);
+  outcome.left_out.resize(P);
+  for (std::size_t i = 0; i < P; ++i) outcome.left_out[i] = step.weights[i] != 0 && !counted[i] && leaves_out(i);
   outcome.coefficients.resize(P);
   double numbers = 0;
   for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);

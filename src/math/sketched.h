@@ -42,6 +42,7 @@ struct SketchedOutcome {
   Event event = Event::none;
   std::vector<double> coefficients;  // what each gradient was multiplied by, without the guard
   std::vector<bool> clipped;         // who met the guard in a bucket
+  std::vector<bool> left_out;        // who was not finite, and has not been for too long to be waited for
   Statistics statistics;             // of the whole gradient, with this step's norms
 };
 

@@ -63,13 +63,19 @@ SketchedHook::SketchedHook(runtime::Context& context, const SketchedHookSettings
   news_.memory = settings.memory;
 }
 
+// What is no memory of a sketched rule is none.
 void SketchedHook::restore(const RuleMemory& memory) {
+  const auto is_size = [](double size) { return size >= 0 && size < 0x1p53; };
   sizes_.clear();
-  if (!memory.empty())
+  if (!memory.empty() && std::ranges::all_of(memory.front(), is_size))
     for (const double size : memory.front()) sizes_.push_back(static_cast<std::size_t>(size));
-  decided_sizes_ = sizes_;
   sketched_.emplace(rule_.rule, rule_.common.aggregate, shape_of(sizes_));
-  if (!memory.empty()) sketched_->set_state({memory.begin() + 1, memory.end()});
+  if (memory.empty() || !sketched_->set_state({memory.begin() + 1, memory.end()})) {
+    sizes_.clear();
+    sketched_.emplace(rule_.rule, rule_.common.aggregate, shape_of(sizes_));
+  }
+  decided_sizes_ = sizes_;
+  has_passed_ = has_passed_ && !sizes_.empty();
 }
 
 math::SketchedShape SketchedHook::shape_of(std::vector<std::size_t> sizes) const {
@@ -99,7 +105,8 @@ bool SketchedHook::is_uncertain() const {
   if (ended_.empty()) return false;
   const bool cut_anew =
       std::ranges::any_of(ended_, [](const Ended& ended) { return ended.known < ended.sizes.size(); });
-  return cut_anew || !sketched_->knows_all() || requests_.size() > answered_ || start_step_ > 0;
+  return cut_anew || !sketched_->knows_all() || requests_.size() > answered_ ||
+         (start_step_ > 0 && next_step() >= start_step_);
 }
 
 bool SketchedHook::is_watched(std::int64_t step) const {
@@ -231,9 +238,7 @@ void SketchedHook::decide(std::span<const std::byte> records) noexcept {
     const RuleChoice followed = choice_;
     const bool was_blind = sketched_->is_blind();
     answer(heads);
-    Told told{followed.name, {}, std::vector<bool>(workers_), ended.last_bucket};
-    for (std::size_t worker = 0; worker < workers_; ++worker) told.left_out[worker] = sketched_->leaves_out(worker);
-    told.outcome = sketched_->observe(step);
+    Told told{followed.name, sketched_->observe(step), ended.last_bucket};
     if (granularity_of(choice_) != granularity_of(followed)) sketched_->set_shape(shape_of(ended.sizes));
     const double total = std::accumulate(step.weights.begin(), step.weights.end(), 0.0);
     if (was_blind && total > 0)
@@ -261,11 +266,11 @@ void SketchedHook::check() const {
 
 void SketchedHook::publish(const Told& told) {
   const algorithms::GradientReport report{told.outcome.event, told.outcome.coefficients, told.outcome.statistics,
-                                          told.outcome.clipped, told.left_out};
+                                          told.outcome.clipped, told.outcome.left_out};
   guards_.non_finite += report.event == math::Event::non_finite;
   guards_.all_zero += report.event == math::Event::all_zero;
   guards_.unsafe += report.event == math::Event::unsafe;
-  guards_.clipped += std::ranges::find(report.clipped, true) != report.clipped.end();
+  guards_.clipped += report.any_clipped();
   steps_.add(&report);
   for (const math::Finding& finding : steps_.raised()) raised_.push_back(finding.sentence);
   if (recording_) recording_->add(steps_.count(), told.last_bucket, &report, nullptr, &steps_);
@@ -281,7 +286,6 @@ void SketchedHook::publish(const Told& told) {
            .transferred_s = context_.transferred().count(),
            .exposed_s = 0,
            .bytes_sent = context_.engine().bytes_sent()};
-  news_.report.guards["clipped"] = guards_.clipped;
 }
 
 void SketchedHook::set_rule(RuleChoice choice) {

@@ -94,7 +94,6 @@ class SketchedHook {
   struct Told {
     std::string rule;
     math::SketchedOutcome outcome;
-    std::vector<bool> left_out;
     base::Time last_bucket;
   };
   math::SketchedStep step_of(const Ended& ended, std::span<const std::byte> records,

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -214,6 +215,50 @@ TEST(SketchedRules, numbersThatAreNotFiniteReachAllAlsoFromAWorkerThatDoesNotCou
         results_of(4, "direction_consensus", sketch({{"wire", wire}, {"non_finite", "exclude"}}), 8, sends);
     for (const Floats& result : left_out) EXPECT_TRUE(all_finite(result));
   }
+  for (const char* const name : {"mean", "weighted_mean", "adasum"})
+    for (const Floats& result : results_of(4, name, sketch({{"non_finite", "exclude"}}), 8, sends))
+      EXPECT_TRUE(all_finite(result)) << name;
+}
+
+TEST(SketchedRules, numbersThatAreNotFiniteReachAShardToo) {
+  std::atomic<int> broken = 0;
+  test::on_threads(4, [&](runtime::Context& context) {
+    Member member(context, "direction_consensus", sketch());
+    for (std::int64_t step = 0; step < 6; ++step) {
+      Floats gradient = gradient_of(member.rank, step);
+      if (member.rank == 1) multiply(gradient, -5);
+      if (member.rank == 1 && step == 5) gradient[70] = kNan;  // where it does not count any more
+      const auto part = member.algorithm->reduce_scatter(gradient, 1);
+      const bool is_finite = all_finite({part.begin(), part.end()});
+      EXPECT_TRUE(is_finite || step == 5);
+      broken += !is_finite;
+    }
+  });
+  EXPECT_GT(broken, 0);
+}
+
+TEST(SketchedRules, theMeanOfThoseWhoAreNotLeftOutIsOverTheirNumber) {
+  const Sends sends = with(2, [](Floats& numbers, std::int64_t) { numbers[0] = kNan; });
+  const auto results = results_of(4, "mean", {{"guard", "9"}}, 8, sends);
+  oracle::Vector expected(kSize);
+  for (const std::size_t rank : {0, 1, 3}) {
+    const Floats gradient = gradient_of(rank, 7);
+    for (std::size_t k = 0; k < kSize; ++k) expected[k] += static_cast<double>(gradient[k]) / 3;
+  }
+  expect_near(results[7], expected, "step 7");
+}
+
+TEST(SketchedRules, aModelOfOneNumberIsNoTrouble) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    const runtime::Layout layout(1, kBucket);
+    const base::Settings settings = sketch();
+    const auto algorithm = find_algorithm("direction_consensus").make({context, layout, settings});
+    for (int step = 0; step < 4; ++step) {
+      Floats gradient{1.5f};
+      algorithm->finish_gradient(gradient, 1);
+      EXPECT_TRUE(std::isfinite(gradient[0]));
+    }
+  });
 }
 
 TEST(SketchedRules, whoIsNeverFiniteIsLeftOutAfterFiveStepsUntilItIs) {
@@ -222,7 +267,8 @@ TEST(SketchedRules, whoIsNeverFiniteIsLeftOutAfterFiveStepsUntilItIs) {
   });
   for (const char* const name : {"mean", "direction_consensus", "adacons"})
     for (const base::Settings& settings :
-         {sketch(), sketch({{"non_finite_patience", "0"}}), base::Settings{{"guard", "3"}}}) {
+         {sketch(), sketch({{"non_finite_patience", "0"}}), base::Settings{{"guard", "3"}},
+          base::Settings{{"guard", "3"}, {"watch", "always"}}, base::Settings{{"guard", "3"}, {"watch", "2"}}}) {
       const auto results = results_of(4, name, settings, 18, sends);
       const bool waits = !settings.contains("non_finite_patience");
       for (std::size_t step = 0; step < results.size(); ++step)

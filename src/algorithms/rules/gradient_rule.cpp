@@ -82,6 +82,7 @@ void GradientRule::count_on(const GradientRule& other) {
   guards_ = other.guards_;
   report_ = other.report_;
   runs_.set(other.runs_.runs());
+  is_suspicious_ = other.is_suspicious_;
 }
 
 // Everybody sees the same weights and throws alike, after what is under way has ended: the next step can begin.
@@ -124,7 +125,7 @@ std::vector<Statistics> GradientRule::observe(OnePass& pass, runtime::Whole grad
     living[i] = living[i] && finite[i];
   }
   runs_.count(weights, finite);
-  is_suspicious_ = is_suspicious_ && std::ranges::find(finite, false) != finite.end();
+  is_suspicious_ = std::ranges::find(finite, false) != finite.end();
   if (std::ranges::find(living, false) == living.end()) return sections;
   // A sum over all is spoilt by one: who is left out has to be left out of the sums.
   if (!sections[0].has_matrix()) sections = pass.row_sums_of(gradient, weights, living);
@@ -258,7 +259,12 @@ std::string GradientRule::restore(const base::Archive& archive) {
   guards_ = archive.get_value<GuardCounts>("rule guards");
   const auto workers = archive.get_value<std::uint64_t>("rule workers"),
              sections = archive.get_value<std::uint64_t>("rule sections");
-  if (workers == workers_) runs_.set(archive.get_vector<std::int64_t>("rule non-finite runs"));
+  if (workers == workers_) {
+    std::vector<std::int64_t> runs(workers_);
+    archive.get("rule non-finite runs", std::span(runs));
+    is_suspicious_ = std::ranges::any_of(runs, [](std::int64_t run) { return run > 0; });
+    runs_.set(std::move(runs));
+  }
   if (sections != memory_.size())
     throw Error(ErrorCode::bad_file, fmt::format("the checkpoint has memory for {} sections where this run has {}",
                                                  sections, memory_.size()));

@@ -54,7 +54,8 @@ SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& 
     first_chunk_.push_back(chunk);
     chunk += kernels::sketch_chunks(bucket.size);
   }
-  const std::size_t numbers = length_ * sections_of(layout_, choice.common.granularity);
+  std::size_t numbers = length_ * sections_of(layout_, choice.common.granularity);
+  numbers += numbers % 2;  // so that the next record's doubles lie where doubles may
   told_ = context_.engine().memory().allocate<std::byte>(workers_ * (head() * sizeof(double) + numbers * sizeof(float)),
                                                          kRecords);
 }
@@ -96,11 +97,20 @@ void SketchedRule::begin_step() {
   std::ranges::fill(sketch_of(rank_), 0.0f);
 }
 
-std::vector<double> SketchedRule::coefficients_of(std::size_t bucket, double norm) {
-  if (sketched_.is_blind()) {
-    const auto c = math::decide(choice_.rule, choice_.common.aggregate, math::Statistics::none(weights_), {});
-    return c.c;
+// Who is left out does not count in this step, even if it is finite again: nobody else knows that yet.
+std::vector<double> SketchedRule::shares_of_weights() const {
+  std::vector<double> shares = weights_;
+  double sum = 0;
+  for (std::size_t i = 0; i < workers_; ++i) {
+    if (sketched_.leaves_out(i)) shares[i] = 0;
+    sum += shares[i];
   }
+  for (double& share : shares) share = sum > 0 ? share / sum : 0;
+  return shares;
+}
+
+std::vector<double> SketchedRule::coefficients_of(std::size_t bucket, double norm) {
+  if (sketched_.is_blind()) return shares_of_weights();
   if (sketched_.knows(bucket)) return sketched_.coefficients(bucket);
   return math::Sketched::first_coefficients(runtime::gather_doubles(context_, {&norm, 1}));
 }
@@ -145,11 +155,11 @@ void SketchedRule::bucket_ready(std::size_t bucket, std::span<float> gradient) {
 void SketchedRule::gather_weights(double weight) {
   if (!choice_.rule.uses_weights) return;
   weights_ = runtime::gather_doubles(context_, {&weight, 1});
+  for (std::size_t i = 0; i < workers_; ++i)
+    if (!present_[i]) weights_[i] = 0;
   has_begun_ = false;  // should they be none
   check_weights(weights_);
   has_begun_ = true;
-  for (std::size_t i = 0; i < workers_; ++i)
-    if (!present_[i]) weights_[i] = 0;
 }
 
 void SketchedRule::finish_gradient(std::span<float> gradient, double weight) {
@@ -171,7 +181,9 @@ std::span<float> SketchedRule::reduce_scatter(std::span<float> gradient, double 
                                                      kShards, runtime::OnePassOptions{choice_.common.wire});
   for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
     const std::span<float> numbers = layout_.buckets()[bucket].of(gradient);
-    scale(numbers, prepare(bucket, numbers)[rank_]);
+    const double c = prepare(bucket, numbers)[rank_];
+    // A worker that does not count still tells that it is not finite.
+    if (std::isfinite(head_of(rank_)[1 + bucket]) || is_excluded_) scale(numbers, c);
   }
   scattering_->start_all(gradient);
   scattering_->finish(gradient, {std::vector<double>(workers_, 1)}, runtime::OnePass::Target::own_shard);
@@ -205,10 +217,6 @@ void SketchedRule::settle() const {
     if (sketched) step.sketches.emplace_back(sketch_of(worker));
   }
   step.matrix = workers_ <= kMatrixWorkers && is_due(period_, sketched_.steps());
-  std::vector<bool> left_out;
-  for (std::size_t worker = 0; worker < workers_; ++worker)
-    left_out.push_back(sketched_.leaves_out(worker) &&
-                       !std::ranges::all_of(step.norms[worker], [](double norm) { return std::isfinite(norm); }));
   math::SketchedOutcome outcome = sketched_.observe(step);
   context_.engine().charge(static_cast<double>(told_.size()), engines::Traffic::figures);
 
@@ -224,7 +232,7 @@ void SketchedRule::settle() const {
     for (double& weight : outcome.coefficients) weight = sum > 0 ? weight / sum : 0;
   }
   report_ = {outcome.event, std::move(outcome.coefficients), std::move(outcome.statistics), std::move(outcome.clipped),
-             std::move(left_out)};
+             std::move(outcome.left_out)};
   guards_.clipped += report_.any_clipped();
 }
 
@@ -245,6 +253,7 @@ std::string SketchedRule::restore(const base::Archive& archive) {
     state[row] = archive.get_vector<double>(fmt::format("rule row {}", row));
   if (!sketched_.set_state(state)) throw Error(ErrorCode::bad_file, "the checkpoint's sketched rule is damaged");
   guards_ = archive.get_value<GuardCounts>("rule guards");
+  report_ = {};
   const auto workers = archive.get_value<std::uint64_t>("rule workers");
   if (workers == workers_ || sketched_.is_blind()) return "";
   return fmt::format("the coefficients of {} do not fit {}: they are learnt anew", base::counted(workers, "worker"),

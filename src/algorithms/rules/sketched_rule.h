@@ -47,6 +47,7 @@ class SketchedRule final : public Algorithm {
   // Looks at one's own bucket, and clears it where it does not count. Returns everybody's coefficients.
   std::vector<double> prepare(std::size_t bucket, std::span<float> numbers);
   std::vector<double> coefficients_of(std::size_t bucket, double norm);
+  std::vector<double> shares_of_weights() const;
   void tell(double weight);
   void settle() const;
 

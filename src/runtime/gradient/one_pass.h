@@ -86,7 +86,11 @@ class OnePass {
   void wait_for_all();
   void wait_for_started();
   // Forgets what has arrived: there is no use for it. After statistics() or a wait only.
-  void drop() { arrivals_.clear(); }
+  void drop() {
+    results_.clear();
+    known_.clear();
+    arrivals_.clear();
+  }
 
   // The same for a pass whose coefficients, one per worker, are known before its gradients are. A bucket's results set
   // out once a few later ones have started: never earlier on one worker than on another, since all have to issue their
