@@ -115,7 +115,10 @@ def test_a_wrong_call_gets_one_sentence(command, arguments, sentence):
 def test_a_nan_skips_the_step_that_is_named():
     result = run_json(*SHORT, "--faulty", "3:nan:7")
     assert result["guards"]["skipped_steps"] == 4  # on each of four workers
-    assert run_json(*SHORT, "--faulty", "3:nan")["guards"]["skipped_steps"] == 160
+    # One that nobody has looked at, and the patience of five; then that worker is left out.
+    assert run_json(*SHORT, "--faulty", "3:nan")["guards"]["skipped_steps"] == 24
+    patient = run_json(*SHORT, "--faulty", "3:nan", "--mean.non_finite_patience", 0)
+    assert patient["guards"]["skipped_steps"] == 160
 
 
 def test_a_copy_sends_the_same_gradient_as_the_worker_it_copies():
