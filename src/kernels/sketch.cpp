@@ -2,9 +2,8 @@
 //
 // A chunk falls into pieces that lie side by side in z: two of them where m is 1024. A piece is added as vectors that
 // begin on multiples of their length in z, which is written, so that they are aligned if z is; those of x are not. The
-// first and the last vector of a piece overlap others and
-// add -0.0 there, which leaves every number as it is. So each bin adds its numbers one by one in their order, and the
-// bits of z depend on no vector's width.
+// first and the last vector of a piece overlap others and add -0.0 there, which leaves every number as it is. So each
+// bin adds its numbers one by one in their order, and the bits of z depend on no vector's width.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
