@@ -63,15 +63,16 @@ class Worker {
 // Runs `body` once per worker of this process and returns when all are done. Throws what the first failing one threw.
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body);
 
-// What the last gradient step told about the workers; the same on all of them. Lists have one number per worker. Norms
-// and agreement are empty, and no guard is seen, where the rule had no need to look at gradients (option watch = always
-// makes it look); agreement is known up to 64 workers, or with a rule that needs it.
+// What the last gradient step told about the workers, with transfer = sketch the one before it; the same on all of
+// them. Lists have one number per worker. Norms and agreement are empty, and no event is seen, where the rule had no
+// need to look at gradients (option watch = always makes it look). Agreement is known in the steps that are watched, up
+// to 64 workers, or with a rule that needs it.
 struct StepReport {
   std::vector<double> coefficients;  // what each gradient was multiplied by
   std::vector<double> norms;
   std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
-  std::string event;              // the guard that fired: "non_finite", "all_zero", "unsafe"; else "none"
-  // How many steps, or rounds of an eager sum, each of them fired in so far; "clipped": the steps in which a gradient
+  std::string event;              // "non_finite", "all_zero" or "unsafe", where the step met one; else "none"
+  // How many steps, or rounds of an eager sum, have met each of them so far; "clipped": the steps in which a gradient
   // was far above the median worker's, and was cut, or would have been.
   std::map<std::string, std::int64_t> guards;
 };

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from cases import tell, wait_to_hear
 from ddp_training import batch, distance, flat, loss_of, made
-from hooks_shared import gradient_of, refusal, train, wrapped
+from hooks_shared import Breaks, gradient_of, refusal, train, wrapped
 from rule_oracle import Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -35,19 +35,6 @@ def a_thread_counts_meanwhile():
     thread.join()
     state.close()
     return True
-
-
-class Breaks(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x, breaks):
-        context.breaks = breaks
-        return x.clone()
-
-    @staticmethod
-    def backward(context, gradient):
-        if context.breaks:
-            raise ValueError("something in backward")
-        return gradient, None
 
 
 def broken_backward(everywhere, layer="first", **options):

@@ -16,7 +16,7 @@ import flockstep
 import torch
 import torch.distributed as dist
 from ddp_training import loss_of, made, run_cases
-from hooks_shared import SMALL, refusal
+from hooks_shared import SMALL, Breaks, refusal
 from pretended_stream import pretended, put_in_stream
 from rule_oracle import RULES
 from sketch_oracle import Beside, SketchedOracle
@@ -375,19 +375,6 @@ def bad_input():
     }
     late_state.close()
     return outcome
-
-
-class Breaks(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x, breaks):
-        context.breaks = breaks
-        return x.clone()
-
-    @staticmethod
-    def backward(context, gradient):
-        if context.breaks:
-            raise ValueError("something in backward")
-        return gradient, None
 
 
 def broken_backward(layer):
