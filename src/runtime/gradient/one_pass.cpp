@@ -32,10 +32,6 @@ double reads_of(Need need, std::size_t workers) {
   return need == Need::matrix ? std::max(1.0, static_cast<double>(workers) / kWorkersWithinRead) : 1;
 }
 
-std::size_t numbers_of(Need need, std::size_t workers) {
-  return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
-}
-
 // Results on their way to everybody, at most `most` at a time.
 class Gathering {
  public:
@@ -104,7 +100,7 @@ void OnePass::start(std::size_t bucket, Whole whole) {
   base::check(known_.empty(), "a pass in which no coefficients are known");
   if (arrivals_.empty()) {
     swept_ = 0;
-    sums_.assign(sections_.count() * numbers_of(options_.need, exchange_.shards().workers()), 0.0);
+    sums_.assign(sections_.count() * math::sums_for(options_.need, exchange_.shards().workers()), 0.0);
   }
   arrivals_.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   // Asking also lets engines without a thread of their own move bytes while backward goes on.
@@ -136,7 +132,7 @@ void OnePass::sweep_next(Whole whole) {
 }
 
 void OnePass::sweep(const Arrival& arrival, Whole whole) {
-  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(options_.need, workers);
+  const std::size_t workers = exchange_.shards().workers(), count = math::sums_for(options_.need, workers);
   const base::Time begin = context_.engine().now();
   std::vector<double> part(count);
   for (const auto& [section, offset, size] : segments_[arrival.bucket])
@@ -164,14 +160,10 @@ void OnePass::wait_for_started() {
 
 std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need need, const std::vector<double>& weights) {
   context_.all_reduce(sums, "small_sum");
-  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(need, workers);
+  const std::size_t workers = exchange_.shards().workers(), count = math::sums_for(need, workers);
   std::vector<math::Statistics> statistics;
-  for (std::size_t section = 0; section < sections_.count(); ++section) {
-    const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(section * count),
-               end = begin + static_cast<std::ptrdiff_t>(count), middle = begin + static_cast<std::ptrdiff_t>(workers);
-    statistics.push_back(need == Need::matrix ? math::Statistics::of_matrix({begin, end}, weights)
-                                              : math::Statistics::of_row_sums({begin, middle}, {middle, end}, weights));
-  }
+  for (std::size_t section = 0; section < sections_.count(); ++section)
+    statistics.push_back(math::Statistics::of_sums(need, std::span(sums).subspan(section * count, count), weights));
   return statistics;
 }
 
