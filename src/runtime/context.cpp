@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <algorithm>
+
 #include "engines/all_reduce.h"
 #include "engines/missing.h"
 
@@ -7,6 +9,7 @@ namespace flockstep::runtime {
 namespace {
 
 constexpr base::Duration kPatienceForAgents{3};
+constexpr base::Duration kShortestPause{2e-5}, kLongestPause{1e-3};  // between two looks at a device
 
 }  // namespace
 
@@ -27,6 +30,26 @@ void Context::wait_for(const std::function<bool()>& ready, std::string_view name
   const base::Time begin = engine_.now();
   bool is_ready = engine_.wait_until(ready, begin + patience_);
   if (!is_ready && has_agent_) is_ready = engine_.wait_until(ready, engine_.now() + kPatienceForAgents);
+  end_wait(is_ready, name, begin);
+}
+
+bool Context::poll_until(const std::function<bool()>& ready, base::Time deadline) {
+  const base::Time begin = engine_.now();
+  while (!ready()) {
+    if (engine_.now() >= deadline) return false;
+    const base::Duration pause = std::clamp((engine_.now() - begin) / 8, kShortestPause, kLongestPause);
+    engine_.wait_until([] { return false; }, std::min(deadline, engine_.now() + pause));
+  }
+  return true;
+}
+
+void Context::poll_for(const std::function<bool()>& ready, std::string_view name) {
+  const base::Time begin = engine_.now();
+  const bool is_ready = poll_until(ready, begin + patience_);
+  end_wait(is_ready, name, begin);
+}
+
+void Context::end_wait(bool is_ready, std::string_view name, base::Time begin) {
   if (!is_ready)
     engine_.fail(
         Error(ErrorCode::deadline, engines::late_sentence({}, name, rank(), patience_), std::string(engine_.name())));

@@ -1,8 +1,6 @@
 #include "torch/stream_hook.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +9,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "engines/nccl/links.h"
-#include "kernels/cuda/device.h"
 #include "torch/memory_order.h"
 
 namespace flockstep::torch_front {
@@ -146,22 +142,19 @@ struct StreamHook::Decisions {
   std::size_t undecided = 0;
 };
 
-StreamHook::StreamHook(runtime::Context& context, const GradientPassesSettings& settings, c10::Device device,
-                       Recording* recording)
+StreamHook::StreamHook(runtime::Context& context, const GradientPassesSettings& settings,
+                       std::unique_ptr<DevicePlace> place, Recording* recording)
     : context_(context),
-      device_(device),
-      stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, true)),
-      queue_(kernels::cuda::make_queue_on(device.index(), stream_.native_handle())),
+      place_(std::move(place)),
       decisions_(std::make_shared<Decisions>(context, settings, recording)) {}
 
 StreamHook::Future StreamHook::add(GradientOffer offer) {
   check(offer.bucket);
   if (begins_a_pass(offer.bucket)) begin_pass();
-  auto future = c10::make_intrusive<c10::ivalue::Future>(
-      offer.result.isNone() ? c10::TypePtr(c10::TensorType::get()) : offer.result.type(),
-      std::vector<c10::Device>{device_});
-  offer.bucket.numbers.record_stream(stream_);
-  if (!offer.has_gradient || offer.weight == 0) offer.bucket.numbers.zero_();  // the mean over no samples may be NaN
+  Future future =
+      place_->make_future(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get()) : offer.result.type());
+  place_->hold(offer.bucket.numbers);
+  if (uses_weights_ && offer.weight == 0) offer.bucket.numbers.zero_();  // the mean over no samples may be NaN
   pass_.push_back({std::move(offer), future});
   const std::size_t slot = pass_.size() - 1;
   if (!collects_ && !fits(slot, pass_.back())) {  // DDP has cut its buckets anew, on all workers in the same pass
@@ -175,9 +168,9 @@ StreamHook::Future StreamHook::add(GradientOffer offer) {
 
 void StreamHook::check(const GradientBucket& bucket) const {
   check_can_travel(bucket);
-  if (bucket.numbers.device() != device_)
+  if (bucket.numbers.device() != place_->device())
     throw Error(ErrorCode::bad_input, base::concatenated("gradients are on ", bucket.numbers.device().str(), " and on ",
-                                                         device_.str(), ": keep the model on one device"));
+                                                         place_->device().str(), ": keep the model on one device"));
 }
 
 bool StreamHook::begins_a_pass(const GradientBucket& bucket) const {
@@ -202,6 +195,8 @@ void StreamHook::begin_pass() {
     decisions_->course.check();
     decisions_->course.settle([this] { return decisions_->memory; });
     remakes = device_pass_ && decisions_->made != decisions_->course.choice();
+    uses_weights_ =
+        row_of(decisions_->course.choice().name).rule(decisions_->course.choice().options).rule.uses_weights;
   }
   if (remakes) make_pass();
   collects_ = !device_pass_;
@@ -223,24 +218,17 @@ Need StreamHook::need() const {
   return need == Need::nothing || decisions_->workers > algorithms::kMatrixWorkers ? need : Need::matrix;
 }
 
-kernels::Queue& StreamHook::queue_of_current_stream() {
-  void* const handle = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).native_handle();
-  auto& queue = computing_[handle];
-  if (!queue) queue = kernels::cuda::make_queue_on(device_.index(), handle);
-  return *queue;
-}
-
 void StreamHook::start(std::size_t slot) {
-  const c10::DeviceGuard guard(device_);
+  const c10::DeviceGuard guard(place_->device());
   const at::Tensor& numbers = pass_[slot].offer.bucket.numbers;
-  queue_->follow(queue_of_current_stream());
+  place_->queue().follow(place_->current());
   device_pass_->start(
       slot, {numbers.mutable_data_ptr(), static_cast<std::size_t>(numbers.numel()), number_of(numbers.scalar_type())},
       need());
 }
 
 void StreamHook::end_pass() {
-  const c10::DeviceGuard guard(device_);
+  const c10::DeviceGuard guard(place_->device());
   if (collects_) {
     lay_out();
     for (std::size_t slot = 0; slot < pass_.size(); ++slot) start(slot);
@@ -252,8 +240,7 @@ void StreamHook::end_pass() {
   bool sets_norms = false;
   {
     const std::lock_guard lock(decisions_->mutex);
-    const bool uses_weights = decisions_->decider->rule().uses_weights;
-    const double weight = !first.has_gradient ? 0 : uses_weights ? first.weight : 1;
+    const double weight = !first.has_gradient ? 0 : uses_weights_ ? first.weight : 1;
     head = decisions_->course.head(weight, end_);
     sets_norms = may_set_norms(*decisions_->decider);
     ++decisions_->undecided;
@@ -266,10 +253,9 @@ void StreamHook::end_pass() {
         return decisions->decide(pass, records);
       },
       sets_norms);
-  const c10::StreamGuard on_stream(stream_);  // whose events the futures are complete with
   for (Taken& taken : pass_)
-    taken.future->markCompleted(taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
-                                                            : std::move(taken.offer.result));
+    place_->complete(*taken.future, taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
+                                                                : std::move(taken.offer.result));
 }
 
 // Of all that is in the pass; collective.
@@ -297,7 +283,7 @@ void StreamHook::lay_out() {
     decisions_->order.see(std::move(parameters));
   }
   runtime::check_agreement(context_, agreed);
-  if (!links_) links_ = engines::nccl::connect(context_.engine(), device_.index(), context_.patience());
+  if (!links_) links_ = place_->connect(context_.engine(), context_.patience());
   make_pass();
   collects_ = false;
 }
@@ -324,20 +310,13 @@ void StreamHook::make_pass() {
                 base::concatenated("non_finite=\"exclude\" with exact transfers between GPUs takes at most ",
                                    algorithms::kMatrixWorkers, " workers: take transfer=\"sketch\""));
   device_pass_ = std::make_unique<runtime::DevicePass>(
-      context_, std::move(layout), types, *queue_, *links_, [this](std::size_t bytes) { return allocate(bytes); },
+      context_, std::move(layout), types, place_->queue(), *links_,
+      [this](std::size_t bytes) { return place_->allocate(bytes); },
       runtime::DevicePassOptions{options.wire, options.granularity, RuleCourse::kHead});
 }
 
-// Torch's, in the order of our stream.
-kernels::Block StreamHook::allocate(std::size_t bytes) const {
-  const c10::StreamGuard guard(stream_);
-  const auto tensor = std::make_shared<at::Tensor>(
-      at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).device(device_)));
-  return {tensor, static_cast<std::byte*>(tensor->mutable_data_ptr())};
-}
-
 void StreamHook::wait_for_decisions() {
-  context_.wait_for(
+  context_.poll_for(
       [this] {
         const std::lock_guard lock(decisions_->mutex);
         return decisions_->undecided == 0;
@@ -378,7 +357,7 @@ GradientNews StreamHook::final_news() {
 void StreamHook::close() noexcept {
   if (std::exchange(is_closed_, true)) return;
   try {
-    context_.engine().wait_until(queue_->mark(), context_.engine().now() + kGrace);
+    context_.poll_until(place_->queue().mark(), context_.engine().now() + kGrace);
     const std::lock_guard lock(decisions_->mutex);
     decisions_->course.settle([this] { return decisions_->memory; });
   } catch (...) {  // what is lost was told to others, or will be

@@ -10,14 +10,10 @@
 // somebody asks for a report.
 #pragma once
 
-#include <c10/core/Stream.h>
-
-#include <map>
 #include <memory>
-#include <optional>
 
-#include "kernels/queue.h"
 #include "runtime/gradient/device_pass.h"
+#include "torch/device_place.h"
 #include "torch/gradient_passes.h"
 #include "torch/rule_course.h"
 
@@ -27,9 +23,8 @@ class StreamHook {
  public:
   using Future = GradientPasses::Future;
 
-  // Not collective. Throws Error{bad_input} for a rule or options that do not exist or cannot be had here, and
-  // Error{unavailable} where the device has no kernels.
-  StreamHook(runtime::Context& context, const GradientPassesSettings& settings, c10::Device device,
+  // Not collective. Throws Error{bad_input} for a rule or options that do not exist.
+  StreamHook(runtime::Context& context, const GradientPassesSettings& settings, std::unique_ptr<DevicePlace> place,
              Recording* recording = nullptr);
   ~StreamHook() { close(); }
   StreamHook(const StreamHook&) = delete;
@@ -70,17 +65,12 @@ class StreamHook {
   bool fits(std::size_t slot, const Taken& taken) const;
   math::Need need() const;
   void wait_for_decisions();
-  kernels::Queue& queue_of_current_stream();
-  kernels::Block allocate(std::size_t bytes) const;
 
   runtime::Context& context_;
-  const c10::Device device_;
-  const c10::Stream stream_;
-  std::unique_ptr<kernels::Queue> queue_;                       // on that stream
-  std::map<void*, std::unique_ptr<kernels::Queue>> computing_;  // on those that buckets are made on
+  const std::unique_ptr<DevicePlace> place_;
   std::shared_ptr<Decisions> decisions_;
   std::unique_ptr<engines::DeviceLinks> links_;       // made in the first pass
-  std::unique_ptr<runtime::DevicePass> device_pass_;  // uses both
+  std::unique_ptr<runtime::DevicePass> device_pass_;  // uses them
   struct Slot {
     std::vector<const void*> parameters;
     at::ScalarType type;
@@ -88,7 +78,8 @@ class StreamHook {
   };
   std::vector<Slot> slots_;
   std::vector<Taken> pass_;
-  bool collects_ = true;  // buckets do not travel as they come
+  bool collects_ = true;       // buckets do not travel as they come
+  bool uses_weights_ = false;  // in the pass
   PassEnd end_ = PassEnd::whole;
   bool is_closed_ = false;
 };

@@ -74,7 +74,7 @@ DevicePass::DevicePass(Context& context, Layout layout, std::span<const Number> 
 DevicePass::~DevicePass() {
   bool is_done = false;
   try {
-    is_done = context_.engine().wait_until(queue_.mark(), context_.deadline());
+    is_done = context_.poll_until(queue_.mark(), context_.deadline());
   } catch (...) {  // the engine is broken, and says nothing of the queue
   }
   if (is_done) return;
