@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/partition.h"
 #include "bench/workers.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "runtime/gather.h"
 #include "runtime/layout.h"
 
@@ -151,7 +151,7 @@ class Probe {
       std::vector<const float*> rows;
       for (std::size_t peer = 0; peer < workers(); ++peer)
         rows.push_back(static_cast<int>(peer) == rank() ? own.data() : place_of(bucket, peer).data());
-      kernels::weighted_sum(rows, factors, own);
+      kernels::cpu::weighted_sum(rows, factors, own);
       engine_.charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
     }
     return now() - begin;

@@ -19,8 +19,8 @@
 #include "algorithms/averagers/average_over_all.h"
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/merge.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/merge.h"
 #include "runtime/gather.h"
 #include "runtime/rounds/round_agent.h"
 
@@ -40,12 +40,12 @@ class Gradients final : public runtime::RoundData {
   }
 
   void arrive(std::span<float> gradient) override {
-    kernels::move_to(to_send_.span(), gradient);
+    kernels::cpu::move_to(to_send_.span(), gradient);
     charge(4);
   }
   void merge(std::span<float>, protocol::Outcome) override {}
   void proceed(std::span<float> gradient) override {
-    kernels::move_to(gradient, to_apply_.span());
+    kernels::cpu::move_to(gradient, to_apply_.span());
     charge(4);
     hand_over();
   }
@@ -62,18 +62,18 @@ class Gradients final : public runtime::RoundData {
   }
   void complete(int) override {
     if (is_dropped(in_round_.span())) return;
-    kernels::move_to(to_apply_.span(), in_round_.span());
+    kernels::cpu::move_to(to_apply_.span(), in_round_.span());
     charge(4);
   }
 
   // The draining round, which the worker itself runs between these two; no other is under way.
   void take_last(std::span<float> gradient) {
     std::ranges::fill(gradient, 0.0f);
-    kernels::move_to(gradient, to_send_.span());
+    kernels::cpu::move_to(gradient, to_send_.span());
   }
   void apply_last(std::span<float> gradient) {
     if (is_dropped(gradient)) std::ranges::fill(gradient, 0.0f);
-    kernels::move_to(gradient, to_apply_.span());
+    kernels::cpu::move_to(gradient, to_apply_.span());
     hand_over();
   }
 
@@ -84,7 +84,7 @@ class Gradients final : public runtime::RoundData {
 
  private:
   bool is_dropped(std::span<const float> average) {
-    const bool drop = kernels::has_non_finite(average);
+    const bool drop = kernels::cpu::has_non_finite(average);
     if (drop) ++dropped_;
     charge(1);
     return drop;

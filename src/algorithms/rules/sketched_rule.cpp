@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -30,7 +30,7 @@ std::size_t sections_of(const runtime::Layout& layout, runtime::Granularity gran
 
 void scale(std::span<float> numbers, double factor) {
   const float* const row = numbers.data();
-  kernels::weighted_sum(std::span(&row, 1), std::span(&factor, 1), numbers);
+  kernels::cpu::weighted_sum(std::span(&row, 1), std::span(&factor, 1), numbers);
 }
 
 }  // namespace
@@ -120,10 +120,10 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
   double square = 0;
   if (is_sketched(sketched_.steps())) {
     const std::size_t section = sections_of(layout_, choice_.common.granularity) > 1 ? bucket : 0;
-    square = kernels::sketch(numbers, kernels::sketch_key(seed_, static_cast<std::uint32_t>(sketched_.steps())),
-                             first_chunk_[bucket], sketch_of(rank_).subspan(section * length_, length_));
+    square = kernels::cpu::sketch(numbers, kernels::sketch_key(seed_, static_cast<std::uint32_t>(sketched_.steps())),
+                                  first_chunk_[bucket], sketch_of(rank_).subspan(section * length_, length_));
   } else {
-    square = kernels::dot(numbers, numbers);
+    square = kernels::cpu::dot(numbers, numbers);
   }
   context_.engine().charge(static_cast<double>(numbers.size_bytes()));
   const double norm = std::sqrt(square);

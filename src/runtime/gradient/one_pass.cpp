@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -142,9 +142,9 @@ void OnePass::sweep(const Arrival& arrival, Whole whole) {
   for (const auto& [section, offset, size] : segments_[arrival.bucket])
     exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
       if (options_.need == Need::matrix)
-        kernels::gram(rows, size, part);
+        kernels::cpu::gram(rows, size, part);
       else
-        kernels::row_statistics(rows, size, std::span(part).first(workers), std::span(part).last(workers));
+        kernels::cpu::row_statistics(rows, size, std::span(part).first(workers), std::span(part).last(workers));
       for (std::size_t i = 0; i < count; ++i) sums_[section * count + i] += part[i];
       context_.engine().charge(reads_of(options_.need, workers) *
                                static_cast<double>(workers * size * sizeof(*rows[0])));
@@ -200,7 +200,7 @@ std::vector<math::Statistics> OnePass::row_sums_of(Whole whole, const std::vecto
         std::vector<typename decltype(rows)::value_type> chosen;
         for (const std::size_t worker : kept) chosen.push_back(rows[worker]);
         if (chosen.empty()) return;
-        kernels::row_statistics(chosen, size, d, q);
+        kernels::cpu::row_statistics(chosen, size, d, q);
         for (std::size_t i = 0; i < kept.size(); ++i) {
           sums[section * 2 * workers + kept[i]] += d[i];
           sums[(section * 2 + 1) * workers + kept[i]] += q[i];
@@ -215,7 +215,7 @@ void OnePass::sum(const Arrival& arrival, Whole whole, const Coefficients& coeff
   for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
     const auto out = whole.of(exchange_.own(arrival.bucket)).subspan(offset, size);
     exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
-      kernels::weighted_sum(rows, coefficients[section], out);
+      kernels::cpu::weighted_sum(rows, coefficients[section], out);
       context_.engine().charge(static_cast<double>(rows.size() * size * sizeof(*rows[0]) + out.size_bytes()));
     });
   }
@@ -230,14 +230,15 @@ void OnePass::bring_to(const std::vector<Norm>& norms, Whole whole) {
       for (const auto& [section, offset, size] : segments_[bucket])
         action(section, whole.of(exchange_.own(bucket)).subspan(offset, size));
   };
-  each_segment([&](std::size_t section, std::span<const float> part) { squares[section] += kernels::dot(part, part); });
+  each_segment(
+      [&](std::size_t section, std::span<const float> part) { squares[section] += kernels::cpu::dot(part, part); });
   context_.all_reduce(squares, "small_sum");
   each_segment([&](std::size_t section, std::span<float> part) {
     const double norm = std::sqrt(squares[section]);
     if (norm <= norms[section].rounding) return;
     const double scale = norms[section].wanted / norm;
     const float* const row = part.data();
-    kernels::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
+    kernels::cpu::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
     context_.engine().charge(static_cast<double>(3 * part.size_bytes()));
   });
 }
@@ -287,7 +288,7 @@ void OnePass::sum(const Arrival& arrival, Whole whole, const Known& known) {
     bool is_nan = false;
     for (std::size_t i = 0; known.spreads_nan && i < rows.size(); ++i)
       is_nan = is_nan || (known.coefficients[i] == 0 && std::isnan(kernels::to_float(rows[i][0])));
-    kernels::weighted_sum(rows, known.coefficients, out);
+    kernels::cpu::weighted_sum(rows, known.coefficients, out);
     if (is_nan) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
     context_.engine().charge(static_cast<double>(rows.size() * out.size() * sizeof(*rows[0]) + out.size_bytes()));
   });

@@ -1,7 +1,7 @@
 #include "runtime/gradient/shard_transfers.h"
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -61,7 +61,7 @@ ShardTransfers::Arrival ShardTransfers::send(std::size_t bucket, std::size_t pla
     base::check(whole.size() == sent_.size(), "numbers of the layout's size");
     for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
       const Range range = shards_.of(bucket, peer);
-      kernels::narrow(whole.of(range), range.of(sent_.span()));
+      kernels::cpu::narrow(whole.of(range), range.of(sent_.span()));
       context_.engine().charge(6.0 * static_cast<double>(range.size));
     }
   }
@@ -86,7 +86,7 @@ ShardTransfers::Result ShardTransfers::gather(std::size_t bucket, Whole whole) {
   if (wire_ == Wire::float32) {
     result.all_gather = gather_into(bucket, [&](Range range) { return whole.of(range); });
   } else {
-    kernels::narrow(whole.of(own(bucket)), own(bucket).of(sent_.span()));
+    kernels::cpu::narrow(whole.of(own(bucket)), own(bucket).of(sent_.span()));
     result.all_gather = gather_into(bucket, [&](Range range) { return range.of(sent_.span()); });
   }
   return result;
@@ -97,7 +97,7 @@ void ShardTransfers::wait(Result& result, Whole whole) {
   if (wire_ == Wire::float32) return;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {  // one's own, too: it was rounded like the others
     const Range range = shards_.of(result.bucket, peer);
-    kernels::widen(range.of(sent_.span()), whole.of(range));
+    kernels::cpu::widen(range.of(sent_.span()), whole.of(range));
     context_.engine().charge(6.0 * static_cast<double>(range.size));
   }
 }

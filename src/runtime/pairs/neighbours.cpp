@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -64,7 +64,7 @@ void Neighbours::add(std::size_t bucket, std::span<float> whole, std::span<const
   const std::span<float> own = layout_.buckets()[bucket].of(whole);
   std::vector<const float*> rows{own.data()};
   for (std::size_t k = 0; k + 1 < coefficients.size(); ++k) rows.push_back(received(bucket, k).data());
-  kernels::weighted_sum(rows, coefficients, own);
+  kernels::cpu::weighted_sum(rows, coefficients, own);
   context_.engine().charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
   context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/merge.h"
+#include "kernels/cpu/merge.h"
 
 namespace flockstep::runtime {
 
@@ -99,7 +99,7 @@ void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
       [[fallthrough]];
     case Outcome::stale_in_flight:
       publish();
-      kernels::join(model.first(average_size_), average_->first(average_size_), members_);
+      kernels::cpu::join(model.first(average_size_), average_->first(average_size_), members_);
       sweeps = 3;
       break;
     case Outcome::alone: publish(); break;
@@ -110,7 +110,7 @@ void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
 
 // While a round reads what is published the average's place is the one that is left: it takes the model that was.
 void PublishedModel::join_and_publish(std::span<float> model) {
-  kernels::join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
+  kernels::cpu::join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
   std::ranges::copy(model.subspan(average_size_), average_->subspan(average_size_).begin());
   published_ = average_;
   average_ = nullptr;

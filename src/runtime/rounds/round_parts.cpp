@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/kernels.h"
-#include "kernels/merge.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/merge.h"
 #include "protocol/ranks.h"
 
 namespace flockstep::runtime {
@@ -105,7 +105,7 @@ void RoundParts::charge(std::size_t sweeps, std::size_t size) const {
 void RoundParts::add_row(int chunk) {
   const std::vector<const float*> rows = row_contributions(chunk);
   const Range own = cut_.own_column(chunk);
-  kernels::weighted_sum(rows, std::vector<float>(rows.size(), 1), spare(chunk, cut_.row_sum(chunk, own)));
+  kernels::cpu::weighted_sum(rows, std::vector<float>(rows.size(), 1), spare(chunk, cut_.row_sum(chunk, own)));
   charge(rows.size() + 1, own.size);
 }
 
@@ -117,8 +117,8 @@ void RoundParts::average(int chunk) {
   const bool is_exact = std::has_single_bit(members_.size());
   const auto members = static_cast<float>(members_.size());
   const std::span<float> average = own_average(chunk, own);
-  kernels::weighted_sum(rows, std::vector<float>(rows.size(), is_exact ? 1 / members : 1), average);
-  if (!is_exact) kernels::divide(average, members);
+  kernels::cpu::weighted_sum(rows, std::vector<float>(rows.size(), is_exact ? 1 / members : 1), average);
+  if (!is_exact) kernels::cpu::divide(average, members);
   charge(rows.size() + 3, own.size);
   data_.settle(own, average);
 }

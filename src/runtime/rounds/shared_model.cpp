@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -33,7 +33,7 @@ void SharedModel::reset(std::span<const float> model) {
 void SharedModel::land(std::span<const float> model, std::size_t begin) {
   const std::span<float> to = x().subspan(begin, model.size());
   const std::array<const float*, 3> rows{model.data(), s().subspan(begin).data(), to.data()};
-  kernels::weighted_sum(rows, std::array{1.0f, -1.0f, 1.0f}, to);
+  kernels::cpu::weighted_sum(rows, std::array{1.0f, -1.0f, 1.0f}, to);
 }
 
 void SharedModel::arrive(std::span<float> model) {
@@ -80,7 +80,7 @@ void SharedModel::settle(Range part, std::span<const float> average) {
 void SharedModel::correct(Range part, std::span<const float> values, float share) {
   const std::span<float> own = part.of(c());
   const std::array<const float*, 2> rows{values.data(), own.data()};
-  kernels::weighted_sum(rows, std::array{share, -share}, own);
+  kernels::cpu::weighted_sum(rows, std::array{share, -share}, own);
   charge(3, part.size);
 }
 
@@ -97,7 +97,7 @@ void SharedModel::rejoin(std::span<float> values, bool is_adopted) {
 
 void SharedModel::complete(int) {
   if (is_fresh_) return;
-  kernels::axpy(1, std::span<const float>(c().first(size_)), x().first(size_));
+  kernels::cpu::axpy(1, std::span<const float>(c().first(size_)), x().first(size_));
   charge(3, size_);
 }
 
