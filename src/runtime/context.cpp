@@ -15,6 +15,7 @@ constexpr base::Duration kShortestPause{2e-5}, kLongestPause{1e-3};  // between 
 
 Context::Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity, base::LogLevel log_level)
     : engine_(engine),
+      queue_([&engine](double bytes) { engine.charge(bytes); }),
       patience_(patience),
       trace_(trace_capacity),
       log_(base::make_log(engine.name(), engine.rank(), log_level)) {}

@@ -6,7 +6,7 @@
 
 #include <span>
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 // x /= divisor.
 void divide(std::span<float> x, float divisor);
@@ -19,4 +19,4 @@ void join_and_swap(std::span<float> model, std::span<float> mean, int members);
 // x += y, y = 0.
 void move_to(std::span<float> x, std::span<float> y);
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

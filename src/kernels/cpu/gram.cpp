@@ -4,10 +4,10 @@
 // they are and leaves them behind as floats, packed in the order in which the other tiles read them. So widening is
 // paid once, and rows that lie a power of two apart do not fight for the same cache sets. Reading and multiplying would
 // take turns; tiles therefore prefetch rows of a later block as they go.
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gram.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/gram.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/aligned_allocator.h>
@@ -17,12 +17,12 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/simd_inl.h"
-#include "kernels/wide.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd_inl.h"
+#include "kernels/cpu/wide.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 constexpr std::size_t kTile = 4;                       // rows of a tile
@@ -293,11 +293,11 @@ void gram_float(std::span<const float* const> rows, std::size_t n, std::span<dou
 void gram_bfloat16(std::span<const BFloat16* const> rows, std::size_t n, std::span<double> K) { sweep(rows, n, K); }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 HWY_EXPORT(gram_float);
 HWY_EXPORT(gram_bfloat16);
@@ -327,5 +327,5 @@ void gram(std::span<const BFloat16* const> rows, std::size_t n, std::span<double
   take_again_if_lost(rows, n, K);
 }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 #endif

@@ -3,10 +3,10 @@
 // The block of all rows has to stay in the second-level cache between the two passes, so it gets narrower as P grows.
 // Four rows are added in float and then to a double, which keeps the error of a column sum at three roundings whatever
 // P is.
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/row_statistics.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/row_statistics.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/aligned_allocator.h>
@@ -15,12 +15,12 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/simd_inl.h"
-#include "kernels/wide.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd_inl.h"
+#include "kernels/cpu/wide.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 constexpr std::size_t kGroup = 4;  // rows that are read side by side
@@ -159,11 +159,11 @@ void row_statistics_bfloat16(std::span<const BFloat16* const> rows, std::size_t 
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 HWY_EXPORT(row_statistics_float);
 HWY_EXPORT(row_statistics_bfloat16);
@@ -192,5 +192,5 @@ void row_statistics(std::span<const BFloat16* const> rows, std::size_t n, std::s
   take_again_if_lost(rows, n, d, q);
 }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 #endif

@@ -2,10 +2,10 @@
 //
 // A product of two numbers of 24 bits is exact in double, so fusing it with the addition or not gives the same bits:
 // that is what makes the result independent of vector width, of the place of an element and of the processor.
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/weighted_sum.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/weighted_sum.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/simd_inl.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 constexpr std::size_t kGroup = 4;     // rows that are read side by side
@@ -124,11 +124,11 @@ void weighted_sum_bfloat16(std::span<const BFloat16* const> rows, std::span<cons
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 HWY_EXPORT(weighted_sum_float);
 HWY_EXPORT(weighted_sum_bfloat16);
@@ -152,5 +152,5 @@ void weighted_sum(std::span<const float* const> rows, std::span<const float> coe
   weighted_sum(rows, std::vector<double>(coefficients.begin(), coefficients.end()), out);
 }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 #endif

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace flockstep::kernels::wide {
+namespace flockstep::kernels::cpu::wide {
 
 // Whether sums of products of `n` numbers, of which this is one, can be trusted after float: neither did any of them
 // come near float's largest number, also where `rows` such rows were added first, nor do products that were lost below
@@ -27,4 +27,4 @@ void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<dou
 
 double dot(std::span<const float> x, std::span<const float> y);
 
-}  // namespace flockstep::kernels::wide
+}  // namespace flockstep::kernels::cpu::wide

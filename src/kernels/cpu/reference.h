@@ -11,7 +11,7 @@
 #include "kernels/sketch.h"
 #include "kernels/types.h"
 
-namespace flockstep::kernels::reference {
+namespace flockstep::kernels::cpu::reference {
 
 template <typename T>
 void gram(std::span<const T* const> rows, std::size_t n, std::span<double> K);
@@ -34,4 +34,4 @@ double dot(std::span<const T> x, std::span<const T> y);
 template <typename T>
 double sketch(std::span<const T> x, SketchKey key, std::uint32_t first_chunk, std::span<float> z);
 
-}  // namespace flockstep::kernels::reference
+}  // namespace flockstep::kernels::cpu::reference

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 // One row after the other, as anybody would read them: vectors into eight sums. Returns their total, which nobody
 // needs, so that no compiler may skip the reading.
@@ -14,4 +14,4 @@ float read_sweep(std::span<const float* const> rows, std::size_t n);
 // more of the memory's bandwidth than the processor's own prefetching does.
 float tuned_read_sweep(std::span<const float* const> rows, std::size_t n);
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

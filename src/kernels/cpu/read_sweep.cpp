@@ -1,19 +1,19 @@
-#include "kernels/read_sweep.h"
+#include "kernels/cpu/read_sweep.h"
 
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/read_sweep.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/read_sweep.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
 
 #include <algorithm>
 
-#include "kernels/simd_inl.h"
+#include "kernels/cpu/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // Eight sums side by side: additions never wait for each other, only for memory.
@@ -76,11 +76,11 @@ float read_rows_tuned(std::span<const float* const> rows, std::size_t n) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 HWY_EXPORT(read_rows);
 HWY_EXPORT(read_rows_tuned);
@@ -90,5 +90,5 @@ float tuned_read_sweep(std::span<const float* const> rows, std::size_t n) {
   return HWY_DYNAMIC_DISPATCH(read_rows_tuned)(rows, n);
 }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 #endif

@@ -1,8 +1,8 @@
 // The kernels over one or two vectors: scale, axpy, dot, has_non_finite, narrow, widen; and the name of the target.
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cpp"
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
@@ -12,12 +12,12 @@
 #include <limits>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/simd_inl.h"
-#include "kernels/wide.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd_inl.h"
+#include "kernels/cpu/wide.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 void scale_float(float a, std::span<float> xs) {
@@ -148,11 +148,11 @@ bool has_non_finite_bfloat16(std::span<const BFloat16> x) { return has_non_finit
 std::int64_t compiled_target() { return HWY_TARGET; }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 HWY_EXPORT(scale_float);
 HWY_EXPORT(axpy_float);
@@ -195,5 +195,5 @@ void widen(std::span<const BFloat16> x, std::span<float> y) {
 
 std::string_view simd_target() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(compiled_target)()); }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 #endif

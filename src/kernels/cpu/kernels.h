@@ -20,7 +20,7 @@
 #include "kernels/types.h"
 #include "math/packed.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 using math::packed_index;
 using math::packed_size;
@@ -74,4 +74,4 @@ void widen(std::span<const BFloat16> x, std::span<float> y);
 // The instruction set that the kernels run on here, as Highway names it: "AVX2", "AVX3", ...
 std::string_view simd_target();
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

@@ -1,13 +1,13 @@
-#include "kernels/wide.h"
+#include "kernels/cpu/wide.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
-namespace flockstep::kernels::wide {
+namespace flockstep::kernels::cpu::wide {
 namespace {
 
 constexpr std::size_t kBlock = 256;  // numbers of each row that are widened at a time
@@ -64,7 +64,7 @@ bool fits_float(double sum, std::size_t n, std::size_t rows) {
 template <typename T>
 bool is_lost(double square, const T* row, std::size_t n, std::size_t rows) {
   if (fits_float(square, n, rows)) return false;
-  return square < 1 ? !is_zero(row, n) : !kernels::has_non_finite(std::span<const T>(row, n));
+  return square < 1 ? !is_zero(row, n) : !cpu::has_non_finite(std::span<const T>(row, n));
 }
 
 template <typename T>
@@ -106,4 +106,4 @@ template void gram(std::span<const BFloat16* const>, std::size_t, std::span<doub
 template void row_statistics(std::span<const float* const>, std::size_t, std::span<double>, std::span<double>);
 template void row_statistics(std::span<const BFloat16* const>, std::size_t, std::span<double>, std::span<double>);
 
-}  // namespace flockstep::kernels::wide
+}  // namespace flockstep::kernels::cpu::wide

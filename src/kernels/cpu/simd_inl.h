@@ -1,11 +1,11 @@
 // Vector loads that widen to float, prefetching, and sums across vectors, for the SIMD target being compiled.
 //
 // Included once per target by the kernels' source files, after hwy/foreach_target.h; of no use elsewhere.
-#if defined(FLOCKSTEP_KERNELS_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef FLOCKSTEP_KERNELS_SIMD_INL_H
-#undef FLOCKSTEP_KERNELS_SIMD_INL_H
+#if defined(FLOCKSTEP_KERNELS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FLOCKSTEP_KERNELS_CPU_SIMD_INL_H
+#undef FLOCKSTEP_KERNELS_CPU_SIMD_INL_H
 #else
-#define FLOCKSTEP_KERNELS_SIMD_INL_H
+#define FLOCKSTEP_KERNELS_CPU_SIMD_INL_H
 #endif
 
 #include <hwy/highway.h>
@@ -17,7 +17,7 @@
 #include "kernels/types.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -133,7 +133,7 @@ HWY_INLINE double one_of_four(const double* sums, std::size_t which) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif

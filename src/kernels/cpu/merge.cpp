@@ -1,8 +1,8 @@
-#include "kernels/merge.h"
+#include "kernels/cpu/merge.h"
 
 #include <cstddef>
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 // __restrict: without it every loop would first have to find out that its spans do not overlap.
@@ -40,4 +40,4 @@ void move_to(std::span<float> x, std::span<float> y) {
   }
 }
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

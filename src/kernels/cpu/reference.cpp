@@ -1,11 +1,11 @@
-#include "kernels/reference.h"
+#include "kernels/cpu/reference.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
-namespace flockstep::kernels::reference {
+namespace flockstep::kernels::cpu::reference {
 namespace {
 
 template <typename T>
@@ -82,4 +82,4 @@ template double dot(std::span<const float>, std::span<const float>);
 template double sketch(std::span<const float>, SketchKey, std::uint32_t, std::span<float>);
 template double sketch(std::span<const BFloat16>, SketchKey, std::uint32_t, std::span<float>);
 
-}  // namespace flockstep::kernels::reference
+}  // namespace flockstep::kernels::cpu::reference
