@@ -150,7 +150,7 @@ TEST(StreamHook, switchesTheRuleOneStepAfterAllHaveAsked) {
       if (step == context.rank() + 1) side.exchange.set_rule({"adasum", {{"granularity", "tensor"}}});
       const oracle::Gradients gradients = gradients_of(up_to(3), step);
       const oracle::Vector result = side.step(step, {});
-      if (step <= 3) EXPECT_TRUE(are_near(result, oracle::mean(gradients))) << step;
+      EXPECT_EQ(static_cast<bool>(are_near(result, oracle::mean(gradients))), step <= 3) << step;
       EXPECT_EQ(side.news().rule, step <= 3 ? "mean" : "adasum") << step;
     }
     EXPECT_NE(refusal([&] { side.exchange.set_rule({"local_sgd", {}}); }), "");
