@@ -121,7 +121,7 @@ def run(
     transfer: str = "exact",
     device: str = "cpu",
 ) -> int:
-    """The exit code: a contender of PyTorch's may fail, ours may not."""
+    """The exit code: a contender of PyTorch's may fail, ours may not. Rank 0 has it: others would end it while it prints."""
     children = Children()
     rows: list[Row] = []
     for model in models:
@@ -138,4 +138,4 @@ def run(
             print("".join(f"{note}\n" for row in of_model for note in row.notes), flush=True)
     if children.rank == 0:
         _print_targets(rows, as_json)
-    return int(any(row.failure and row.contender in RULES for row in rows))
+    return int(children.rank == 0 and any(row.failure and row.contender in RULES for row in rows))

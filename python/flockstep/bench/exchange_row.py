@@ -114,7 +114,7 @@ class TwoAllReduces:
     def __init__(self, gradient: Tensor, device: str) -> None:
         self._gradient, self._device = gradient, device
         self._buffer = torch.empty_like(gradient)
-        self._products = gradient.new_empty(dist.get_world_size(), 2)
+        self._products = gradient.new_empty(2 * dist.get_world_size())
 
     def run(self) -> float:
         synchronize(self._device)
@@ -130,7 +130,7 @@ class TwoAllReduces:
 
     def _coefficients(self) -> Tensor:
         """Those of the first step, at the magnitude of ours."""
-        to_sum, squares = self._products.unbind(1)
+        to_sum, squares = self._products.view(-1, 2).unbind(1)
         norms = squares.sqrt()
         a = to_sum / norms
         return a / a.abs().sum() * norms.median() / norms
