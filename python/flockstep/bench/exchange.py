@@ -5,6 +5,7 @@ different contenders take turns, since they cannot share a round.
 """
 
 import json
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,14 +93,17 @@ def _measure(
     keys = [(contender, name) for name in settings for contender in contenders]
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in keys}
     failures: dict[tuple[str, str], str] = {}
-    for _ in range(repeats):
+    for repeat in range(repeats):
         for key in keys:
             call = [key[0], floats, rounds, bucket_mb, device]
             printed, failure = children.run("flockstep.bench.exchange_row", call, limit_s, SETTINGS[key[1]])
             if failure:
                 failures.setdefault(key, failure)
             elif children.rank == 0:
-                seconds[key] += json.loads(printed.splitlines()[-1])
+                new = json.loads(printed.splitlines()[-1])
+                seconds[key] += new
+                told = milliseconds(Spread.of(torch.tensor(new)))
+                print(f"{key[0]}, {key[1]}, {repeat + 1} of {repeats}: {told} ms", file=sys.stderr, flush=True)
     return [Measured(*key, seconds[key], failures.get(key, "")) for key in keys]
 
 
