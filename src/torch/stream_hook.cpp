@@ -92,23 +92,22 @@ struct StreamHook::Decisions {
     RuleCourse::check_ends(heads);
     algorithms::check_weights(weights);
     const auto present = static_cast<double>(std::ranges::count_if(weights, [](double w) { return w > 0; }));
-    const std::string rule = made.name;
+    RuleCourse::Told told{made.name, {}, {}, pass.last_bucket};
     runtime::DevicePass::Plan plan;
     if (present == 0) {  // whatever numbers there are, such as the NaN that the mean over no samples is
-      course.tell({rule,
-                   {math::Event::all_zero, std::vector<double>(workers), math::Statistics::none(weights), {}, {}},
-                   decider->guards(),
-                   pass.last_bucket});
+      told.report = {math::Event::all_zero, std::vector<double>(workers), math::Statistics::none(weights), {}, {}};
       plan.coefficients = everywhere(0);
     } else {
-      const bool divides = row_of(rule).divides_by_count && pass.divides_by_all;
+      const bool divides = row_of(made.name).divides_by_count && pass.divides_by_all;
       plan = combined(pass, records, weights, divides ? present / static_cast<double>(workers) : 1, everywhere);
-      course.tell({rule, decider->report(), decider->guards(), pass.last_bucket});
+      told.report = decider->report();
     }
+    told.guards = decider->guards();
     take_memory();
     const RuleCourse::Change change = course.answer(heads);
     if (change.is_another && change.is_new_rule) memory = {};
     if (change.is_another) remembering = course.later();
+    course.tell(std::move(told));
     return plan;
   }
 
