@@ -77,11 +77,6 @@ def transfer_of(rule: str, words: Mapping[str, str], device: torch.device | None
         )
     if device is None or given == "sketch":
         return given
-    if device.type == "cpu":
-        return "exact" if given == "exact" or needs_exact is not None or rule == "adacons" else "sketch"
     if given == "exact" or needs_exact is not None:
-        what = 'transfer="exact"' if given == "exact" else f'{needs_exact} needs transfer="exact", which'
-        raise BadInputError(
-            f'{what} takes gradients in main memory, and these are on {device.type}: take transfer="sketch"'
-        )
-    return "sketch"
+        return "exact"
+    return "exact" if device.type == "cpu" and rule == "adacons" else "sketch"

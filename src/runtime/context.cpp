@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <algorithm>
+
 #include "engines/all_reduce.h"
 #include "engines/missing.h"
 
@@ -7,6 +9,7 @@ namespace flockstep::runtime {
 namespace {
 
 constexpr base::Duration kPatienceForAgents{3};
+constexpr base::Duration kShortestPause{2e-5}, kLongestPause{1e-3};  // between two looks at a device
 
 }  // namespace
 
@@ -27,6 +30,20 @@ void Context::wait_for(const std::function<bool()>& ready, std::string_view name
   const base::Time begin = engine_.now();
   bool is_ready = engine_.wait_until(ready, begin + patience_);
   if (!is_ready && has_agent_) is_ready = engine_.wait_until(ready, engine_.now() + kPatienceForAgents);
+  end_wait(is_ready, name, begin);
+}
+
+void Context::poll_for(const std::function<bool()>& ready, std::string_view name) {
+  const base::Time begin = engine_.now(), deadline = begin + patience_;
+  bool is_ready = ready();
+  while (!is_ready && engine_.now() < deadline) {
+    const base::Duration pause = std::clamp((engine_.now() - begin) / 8, kShortestPause, kLongestPause);
+    is_ready = engine_.wait_until(ready, std::min(deadline, engine_.now() + pause));
+  }
+  end_wait(is_ready, name, begin);
+}
+
+void Context::end_wait(bool is_ready, std::string_view name, base::Time begin) {
   if (!is_ready)
     engine_.fail(
         Error(ErrorCode::deadline, engines::late_sentence({}, name, rank(), patience_), std::string(engine_.name())));

@@ -31,6 +31,8 @@ class Context {
   void wait(const engines::Pending& operation, std::string_view name) { wait(*operation, name, engine_.now()); }
   // The same for anything that becomes true; `name` completes "... did not finish within 5 s". ready() looks or takes.
   void wait_for(const std::function<bool()>& ready, std::string_view name);
+  // The same for what no engine hears of, such as the work of a device: it is looked at again and again.
+  void poll_for(const std::function<bool()>& ready, std::string_view name);
 
   // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
   void all_reduce(std::span<double> values, std::string_view name);
@@ -51,6 +53,7 @@ class Context {
 
  private:
   void count(std::string_view name, base::Time issued, base::Time begin);
+  void end_wait(bool is_ready, std::string_view name, base::Time begin);
 
   engines::Engine& engine_;
   base::Duration patience_;

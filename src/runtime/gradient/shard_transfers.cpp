@@ -58,7 +58,7 @@ engines::Pending ShardTransfers::send_from(const Arrival& arrival, const F& part
 
 ShardTransfers::Arrival ShardTransfers::send(std::size_t bucket, std::size_t place, Whole whole) {
   if (wire_ == Wire::bfloat16) {
-    base::check(whole.size() == sent_.size(), "numbers of the layout's size");
+    base::check(whole.size() <= sent_.size(), "numbers of the layout, or those that are there so far");
     for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
       const Range range = shards_.of(bucket, peer);
       kernels::narrow(whole.of(range), range.of(sent_.span()));
