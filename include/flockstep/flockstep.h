@@ -100,8 +100,16 @@ struct SynchronizerSettings {
 // Spans are used in place. Declare what you pass before the Synchronizer, so that it outlives it: an exception may
 // leave transfers behind that only the Synchronizer's end withdraws. MPI cannot withdraw: there, after an Error, spans
 // have to live until MPI_Abort.
+//
+// A span may lie in the memory of a CUDA device, in any call, gradient and model each by itself. As with a CUDA-aware
+// MPI, its numbers have to be there when the call is made (synchronise your stream first), and the results are there
+// when it returns. They travel through a mirror in pinned memory, as long as the span; a CUDA-aware MPI is not made use
+// of. Throws Error{unavailable} where there is no memory for the mirror or the device cannot be used, Error{bad_input}
+// on sim.
 class Synchronizer {
  public:
+  struct Implementation;  // not for users
+
   // `algorithm` and its `options` as in `flockstep algorithms`, such as "adacons" with {{"beta", "0.9"}}. Throws
   // Error{mismatch} naming the ranks if workers disagree on any of these or on the number of parameters.
   Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
@@ -153,7 +161,6 @@ class Synchronizer {
   std::vector<std::string> findings() const;
 
  private:
-  struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -1,4 +1,6 @@
 // The public interface in include/flockstep/flockstep.h, over engines and algorithms.
+#include "api/synchronizer.h"
+
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -7,14 +9,13 @@
 #include "api/worker.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
-#include "runtime/gradient/ready_buckets.h"
-#include "session/session.h"
 
 namespace flockstep {
 namespace {
 
 constexpr int kMostWorkers = 1 << 20;
-constexpr std::size_t kMostNumbers = std::size_t{1} << 40;  // in a model: 4 TiB
+constexpr std::size_t kMostNumbers = std::size_t{1} << 40;   // in a model: 4 TiB
+constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
 
 // Before anything of that size is made.
 const std::vector<std::size_t>& checked(const std::vector<std::size_t>& tensors, std::size_t buffers) {
@@ -52,56 +53,163 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
   });
 }
 
-struct Synchronizer::Implementation {
-  static constexpr std::size_t kBucketFloats = std::size_t{1} << 20;  // 4 MiB
+Synchronizer::Implementation::Implementation(runtime::Context& context, std::string_view algorithm,
+                                             const std::vector<std::size_t>& tensors,
+                                             const std::map<std::string, std::string>& options,
+                                             const SynchronizerSettings& settings, const runtime::Devices& devices)
+    : gradients(context, devices, "gradient of a device"),
+      models(context, devices, "model of a device"),
+      layout(checked(tensors, settings.buffers), kBucketFloats),
+      buffers(settings.buffers),
+      announcements(layout),
+      session(context, layout,
+              {.row = algorithms::find_algorithm(algorithm),
+               .options = {options.begin(), options.end()},
+               .seed = settings.seed,
+               .buffers = settings.buffers},
+              {{"parameters", std::to_string(layout.size())},
+               {"tensors", fmt::format("{}", tensors)},
+               {"buffers", std::to_string(settings.buffers)}}) {}
 
-  Implementation(runtime::Context& context, std::string_view algorithm, const std::vector<std::size_t>& tensors,
-                 const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
-      : layout(checked(tensors, settings.buffers), kBucketFloats),
-        buffers(settings.buffers),
-        ready(layout),
-        session(context, layout,
-                {.row = algorithms::find_algorithm(algorithm),
-                 .options = {options.begin(), options.end()},
-                 .seed = settings.seed,
-                 .buffers = settings.buffers},
-                {{"parameters", std::to_string(layout.size())},
-                 {"tensors", fmt::format("{}", tensors)},
-                 {"buffers", std::to_string(settings.buffers)}}) {}
+void Synchronizer::Implementation::check_gradient(std::span<const float> gradient) const {
+  if (gradient.size() != layout.size())
+    throw Error(ErrorCode::bad_input, fmt::format("a span of {} floats was given where {} parameters were announced",
+                                                  gradient.size(), layout.size()));
+}
 
-  void check_gradient(std::span<const float> gradient) const {
-    if (gradient.size() != layout.size())
-      throw Error(ErrorCode::bad_input, fmt::format("a span of {} floats was given where {} parameters were announced",
-                                                    gradient.size(), layout.size()));
-  }
-  void check_model(std::span<const float> model) const {
-    if (buffers == 0) return check_gradient(model);
-    if (model.size() != layout.size() + buffers)
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("a span of {} floats was given where {} parameters and {} buffers were announced",
-                              model.size(), layout.size(), buffers));
-  }
+void Synchronizer::Implementation::check_model(std::span<const float> model) const {
+  if (buffers == 0) return check_gradient(model);
+  if (model.size() != layout.size() + buffers)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("a span of {} floats was given where {} parameters and {} buffers were announced",
+                            model.size(), layout.size(), buffers));
+}
 
-  void check_announced(std::span<const float> gradient) const {
-    if (ready.any_ready() && gradient.data() != announced)
-      throw Error(ErrorCode::bad_input,
-                  "another gradient was announced as ready than the one that is given now: pass the same span until "
-                  "after_backward returns");
-  }
-  void require_nothing_announced(std::string_view call) const {
-    if (ready.any_ready())
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("{} was called while a gradient that was announced as ready is under way: call "
-                              "after_backward first",
-                              call));
-  }
+void Synchronizer::Implementation::check_announced(std::span<const float> gradient) const {
+  if (announcements.any_ready() && gradient.data() != announced)
+    throw Error(ErrorCode::bad_input,
+                "another gradient was announced as ready than the one that is given now: pass the same span until "
+                "after_backward returns");
+}
 
-  runtime::Layout layout;
-  std::size_t buffers;
-  runtime::ReadyBuckets ready;
-  const float* announced = nullptr;  // the gradient that `ready` is about
-  session::Session session;
-};
+void Synchronizer::Implementation::require_nothing_announced(std::string_view call) const {
+  if (announcements.any_ready())
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} was called while a gradient that was announced as ready is under way: call "
+                            "after_backward first",
+                            call));
+}
+
+bool Synchronizer::Implementation::changes_gradients() const {
+  return session.row().family != algorithms::Family::model || session.algorithm().gradients_are_equal();
+}
+
+void Synchronizer::Implementation::begin(std::span<const float> model) {
+  check_model(model);
+  require_nothing_announced("begin");
+  models.fetch(model, {0, model.size()});
+  const std::span<const float> seen = models.of({const_cast<float*>(model.data()), model.size()});
+  session.require_same_model(seen);
+  session.begin(seen);
+}
+
+void Synchronizer::Implementation::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
+  check_gradient(gradient);
+  session.require_begun();
+  check_announced(gradient);
+  if (begin > gradient.size() || size > gradient.size() - begin)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the {} numbers from {} on are not all in a gradient of {}", size, begin, gradient.size()));
+  if (announcements.any_ready_in(begin, size))
+    throw Error(ErrorCode::bad_input,
+                fmt::format("some of the {} numbers from {} on were announced as ready before: announce every number "
+                            "once, then call after_backward",
+                            size, begin));
+  if (changes_gradients()) gradients.fetch(gradient, {begin, size});
+  announced = gradient.data();
+  for (const std::size_t bucket : announcements.add(begin, size))
+    session.algorithm().bucket_ready(bucket, gradients.of(gradient));
+}
+
+void Synchronizer::Implementation::after_backward(std::span<float> gradient, double weight) {
+  check_gradient(gradient);
+  check_announced(gradient);
+  session.require_begun();
+  if (announcements.any_ready() && !announcements.all_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready and the rest was not: announce all "
+                "of it, or nothing");
+  const bool is_changed = changes_gradients();
+  const runtime::Range whole{0, gradient.size()};
+  if (is_changed && !announcements.any_ready()) gradients.fetch(gradient, whole);
+  announcements.begin();  // whatever becomes of this step, the next one is another
+  session.finish_gradient(is_changed ? gradients.of(gradient) : gradient, weight);
+  if (is_changed) gradients.put(gradient, whole);
+}
+
+std::span<float> Synchronizer::Implementation::reduce_scatter(std::span<float> gradient, double weight) {
+  check_gradient(gradient);
+  if (announcements.any_ready())
+    throw Error(ErrorCode::bad_input,
+                "part of the gradient was announced as ready, and its results would go to "
+                "everybody: call after_backward, or reduce_scatter without announcing");
+  gradients.fetch(gradient, {0, gradient.size()});
+  const std::span<float> seen = gradients.of(gradient), own = session.reduce_scatter(seen, weight);
+  if (seen.data() == gradient.data() || own.empty()) return own;
+  const runtime::Range range{static_cast<std::size_t>(own.data() - seen.data()), own.size()};
+  gradients.put(gradient, range);
+  return range.of(gradient);
+}
+
+void Synchronizer::Implementation::after_update(std::span<float> model) {
+  check_model(model);
+  require_nothing_announced("after_update");
+  const bool moves =
+      session.row().family == algorithms::Family::model && session.algorithm().meets_after(session.updates());
+  if (!moves) return session.after_update(model);
+  models.fetch(model, {0, model.size()});
+  session.after_update(models.of(model));
+  models.put(model, {0, model.size()});
+}
+
+bool Synchronizer::Implementation::drain(std::span<float> gradient) {
+  check_gradient(gradient);
+  require_nothing_announced("drain");
+  if (!session.drain(gradients.of(gradient))) return false;
+  gradients.put(gradient, {0, gradient.size()});
+  return true;
+}
+
+void Synchronizer::Implementation::consolidate(std::span<float> model) {
+  check_model(model);
+  require_nothing_announced("consolidate");
+  session.require_begun();
+  session.require_drained();
+  models.fetch(model, {0, model.size()});
+  session.consolidate(models.of(model));
+  models.put(model, {0, model.size()});
+}
+
+std::vector<std::byte> Synchronizer::Implementation::save() const {
+  base::Archive archive;
+  archive.put_text("algorithm", std::string(session.row().name));
+  session.save(archive);
+  return archive.to_bytes();
+}
+
+std::string Synchronizer::Implementation::restore(std::span<const std::byte> state) {
+  require_nothing_announced("restore");
+  const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
+  if (const std::string saved = archive.get_text("algorithm"); saved != session.row().name)
+    throw Error(ErrorCode::bad_input, fmt::format("this is the state of {0}, which {1} cannot go on from: restore it "
+                                                  "with {0}",
+                                                  saved, session.row().name));
+  if (session.has_begun() && session.facts().needs_begin)
+    throw Error(ErrorCode::bad_input,
+                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
+                "goes on");
+  return session.restore(archive);
+}
 
 Synchronizer::Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
                            const std::map<std::string, std::string>& options, const SynchronizerSettings& settings)
@@ -116,95 +224,21 @@ Synchronizer::~Synchronizer() = default;
 Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
 Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
-void Synchronizer::begin(std::span<const float> model) {
-  Implementation& mine = *implementation_;
-  mine.check_model(model);
-  mine.require_nothing_announced("begin");
-  mine.session.require_same_model(model);
-  mine.session.begin(model);
-}
-
+void Synchronizer::begin(std::span<const float> model) { implementation_->begin(model); }
 void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
-  Implementation& mine = *implementation_;
-  mine.check_gradient(gradient);
-  mine.session.require_begun();
-  mine.check_announced(gradient);
-  if (begin > gradient.size() || size > gradient.size() - begin)
-    throw Error(ErrorCode::bad_input,
-                fmt::format("the {} numbers from {} on are not all in a gradient of {}", size, begin, gradient.size()));
-  if (mine.ready.any_ready_in(begin, size))
-    throw Error(ErrorCode::bad_input,
-                fmt::format("some of the {} numbers from {} on were announced as ready before: announce every number "
-                            "once, then call after_backward",
-                            size, begin));
-  mine.announced = gradient.data();
-  for (const std::size_t bucket : mine.ready.add(begin, size)) mine.session.algorithm().bucket_ready(bucket, gradient);
+  implementation_->ready(gradient, begin, size);
 }
-
 void Synchronizer::after_backward(std::span<float> gradient, double weight) {
-  Implementation& mine = *implementation_;
-  mine.check_gradient(gradient);
-  mine.check_announced(gradient);
-  mine.session.require_begun();
-  if (mine.ready.any_ready() && !mine.ready.all_ready())
-    throw Error(ErrorCode::bad_input,
-                "part of the gradient was announced as ready and the rest was not: announce all "
-                "of it, or nothing");
-  mine.ready.begin();  // whatever becomes of this step, the next one is another
-  mine.session.finish_gradient(gradient, weight);
+  implementation_->after_backward(gradient, weight);
 }
-
 std::span<float> Synchronizer::reduce_scatter(std::span<float> gradient, double weight) {
-  implementation_->check_gradient(gradient);
-  if (implementation_->ready.any_ready())
-    throw Error(ErrorCode::bad_input,
-                "part of the gradient was announced as ready, and its results would go to "
-                "everybody: call after_backward, or reduce_scatter without announcing");
-  return implementation_->session.reduce_scatter(gradient, weight);
+  return implementation_->reduce_scatter(gradient, weight);
 }
-
-void Synchronizer::after_update(std::span<float> model) {
-  implementation_->check_model(model);
-  implementation_->require_nothing_announced("after_update");
-  implementation_->session.after_update(model);
-}
-
-bool Synchronizer::drain(std::span<float> gradient) {
-  implementation_->check_gradient(gradient);
-  implementation_->require_nothing_announced("drain");
-  return implementation_->session.drain(gradient);
-}
-
-void Synchronizer::consolidate(std::span<float> model) {
-  implementation_->check_model(model);
-  implementation_->require_nothing_announced("consolidate");
-  implementation_->session.require_begun();
-  implementation_->session.require_drained();
-  implementation_->session.consolidate(model);
-}
-
-std::vector<std::byte> Synchronizer::save() const {
-  base::Archive archive;
-  archive.put_text("algorithm", std::string(implementation_->session.row().name));
-  implementation_->session.save(archive);
-  return archive.to_bytes();
-}
-
-std::string Synchronizer::restore(std::span<const std::byte> state) {
-  Implementation& mine = *implementation_;
-  mine.require_nothing_announced("restore");
-  const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
-  const algorithms::AlgorithmRow& row = mine.session.row();
-  if (const std::string saved = archive.get_text("algorithm"); saved != row.name)
-    throw Error(ErrorCode::bad_input, fmt::format("this is the state of {0}, which {1} cannot go on from: restore it "
-                                                  "with {0}",
-                                                  saved, row.name));
-  if (mine.session.has_begun() && mine.session.facts().needs_begin)
-    throw Error(ErrorCode::bad_input,
-                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
-                "goes on");
-  return mine.session.restore(archive);
-}
+void Synchronizer::after_update(std::span<float> model) { implementation_->after_update(model); }
+bool Synchronizer::drain(std::span<float> gradient) { return implementation_->drain(gradient); }
+void Synchronizer::consolidate(std::span<float> model) { implementation_->consolidate(model); }
+std::vector<std::byte> Synchronizer::save() const { return implementation_->save(); }
+std::string Synchronizer::restore(std::span<const std::byte> state) { return implementation_->restore(state); }
 
 StepReport Synchronizer::report() const {
   const session::Session& session = implementation_->session;

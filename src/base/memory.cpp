@@ -28,6 +28,23 @@ struct Memory::State {
   std::map<std::string, std::size_t> held;
   std::size_t total = 0, most = 0;
   bool keep = false;
+
+  void add(std::size_t bytes, const std::string& purpose) {
+    const std::lock_guard lock(mutex);
+    held[purpose] += bytes;
+    total += bytes;
+    most = std::max(most, total);
+  }
+  // False where everything is kept.
+  bool take_away(std::size_t bytes, const std::string& purpose) {
+    const std::lock_guard lock(mutex);
+    if (keep) return false;
+    total -= bytes;
+    const auto entry = held.find(purpose);
+    // Empty buffers leave nothing in the count, so theirs may be gone already.
+    if (entry != held.end() && (entry->second -= bytes) == 0) held.erase(entry);
+    return true;
+  }
 };
 
 Memory::Memory() : state_(std::make_shared<State>()) {}
@@ -39,20 +56,18 @@ std::shared_ptr<void> Memory::allocate_bytes(std::size_t bytes, const std::strin
     throw Error(ErrorCode::unavailable, fmt::format("there is no memory for {} bytes ({})", bytes, purpose));
   if (alignment == kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish: without it all works as before
   std::memset(data, 0, bytes);
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->held[purpose] += bytes;
-    state_->total += bytes;
-    state_->most = std::max(state_->most, state_->total);
-  }
+  state_->add(bytes, purpose);
   return {data, [state = state_, bytes, purpose](void* freed) {
-            const std::lock_guard lock(state->mutex);
-            if (state->keep) return;
-            state->total -= bytes;
-            const auto entry = state->held.find(purpose);
-            // Empty buffers leave nothing in the count, so theirs may be gone already.
-            if (entry != state->held.end() && (entry->second -= bytes) == 0) state->held.erase(entry);
-            ::operator delete(freed, alignment_for(bytes));
+            if (state->take_away(bytes, purpose)) ::operator delete(freed, alignment_for(bytes));
+          }};
+}
+
+std::shared_ptr<void> Memory::adopt_bytes(std::shared_ptr<void> data, std::size_t bytes, const std::string& purpose) {
+  state_->add(bytes, purpose);
+  void* const place = data.get();
+  // Its owner's end is ours to decide.
+  return {place, [state = state_, bytes, purpose, owner = new std::shared_ptr<void>(std::move(data))](void*) {
+            if (state->take_away(bytes, purpose)) delete owner;
           }};
 }
 

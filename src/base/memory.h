@@ -39,6 +39,12 @@ class Memory {
     return Buffer<T>(std::static_pointer_cast<T>(allocate_bytes(size * sizeof(T), purpose)), size);
   }
 
+  // Counts memory that somebody else has allocated and keeps it like a buffer of one's own; its alignment is theirs.
+  template <typename T>
+  Buffer<T> adopt(std::shared_ptr<T> data, std::size_t size, const std::string& purpose) {
+    return Buffer<T>(std::static_pointer_cast<T>(adopt_bytes(std::move(data), size * sizeof(T), purpose)), size);
+  }
+
   // Bytes held now, by purpose and in all.
   std::map<std::string, std::size_t> held() const;
   std::size_t held_bytes() const;
@@ -51,6 +57,7 @@ class Memory {
  private:
   struct State;
   std::shared_ptr<void> allocate_bytes(std::size_t bytes, const std::string& purpose);
+  std::shared_ptr<void> adopt_bytes(std::shared_ptr<void> data, std::size_t bytes, const std::string& purpose);
   std::shared_ptr<State> state_;
 };
 

@@ -27,11 +27,21 @@ CommunicationHook::CommunicationHook(runtime::Context& context, const GradientPa
 
 CommunicationHook::Future CommunicationHook::add(GradientOffer offer) {
   check_can_travel(offer.bucket);
-  auto future = c10::make_intrusive<c10::ivalue::Future>(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get())
-                                                                               : offer.result.type());
+  check_device(offer.bucket.numbers.device());
+  offer.bucket.made = StagingStream::mark(offer.bucket.numbers.device());
+  const auto future = StagingStream::future_for(
+      offer.bucket.numbers, offer.result.isNone() ? c10::TypePtr(c10::TensorType::get()) : offer.result.type());
   auto shared = std::make_shared<GradientOffer>(std::move(offer));
   send({[shared, future](GradientPasses& passes) { passes.take(std::move(*shared), future); }, future});
   return future;
+}
+
+void CommunicationHook::check_device(c10::Device device) {
+  const std::lock_guard lock(mutex_);
+  if (!device_) device_ = device;
+  if (device != *device_)
+    throw Error(ErrorCode::bad_input, base::concatenated("gradients are on several devices (", device_->str(), ", ",
+                                                         device.str(), "): keep the model on one"));
 }
 
 void CommunicationHook::abandon() {

@@ -44,6 +44,7 @@ class CommunicationHook {
     std::function<void(GradientPasses&)> run;
     Future future;  // of a bucket
   };
+  void check_device(c10::Device device);
   void send(Errand errand);
   void conduct(const GradientPassesSettings& settings);
   bool run_next(GradientPasses& passes);
@@ -56,8 +57,9 @@ class CommunicationHook {
   mutable std::mutex mutex_;  // of what stands between the conductor and the others
   std::deque<Errand> errands_;
   GradientNews news_;
-  std::string asked_;         // the rule that was asked for last
-  std::exception_ptr ended_;  // why nothing can be sent any more
+  std::string asked_;                  // the rule that was asked for last
+  std::optional<c10::Device> device_;  // of all buckets
+  std::exception_ptr ended_;           // why nothing can be sent any more
   bool closing_ = false;
 
   std::unique_ptr<engines::Signal> signal_;  // look at what the mutex guards

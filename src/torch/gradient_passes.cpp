@@ -42,6 +42,7 @@ void GradientPasses::take(GradientOffer offer, Future future) {
   }
   pass_.push_back({std::move(offer), std::move(future)});
   const GradientOffer& taken = pass_.back().offer;
+  if (const c10::Device device = taken.bucket.numbers.device(); !staging_ && !device.is_cpu()) staging_.emplace(device);
   if (!collecting_ && (taken.buckets != slots_->count() || !slots_->fits(pass_.size() - 1, taken.bucket))) collect();
   if (!collecting_) start(taken.bucket);
   if (pass_.size() == taken.buckets) finish();
@@ -60,9 +61,18 @@ void GradientPasses::begin() {
 
 void GradientPasses::start(const GradientBucket& bucket) {
   slots_->fill(bucket);
+  await_fetched();
   const std::size_t slot = pass_.size() - 1;
   for (std::size_t piece = slots_->first_piece(slot); piece < slots_->end_piece(slot); ++piece)
     rule_->pass().start(piece, slots_->numbers());
+}
+
+// Backward on the device may not have come so far. What has arrived meanwhile is swept.
+void GradientPasses::await_fetched() {
+  while (staging_ && !staging_->is_done()) {
+    context_.poll_for([&] { return staging_->is_done() || can_sweep(); }, "the copy of gradients to main memory");
+    if (can_sweep()) sweep();
+  }
 }
 
 // DDP has cut its buckets anew. It does so on all workers in the same pass.
@@ -188,11 +198,13 @@ void GradientPasses::lay_out() {
   runtime::check_agreement(context_, agreed);
   take_memory();
   rule_.reset();  // before the layout that it uses
-  slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket");
+  slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket",
+                 staging_ ? &*staging_ : nullptr);
   order_.see(slots_->parameters());
   make_rule();
   slots_->begin();
   for (const GradientBucket& bucket : buckets) slots_->fill(bucket);
+  await_fetched();
   collecting_ = false;
 }
 
@@ -236,8 +248,12 @@ void GradientPasses::complete(std::size_t slot) {
   if (taken.future->completed()) return;
   slots_->write_back(slot, taken.offer.bucket);
   if (++completed_ == slots_->count()) publish();
-  taken.future->markCompleted(taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
-                                                          : std::move(taken.offer.result));
+  const at::Tensor& numbers = taken.offer.bucket.numbers;
+  c10::IValue value = taken.offer.result.isNone() ? c10::IValue(numbers) : std::move(taken.offer.result);
+  if (staging_)
+    staging_->complete(*taken.future, std::move(value), numbers);
+  else
+    taken.future->markCompleted(std::move(value));
 }
 
 void GradientPasses::publish() {

@@ -1,7 +1,8 @@
 // Backward passes of torch's DistributedDataParallel (DDP) through a gradient rule, one after the other: what the
 // conductor of a CommunicationHook does, on its thread.
 //
-//   take(bucket)      the bucket travels at once, unless DDP has cut its buckets anew: then they are collected first
+//   take(bucket)      the bucket travels at once, one on a device as soon as it is there and in main memory, unless DDP
+//                     has cut its buckets anew: then they are collected first
 //   sweep()           between buckets: what has arrived is looked at while backward goes on
 //   the last bucket   everybody's state of this pass is gathered: who has a gradient, what it counts, who asked for
 //                     another rule, whose pass has failed; then statistics, coefficients, sums, and the futures
@@ -86,6 +87,7 @@ class GradientPasses {
   bool begins_a_pass(const GradientBucket& bucket) const;
   void begin();
   void start(const GradientBucket& bucket);
+  void await_fetched();
   void collect();
   void finish();
   Kind kind() const;
@@ -113,6 +115,7 @@ class GradientPasses {
   std::size_t answered_ = 0;  // of them
   base::Buffer<State> states_;
 
+  std::optional<StagingStream> staging_;  // where buckets are on a device
   std::optional<GradientSlots> slots_;
   MemoryOrder order_;
   std::unique_ptr<algorithms::GradientRule> rule_;  // uses the slots' layout

@@ -10,10 +10,15 @@
 namespace flockstep::torch_front {
 namespace {
 
-bool is_converted(const at::Tensor& numbers) { return numbers.scalar_type() != at::kFloat; }
+bool can_travel_itself(const at::Tensor& numbers) {
+  return numbers.scalar_type() == at::kFloat && numbers.device().is_cpu();
+}
 
-at::Tensor tensor_over(std::span<float> numbers) {
-  return torch::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kFloat);
+PinnedFloats floats_apart(base::Memory& memory, const at::Tensor& numbers) {
+  const auto size = static_cast<std::size_t>(numbers.numel());
+  if (!numbers.device().is_cpu()) return pinned_floats(memory, size, "gradients of a device");
+  const auto buffer = memory.allocate<float>(size, "converted gradients");
+  return {buffer, torch::from_blob(buffer.data(), {numbers.numel()}, at::kFloat)};
 }
 
 std::span<float> floats_of(const at::Tensor& numbers) {
@@ -27,11 +32,8 @@ void check_can_travel(const GradientBucket& bucket) {
   if (numbers.layout() != at::kStrided)
     throw Error(ErrorCode::bad_input,
                 "a parameter has a sparse gradient, which cannot be exchanged: make its Embedding with sparse=False");
-  if (!numbers.device().is_cpu())
-    throw Error(ErrorCode::bad_input,
-                base::concatenated("gradients are on ", numbers.device().str(),
-                                   ", and only those in main memory can be exchanged: keep the model on "
-                                   "the CPU"));
+  if (numbers.device().is_meta())
+    throw Error(ErrorCode::bad_input, "gradients are on meta, where there are no numbers to exchange");
   const at::ScalarType type = numbers.scalar_type();
   if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
     throw Error(ErrorCode::bad_input,
@@ -45,13 +47,14 @@ void check_can_travel(const GradientBucket& bucket) {
     throw Error(ErrorCode::bad_input, "a parameter is complex, and only gradients of real numbers can be exchanged");
 }
 
-GradientSlots::GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets)
-    : memory_(memory) {
+GradientSlots::GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets,
+                             StagingStream* staging)
+    : memory_(memory), staging_(staging) {
   std::vector<std::size_t> pieces, tensors;
   for (const GradientBucket& bucket : buckets) {
     const auto size = static_cast<std::size_t>(bucket.numbers.numel());
     Slot& slot = slots_.emplace_back(Slot{bucket.parameters, bucket.numbers.scalar_type(), size, pieces.size(), 0, {}});
-    if (is_converted(bucket.numbers)) slot.converted = memory.allocate<float>(size, "converted gradients");
+    if (!can_travel_itself(bucket.numbers)) slot.apart = floats_apart(memory, bucket.numbers);
     const std::size_t count = whole_buckets ? 1 : std::max<std::size_t>(1, (size + kPieceFloats - 1) / kPieceFloats);
     const base::Partition parts(size, count);
     for (std::size_t part = 0; part < count; ++part) pieces.push_back(parts.size(part));
@@ -78,13 +81,13 @@ void GradientSlots::begin() {
 
 void GradientSlots::fill(const GradientBucket& bucket) {
   Slot& slot = slots_[filled_++];
-  if (is_converted(bucket.numbers)) {
-    const torch::NoGradGuard no_grad;
-    tensor_over(slot.converted.span()).copy_(bucket.numbers);
-    numbers_.add(slot.converted.span());
-  } else {
-    numbers_.add(floats_of(bucket.numbers));
-  }
+  if (can_travel_itself(bucket.numbers)) return numbers_.add(floats_of(bucket.numbers));
+  const torch::NoGradGuard no_grad;
+  if (bucket.numbers.device().is_cpu())
+    slot.apart.tensor.copy_(bucket.numbers);
+  else
+    staging_->fetch(bucket.numbers, bucket.made, slot.apart.tensor);
+  numbers_.add(slot.apart.buffer.span());
 }
 
 void GradientSlots::fill_with_nothing() {
@@ -94,9 +97,12 @@ void GradientSlots::fill_with_nothing() {
 }
 
 void GradientSlots::write_back(std::size_t slot, const GradientBucket& bucket) const {
-  if (!is_converted(bucket.numbers)) return;
+  if (can_travel_itself(bucket.numbers)) return;
   const torch::NoGradGuard no_grad;
-  at::Tensor(bucket.numbers).copy_(tensor_over(slots_[slot].converted.span()));
+  if (bucket.numbers.device().is_cpu())
+    bucket.numbers.copy_(slots_[slot].apart.tensor);
+  else
+    staging_->put(slots_[slot].apart.tensor, bucket.numbers);
 }
 
 }  // namespace flockstep::torch_front

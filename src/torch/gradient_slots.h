@@ -1,6 +1,6 @@
 // The buckets of a backward pass as somebody else cuts and orders them (torch's DistributedDataParallel), and how they
-// travel: each in place where it holds 32-bit floats, else through a buffer of floats; large ones in several pieces, so
-// that what arrives is swept and added while the rest is on its way.
+// travel: each in place where it holds 32-bit floats in main memory, else through a buffer of such floats; large ones
+// in several pieces, so that what arrives is swept and added while the rest is on its way.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "runtime/gradient/whole.h"
+#include "torch/staging_stream.h"
 
 namespace flockstep::torch_front {
 
@@ -17,15 +18,17 @@ struct GradientBucket {
   at::Tensor numbers;
   std::vector<const void*> parameters;  // which they are, as long as the process lives
   std::vector<std::size_t> sizes;       // of their gradients
+  StagingStream::Mark made = {};        // behind which the numbers are, on a device
 };
 
-// Throws Error{bad_input} for what cannot be exchanged: other devices, sparse numbers, types that lose in a float.
+// Throws Error{bad_input} for what cannot be exchanged: sparse numbers, types that lose in a float, no numbers at all.
 void check_can_travel(const GradientBucket& bucket);
 
 class GradientSlots {
  public:
-  // For passes of these buckets. `whole_buckets` keeps each in one piece.
-  GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets);
+  // For passes of these buckets. `whole_buckets` keeps each in one piece. Those on a device go through `staging`.
+  GradientSlots(base::Memory& memory, const std::vector<GradientBucket>& buckets, bool whole_buckets,
+                StagingStream* staging = nullptr);
 
   std::size_t count() const { return slots_.size(); }
   const runtime::Layout& layout() const { return layout_; }
@@ -33,7 +36,8 @@ class GradientSlots {
   const std::vector<const void*>& parameters() const { return parameters_; }
   bool fits(std::size_t slot, const GradientBucket& bucket) const;
 
-  // A new pass; then its buckets, in order. fill() brings the numbers to where they are exchanged from.
+  // A new pass; then its buckets, in order. fill() brings the numbers to where they are exchanged from, those on a
+  // device by the time that its stream is done.
   void begin();
   void fill(const GradientBucket& bucket);
   // Stands for a bucket that will never come: nobody may use what is exchanged for it.
@@ -54,11 +58,12 @@ class GradientSlots {
     std::vector<const void*> parameters;
     at::ScalarType type;
     std::size_t size, first_piece, end_piece;
-    base::Buffer<float> converted;  // of another type than float
+    PinnedFloats apart;  // where the bucket itself cannot travel
   };
   static constexpr std::size_t kPieceFloats = std::size_t{1} << 20;
 
   base::Memory& memory_;
+  StagingStream* const staging_;
   std::vector<Slot> slots_;
   std::vector<const void*> parameters_;
   std::vector<std::size_t> ended_by_;

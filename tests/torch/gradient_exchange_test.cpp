@@ -312,6 +312,7 @@ TEST(CommunicationHook, refusesWhatCannotTravel) {
   };
   EXPECT_EQ(refused(torch::zeros({3})), "");
   EXPECT_NE(refused(torch::zeros({3}).to_sparse()).find("sparse=False"), std::string::npos);
+  EXPECT_NE(refused(torch::zeros({3}, at::kMeta)).find("no numbers"), std::string::npos);
   EXPECT_NE(refused(torch::zeros({3}, at::kDouble)).find("type Double"), std::string::npos);
   EXPECT_NE(refused(torch::view_as_real(torch::zeros({3}, at::kComplexFloat))).find("complex"), std::string::npos);
 }
