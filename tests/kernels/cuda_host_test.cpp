@@ -1,4 +1,5 @@
 // What of the CUDA kernels can be tested without a GPU: that they compile, how work is cut up, the cache, the errors.
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "base/files.h"
-#include "fixture.h"
 #include "flockstep/error.h"
 #include "kernels/cuda/cache.h"
 #include "kernels/cuda/compiler.h"
