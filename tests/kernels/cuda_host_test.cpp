@@ -1,4 +1,5 @@
 // What of the CUDA kernels can be tested without a GPU: that they compile, how work is cut up, the cache, the errors.
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "base/files.h"
-#include "fixture.h"
 #include "flockstep/error.h"
 #include "kernels/cuda/cache.h"
 #include "kernels/cuda/compiler.h"
@@ -72,11 +72,20 @@ TEST(CudaCompiler, aNewerArchitectureTakesThePtxOfTheNewestKnown) {
 
 TEST(CudaCompiler, anOlderArchitectureThanAllIsRefusedInOneSentence) {
   try {
-    target_for(60, std::vector<int>{75, 80});
+    target_for(86, std::vector<int>{90, 100});
     FAIL() << "it was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unavailable);
-    EXPECT_EQ(std::string(error.what()).find("NVRTC does not know the architecture sm_60 of this GPU"), 0u);
+    EXPECT_EQ(std::string(error.what()).find("NVRTC does not know the architecture sm_86 of this GPU"), 0u);
+  }
+}
+
+TEST(CudaCompiler, aGpuWithoutWhatTheKernelsNeedIsRefusedInOneSentence) {
+  try {
+    target_for(75, std::vector<int>{75, 80});
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("The kernels need a GPU of architecture sm_80 or later"), 0u);
   }
 }
 

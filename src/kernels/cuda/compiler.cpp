@@ -15,6 +15,7 @@ namespace flockstep::kernels::cuda {
 namespace {
 
 constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
+constexpr int kOldest = 80;  // which has copies to shared memory that arrive later
 constexpr const char* kOverride = "FLOCKSTEP_NVRTC";
 
 [[noreturn]] void fail(const std::string& sentence) { throw Error(ErrorCode::unavailable, sentence); }
@@ -182,6 +183,9 @@ std::string Compiler::compile(std::string_view source, std::span<const Header> h
 }
 
 Target target_for(int architecture, std::span<const int> known) {
+  if (architecture < kOldest)
+    fail(fmt::format("The kernels need a GPU of architecture sm_{} or later, and this one is sm_{}: use the CPU.",
+                     kOldest, architecture));
   if (std::ranges::find(known, architecture) != known.end()) return {architecture, false};
   int newest = 0;
   for (const int each : known)

@@ -106,11 +106,15 @@ CUcontext primary_context(int device) {
   return contexts[device] = context;
 }
 
-Current::Current(CUcontext context) {
-  require(driver().cuCtxGetCurrent(&before_), "tell the current context");
-  if (before_ == context) return;
-  require(driver().cuCtxSetCurrent(context), "change the current context");
-  changed_ = true;
+Current::Current(CUcontext context, std::nothrow_t) noexcept {
+  result_ = driver().cuCtxGetCurrent(&before_);
+  if (!holds() || before_ == context) return;
+  result_ = driver().cuCtxSetCurrent(context);
+  changed_ = holds();
+}
+
+Current::Current(CUcontext context) : Current(context, std::nothrow) {
+  require(result_, "make the context of a device the current one");
 }
 
 Current::~Current() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -71,11 +72,16 @@ CUcontext primary_context(int device);
 class Current {
  public:
   explicit Current(CUcontext context);
+  // For destructors, which may run when the driver has gone already: `holds()` is false then.
+  Current(CUcontext context, std::nothrow_t) noexcept;
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
+  bool holds() const { return result_ == kSuccess; }
+
  private:
+  CUresult result_ = kSuccess;
   CUcontext before_ = nullptr;
   bool changed_ = false;
 };

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
@@ -33,8 +34,8 @@ class Event {
     require(driver().cuEventCreate(&event_, kWithoutTiming), "make an event");
   }
   ~Event() {
-    const Current current(context_);
-    driver().cuEventDestroy(event_);
+    const Current current(context_, std::nothrow);
+    if (current.holds()) driver().cuEventDestroy(event_);
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -44,6 +45,32 @@ class Event {
  private:
   CUcontext context_;
   CUevent event_ = nullptr;
+};
+
+}  // namespace
+
+// The driver's thread may not free memory of a device, which a function may own the last of.
+class CalledFunctions {
+ public:
+  void add(std::function<void()> function) {
+    const std::lock_guard lock(mutex_);
+    functions_.push_back(std::move(function));
+  }
+  std::vector<std::function<void()>> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(functions_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::function<void()>> functions_;
+};
+
+namespace {
+
+struct Call {
+  std::function<void()> function;
+  std::shared_ptr<CalledFunctions> called;
 };
 
 }  // namespace
@@ -58,14 +85,19 @@ const char* name_of(Number number) {
 }
 
 StreamQueue::StreamQueue(const Module& module, CUstream stream, bool owns_stream)
-    : module_(module), device_(fmt::format("cuda:{}", module.device())), stream_(stream), owns_stream_(owns_stream) {
+    : module_(module),
+      device_(fmt::format("cuda:{}", module.device())),
+      stream_(stream),
+      owns_stream_(owns_stream),
+      called_(std::make_shared<CalledFunctions>()) {
   const Current current(module_.context());
   if (owns_stream_) require(driver().cuStreamCreate(&stream_, kNonBlocking), "make a stream");
   require(driver().cuEventCreate(&followed_, kWithoutTiming), "make an event");
 }
 
 StreamQueue::~StreamQueue() {
-  const Current current(module_.context());
+  const Current current(module_.context(), std::nothrow);
+  if (!current.holds()) return;
   // The kernels that use the scratch memory, and the functions that are still to be called.
   driver().cuStreamSynchronize(stream_);
   driver().cuEventDestroy(followed_);
@@ -78,8 +110,8 @@ Block StreamQueue::allocate(std::size_t bytes) {
   const CUresult result = driver().cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1));
   if (result != kSuccess) fail_to_allocate(bytes, "on " + device_, result);
   Block block(reinterpret_cast<std::byte*>(memory), [context = module_.context()](std::byte* pointer) {
-    const Current freeing(context);
-    driver().cuMemFree(address_of(pointer));
+    const Current freeing(context, std::nothrow);
+    if (freeing.holds()) driver().cuMemFree(address_of(pointer));
   });
   if (bytes > 0) require(driver().cuMemsetD8Async(memory, 0, bytes, stream_), "clear memory");
   return block;
@@ -92,32 +124,34 @@ Block StreamQueue::allocate_on_host(std::size_t bytes) {
   if (result != kSuccess) fail_to_allocate(bytes, "of the host that " + device_ + " can reach", result);
   std::fill_n(static_cast<std::byte*>(memory), bytes, std::byte{0});
   return Block(static_cast<std::byte*>(memory), [context = module_.context()](std::byte* pointer) {
-    const Current freeing(context);
-    driver().cuMemFreeHost(pointer);
+    const Current freeing(context, std::nothrow);
+    if (freeing.holds()) driver().cuMemFreeHost(pointer);
   });
 }
 
 void StreamQueue::follow(Queue& other) {
-  if (&other == this || other.stream() == nullptr) return;  // the CPU's work is done when it is asked for
-  auto& queue = dynamic_cast<StreamQueue&>(other);
-  if (queue.stream_ == stream_) return;
+  auto* const queue = dynamic_cast<StreamQueue*>(&other);
+  if (queue == nullptr) return;  // the CPU's work is done when it is asked for
+  if (queue->stream_ == stream_ && queue->module_.device() == module_.device()) return;
   {
-    const Current current(queue.module_.context());
-    require(driver().cuEventRecord(queue.followed_, queue.stream_), "record an event");
+    const Current current(queue->module_.context());
+    require(driver().cuEventRecord(queue->followed_, queue->stream_), "record an event");
   }
   const Current current(module_.context());
-  require(driver().cuStreamWaitEvent(stream_, queue.followed_, 0), "let a stream wait for an event");
+  require(driver().cuStreamWaitEvent(stream_, queue->followed_, 0), "let a stream wait for an event");
 }
 
 void StreamQueue::call(std::function<void()> function) {
   const Current current(module_.context());
-  auto kept = std::make_unique<std::function<void()>>(std::move(function));
+  called_->take();  // destroyed here
+  auto call = std::make_unique<Call>(Call{std::move(function), called_});
   const auto run = [](void* data) {
-    const std::unique_ptr<std::function<void()>> called(static_cast<std::function<void()>*>(data));
-    (*called)();
+    std::unique_ptr<Call> call(static_cast<Call*>(data));
+    call->function();
+    call->called->add(std::move(call->function));
   };
-  require(driver().cuLaunchHostFunc(stream_, run, kept.get()), "call a function of the host");
-  kept.release();
+  require(driver().cuLaunchHostFunc(stream_, run, call.get()), "call a function of the host");
+  call.release();
 }
 
 std::function<bool()> StreamQueue::mark() {

@@ -4,6 +4,7 @@
 // where it is too small, and the old one stays until the queue ends, for kernels that still use it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace flockstep::kernels::cuda {
 
 constexpr Type type_of(Number number) { return static_cast<Type>(number); }
 const char* name_of(Number number);  // "float32", as kernels are named
+
+class CalledFunctions;
 
 class StreamQueue final : public Queue {
  public:
@@ -84,7 +87,8 @@ class StreamQueue final : public Queue {
   std::string device_;
   CUstream stream_;
   bool owns_stream_;
-  CUevent followed_ = nullptr;  // what others that follow this queue wait for
+  std::shared_ptr<CalledFunctions> called_;  // destroyed by this queue's caller
+  CUevent followed_ = nullptr;               // what others that follow this queue wait for
   std::vector<Block> scratch_;
   std::size_t scratch_bytes_ = 0;
 };
