@@ -7,13 +7,15 @@
 
 #include "cuda_fixture.h"
 #include "flockstep/error.h"
-#include "kernels/cuda/sketched_scale.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/reference.h"
+#include "kernels/cuda/sketched_scale.h"
 
 namespace flockstep::kernels {
 namespace {
 
+using math::packed_index;
+using math::packed_size;
 using Matrix = std::vector<std::vector<float>>;
 
 struct DeviceRows {
@@ -197,7 +199,7 @@ TEST_F(CudaTest, weightedSum_hasTheBitsOfTheCpus) {
       std::vector<const float*> host;
       for (const auto& row : values) host.push_back(row.data());
       std::vector<float> expected(n);
-      weighted_sum(host, coefficients, expected);
+      cpu::weighted_sum(host, coefficients, expected);
       for (const std::size_t shift : {0, 3}) {
         const DeviceRows rows(queue(), values, Number::float32, shift, false);
         const DoublesOnDevice c(queue(), coefficients);
@@ -296,7 +298,7 @@ TEST_F(CudaTest, axpy_hasTheBitsOfTheCpus) {
   for (const std::size_t n : cuda_lengths()) {
     const std::vector<float> x = normal_numbers(n, Number::float32, 1), y = normal_numbers(n, Number::float32, 2);
     std::vector<float> expected = y;
-    axpy(0.3f, x, expected);
+    cpu::axpy(0.3f, x, expected);
     const OnDevice dx(queue(), x, Number::float32, n % 3), dy(queue(), y, Number::float32, n % 2);
     queue().axpy(0.3f, dx.floats(), dy.floats());
     ASSERT_EQ(dy.values(), expected) << n;
