@@ -23,7 +23,7 @@ compile  := flock $(build).lock cmake --build --preset $(preset)
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-timed := build wheel demo test test-cpp test-python explore bench studies lint tidy asan tsan minimal sabotages
+timed := build wheel demo test test-cpp test-python test-gpu explore bench studies lint tidy asan tsan minimal sabotages
 .PHONY: help setup format clean $(timed) $(timed:%=.%)
 
 # `make demo` runs the recipe of .demo below.
@@ -57,6 +57,14 @@ setup: ## install packages and make build/venv; done by every other target
 
 .test-python: .build
 	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15
+
+# With python=python3 nothing is installed: the tests take that Python and its torch.
+.test-gpu: $(if $(filter build/venv/bin/python,$(python)),setup) ## the tests that need a GPU, with 1, 2 and 4 ranks (python=python3: without build/venv)
+	@[ -f $(build)/build.ninja ] || cmake --preset $(preset) \
+	  $(if $(filter build/venv/bin/python,$(python)),,-D Python3_EXECUTABLE=$$(command -v $(python)) \
+	    -D CMAKE_PREFIX_PATH=$$($(python) -c 'import torch; print(torch.utils.cmake_prefix_path)'))
+	@$(compile) --target flockstep_native $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
+	@FLOCKSTEP_BUILD=$(build) $(python) tests/cuda/run.py
 
 .explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs $$(nproc)

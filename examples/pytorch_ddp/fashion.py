@@ -37,7 +37,8 @@ class Net(nn.Sequential):
 
 @torch.no_grad()
 def accuracy(net: nn.Module, test: TensorDataset) -> float:
-    pictures, labels = test.tensors
+    device = next(net.parameters()).device
+    pictures, labels = (tensor.to(device) for tensor in test.tensors)
     was_training = net.training
     net.eval()
     right = (net(pictures).argmax(1) == labels).float().mean().item()

@@ -2,32 +2,37 @@
 
 The script runs, learns, and wastes all workers but one. flockstep.watch averages as DDP does, and says so.
 
-torchrun --standalone --nproc-per-node 2 forgotten_sampler.py [FOLDER]
+torchrun --standalone --nproc-per-node 2 forgotten_sampler.py [FOLDER] [--device cpu|cuda]
 """
 
-import sys
+import argparse
 
 import flockstep
 import torch
 import torch.distributed as dist
+from device import add_option, join_group
 from fashion import SUBSET, Net, images
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-dist.init_process_group("gloo")
-torch.set_num_threads(1)  # the workers share the processors
+parser = argparse.ArgumentParser()
+parser.add_argument("folder", nargs="?", default=SUBSET)
+add_option(parser)
+arguments = parser.parse_args()
+
+device = join_group(arguments.device)
 torch.manual_seed(1)
-train = images("train", sys.argv[1] if len(sys.argv) > 1 else SUBSET)
+train = images("train", arguments.folder)
 loader = DataLoader(train, batch_size=32, shuffle=True)  # and no sampler=DistributedSampler(...)
 
-model = DistributedDataParallel(Net())
+model = DistributedDataParallel(Net().to(device))
 state = flockstep.watch(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 for step, (pictures, labels) in enumerate(loader):
     optimizer.zero_grad()
-    cross_entropy(model(pictures), labels).backward()
+    cross_entropy(model(pictures.to(device)), labels.to(device)).backward()
     optimizer.step()
     if state.findings:
         if dist.get_rank() == 0:

@@ -53,4 +53,4 @@ def loss_of(model: nn.Module, text: Tensor) -> Tensor:
 
 
 def stretches(text: Tensor, starts: Tensor, length: int) -> Tensor:
-    return text[starts[:, None] + torch.arange(length)]
+    return text[starts[:, None] + torch.arange(length, device=starts.device)]

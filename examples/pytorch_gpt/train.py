@@ -1,10 +1,12 @@
 """Trains a small GPT on the docstrings of Python's own library, and compares it with a bigram model.
 
-torchrun --standalone --nproc-per-node 2 train.py [--with plain|adacons|flock] [--steps N]
+torchrun --standalone --nproc-per-node 2 train.py [--with plain|adacons|flock] [--steps N] [--device cpu|cuda]
 """
 
 import argparse
+import sys
 import time
+from pathlib import Path
 
 import flockstep
 import torch
@@ -14,13 +16,16 @@ from text import BYTES, bigram_loss, read
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "pytorch_ddp"))  # the same choice of devices
+from device import add_option, join_group
+
 CONTEXT, BATCH, RATE = 32, 16, 5e-3
 
 
 @torch.no_grad()
 def validation_loss(model: nn.Module, text: Tensor) -> float:
     """Over the whole text, stretch after stretch."""
-    starts = torch.arange(0, len(text) - CONTEXT - 1, CONTEXT)
+    starts = torch.arange(0, len(text) - CONTEXT - 1, CONTEXT, device=text.device)
     losses = [loss_of(model, stretches(text, some, CONTEXT + 1)) * len(some) for some in starts.split(256)]
     return (sum(losses) / len(starts)).item()
 
@@ -29,14 +34,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--with", dest="algorithm", choices=["plain", "adacons", "flock"], default="adacons")
     parser.add_argument("--steps", type=int, default=1000)
+    add_option(parser)
     arguments = parser.parse_args()
 
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)  # the workers share the processors
+    if arguments.algorithm == "flock" and arguments.device == "cuda":
+        parser.error("flock averages models in main memory: take --device cpu")
+    device = join_group("cpu" if arguments.algorithm == "flock" else arguments.device)
     torch.manual_seed(1)
     rank = dist.get_rank()
-    train, validation = read()
-    network = GPT(BYTES, CONTEXT, layers=2, heads=4, width=64)
+    train, validation = (text.to(device) for text in read())
+    network = GPT(BYTES, CONTEXT, layers=2, heads=4, width=64).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98))
 
     model: nn.Module = network
@@ -51,7 +58,7 @@ def main() -> None:
     generator = torch.Generator().manual_seed(1 + rank)  # every worker draws stretches of its own
     began = time.perf_counter()
     for step in range(arguments.steps):
-        starts = torch.randint(len(train) - CONTEXT - 1, (BATCH,), generator=generator)
+        starts = torch.randint(len(train) - CONTEXT - 1, (BATCH,), generator=generator).to(device)
         optimizer.zero_grad()
         loss = loss_of(model, stretches(train, starts, CONTEXT + 1))
         loss.backward()
@@ -65,7 +72,7 @@ def main() -> None:
         optimizer.consolidate()  # one model, the same on every worker
     if rank == 0:
         print(f"validation: {arguments.algorithm} {validation_loss(network, validation):.3f}, "
-              f"bigram model {bigram_loss(train, validation):.3f} nats a byte", flush=True)  # fmt: skip
+              f"bigram model {bigram_loss(train.cpu(), validation.cpu()):.3f} nats a byte", flush=True)  # fmt: skip
     dist.destroy_process_group()
 
 

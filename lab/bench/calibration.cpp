@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/partition.h"
 #include "bench/workers.h"
-#include "kernels/kernels.h"
 #include "runtime/gather.h"
 #include "runtime/layout.h"
 
@@ -144,15 +143,14 @@ class Probe {
   // Of all that was received last: it has left the caches since.
   double sums(bool takes_part) {
     if (!takes_part) return 0;
-    const std::vector<float> factors(workers(), 1 / static_cast<float>(workers()));
+    const std::vector<double> factors(workers(), 1 / static_cast<float>(workers()));
     const double begin = now();
     for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
       const auto own = shards_.of(bucket, static_cast<std::size_t>(rank())).of(whole_.span());
-      std::vector<const float*> rows;
+      std::vector<const void*> rows;
       for (std::size_t peer = 0; peer < workers(); ++peer)
         rows.push_back(static_cast<int>(peer) == rank() ? own.data() : place_of(bucket, peer).data());
-      kernels::weighted_sum(rows, factors, own);
-      engine_.charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
+      context_.queue().weighted_sum({rows, own.size()}, factors.data(), own);
     }
     return now() - begin;
   }
@@ -161,8 +159,7 @@ class Probe {
     const double begin = now();
     for (const runtime::Range bucket : layout_.buckets()) {
       const auto from = bucket.of(whole_.span());
-      std::ranges::copy(from, bucket.of(received_.span()).begin());
-      engine_.charge(2 * static_cast<double>(from.size_bytes()));
+      context_.queue().copy(bucket.of(received_.span()).data(), from.data(), from.size_bytes());
     }
     return now() - begin;
   }

@@ -9,9 +9,9 @@
 
 #include "base/memory.h"
 #include "flockstep/error.h"
-#include "kernels/kernels.h"
-#include "kernels/read_sweep.h"
-#include "kernels/reference.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/read_sweep.h"
+#include "kernels/cpu/reference.h"
 
 namespace flockstep::bench {
 namespace {
@@ -43,7 +43,7 @@ void require_close(const char* kernel, std::span<const double> got, std::span<co
     if (std::abs(got[i] - expected[i]) <= 1e-6 * scale) continue;
     throw Error(ErrorCode::mismatch, fmt::format("The kernel {} on {} gave {} where its reference gives {}: its timing "
                                                  "would mean nothing. This is a bug, please report it.",
-                                                 kernel, kernels::simd_target(), got[i], expected[i]));
+                                                 kernel, kernels::cpu::simd_target(), got[i], expected[i]));
   }
 }
 
@@ -52,32 +52,32 @@ void check_kernels(const Block& block, std::span<const float> coefficients) {
   const std::size_t n = std::min<std::size_t>(block.n, 10'007);
   const std::span<const float* const> rows = block.rows;
 
-  std::vector<double> K(kernels::packed_size(workers)), expected_K(K.size());
-  kernels::gram(rows, n, K);
-  kernels::reference::gram(rows, n, std::span<double>(expected_K));
+  std::vector<double> K(kernels::cpu::packed_size(workers)), expected_K(K.size());
+  kernels::cpu::gram(rows, n, K);
+  kernels::cpu::reference::gram(rows, n, std::span<double>(expected_K));
   double largest = 0;
-  for (std::size_t i = 0; i < workers; ++i) largest = std::max(largest, expected_K[kernels::packed_index(i, i)]);
+  for (std::size_t i = 0; i < workers; ++i) largest = std::max(largest, expected_K[kernels::cpu::packed_index(i, i)]);
   require_close("gram", K, expected_K, largest);
 
   std::vector<double> d(workers), q(workers), expected_d(workers), expected_q(workers);
-  kernels::row_statistics(rows, n, d, q);
-  kernels::reference::row_statistics(rows, n, std::span<double>(expected_d), std::span<double>(expected_q));
+  kernels::cpu::row_statistics(rows, n, d, q);
+  kernels::cpu::reference::row_statistics(rows, n, std::span<double>(expected_d), std::span<double>(expected_q));
   require_close("row_statistics", d, expected_d, largest * static_cast<double>(workers));
   require_close("row_statistics", q, expected_q, largest);
 
   std::vector<float> out(n);
   std::vector<double> expected_out(n);
-  kernels::weighted_sum(rows, coefficients, out);
+  kernels::cpu::weighted_sum(rows, coefficients, out);
   const std::vector<double> doubles(coefficients.begin(), coefficients.end());
-  kernels::reference::weighted_sum(rows, std::span<const double>(doubles), std::span<double>(expected_out));
+  kernels::cpu::reference::weighted_sum(rows, std::span<const double>(doubles), std::span<double>(expected_out));
   double sum_of_magnitudes = 0;
   for (const float c : coefficients) sum_of_magnitudes += std::abs(static_cast<double>(c));
   require_close("weighted_sum", std::vector<double>(out.begin(), out.end()), expected_out, 4 * sum_of_magnitudes);
 
   std::vector<float> z(kSketchBins), expected_z(kSketchBins);
   const kernels::SketchKey key = kernels::sketch_key(1, 1);
-  const std::vector<double> square{kernels::sketch(std::span(rows[0], n), key, 1, z)};
-  const std::vector<double> expected_square{kernels::reference::sketch(std::span(rows[0], n), key, 1, expected_z)};
+  const std::vector<double> square{kernels::cpu::sketch(std::span(rows[0], n), key, 1, z)};
+  const std::vector<double> expected_square{kernels::cpu::reference::sketch(std::span(rows[0], n), key, 1, expected_z)};
   require_close("sketch", square, expected_square, largest);
   require_close("sketch", std::vector<double>(z.begin(), z.end()),
                 std::vector<double>(expected_z.begin(), expected_z.end()), 0);
@@ -127,7 +127,7 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
   check_kernels(block, coefficients);
 
   const std::span<const float* const> rows = block.rows;
-  std::vector<double> K(kernels::packed_size(options.workers)), d(options.workers), q(options.workers);
+  std::vector<double> K(kernels::cpu::packed_size(options.workers)), d(options.workers), q(options.workers);
   std::vector<float> out(n);
   base::Memory memory;
   base::Buffer<float> z = memory.allocate<float>(kSketchBins, "sketch");
@@ -135,21 +135,21 @@ KernelBench run_kernel_bench(const KernelBenchOptions& options) {
   const auto sketch_rows = [&] {
     for (const float* row : rows) {
       std::ranges::fill(z.span(), 0.0f);
-      q[0] = kernels::sketch(std::span(row, n), key, 0, z.span());
+      q[0] = kernels::cpu::sketch(std::span(row, n), key, 0, z.span());
     }
   };
   volatile float total = 0;  // keeps the reading alive
   const std::vector<Contender> contenders = {
-      {"read", [&] { total = kernels::read_sweep(rows, n); }},
-      {"gram", [&] { kernels::gram(rows, n, K); }},
-      {"tuned_read", [&] { total = kernels::tuned_read_sweep(rows, n); }},
-      {"row_statistics", [&] { kernels::row_statistics(rows, n, d, q); }},
-      {"weighted_sum", [&] { kernels::weighted_sum(rows, coefficients, out); }},
+      {"read", [&] { total = kernels::cpu::read_sweep(rows, n); }},
+      {"gram", [&] { kernels::cpu::gram(rows, n, K); }},
+      {"tuned_read", [&] { total = kernels::cpu::tuned_read_sweep(rows, n); }},
+      {"row_statistics", [&] { kernels::cpu::row_statistics(rows, n, d, q); }},
+      {"weighted_sum", [&] { kernels::cpu::weighted_sum(rows, coefficients, out); }},
       {"sketch", sketch_rows},
   };
   const Timings timings = run_interleaved(contenders, options.harness);
   const auto bytes = static_cast<double>(options.workers * n * sizeof(float));
-  return {.simd_target = std::string(kernels::simd_target()),
+  return {.simd_target = std::string(kernels::cpu::simd_target()),
           .workers = options.workers,
           .floats_per_row = n,
           .read = figure("read", timings, bytes),

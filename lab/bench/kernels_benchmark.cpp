@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernels.h"
-#include "kernels/read_sweep.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/read_sweep.h"
 
 namespace flockstep::bench {
 namespace {
@@ -58,9 +58,9 @@ void count_bytes(benchmark::State& state) { state.SetBytesProcessed(state.iterat
 template <typename T>
 void gram(benchmark::State& state) {
   const auto rows = rows_of<T>(state);
-  std::vector<double> K(kernels::packed_size(rows.pointers.size()));
+  std::vector<double> K(kernels::cpu::packed_size(rows.pointers.size()));
   for (auto _ : state) {
-    kernels::gram(rows.pointers, rows.n, K);
+    kernels::cpu::gram(rows.pointers, rows.n, K);
     benchmark::DoNotOptimize(K.data());
   }
   count_bytes(state);
@@ -71,7 +71,7 @@ void row_statistics(benchmark::State& state) {
   const auto rows = rows_of<T>(state);
   std::vector<double> d(rows.pointers.size()), q(rows.pointers.size());
   for (auto _ : state) {
-    kernels::row_statistics(rows.pointers, rows.n, d, q);
+    kernels::cpu::row_statistics(rows.pointers, rows.n, d, q);
     benchmark::DoNotOptimize(d.data());
   }
   count_bytes(state);
@@ -83,7 +83,7 @@ void weighted_sum(benchmark::State& state) {
   const std::vector<double> coefficients(rows.pointers.size(), 0.5);
   std::vector<float> out(rows.n);
   for (auto _ : state) {
-    kernels::weighted_sum(rows.pointers, coefficients, out);
+    kernels::cpu::weighted_sum(rows.pointers, coefficients, out);
     benchmark::DoNotOptimize(out.data());
   }
   count_bytes(state);
@@ -91,13 +91,13 @@ void weighted_sum(benchmark::State& state) {
 
 void read_sweep(benchmark::State& state) {
   const auto rows = rows_of<float>(state);
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::read_sweep(rows.pointers, rows.n));
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::cpu::read_sweep(rows.pointers, rows.n));
   count_bytes(state);
 }
 
 void tuned_read_sweep(benchmark::State& state) {
   const auto rows = rows_of<float>(state);
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::tuned_read_sweep(rows.pointers, rows.n));
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::cpu::tuned_read_sweep(rows.pointers, rows.n));
   count_bytes(state);
 }
 
@@ -105,7 +105,7 @@ void axpy(benchmark::State& state) {
   const Rows<float> rows(1, static_cast<std::size_t>(state.range(0)));
   std::vector<float> y(rows.n);
   for (auto _ : state) {
-    kernels::axpy(0.5f, rows.all(), y);
+    kernels::cpu::axpy(0.5f, rows.all(), y);
     benchmark::DoNotOptimize(y.data());
   }
   count_bytes(state);
@@ -114,14 +114,14 @@ void axpy(benchmark::State& state) {
 void dot(benchmark::State& state) {
   const Rows<float> rows(1, static_cast<std::size_t>(state.range(0)));
   const auto x = rows.all().first(rows.n / 2), y = rows.all().subspan(rows.n / 2, rows.n / 2);
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::dot(x, y));
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::cpu::dot(x, y));
   count_bytes(state);
 }
 
 template <typename T>
 void has_non_finite(benchmark::State& state) {
   const Rows<T> rows(1, static_cast<std::size_t>(state.range(0)));
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::has_non_finite(rows.all()));
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::cpu::has_non_finite(rows.all()));
   count_bytes(state);
 }
 
@@ -131,7 +131,7 @@ void sketch(benchmark::State& state) {
   const Rows<T> rows(1, static_cast<std::size_t>(state.range(0)));
   std::vector<float> z(static_cast<std::size_t>(state.range(1)));
   const kernels::SketchKey key = kernels::sketch_key(1, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::sketch(rows.all(), key, 0, z));
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::cpu::sketch(rows.all(), key, 0, z));
   count_bytes(state);
 }
 
@@ -162,7 +162,7 @@ BENCHMARK(has_non_finite<BFloat16>)->Apply(over_sizes);
 }  // namespace flockstep::bench
 
 int main(int count, char** arguments) {
-  benchmark::AddCustomContext("simd_target", std::string(flockstep::kernels::simd_target()));
+  benchmark::AddCustomContext("simd_target", std::string(flockstep::kernels::cpu::simd_target()));
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) return 1;
   benchmark::RunSpecifiedBenchmarks();

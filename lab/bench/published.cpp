@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "runtime/gather.h"
 
 namespace flockstep::bench {
@@ -20,8 +20,8 @@ void PublishedAdaCons::aggregate(std::span<float> gradient) {
   std::ranges::copy(gradient, sum_.span().begin());
   all_reduce_(sum_.span());
   const std::span<const float> mine = gradient;
-  const std::array<double, 2> products{kernels::dot(mine, std::span<const float>(sum_.span())),
-                                       kernels::dot(mine, mine)};
+  const std::array<double, 2> products{kernels::cpu::dot(mine, std::span<const float>(sum_.span())),
+                                       kernels::cpu::dot(mine, mine)};
   const auto all = runtime::gather_doubles(context_, products);
   std::vector<double> d, q;
   for (std::size_t i = 0; i < all.size(); i += 2) {
@@ -36,7 +36,7 @@ void PublishedAdaCons::aggregate(std::span<float> gradient) {
 
   const auto c = static_cast<float>(outcome->c[static_cast<std::size_t>(context_.rank())]);
   const float* const row = gradient.data();
-  kernels::weighted_sum(std::span(&row, 1), std::span(&c, 1), gradient);
+  kernels::cpu::weighted_sum(std::span(&row, 1), std::span(&c, 1), gradient);
   all_reduce_(gradient);
 }
 

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::bench {
 namespace {
@@ -27,7 +27,7 @@ RecursiveDoubling::RecursiveDoubling(runtime::Context& context, std::vector<int>
 void RecursiveDoubling::all_reduce(std::span<float> values) {
   for (std::size_t mask = 1; mask < members_.size(); mask <<= 1) {
     exchange(members_[place_ ^ mask], values);
-    kernels::axpy(1.0f, std::span<const float>(received_.span()), values);
+    kernels::cpu::axpy(1.0f, std::span<const float>(received_.span()), values);
   }
 }
 

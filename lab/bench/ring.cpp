@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::bench {
 
@@ -28,7 +28,7 @@ void Ring::all_reduce(std::span<float> values) {
     const auto own = parts_.of(values, (rank + size - turn - 1) % size);
     const auto received = received_.span().first(own.size());
     pass(parts_.of(values, (rank + size - turn) % size), received);
-    kernels::axpy(1.0f, std::span<const float>(received), own);
+    kernels::cpu::axpy(1.0f, std::span<const float>(received), own);
   }
   for (std::size_t turn = 0; turn + 1 < size; ++turn)
     pass(parts_.of(values, (rank + size - turn + 1) % size), parts_.of(values, (rank + size - turn) % size));

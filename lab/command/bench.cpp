@@ -33,7 +33,8 @@ struct BenchRow {
   int (*run)(const BenchFlags&);
 };
 constexpr std::array<BenchRow, 4> kBenches{{
-    {"kernels", "the SIMD sweeps against a plain read of the same bytes (K1, A9)", bench_kernels},
+    {"kernels", "the sweeps against a plain read of the same bytes (K1, A9), or on a GPU against a copy (K2)",
+     bench_kernels},
     {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
      bench_adacons},
     {"group",
@@ -93,9 +94,11 @@ void add_bench(CLI::App& app, Action& chosen) {
   std::string names;
   for (const BenchRow& row : kBenches) names += fmt::format("\n  {:9} {}", row.name, row.description);
   command.add_option("NAME", flags->name, "which:" + names)->required();
-  command.add_option("--workers", flags->workers, "P [kernels: 8,16,32; others: 4, or what mpirun started]");
+  command.add_option("--workers", flags->workers,
+                     "P [kernels: 8,16,32, on a GPU 2,4,8,16,32; others: 4, or what mpirun started]");
   command.add_option("--engine", flags->engine, "of all but kernels; auto: mpi under mpirun, else threads")
       ->capture_default_str();
+  command.add_option("--device", flags->device, "kernels: cpu or cuda")->capture_default_str();
   command.add_option("--floats", flags->floats, "adacons, group: length of the gradient or model")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();

@@ -14,6 +14,7 @@ struct BenchFlags {
   std::string name;
   std::string workers;
   std::string engine = "auto", wire = "float32", group_size;
+  std::string device = "cpu";
   double compute_ms = 100;
   std::size_t floats = 25'600'000;
   std::int64_t bucket_kib = 4096;

@@ -11,7 +11,7 @@
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
 #include "flockstep/version.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "tasks/registry.h"
 #include "tasks/torch_tasks.h"
 
@@ -84,7 +84,7 @@ int list_tasks(bool as_json) {
 int list_engines(bool as_json) {
   nlohmann::json json{{"schema", base::kSchema},
                       {"version", kVersion},
-                      {"simd", kernels::simd_target()},
+                      {"simd", kernels::cpu::simd_target()},
                       {"engines", nlohmann::json::array()}};
   Table table({"name", "here", "version, or how to get it", "what it is"});
   table.left();
@@ -103,7 +103,7 @@ int list_engines(bool as_json) {
   if (as_json)
     fmt::print("{}\n", json.dump(2));
   else
-    fmt::print("{}\nflockstep {}, kernels for {}\n", table.text(), kVersion, kernels::simd_target());
+    fmt::print("{}\nflockstep {}, kernels for {}\n", table.text(), kVersion, kernels::cpu::simd_target());
   return 0;
 }
 

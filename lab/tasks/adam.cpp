@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -48,7 +48,7 @@ class Adam final : public train::Optimizer {
  private:
   float scale_of(std::span<const float> gradient) const {
     if (options_.clip == 0) return 1;
-    const double norm = std::sqrt(kernels::dot(gradient, gradient));
+    const double norm = std::sqrt(kernels::cpu::dot(gradient, gradient));
     return norm > options_.clip ? static_cast<float>(options_.clip / norm) : 1.0f;
   }
 

@@ -1,6 +1,6 @@
 #include "tasks/descent.h"
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -17,9 +17,9 @@ class Descent final : public train::Optimizer {
     const auto momentum = static_cast<float>(options_.momentum), decay = static_cast<float>(options_.weight_decay);
     for (std::size_t i = 0; i < velocity_.size(); ++i) velocity_[i] = momentum * velocity_[i] + gradient[i];
     for (const runtime::Range& range : decaying_)
-      kernels::axpy(decay, range.of(std::span<const float>(model)), range.of(std::span(velocity_)));
+      kernels::cpu::axpy(decay, range.of(std::span<const float>(model)), range.of(std::span(velocity_)));
     const auto rate = static_cast<float>(rate_of(options_.rate, step_++));
-    kernels::axpy(-rate, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
+    kernels::cpu::axpy(-rate, velocity_.empty() ? gradient : std::span<const float>(velocity_), model);
   }
   void skip() override { ++step_; }
   void save(base::Archive& archive) const override {

@@ -10,7 +10,7 @@
 
 #include "base/names.h"
 #include "base/settings.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::train {
 namespace {
@@ -96,7 +96,7 @@ void multiply(std::span<float> range, float factor) {
   for (float& number : range) number *= factor;
 }
 
-double norm(std::span<const float> range) { return std::sqrt(kernels::dot(range, range)); }
+double norm(std::span<const float> range) { return std::sqrt(kernels::cpu::dot(range, range)); }
 
 }  // namespace
 

@@ -50,7 +50,11 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
 
 
 class Hook(Protocol):
-    """What carries buckets: :class:`_native.CommunicationHook`, exact, or :class:`SketchedHook`."""
+    """What carries buckets.
+
+    Exact: :class:`_native.StreamHook` between GPUs over NCCL, elsewhere :class:`_native.CommunicationHook` over Gloo.
+    Sketched: :class:`SketchedHook`.
+    """
 
     def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[torch.Tensor]: ...
     def begin(self) -> None: ...
@@ -158,7 +162,7 @@ class GradientState(Measured, TakesOptions):
     def _attach(self, device: torch.device, model: DistributedDataParallel | None = None) -> Hook:
         if self._closed:
             raise UnavailableError(f"this state of {self._rule} was closed")
-        self._transfer = transfer_of(self._rule, self._options, device)
+        self._transfer = transfer_of(self._rule, self._options)
         numbers = 0
         group = self._process_group
         if model is not None:
@@ -177,13 +181,15 @@ class GradientState(Measured, TakesOptions):
         self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
         memory = self._memory if self._memory_transfer == self._transfer else self._without_memory()
         worker, recording = self._attached.native, self._recorder.native
+        group = group or dist.group.WORLD
+        assert group is not None
         if self._transfer == "exact":
-            self._hook = _native.CommunicationHook(
-                worker, self._rule, self._options, self._start_step, self._step, memory, recording
+            arguments = (worker, self._rule, self._options, self._start_step, self._step, memory, recording)
+            is_streamed = device.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group)
+            self._hook = (
+                _native.StreamHook(*arguments, device) if is_streamed else _native.CommunicationHook(*arguments)
             )
         else:
-            group = group or dist.group.WORLD
-            assert group is not None
             native = _native.SketchedHook(
                 worker,
                 self._rule,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-
 from flockstep._errors import BadInputError, BadTypeError
 
 
@@ -60,8 +58,8 @@ def checked_seed(seed: object) -> int:
     return seed
 
 
-def transfer_of(rule: str, words: Mapping[str, str], device: torch.device | None = None) -> str:
-    """The one that a rule with these options takes on a device; without a device, only whether the options fit."""
+def transfer_of(rule: str, words: Mapping[str, str]) -> str:
+    """The one that a rule with these options takes: ``exact`` or ``sketch``."""
     given = words.get("transfer", "auto")
     needs_exact = next(
         (
@@ -75,8 +73,6 @@ def transfer_of(rule: str, words: Mapping[str, str], device: torch.device | None
         raise BadInputError(
             f'{needs_exact} needs transfer="exact": sketches know models and buckets, in their own types'
         )
-    if device is None or given == "sketch":
-        return given
-    if given == "exact" or needs_exact is not None:
-        return "exact"
-    return "exact" if device.type == "cpu" and rule == "adacons" else "sketch"
+    if given == "auto":
+        return "exact" if needs_exact is not None or rule == "adacons" else "sketch"
+    return given

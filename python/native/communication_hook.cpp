@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "native/bucket_count.h"
 #include "native/errors.h"
 #include "native/gradient_news.h"
+#include "native/gradient_offer.h"
 #include "native/parts.h"
 #include "native/recording.h"
 
@@ -21,26 +21,6 @@ namespace {
 
 using torch::jit::PythonFutureWrapper;
 using torch_front::GradientNews;
-
-// What DDP takes as the result of a hook: an object of Python's.
-class HeldTensor final : public c10::ivalue::PyObjectHolder {
- public:
-  explicit HeldTensor(const at::Tensor& tensor) : tensor_(tensor), object_(py::cast(tensor)) {}
-  ~HeldTensor() override {
-    const py::gil_scoped_acquire acquired;
-    object_ = py::object();
-  }
-
-  PyObject* getPyObject() override { return object_.ptr(); }
-  c10::InferredType tryToInferType() override { return c10::InferredType(c10::TensorType::get()); }
-  c10::IValue toIValue(const c10::TypePtr&, std::optional<std::int32_t>) override { return tensor_; }
-  std::string toStr() override { return "a bucket of gradients"; }
-  std::vector<at::Tensor> extractTensors() override { return {tensor_}; }
-
- private:
-  at::Tensor tensor_;
-  py::object object_;
-};
 
 // With the worker that it works on and what that one measures, which so end after it. In a forked child, where the
 // conductor's thread is not, its end does nothing.
@@ -59,12 +39,8 @@ class CommunicationHook {
   CommunicationHook(const CommunicationHook&) = delete;
   CommunicationHook& operator=(const CommunicationHook&) = delete;
 
-  // A joined worker, which has no more data, hands over zeros outside of any backward pass.
   std::shared_ptr<PythonFutureWrapper> add(c10d::GradBucket& bucket, double weight, bool divides_by_all) {
-    torch_front::GradientOffer offer = offer_of(bucket);
-    offer.has_gradient = torch::autograd::get_current_graph_task_id() != -1;
-    offer.weight = weight;
-    offer.divides_by_all = divides_by_all;
+    torch_front::GradientOffer offer = offer_of(bucket, weight, divides_by_all);
     if (pass_.size() == offer.buckets) begin();
     auto future = hook_->add(std::move(offer));
     pass_.push_back(future);
@@ -81,9 +57,7 @@ class CommunicationHook {
   void break_off(const std::vector<c10d::GradBucket>& zeros) {
     const std::vector<torch_front::CommunicationHook::Future> pass = std::exchange(pass_, {});
     for (std::size_t bucket = pass.size(); bucket < zeros.size(); ++bucket) {
-      torch_front::GradientOffer offer = offer_of(zeros[bucket]);
-      offer.is_missing = true;
-      hook_->add(std::move(offer));
+      hook_->add(missing_offer_of(zeros[bucket]));
     }
     if (pass.size() < zeros.size()) return;
     const py::gil_scoped_release released;
@@ -116,20 +90,6 @@ class CommunicationHook {
   }
 
  private:
-  static torch_front::GradientOffer offer_of(const c10d::GradBucket& bucket) {
-    torch_front::GradientOffer offer;
-    offer.bucket.numbers = bucket.getBuffer();
-    // Made here, so that the conductor needs no interpreter.
-    offer.result = c10::IValue(
-        c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<HeldTensor>(offer.bucket.numbers)));
-    for (const at::Tensor& parameter : bucket.getParameters()) {
-      offer.bucket.parameters.push_back(parameter.unsafeGetTensorImpl());
-      offer.bucket.sizes.push_back(static_cast<std::size_t>(parameter.numel()));
-    }
-    offer.buckets = buckets_beside(bucket);
-    return offer;
-  }
-
   const std::shared_ptr<Worker> worker_;
   const std::shared_ptr<Recording> recording_;
   std::unique_ptr<torch_front::CommunicationHook> hook_;

@@ -9,4 +9,5 @@ PYBIND11_MODULE(_native, module) {
   flockstep::python::bind_recording(module);
   flockstep::python::bind_communication_hook(module);
   flockstep::python::bind_sketched_hook(module);
+  flockstep::python::bind_stream_hook(module);
 }

@@ -1,7 +1,7 @@
 // flockstep._native.SketchedHook: what _sketched_hook.py asks and tells.
 #include "torch/sketched_hook.h"
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "native/bucket_count.h"
 #include "native/cuda_stream.h"
 #include "native/gradient_news.h"
@@ -73,9 +73,9 @@ double sketch_and_scale(const at::Tensor& bucket, const kernels::SketchKey& key,
   double square = 0;
   for (std::size_t begin = 0; begin < numbers.size(); begin += kBlock) {
     const std::span block = numbers.subspan(begin, std::min(kBlock, numbers.size() - begin));
-    square += kernels::sketch(block, key, first_chunk, bins);
+    square += kernels::cpu::sketch(block, key, first_chunk, bins);
     first_chunk += kernels::sketch_chunks(block.size());
-    if (factor != 1) kernels::scale(static_cast<float>(factor), block);
+    if (factor != 1) kernels::cpu::scale(static_cast<float>(factor), block);
   }
   return std::sqrt(square);
 }

@@ -1,7 +1,7 @@
 // The seam between everything above and a device: memory, copies and sweeps, carried out in order.
 //
-// On the CPU a queue works at once, in the caller's thread, and virtual time passes as it does. On a CUDA device it is a
-// stream: every call returns when the work is in it, and results are there once the stream has come by. So all that a
+// On the CPU a queue works at once, in the caller's thread, and virtual time passes as it does. On a CUDA device it is
+// a stream: every call returns when the work is in it, and results are there once the stream has come by. So all that a
 // call names (numbers, sums, coefficients) lies in memory of the queue's device, or in host memory that came from
 // allocate_on_host(), and stays there until then. Nothing here moves numbers between workers: that is for engines.
 //
@@ -63,7 +63,7 @@ struct Numbers {
 struct Rows {
   std::span<const void* const> at;
   std::size_t size;
-  Number type;
+  Number type = Number::float32;
 };
 
 // Memory that frees itself.
@@ -110,7 +110,7 @@ class Queue {
   virtual void find_non_finite(ConstNumbers x, std::uint32_t* found) = 0;
 
   // ---- models ----
-  virtual void divide(std::span<float> x, float divisor) = 0;
+  virtual void divide(std::span<float> x, float divisor) = 0;  // a divisor of 1 leaves x as it is
   virtual void join(std::span<float> model, std::span<const float> mean, int members) = 0;
   virtual void join_and_swap(std::span<float> model, std::span<float> mean, int members) = 0;
   virtual void move_to(std::span<float> x, std::span<float> y) = 0;

@@ -1,5 +1,5 @@
 // The count sketch of a model's elements: which sign and which bin each element has. Every implementation follows this
-// definition to the bit; the sums are in kernels.h. All arithmetic is on 32 bits and wraps around.
+// definition to the bit; the sums are in cpu/kernels.h. All arithmetic is on 32 bits and wraps around.
 //
 // Element k of a bucket is element l = 1024 first_chunk + k of the model, for every bucket begins on a chunk of 1024.
 //

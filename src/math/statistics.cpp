@@ -42,6 +42,14 @@ Statistics Statistics::of_matrix(std::vector<double> K, std::vector<double> weig
   return result;
 }
 
+Statistics Statistics::of_sums(Need need, std::span<const double> sums, std::vector<double> weights) {
+  const std::size_t workers = weights.size();
+  if (need == Need::nothing) return none(std::move(weights));
+  if (need == Need::matrix) return of_matrix({sums.begin(), sums.end()}, std::move(weights));
+  const auto d = sums.first(workers), q = sums.last(workers);
+  return of_row_sums({d.begin(), d.end()}, {q.begin(), q.end()}, std::move(weights));
+}
+
 Statistics Statistics::of(std::span<const std::size_t> workers) const {
   std::vector<double> w = selected(weights, workers);
   if (!has_matrix()) return {.K = {}, .d = selected(d, workers), .q = selected(q, workers), .weights = std::move(w)};

@@ -11,6 +11,10 @@ namespace flockstep::math {
 
 // How much of the Gram matrix K_ij = <g_i, g_j> a rule looks at; each includes what stands before it.
 enum class Need { nothing, row_sums, matrix };
+// How many sums over the numbers of a gradient that takes: a packed matrix, or every d_i and then every q_i.
+constexpr std::size_t sums_for(Need need, std::size_t workers) {
+  return need == Need::matrix ? packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
+}
 
 struct Statistics {
   std::vector<double> K;        // packed; empty where no more than row sums were taken
@@ -25,6 +29,7 @@ struct Statistics {
   static Statistics none(std::vector<double> weights);
   static Statistics of_row_sums(std::vector<double> d, std::vector<double> q, std::vector<double> weights);
   static Statistics of_matrix(std::vector<double> K, std::vector<double> weights);  // d and q follow from K
+  static Statistics of_sums(Need need, std::span<const double> sums, std::vector<double> weights);
 
   // The same for these workers alone, in this order. Row sums cannot be taken apart: without the matrix they are kept
   // as they are, and are right only where the sums were taken over these workers alone.

@@ -15,6 +15,7 @@ constexpr base::Duration kShortestPause{2e-5}, kLongestPause{1e-3};  // between 
 
 Context::Context(engines::Engine& engine, base::Duration patience, std::size_t trace_capacity, base::LogLevel log_level)
     : engine_(engine),
+      queue_([&engine](double bytes) { engine.charge(bytes); }),
       patience_(patience),
       trace_(trace_capacity),
       log_(base::make_log(engine.name(), engine.rank(), log_level)) {}
@@ -33,13 +34,19 @@ void Context::wait_for(const std::function<bool()>& ready, std::string_view name
   end_wait(is_ready, name, begin);
 }
 
-void Context::poll_for(const std::function<bool()>& ready, std::string_view name) {
-  const base::Time begin = engine_.now(), deadline = begin + patience_;
-  bool is_ready = ready();
-  while (!is_ready && engine_.now() < deadline) {
+bool Context::poll_until(const std::function<bool()>& ready, base::Time deadline) {
+  const base::Time begin = engine_.now();
+  while (!ready()) {
+    if (engine_.now() >= deadline) return false;
     const base::Duration pause = std::clamp((engine_.now() - begin) / 8, kShortestPause, kLongestPause);
-    is_ready = engine_.wait_until(ready, std::min(deadline, engine_.now() + pause));
+    engine_.wait_until([] { return false; }, std::min(deadline, engine_.now() + pause));
   }
+  return true;
+}
+
+void Context::poll_for(const std::function<bool()>& ready, std::string_view name) {
+  const base::Time begin = engine_.now();
+  const bool is_ready = poll_until(ready, begin + patience_);
   end_wait(is_ready, name, begin);
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "engines/wait.h"
+#include "kernels/cpu/queue.h"
 
 namespace flockstep::runtime {
 
@@ -17,6 +18,18 @@ class Context {
           base::LogLevel log_level = base::LogLevel::quiet);
 
   engines::Engine& engine() { return engine_; }
+  // Memory, copies and sweeps; virtual time passes with them.
+  kernels::Queue& queue() { return queue_; }
+  // The same without any: for what a sweep has left in the caches, and for what is hardly ever done.
+  kernels::Queue& uncharged() { return uncharged_; }
+  // Calls sweeps(queue), and lets virtual time pass for all of them at once when they are done.
+  template <typename F>
+  void charge_together(const F& sweeps) {
+    double bytes = 0;
+    kernels::cpu::Queue queue([&bytes](double more) { bytes += more; });
+    sweeps(static_cast<kernels::Queue&>(queue));
+    engine_.charge(bytes);
+  }
   int rank() const { return engine_.rank(); }
   int size() const { return engine_.size(); }
   base::Duration patience() const { return patience_; }
@@ -33,6 +46,8 @@ class Context {
   void wait_for(const std::function<bool()>& ready, std::string_view name);
   // The same for what no engine hears of, such as the work of a device: it is looked at again and again.
   void poll_for(const std::function<bool()>& ready, std::string_view name);
+  // The same until a deadline: whether it has become true.
+  bool poll_until(const std::function<bool()>& ready, base::Time deadline);
 
   // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
   void all_reduce(std::span<double> values, std::string_view name);
@@ -56,6 +71,7 @@ class Context {
   void end_wait(bool is_ready, std::string_view name, base::Time begin);
 
   engines::Engine& engine_;
+  kernels::cpu::Queue queue_, uncharged_;
   base::Duration patience_;
   base::Trace trace_;
   base::Log log_;

@@ -41,13 +41,16 @@ Layout Layout::of_buckets(std::span<const std::size_t> buckets, std::span<const 
   return layout;
 }
 
-Shards Shards::by_bucket(const Layout& layout, std::size_t workers) {
+Shards Shards::by_bucket(const Layout& layout, std::size_t workers, std::size_t granule) {
   Shards shards(workers);
   for (const Range& bucket : layout.buckets()) {
-    const base::Partition parts(bucket.size, workers);
+    const base::Partition parts((bucket.size + granule - 1) / granule, workers);
     auto& ranges = shards.ranges_.emplace_back();
-    for (std::size_t worker = 0; worker < workers; ++worker)
-      ranges.push_back({bucket.begin + parts.begin(worker), parts.size(worker)});
+    for (std::size_t worker = 0; worker < workers; ++worker) {
+      const std::size_t begin = std::min(parts.begin(worker) * granule, bucket.size),
+                        end = std::min((parts.begin(worker) + parts.size(worker)) * granule, bucket.size);
+      ranges.push_back({bucket.begin + begin, end - begin});
+    }
   }
   return shards;
 }

@@ -43,8 +43,9 @@ class Layout {
 // Who owns what. Each bucket holds one range of each worker.
 class Shards {
  public:
-  // Each bucket of the layout is divided among the workers: buckets can travel as they become ready.
-  static Shards by_bucket(const Layout& layout, std::size_t workers);
+  // Each bucket of the layout is divided among the workers: buckets can travel as they become ready. Shards begin on a
+  // multiple of `granule` numbers in their bucket.
+  static Shards by_bucket(const Layout& layout, std::size_t workers, std::size_t granule = 1);
   // Each worker owns one contiguous part of the whole, as sharded training wants it; a bucket holds a piece of every
   // part, so nothing can travel before all is ready.
   static Shards by_worker(const Layout& layout, std::size_t workers);

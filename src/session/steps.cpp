@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::session {
 
@@ -17,7 +17,7 @@ void Steps::add(const algorithms::GradientReport* report) {
 }
 
 bool Steps::accepts(std::span<const float> gradient) {
-  if (!kernels::has_non_finite(gradient)) return true;
+  if (!kernels::cpu::has_non_finite(gradient)) return true;
   if (!is_told_) ++(is_own_ ? counts_.own_non_finite : counts_.unseen_non_finite);
   event_ = math::Event::non_finite;
   return false;

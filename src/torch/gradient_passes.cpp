@@ -200,7 +200,7 @@ void GradientPasses::lay_out() {
   rule_.reset();  // before the layout that it uses
   slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket",
                  staging_ ? &*staging_ : nullptr);
-  if (parameters_.empty()) parameters_ = slots_->parameters();
+  order_.see(slots_->parameters());
   make_rule();
   slots_->begin();
   for (const GradientBucket& bucket : buckets) slots_->fill(bucket);
@@ -215,7 +215,7 @@ void GradientPasses::make_rule() {
   if (rule_) next->count_on(*rule_);
   rule_ = std::move(next);
   made_ = choice_;
-  if (share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
+  give_memory();
   rule_->pass().let_travel(kTravelling);
 }
 
@@ -299,38 +299,17 @@ void GradientPasses::remember(std::int64_t step, RuleMemory memory) {
   steps_.go_on_after(step);
   memory_ = std::move(memory);
   remembering_ = requests_.size() > answered_ ? requests_.back() : start_step_ > 0 ? later_ : choice_;
-  if (rule_ && share_memory(made_, remembering_)) rule_->remember(fitting(memory_));
+  if (rule_) give_memory();
 }
 
 // Of the rule at work, if it is that one's.
 void GradientPasses::take_memory() {
-  if (rule_ && share_memory(made_, remembering_)) memory_ = remembered();
+  if (rule_ && share_memory(made_, remembering_)) memory_ = order_.kept(rule_->memory(), made_);
 }
 
-// DDP orders parameters anew after the first pass; what is remembered of them keeps the first order.
-RuleMemory GradientPasses::remembered() const {
-  if (granularity_of(made_) != "tensor") return rule_->memory();
-  RuleMemory memory;
-  for (const void* const parameter : parameters_) {
-    const auto& now = slots_->parameters();
-    memory.push_back(rule_->memory()[static_cast<std::size_t>(std::ranges::find(now, parameter) - now.begin())]);
-  }
-  return memory;
-}
-
-// The way back. What does not fit, such as the memory of buckets that are cut anew, is forgotten.
-RuleMemory GradientPasses::fitting(const RuleMemory& memory) const {
-  if (memory.size() != rule_->memory().size()) return RuleMemory(rule_->memory().size());
-  RuleMemory fitted = memory;
-  if (granularity_of(made_) == "tensor")
-    for (std::size_t tensor = 0; tensor < fitted.size(); ++tensor) {
-      const auto place = std::ranges::find(parameters_, slots_->parameters()[tensor]) - parameters_.begin();
-      fitted[tensor] = memory[static_cast<std::size_t>(place)];
-    }
-  // Of another number of workers only what belongs to positions can be used.
-  if (rule_->belonging() != math::Belonging::position)
-    for (auto& section : fitted) section = math::resample(section, rule_->belonging(), states_.size());
-  return fitted;
+void GradientPasses::give_memory() {
+  if (share_memory(made_, remembering_))
+    rule_->remember(order_.fitting(memory_, made_, rule_->memory().size(), rule_->belonging(), states_.size()));
 }
 
 }  // namespace flockstep::torch_front

@@ -20,6 +20,7 @@
 
 #include "session/steps.h"
 #include "torch/gradient_slots.h"
+#include "torch/memory_order.h"
 #include "torch/recording.h"
 #include "torch/rule_choice.h"
 
@@ -101,8 +102,7 @@ class GradientPasses {
   void publish();
   void drop();
   void take_memory();
-  RuleMemory remembered() const;
-  RuleMemory fitting(const RuleMemory& memory) const;
+  void give_memory();
 
   runtime::Context& context_;
   const Links links_;
@@ -117,7 +117,7 @@ class GradientPasses {
 
   std::optional<StagingStream> staging_;  // where buckets are on a device
   std::optional<GradientSlots> slots_;
-  std::vector<const void*> parameters_;             // in the order of the first pass
+  MemoryOrder order_;
   std::unique_ptr<algorithms::GradientRule> rule_;  // uses the slots' layout
   RuleChoice made_;                                 // what that is, until the choice is carried out
   std::vector<Taken> pass_;

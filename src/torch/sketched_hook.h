@@ -12,17 +12,13 @@
 // A record is a head of doubles, one norm for each bucket, and the floats of the sketches.
 #pragma once
 
-#include <array>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <optional>
 
 #include "kernels/sketch.h"
 #include "math/sketched.h"
-#include "session/steps.h"
-#include "torch/recording.h"
-#include "torch/rule_choice.h"
+#include "torch/rule_course.h"
 
 namespace flockstep::torch_front {
 
@@ -34,9 +30,6 @@ struct SketchedHookSettings {
   std::uint64_t seed = 1;       // of the sketches
   std::size_t numbers = 0;      // in the model; 0: not known yet
 };
-
-// What becomes of a worker's pass.
-enum class PassEnd { whole, broke_off, broke_off_late };
 
 struct SketchedPlan {
   kernels::SketchKey key;
@@ -51,7 +44,7 @@ struct SketchedPlan {
 
 class SketchedHook {
  public:
-  static constexpr std::size_t kHead = 4;
+  using Head = RuleCourse::Head;
   // Of a pass, before that of its buckets: whether numbers of this worker that are not finite count as zeros, and the
   // sum of all weights in the step before. For each bucket: the coefficient, and the longest that the guard lets c n
   // be.
@@ -69,7 +62,7 @@ class SketchedHook {
   SketchedPlan plan();
   std::vector<double> factors() const;
   // The head of this worker's record.
-  std::array<double, kHead> head(double weight, PassEnd end) const;
+  Head head(double weight, PassEnd end) const;
   // Of the buckets, `known` were as in the pass before. Throws Error{bad_input} where the model has changed its shape
   // or is smaller than a sketch.
   void end_pass(std::vector<std::size_t> sizes, std::size_t known);
@@ -91,47 +84,25 @@ class SketchedHook {
     bool sketches, matrix;
     base::Time last_bucket;
   };
-  struct Told {
-    std::string rule;
-    math::SketchedOutcome outcome;
-    base::Time last_bucket;
-  };
-  math::SketchedStep step_of(const Ended& ended, std::span<const std::byte> records,
-                             std::vector<std::array<double, kHead>>& heads) const;
-  static void check_ends(const std::vector<std::array<double, kHead>>& heads);
+  math::SketchedStep step_of(const Ended& ended, std::span<const std::byte> records, std::vector<Head>& heads) const;
   math::SketchedShape shape_of(std::vector<std::size_t> sizes) const;
-  void follow(const RuleChoice& choice);
-  void answer(const std::vector<std::array<double, kHead>>& heads);
-  void publish(const Told& told);
+  void follow(const RuleCourse::Change& change);
   RuleMemory memory() const;
   void restore(const RuleMemory& memory);
   bool is_watched(std::int64_t step) const;
-  // Of the pass that comes next.
-  std::int64_t next_step() const { return steps_.count() + static_cast<std::int64_t>(ended_.size() + told_.size()); }
-
   runtime::Context& context_;
-  Recording* const recording_;
   const std::size_t workers_, rank_;
   const std::uint64_t seed_;
   mutable std::mutex mutex_;
-  RuleChoice choice_, later_;  // the rule, and the one from start_step on
-  std::int64_t start_step_;
+  RuleCourse course_;
   algorithms::RuleAndOptions rule_;
   std::vector<std::size_t> sizes_, decided_sizes_;  // of the buckets in the last pass that ended, that was decided
   std::size_t length_;
   bool has_passed_ = false;
   std::optional<math::Sketched> sketched_;
   double total_weight_;
-  std::vector<RuleChoice> requests_;
-  std::size_t answered_ = 0;  // of them
-  std::deque<Ended> ended_;   // and not decided
-  std::deque<Told> told_;     // decided, and not published
-  std::exception_ptr failure_;
-
-  session::Steps steps_;
+  std::deque<Ended> ended_;  // and not decided
   algorithms::GuardCounts guards_;
-  std::vector<std::string> raised_;
-  GradientNews news_;
 };
 
 }  // namespace flockstep::torch_front

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "algorithms/quadratic.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::test {
 namespace {
@@ -30,7 +30,7 @@ TEST_P(EagerSums, aGradientThatIsNotFinite_isDroppedByAllAlike) {
       const auto models = run_learners(scene, [&](Learner& learner) {
         const auto rank = static_cast<std::size_t>(learner.context.rank());
         const auto apply = [&](const Model& gradient) {  // as training does: all of it or nothing
-          if (kernels::has_non_finite(std::span(gradient)))
+          if (kernels::cpu::has_non_finite(std::span(gradient)))
             ++skipped[rank];
           else
             for (std::size_t k = 0; k < gradient.size(); ++k) learner.model[k] += gradient[k];

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "base/random.h"
-#include "kernels/kernels.h"
-#include "kernels/reference.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/reference.h"
 #include "math/oracle.h"
 #include "support/on_threads.h"
 
@@ -79,7 +79,7 @@ class Together {
       std::vector<double> norms;
       for (std::size_t i = 0; i < workers; ++i) {
         const std::span<const float> numbers = range.of(std::span(gradients[i]));
-        const double square = kernels::sketch(
+        const double square = kernels::cpu::sketch(
             numbers, key, chunk, std::span(sketches[i]).subspan(per_bucket() ? bucket * length_ : 0, length_));
         told.norms[i].push_back(told.weights[i] == 0 ? 0 : std::sqrt(square));
         norms.push_back(told.norms[i].back());
@@ -195,7 +195,7 @@ TEST(SketchedRules, aSpikeMovesTheMeanByNoMoreThanTheGuardLetsIt) {
   const auto healthy = results_of(4, "mean", {{"guard", "3"}}, 6, kHealthy),
              guarded = results_of(4, "mean", {{"guard", "3"}}, 6, spike), plain = results_of(4, "mean", {}, 6, spike),
              counted = results_of(4, "mean", {{"guard", "count"}}, 6, spike);
-  const auto norm = [](const Floats& numbers) { return std::sqrt(kernels::dot(numbers, numbers)); };
+  const auto norm = [](const Floats& numbers) { return std::sqrt(kernels::cpu::dot(numbers, numbers)); };
   EXPECT_GT(norm(plain[4]), 100 * norm(healthy[4]));
   EXPECT_LT(norm(guarded[4]), 3 * norm(healthy[4]));
   EXPECT_EQ(counted, plain);

@@ -1,5 +1,8 @@
 """`flockstep bench`: verified first, then timed; with --json one object per target."""
 
+import json
+import re
+
 from conftest import run, run_json
 
 
@@ -16,6 +19,24 @@ def test_kernels_give_k1_for_every_number_of_workers_that_has_a_bar_and_a9_for_a
     assert [target["bar"] for target in targets] == [1.2, 1.1, 1.2, 1.5, 1.2]
     for target, name in zip(targets, ["A9", "K1", "A9", "K1", "A9"], strict=True):
         check_target(target, name)
+
+
+def test_kernels_on_a_gpu_give_k2_or_say_in_one_sentence_why_there_is_none():
+    done = run("bench", "kernels", "--device", "cuda", "--workers", "2,32", "--megabytes", 64, "--json", check=False)
+    if done.returncode == 0:
+        targets = json.loads(done.stdout)
+        assert [target["bar"] for target in targets] == [0.9, 0.5]
+        for target in targets:
+            check_target(target, "K2")
+    else:
+        assert done.stdout == ""
+        assert re.fullmatch(r"flockstep: .*CUDA.*\.", done.stderr.strip().splitlines()[-1])
+
+
+def test_kernels_run_on_devices_that_exist():
+    done = run("bench", "kernels", "--device", "tpu", check=False)
+    assert done.returncode == 2
+    assert "--device takes cpu or cuda, not 'tpu'" in done.stderr
 
 
 SMALL = ["bench", "adacons", "--floats", 300001, "--bucket-kib", 100, "--rounds", 3, "--compute-ms", 2]

@@ -2,61 +2,23 @@
 
 torchrun --nproc-per-node 2 tests/cuda/sketched_ddp.py
 
-Ranks beyond the number of GPUs share them. Prints a line for each check, and ends with 1 if one fails. With
-FLOCKSTEP_TRITON=0 torch operations take the place of the kernels, except where both are compared.
+Prints a line for each check, and ends with 1 if one fails: see common.py. With FLOCKSTEP_TRITON=0 torch operations take the
+place of the kernels, except where both are compared.
 """
 
+import functools
 import os
-import sys
-import time
-from pathlib import Path
 
-RANK = int(os.environ["RANK"])
-# Several ranks on one GPU: to NCCL each is a machine of its own.
-os.environ.update(NCCL_HOSTID=f"h{RANK}", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="lo")
-sys.path[:0] = [str(Path(__file__).parents[1] / "python"), str(Path(__file__).parents[1])]
+from common import DEVICE, ON_GPU, RANK, begin, check, finish, host_never_waits, is_same_everywhere, loss_of, wrapped  # isort: skip
 
-import flockstep  # noqa: E402
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-from ddp_training import batch, made  # noqa: E402
-from flockstep import _native  # noqa: E402
-from flockstep._scaling import Pass, StreamScaling, factor_count  # noqa: E402
-from flockstep._sketch import add_sketch  # noqa: E402
-from sketch_oracle import Beside, SketchedOracle, sketched  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-DEVICE = torch.device("cuda", RANK % torch.cuda.device_count())
-BUSY_MS, MOST_MS = 500, 50
-SMALL = {"bucket_cap_mb": 0.005}
-failures = 0
-
-
-def check(name, holds, told=""):
-    """The same on all ranks: it holds where it does on each."""
-    global failures
-    everywhere = torch.tensor([int(bool(holds))], device=DEVICE)
-    dist.all_reduce(everywhere, dist.ReduceOp.MIN)
-    failures += int(everywhere.item() == 0)
-    if RANK == 0:
-        print(f"{'ok  ' if everywhere.item() else 'FAIL'} {name} {told}", flush=True)
-
-
-def loss_of(model, step):
-    x, y = batch(step)
-    kind = next(model.parameters()).dtype
-    return nn.functional.cross_entropy(model(x.to(DEVICE, kind)).float(), y.to(DEVICE))
-
-
-def wrapped(kind=torch.float32, **options):
-    return DistributedDataParallel(made().to(DEVICE, kind), **{**SMALL, **options})
-
-
-def is_same_everywhere(tensor):
-    everybody = [torch.zeros_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(everybody, tensor)
-    return all(torch.equal(each.nan_to_num(1e30), tensor.nan_to_num(1e30)) for each in everybody)
+import flockstep
+import torch
+import torch.distributed as dist
+from flockstep import _native
+from flockstep._scaling import Pass, StreamScaling, factor_count
+from flockstep._sketch import add_sketch
+from sketch_oracle import Beside, SketchedOracle, sketched
+from torch.nn.parallel import DistributedDataParallel
 
 
 class OnDevice(Beside):
@@ -185,7 +147,7 @@ def kernels_are_operations():
 
 def mean_is_ddp():
     plain, ours = wrapped(), wrapped()
-    state = flockstep.mean(ours)
+    state = flockstep.mean(ours, transfer="sketch")
     same = True
     for step in range(4):
         for model in (plain, ours):
@@ -198,46 +160,16 @@ def mean_is_ddp():
     check("mean is DDP's to the last bit", same)
 
 
-def host_never_waits(rule, **options):
-    """With the stream busy, backward() returns at once: in steady state."""
-    model = wrapped(**options)
-    state = flockstep.register(model, rule, transfer="sketch")
-    for step in range(5):
-        model.zero_grad()
-        loss_of(model, step).backward()
-    torch.cuda.synchronize()
-    dist.barrier()
-    loss = loss_of(model, 5)
-    torch.cuda.synchronize()
-    worst = 0.0
-    for step in range(3):
-        torch.cuda._sleep(int(BUSY_MS * 1e-3 * 1.7e9))
-        began = time.perf_counter()
-        loss.backward()
-        worst = max(worst, 1e3 * (time.perf_counter() - began))
-        if step < 2:
-            model.zero_grad()
-            loss = loss_of(model, 6 + step) if step == 0 else loss_of(model, 7)
-    began = time.perf_counter()
-    torch.cuda.synchronize()
-    waited = 1e3 * (time.perf_counter() - began)
-    step = state.step
-    state.close()
-    check(
-        f"backward() of {rule} returns at once", worst < MOST_MS and step == 8, f"{worst:.1f} ms, then {waited:.0f} ms"
-    )
-
-
 def resumed():
     through, again = wrapped(bucket_cap_mb=25), wrapped(bucket_cap_mb=25)
-    states = [flockstep.direction_consensus(model, sketch_length=64) for model in (through, again)]
+    states = [flockstep.direction_consensus(model, transfer="sketch", sketch_length=64) for model in (through, again)]
     for step in range(3):
         for model in (through, again):
             model.zero_grad()
             loss_of(model, step).backward()
     saved = states[1].state_dict()
     states[1].close()
-    other = flockstep.DirectionConsensusState(sketch_length=64)
+    other = flockstep.DirectionConsensusState(transfer="sketch", sketch_length=64)
     other.load_state_dict(saved)
     new = DistributedDataParallel(again.module, bucket_cap_mb=25)
     new.register_comm_hook(other, flockstep.direction_consensus_hook)
@@ -253,11 +185,22 @@ def resumed():
         state.close()
 
 
+def refused():
+    model = wrapped()
+    sentences = []
+    for options in ({"granularity": "tensor"}, {"wire": "bfloat16"}):
+        try:
+            flockstep.adacons(model, transfer="sketch", **options)
+        except flockstep.BadInputError as error:
+            sentences.append(str(error))
+    check("what needs exact gradients is refused", len(sentences) == 2, sentences[:1])
+
+
 def main():
-    torch.cuda.set_device(DEVICE)
-    dist.init_process_group("nccl")
-    sketches_follow()
-    kernels_are_operations()
+    begin()
+    if ON_GPU:
+        sketches_follow()
+        kernels_are_operations()
     for rule in ("mean", "weighted_mean", "normalized_mean", "adacons", "direction_consensus"):
         rule_follows(rule)
     for kind, tolerance in ((torch.bfloat16, 1e-2), (torch.float16, 2e-3)):
@@ -280,12 +223,14 @@ def main():
                 rule, steps=10, non_finite=non_finite, change=lambda step: nan if step >= 2 and RANK == 1 else 1.0
             )
     mean_is_ddp()
-    for rule in ("mean", "adacons", "direction_consensus"):
-        host_never_waits(rule)
-    host_never_waits("direction_consensus", bucket_cap_mb=25)
+    if ON_GPU:
+        for rule in ("mean", "adacons", "direction_consensus"):
+            host_never_waits(rule, functools.partial(flockstep.register, rule=rule, transfer="sketch"))
+        sketches = functools.partial(flockstep.direction_consensus, transfer="sketch")
+        host_never_waits("direction_consensus, one bucket", sketches, bucket_cap_mb=25)
     resumed()
-    dist.destroy_process_group()
-    sys.exit(int(failures > 0))
+    refused()
+    finish()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #include <vector>
 
 #include "fixture.h"
-#include "kernels/read_sweep.h"
+#include "kernels/cpu/read_sweep.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 template <typename T>
@@ -163,4 +163,4 @@ TEST(ElementwiseDeathTest, vectorsOfDifferentLengthAreAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

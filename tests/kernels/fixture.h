@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 // Before Highway's own headers: it says which targets the kernels were compiled for.
-#include "kernels/targets.h"
+#include "kernels/cpu/targets.h"
 //
 #include <hwy/highway.h>
 
@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/kernels.h"
-#include "kernels/reference.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/reference.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 
 template <typename T>
 T from_float(float value);
@@ -105,4 +105,4 @@ inline void on_every_target(const std::function<void()>& test) {
 
 using NumberTypes = ::testing::Types<float, BFloat16>;
 
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

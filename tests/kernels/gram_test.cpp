@@ -2,7 +2,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 template <typename T>
@@ -137,4 +137,4 @@ TEST(GramDeathTest, aWrongNumberOfPlacesIsAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

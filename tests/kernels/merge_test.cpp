@@ -1,9 +1,9 @@
 // The sweeps that mix models, against loops in double precision.
-#include "kernels/merge.h"
+#include "kernels/cpu/merge.h"
 
 #include "fixture.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 constexpr double kRounding = static_cast<double>(std::numeric_limits<float>::epsilon()) / 2;
@@ -68,4 +68,4 @@ TEST(Merge, moveTo_leavesZeros) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

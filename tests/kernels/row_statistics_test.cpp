@@ -2,7 +2,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 template <typename T>
@@ -102,4 +102,4 @@ TEST(RowStatisticsAccuracy, columnsThatNearlyCancelKeepWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

@@ -6,7 +6,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 constexpr SketchKey kKey{0x12345678u, 0x9ABCDEF0u};
@@ -271,4 +271,4 @@ TEST_P(SketchStatistics, ofColumns) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

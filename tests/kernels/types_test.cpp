@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 // Checked the slow way: the two neighbours in the format, and the nearer of them, or the even one halfway.
@@ -49,4 +49,4 @@ TEST(BFloat16, notANumberStaysNotANumber) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

@@ -3,7 +3,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels {
+namespace flockstep::kernels::cpu {
 namespace {
 
 template <typename T>
@@ -174,4 +174,4 @@ TEST(WeightedSumDeathTest, aMissingCoefficientIsAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels
+}  // namespace flockstep::kernels::cpu

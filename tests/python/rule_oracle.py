@@ -39,10 +39,11 @@ class AdaCons:
         return sum(a[i] * gradient / norms[i] for i, gradient in enumerate(gradients))
 
     def resampled(self, size):
-        places = torch.linspace(0, len(self.sorted) - 1, size, dtype=torch.float64)
-        below = places.floor().long().clamp(max=len(self.sorted) - 2)
+        last = len(self.sorted) - 1
+        places = torch.linspace(0, last, size, dtype=torch.float64) if size > 1 else torch.tensor([last / 2]).double()
+        below = places.floor().long().clamp(max=max(last - 1, 0))
         part = places - below
-        return (1 - part) * self.sorted[below] + part * self.sorted[below + 1]
+        return (1 - part) * self.sorted[below] + part * self.sorted[(below + 1).clamp(max=last)]
 
 
 class DirectionConsensus:

@@ -185,6 +185,12 @@ def tensor_granularity(rule):
     return worst
 
 
+def bfloat16_on_the_wire(rule):
+    """In several buckets, which leave before the last one is there."""
+    wrapped = DistributedDataParallel(made(), **SMALL)
+    return training(rule, wrapped, simple, options={"wire": "bfloat16"})
+
+
 def sub_group(rule):
     """Ranks 0 and 2 train together, and rank 1 looks on."""
     group = dist.new_group([0, 2])
@@ -250,6 +256,7 @@ FEATURES = [
     compiled,
     torch_form,
     tensor_granularity,
+    bfloat16_on_the_wire,
     sub_group,
     two_models,
 ]
@@ -264,7 +271,7 @@ if __name__ == "__main__":
             for feature in FEATURES
             for rule in RULES
             if (not chosen or feature.__name__ in chosen)
-            and not (TRANSFER == "sketch" and feature is tensor_granularity)
+            and not (TRANSFER == "sketch" and feature in (tensor_granularity, bfloat16_on_the_wire))
         }
     )
     dist.destroy_process_group()

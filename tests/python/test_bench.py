@@ -1,12 +1,20 @@
 """`python -m flockstep.bench` at tiny sizes: figures are left to docs/benchmarks.md."""
 
 import json
+import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
+import torch
+from flockstep.bench import ddp, exchange
 from flockstep.bench.__main__ import main
-from launching import run_program
+from flockstep.bench.exchange_row import sizes
+from flockstep.bench.harness import Spread
+from flockstep.bench.launch import share_gpu
+from flockstep.bench.networks import WORKLOADS
+from launching import run_program, run_real_torchrun
 
 
 def bench(*arguments, **keywords):
@@ -53,7 +61,9 @@ def test_a_row_that_outlasts_its_limit_says_so():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["ddp", "--model", "vgg"], "'vgg' is none of resnet50, gpt, tiny"),
+        (["ddp", "--model", "vgg"], "'vgg' is none of resnet50, gpt, gpt124m, tiny"),
+        (["adacons", "--contenders", "nccl"], "'nccl' is none of adacons, all_reduce, two_all_reduces, ddp"),
+        (["ddp", "--device", "tpu"], "invalid choice: 'tpu'"),
         (["adacons", "--workers", "1"], "'1' is not a whole number of at least 2"),
     ],
 )
@@ -62,3 +72,87 @@ def test_a_wrong_call_gets_one_sentence(capsys, arguments, sentence):
         main(arguments)
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("name", ["adacons", "ddp"])
+def test_without_a_gpu_cuda_gets_one_sentence(capsys, name):
+    assert main([name, "--device", "cuda"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "--device cuda needs an NVIDIA GPU that torch can use, and there is none: take --device cpu\n"
+
+
+def test_contenders_in_processes_of_their_own_end_with_ratios_at_the_best_settings():
+    done = run_real_torchrun(Path(__file__).with_name("exchange_program.py"), 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *_, g1, g2 = done.stdout.splitlines()
+    assert first == "2 workers over Gloo, 400003 floats; medians and quartiles of the slowest worker"
+    assert re.fullmatch(r"G1 adacons \(.*\) / dist.all_reduce \(.*\), P = 2: .*, at most 0\.90: .*hold.*", g1)
+    assert re.fullmatch(r"G2 adacons \(.*\) / two all-reduces \(.*\), P = 2: .*, at most 0\.45: .*hold.*", g2)
+    assert done.stdout.count("4x4-sockets") >= len(exchange.CONTENDERS)
+
+
+def test_the_ratio_that_counts_is_that_of_the_best_settings():
+    measured = [
+        exchange.Measured("adacons", "defaults", [1.0, 1.0]),
+        exchange.Measured("adacons", "4x4-sockets", [0.8, 0.8]),
+        exchange.Measured("all_reduce", "defaults", [1.0, 1.0]),
+        exchange.Measured("all_reduce", "4x4-sockets", [2.0, 2.0]),
+        exchange.Measured("two_all_reduces", "defaults", [], "it was not done after 1 s"),
+    ]
+    (target,) = exchange.targets(measured, 2)
+    assert target.line() == (
+        "G1 adacons (4x4-sockets) / dist.all_reduce (defaults), P = 2: 0.800 (95%: 0.800 to 0.800), at most 0.90: holds"
+    )
+
+
+def row_on_gpu(transfer, contender="adacons"):
+    keys = ["step_s", "over_plain", "medians_over_plain", "host_s", "plain_host_s", "host_longer_s"]
+    figures = {key: Spread(0.002, 0.002, 0.002) for key in keys}
+    for key in ("memory_over_gradient", "peak_over_gradient", "outside_torch_bytes", "gradient_bytes"):
+        figures[key] = Spread(1.5, 1.5, 1.5)
+    return ddp.Row("gpt124m", contender, figures, "", transfer, "cuda")
+
+
+@pytest.mark.parametrize(
+    ("transfer", "contender", "ids"),
+    [
+        ("exact", "adacons", [("G3", 1.10), ("G4", 1.0), ("G5", 1.0)]),
+        ("sketch", "adacons", [("G3", 1.02), ("G4", 1.0)]),
+        ("sketch", "direction_consensus", [("A4g", 1.02), ("G4", 1.0)]),
+    ],
+)
+def test_a_row_on_a_gpu_has_targets_of_time_host_and_memory(transfer, contender, ids):
+    row = row_on_gpu(transfer, contender)
+    assert [(target.id, target.bar) for target in [row.target, *row.costs]] == ids
+    assert row.costs[0].spread.median == 2.0  # in milliseconds
+
+
+def test_parameters_of_the_exchange_are_as_long_as_the_gradient():
+    assert sum(sizes(25_600_000)) == 25_600_000
+    assert list(sizes(10_000)) == [9408, 64, 64, 464]
+
+
+def test_the_large_gpt_has_more_than_100_million_parameters():
+    with torch.device("meta"):
+        network = WORKLOADS["gpt124m"].network()
+    assert sum(parameter.numel() for parameter in network.parameters()) == 124_046_592
+    assert WORKLOADS["gpt124m"].autocast == torch.bfloat16
+
+
+@pytest.mark.parametrize(("gpus", "device", "settings"), [(1, 0, True), (2, 1, True), (4, 3, False)])
+def test_ranks_share_gpus_only_where_there_are_too_few(monkeypatch, gpus, device, settings):
+    """The settings of NCCL are made for the former alone."""
+    for name in ("NCCL_HOSTID", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    with monkeypatch.context():
+        assert share_gpu() == torch.device("cuda", device)
+        found = {name for name in os.environ if name.startswith("NCCL_")}
+    for name in found:
+        monkeypatch.delenv(name)
+    assert bool(found) == settings

@@ -14,7 +14,7 @@
 #include "base/portable_math.h"
 #include "base/random.h"
 #include "flockstep/error.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "tasks/images/dense.h"
 
 namespace flockstep::tasks {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/kernels.h"
 
 namespace flockstep::tasks {
 namespace {
@@ -26,9 +26,9 @@ LinearOptions options_of(const base::Settings& settings) {
 class LineSearch final : public train::Optimizer {
  public:
   void update(std::span<float> model, std::span<const float> gradient) override {
-    const double along = kernels::dot(gradient, std::span<const float>(model)),
-                 square = kernels::dot(gradient, gradient);
-    if (square > 0) kernels::axpy(static_cast<float>(-along / square), gradient, model);
+    const double along = kernels::cpu::dot(gradient, std::span<const float>(model)),
+                 square = kernels::cpu::dot(gradient, gradient);
+    if (square > 0) kernels::cpu::axpy(static_cast<float>(-along / square), gradient, model);
   }
 };
 
@@ -60,9 +60,9 @@ class Linear final : public train::Task {
                           static_cast<std::uint32_t>(step * options_.micro_batches + part));
       for (std::int64_t sample = 0; sample < samples_; ++sample) {
         random.fill_uniform(row_, 0, 1);
-        const double prediction = kernels::dot(std::span<const float>(row_), model);
+        const double prediction = kernels::cpu::dot(std::span<const float>(row_), model);
         loss += 0.5 * prediction * prediction * share;
-        kernels::axpy(static_cast<float>(prediction * share), std::span<const float>(row_), gradient);
+        kernels::cpu::axpy(static_cast<float>(prediction * share), std::span<const float>(row_), gradient);
       }
     }
     ready(0, gradient.size());

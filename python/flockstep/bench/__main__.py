@@ -4,7 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from flockstep.bench import adacons, ddp
+import torch
+
+from flockstep.bench import adacons, ddp, exchange
 from flockstep.bench.contenders import CONTENDERS
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
@@ -43,34 +45,71 @@ def _parser() -> argparse.ArgumentParser:
     )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--workers", type=_Count(2), default=4, help="P, where torchrun has not started them [4]")
-    common.add_argument("--rounds", type=_Count(1), default=15, help="timed rounds [15]")
+    common.add_argument("--rounds", type=_Count(1), help="timed rounds [15, on cuda 10 or 7]")
+    common.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cpu", help="cuda: over NCCL, ranks may share a GPU [cpu]"
+    )
+    common.add_argument("--limit", type=_Count(1), default=180, metavar="SECONDS", help="of one row [180]")
     common.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
-    a3 = names.add_parser("adacons", parents=[common], help="aggregation alone against an all-reduce on Gloo (A3)")
+    a3 = names.add_parser("adacons", parents=[common], help="aggregation alone against an all-reduce (A3, G1, G2)")
     a3.add_argument("--floats", type=_Count(1), default=25_600_000, help="length of the gradient [25600000]")
-    a4 = names.add_parser("ddp", parents=[common], help="whole steps of DDP training (A4, A4s, A4g)")
-    a4.add_argument("--model", type=_Names(list(WORKLOADS)), default=["resnet50", "gpt"], help="[resnet50,gpt]")
-    a4.add_argument("--hooks", type=_Names(CONTENDERS), default=CONTENDERS, help=f"[{','.join(CONTENDERS)}]")
+    on_cuda = a3.add_argument_group(
+        "with --device cuda", "each contender runs in processes of its own, which take turns"
+    )
+    known, settings = list(exchange.CONTENDERS), list(exchange.SETTINGS)
+    on_cuda.add_argument("--contenders", type=_Names(known), default=known, help=f"[{','.join(known)}]")
+    on_cuda.add_argument(
+        "--settings", type=_Names(settings), default=settings, help=f"of NCCL's sockets [{','.join(settings)}]"
+    )
+    on_cuda.add_argument("--repeats", type=_Count(1), default=2, help="processes of each, one after the other [2]")
+    on_cuda.add_argument("--bucket-mb", type=_Count(1), default=25, help="bucket_cap_mb of DDP [25]")
+    a4 = names.add_parser("ddp", parents=[common], help="whole steps of DDP training (A4, A4s, A4g, G3 to G5)")
+    a4.add_argument("--model", type=_Names(list(WORKLOADS)), help="[resnet50,gpt, on cuda resnet50,gpt124m]")
+    a4.add_argument("--hooks", type=_Names(CONTENDERS), help=f"[{','.join(CONTENDERS)}, on cuda adacons]")
     a4.add_argument(
         "--transfer",
         choices=["exact", "sketch"],
         default="exact",
         help="of Flockstep's rules (sketch: A4s, A4g) [exact]",
     )
-    a4.add_argument(
-        "--device", choices=["cpu", "cuda"], default="cpu", help="cuda: over NCCL, ranks may share a GPU [cpu]"
-    )
-    a4.add_argument("--limit", type=_Count(1), default=180, metavar="SECONDS", help="of one row [180]")
     return parser
+
+
+def _run_adacons(chosen: argparse.Namespace) -> int:
+    if chosen.device == "cpu":
+        return adacons.run(chosen.floats, chosen.rounds or 15, chosen.json)
+    return exchange.run(
+        chosen.floats,
+        chosen.rounds or 10,
+        chosen.json,
+        contenders=chosen.contenders,
+        settings=chosen.settings,
+        repeats=chosen.repeats,
+        bucket_mb=chosen.bucket_mb,
+        limit_s=chosen.limit,
+    )
+
+
+def _run_ddp(chosen: argparse.Namespace) -> int:
+    is_on_gpu = chosen.device == "cuda"
+    models = chosen.model or ["resnet50", "gpt124m" if is_on_gpu else "gpt"]
+    hooks = chosen.hooks or (["adacons"] if is_on_gpu else CONTENDERS)
+    rounds = chosen.rounds or (7 if is_on_gpu else 15)
+    return ddp.run(models, hooks, rounds, chosen.limit, chosen.json, chosen.transfer, chosen.device)
 
 
 def main(arguments: list[str]) -> int:
     chosen = _parser().parse_args(arguments)
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        print(
+            "--device cuda needs an NVIDIA GPU that torch can use, and there is none: take --device cpu",
+            file=sys.stderr,
+        )
+        return 2
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
-    if chosen.name == "adacons":
-        return adacons.run(chosen.floats, chosen.rounds, chosen.json)
-    return ddp.run(chosen.model, chosen.hooks, chosen.rounds, chosen.limit, chosen.json, chosen.transfer, chosen.device)
+    return _run_adacons(chosen) if chosen.name == "adacons" else _run_ddp(chosen)
 
 
 if __name__ == "__main__":

@@ -69,16 +69,19 @@ class Exchange:
         return gradient
 
 
-def _input(floats: int) -> Tensor:
+def input_gradient(floats: int, device: str = "cpu") -> Tensor:
     """Gradients of different norms that agree in part."""
-    own, common = torch.Generator().manual_seed(2 + dist.get_rank()), torch.Generator().manual_seed(1)
-    return (1 + dist.get_rank()) * (torch.randn(floats, generator=own) + 0.3 * torch.randn(floats, generator=common))
+
+    def drawn(seed: int) -> Tensor:
+        return torch.randn(floats, generator=torch.Generator(device).manual_seed(seed), device=device)
+
+    return (1 + dist.get_rank()) * (drawn(2 + dist.get_rank()) + 0.3 * drawn(1))
 
 
 def run(floats: int, rounds: int, as_json: bool) -> int:
     torch.set_num_threads(1)  # the workers share the processors
     dist.init_process_group("gloo")
-    gradient = _input(floats)
+    gradient = input_gradient(floats)
     adacons = Exchange(flockstep.AdaConsState(), flockstep.adacons_hook, gradient)
     mean = Exchange(flockstep.MeanState(watch=False), flockstep.mean_hook, gradient)
     for name, exchange in (("adacons", adacons), ("mean", mean)):

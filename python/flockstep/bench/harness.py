@@ -93,6 +93,11 @@ class Timings:
     def seconds(self, name: str) -> Spread:
         return Spread.of(self._seconds[name])
 
+    def all_seconds(self, name: str) -> list[float]:
+        """One by one, for a summary over several processes."""
+        seconds: list[float] = self._seconds[name].tolist()
+        return seconds
+
     def ratio(self, numerator: str, denominator: str) -> Spread:
         """Taken within each round and only then summarised: a round that was slow as a whole leaves it alone."""
         return Spread.of(self._seconds[numerator] / self._seconds[denominator])

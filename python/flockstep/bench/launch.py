@@ -1,4 +1,7 @@
-"""Workers for benchmarks: this process is one of torchrun's, or starts torchrun; and children of it under a time limit."""
+"""Workers for benchmarks: this process is one of torchrun's, or starts torchrun; and children of it under a time limit.
+
+share_gpu() is for the tests on GPUs, too.
+"""
 
 import os
 import re
@@ -6,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import NoReturn
 
@@ -29,15 +33,34 @@ def start_torchrun(workers: int, arguments: list[str]) -> int:
     return subprocess.run([*command, "-m", "flockstep.bench", *arguments], env=environment).returncode
 
 
+def ranks_share_gpus() -> bool:
+    """Whether this machine has fewer GPUs than ranks."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])) > torch.cuda.device_count()
+
+
+def share_gpu() -> torch.device:
+    """This rank's GPU, which becomes the current one: to be called before a NCCL group is made.
+
+    Ranks beyond the number of GPUs share them. NCCL refuses two ranks of one machine on one GPU ("Duplicate GPU detected"),
+    so each rank pretends to be a machine of its own (NCCL_HOSTID). NCCL must not try shared memory or peer access between
+    such machines, and finds them over the loopback interface. With a GPU for every rank NCCL is left alone.
+    """
+    rank = int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
+    if ranks_share_gpus():
+        own = {"NCCL_HOSTID": f"h{os.environ['RANK']}", "NCCL_SOCKET_IFNAME": "lo"}
+        os.environ.update(own, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
+    device = torch.device("cuda", rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
 def join_group(place: str, device: str = "cpu") -> None:
     """Makes the default process group, apart from those of other places.
 
-    On CUDA tensors travel by NCCL, for which each rank is a machine of its own: so several can share one GPU.
+    On CUDA tensors travel by NCCL, and those on the CPU by Gloo.
     """
     if device == "cuda":
-        own = {"NCCL_HOSTID": f"h{os.environ['RANK']}", "NCCL_SOCKET_IFNAME": "lo"}
-        os.environ.update(own, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
-        torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
+        share_gpu()
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     shared = dist.TCPStore(host, port, is_master=False, timeout=PATIENCE)  # type: ignore[attr-defined]
     store = PrefixStore(place, shared)
@@ -63,13 +86,18 @@ class Children:
         self._store, self.rank, self.size = next(rendezvous("env://", timeout=PATIENCE))
         self._runs = 0
 
-    def run(self, module: str, arguments: list[str], limit_s: float) -> tuple[str, str]:
-        """What worker 0's child printed, or nothing; and why it failed, or nothing. The same call on every worker."""
+    def run(
+        self, module: str, arguments: list[str], limit_s: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[str, str]:
+        """What worker 0's child printed, or nothing; and why it failed, or nothing. The same call on every worker.
+
+        `environment` is added to this process's own.
+        """
         self._runs += 1
         place = f"flockstep/bench/{self._runs}"
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
             command = [sys.executable, "-m", module, place, *arguments]
-            child = subprocess.Popen(command, stdout=output, stderr=errors)
+            child = subprocess.Popen(command, stdout=output, stderr=errors, env={**os.environ, **(environment or {})})
             failure = self._wait(child, f"{place}/failure", limit_s)
             if not failure and child.returncode != 0:
                 errors.seek(0)

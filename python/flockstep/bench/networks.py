@@ -1,10 +1,12 @@
-"""What `python -m flockstep.bench ddp` trains: ResNet-50, and a GPT of ten million parameters."""
+"""What `python -m flockstep.bench ddp` trains: ResNet-50, and GPTs of ten and of 124 million parameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+_GPT2_TOKENS = 50257
 
 
 class Bottleneck(nn.Module):
@@ -41,10 +43,12 @@ def resnet50() -> nn.Module:
 class GPT(nn.Module):
     """Tokens (batch x length) to scores of the next one: 10.1M parameters."""
 
-    def __init__(self, vocabulary: int = 256, context: int = 128, layers: int = 8, width: int = 320) -> None:
+    def __init__(
+        self, vocabulary: int = 256, context: int = 128, layers: int = 8, width: int = 320, heads: int = 5
+    ) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        block = nn.TransformerEncoderLayer(width, 5, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        block = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
         self.blocks = nn.TransformerEncoder(block, layers, enable_nested_tensor=False)
         self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
@@ -55,13 +59,25 @@ class GPT(nn.Module):
         return self.scores(self.norm(x)).transpose(1, 2)  # type: ignore[no-any-return]
 
 
+def gpt124m() -> nn.Module:
+    """Of the size of GPT-2: its scores share the weights of the tokens, which has them small at the start."""
+    network = GPT(vocabulary=_GPT2_TOKENS, context=512, layers=12, width=768, heads=12)
+    nn.init.normal_(network.tokens.weight, std=0.02)
+    network.scores.weight = network.tokens.weight
+    return network
+
+
 @dataclass(frozen=True)
 class Workload:
-    """A network, and a batch for one worker, on the CPU or for a GPU: inputs and the classes that they should give."""
+    """A network, and a batch for one worker, on the CPU or for a GPU: inputs and the classes that they should give.
+
+    With `autocast` the forward pass computes in that type.
+    """
 
     name: str
     network: Callable[[], nn.Module]
     batch: Callable[[torch.Generator, str], tuple[Tensor, Tensor]]
+    autocast: torch.dtype | None = None
 
 
 def _images(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
@@ -74,6 +90,11 @@ def _text(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
     return tokens[:, :-1], tokens[:, 1:]
 
 
+def _longer_text(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
+    tokens = torch.randint(_GPT2_TOKENS, (4, 513), generator=generator)
+    return tokens[:, :-1], tokens[:, 1:]
+
+
 def _vectors(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
     return torch.randn(8, 64, generator=generator), torch.randint(10, (8,), generator=generator)
 
@@ -83,6 +104,7 @@ WORKLOADS = {
     for workload in (
         Workload("resnet50", resnet50, _images),
         Workload("gpt", GPT, _text),
+        Workload("gpt124m", gpt124m, _longer_text, torch.bfloat16),
         # To try the benchmark itself: too small to tell anything.
         Workload("tiny", lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)), _vectors),
     )

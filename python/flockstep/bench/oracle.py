@@ -20,7 +20,7 @@ def _stretches(local: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def mean_coefficients(gram: Tensor) -> Tensor:
-    return torch.full((len(gram),), 1 / len(gram), dtype=torch.float64)
+    return gram.new_full((len(gram),), 1 / len(gram))
 
 
 def adacons_coefficients(gram: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ COEFFICIENTS = {"mean": mean_coefficients, "adacons": adacons_coefficients}
 
 def verify(what: str, rule: str, local: Tensor, result: Tensor, tolerance: float = 1e-5) -> None:
     """`result` has to be what `rule` makes of all workers' `local`, to rounding. To be called by all workers."""
-    gram = torch.zeros(dist.get_world_size(), dist.get_world_size(), dtype=torch.float64)
+    gram = torch.zeros(dist.get_world_size(), dist.get_world_size(), dtype=torch.float64, device=local.device)
     for _, rows in _stretches(local):
         gram += rows @ rows.T
     factors = COEFFICIENTS[rule](gram)

@@ -14,7 +14,6 @@
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
 #include "algorithms/averagers/presence.h"
-#include "kernels/kernels.h"
 #include "math/push_sum.h"
 #include "runtime/pairs/neighbours.h"
 
@@ -86,9 +85,8 @@ class Sgp final : public Algorithm {
   }
 
   // A row whose coefficient is zero is not read: with a weight of one this is a copy.
-  void combine(const std::vector<const float*>& rows, const std::vector<float>& coefficients, std::span<float> out) {
-    kernels::weighted_sum(rows, coefficients, out);
-    context_.engine().charge(static_cast<double>((rows.size() + 1) * out.size_bytes()));
+  void combine(const std::vector<const void*>& rows, const std::vector<double>& coefficients, std::span<float> out) {
+    context_.queue().weighted_sum({rows, out.size()}, coefficients.data(), out);
   }
 
   runtime::Context& context_;

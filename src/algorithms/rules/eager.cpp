@@ -19,8 +19,6 @@
 #include "algorithms/averagers/average_over_all.h"
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "kernels/merge.h"
 #include "runtime/gather.h"
 #include "runtime/rounds/round_agent.h"
 
@@ -39,41 +37,35 @@ class Gradients final : public runtime::RoundData {
     to_apply_ = memory.allocate<float>(size, "gradients to apply");
   }
 
-  void arrive(std::span<float> gradient) override {
-    kernels::move_to(to_send_.span(), gradient);
-    charge(4);
-  }
+  void arrive(std::span<float> gradient) override { context_.queue().move_to(to_send_.span(), gradient); }
   void merge(std::span<float>, protocol::Outcome) override {}
   void proceed(std::span<float> gradient) override {
-    kernels::move_to(gradient, to_apply_.span());
-    charge(4);
+    context_.queue().move_to(gradient, to_apply_.span());
     hand_over();
   }
 
   void freeze(std::size_t, bool) override {
     std::swap(to_send_, in_round_);
-    std::ranges::fill(to_send_.span(), 0.0f);
-    charge(1);
+    context_.queue().fill(to_send_.span(), 0);
   }
   std::span<const float> contribution(runtime::Range part) const override { return part.of(in_round_.span()); }
   std::span<float> landing(runtime::Range, std::span<float> spare) override { return spare; }
   void settle(runtime::Range part, std::span<const float> average) override {
-    std::ranges::copy(average, part.of(in_round_.span()).begin());
+    context_.uncharged().copy(part.of(in_round_.span()).data(), average.data(), average.size_bytes());
   }
   void complete(int) override {
     if (is_dropped(in_round_.span())) return;
-    kernels::move_to(to_apply_.span(), in_round_.span());
-    charge(4);
+    context_.queue().move_to(to_apply_.span(), in_round_.span());
   }
 
   // The draining round, which the worker itself runs between these two; no other is under way.
   void take_last(std::span<float> gradient) {
-    std::ranges::fill(gradient, 0.0f);
-    kernels::move_to(gradient, to_send_.span());
+    context_.uncharged().fill(gradient, 0);
+    context_.uncharged().move_to(gradient, to_send_.span());
   }
   void apply_last(std::span<float> gradient) {
-    if (is_dropped(gradient)) std::ranges::fill(gradient, 0.0f);
-    kernels::move_to(gradient, to_apply_.span());
+    if (is_dropped(gradient)) context_.uncharged().fill(gradient, 0);
+    context_.uncharged().move_to(gradient, to_apply_.span());
     hand_over();
   }
 
@@ -84,15 +76,12 @@ class Gradients final : public runtime::RoundData {
 
  private:
   bool is_dropped(std::span<const float> average) {
-    const bool drop = kernels::has_non_finite(average);
-    if (drop) ++dropped_;
-    charge(1);
-    return drop;
+    std::uint32_t found = 0;
+    context_.queue().find_non_finite(average, &found);
+    dropped_ += found;
+    return found != 0;
   }
   void hand_over() { seen_dropped_ = dropped_; }
-  void charge(double sweeps) {
-    context_.engine().charge(sweeps * static_cast<double>(to_send_.size() * sizeof(float)));
-  }
 
   runtime::Context& context_;
   base::Buffer<float> to_send_, in_round_, to_apply_;
@@ -128,10 +117,7 @@ class Eager final : public Algorithm {
   void finish_gradient(std::span<float> gradient, double) override {
     base::check(agent_ != nullptr, "begin() before the first step");
     kept_.reset();
-    if (scale_ != 1) {
-      for (float& value : gradient) value *= scale_;
-      context_.engine().charge(2.0 * static_cast<double>(gradient.size_bytes()));
-    }
+    if (scale_ != 1) context_.queue().scale(gradient, &scale_);
     meetings_.add(agent_->arrive(step_++, gradient));
     meetings_.add(agent_->take_records());
   }
@@ -205,7 +191,7 @@ class Eager final : public Algorithm {
   const runtime::Layout models_;
   protocol::Options rounds_;
   std::int64_t step_ = 0;
-  float scale_ = 1;  // of this worker's gradients
+  double scale_ = 1;  // of this worker's gradients
   Gradients gradients_;
   RoundCounter meetings_;
   std::optional<Kept> kept_;

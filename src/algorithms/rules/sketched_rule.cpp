@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "kernels/kernels.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -26,11 +25,6 @@ math::SketchedShape shape_of(const runtime::Layout& layout, std::size_t workers,
 
 std::size_t sections_of(const runtime::Layout& layout, runtime::Granularity granularity) {
   return granularity == runtime::Granularity::bucket ? layout.buckets().size() : 1;
-}
-
-void scale(std::span<float> numbers, double factor) {
-  const float* const row = numbers.data();
-  kernels::weighted_sum(std::span(&row, 1), std::span(&factor, 1), numbers);
 }
 
 }  // namespace
@@ -94,7 +88,7 @@ void SketchedRule::begin_step() {
   has_begun_ = true;
   is_excluded_ = false;
   weights_.assign(present_.begin(), present_.end());
-  std::ranges::fill(sketch_of(rank_), 0.0f);
+  context_.uncharged().fill(sketch_of(rank_), 0);
 }
 
 // Who is left out does not count in this step, even if it is finite again: nobody else knows that yet.
@@ -116,16 +110,17 @@ std::vector<double> SketchedRule::coefficients_of(std::size_t bucket, double nor
 }
 
 std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> numbers) {
-  if (weights_[rank_] == 0) std::ranges::fill(numbers, 0.0f);  // whatever is there, such as the mean over no samples
+  if (weights_[rank_] == 0)
+    context_.uncharged().fill(numbers, 0);  // whatever is there, such as the mean over no samples
   double square = 0;
   if (is_sketched(sketched_.steps())) {
     const std::size_t section = sections_of(layout_, choice_.common.granularity) > 1 ? bucket : 0;
-    square = kernels::sketch(numbers, kernels::sketch_key(seed_, static_cast<std::uint32_t>(sketched_.steps())),
-                             first_chunk_[bucket], sketch_of(rank_).subspan(section * length_, length_));
+    context_.queue().add_sketch(kernels::Numbers(numbers),
+                                kernels::sketch_key(seed_, static_cast<std::uint32_t>(sketched_.steps())),
+                                first_chunk_[bucket], sketch_of(rank_).subspan(section * length_, length_), &square);
   } else {
-    square = kernels::dot(numbers, numbers);
+    context_.queue().add_square(kernels::Numbers(numbers), &square);
   }
-  context_.engine().charge(static_cast<double>(numbers.size_bytes()));
   const double norm = std::sqrt(square);
   head_of(rank_)[1 + bucket] = norm;
 
@@ -135,12 +130,12 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
       is_excluded_ ||
       (!is_finite && (choice_.common.aggregate.non_finite == math::NonFinite::exclude || sketched_.leaves_out(rank_)));
   if (is_excluded_) {
-    std::ranges::fill(numbers, 0.0f);
+    context_.uncharged().fill(numbers, 0);
   } else if (!is_finite) {  // all of it, so that it shows also where this worker does not count
-    std::ranges::fill(numbers, std::numeric_limits<float>::quiet_NaN());
+    context_.uncharged().fill(numbers, std::numeric_limits<float>::quiet_NaN());
   } else {
     const double factor = sketched_.guard_factor(bucket, c[rank_], norm);
-    if (factor < 1) scale(numbers, factor);
+    if (factor < 1) context_.uncharged().scale(numbers, &factor);
   }
   return c;
 }
@@ -183,7 +178,7 @@ std::span<float> SketchedRule::reduce_scatter(std::span<float> gradient, double 
     const std::span<float> numbers = layout_.buckets()[bucket].of(gradient);
     const double c = prepare(bucket, numbers)[rank_];
     // A worker that does not count still tells that it is not finite.
-    if (std::isfinite(head_of(rank_)[1 + bucket]) || is_excluded_) scale(numbers, c);
+    if (std::isfinite(head_of(rank_)[1 + bucket]) || is_excluded_) context_.uncharged().scale(numbers, &c);
   }
   scattering_->start_all(gradient);
   scattering_->finish(gradient, {std::vector<double>(workers_, 1)}, runtime::OnePass::Target::own_shard);

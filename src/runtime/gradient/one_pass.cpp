@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -23,17 +22,10 @@ constexpr std::size_t kCachedBuckets = 2;
 // a worker waits for the oldest of them, few enough for most results to be there when the last bucket is.
 constexpr std::size_t kAhead = 4;
 
-// Products of all pairs hide behind reading up to about so many workers, and beyond take a time of their own for every
-// one more: a sweep took 1.14 times a plain read at 8 workers, 1.29 at 16 and 2.14 at 32 (docs/benchmarks.md, K1).
-constexpr double kWorkersWithinRead = 15;
-
-// How many plain reads of the same rows a sweep takes as long as.
-double reads_of(Need need, std::size_t workers) {
-  return need == Need::matrix ? std::max(1.0, static_cast<double>(workers) / kWorkersWithinRead) : 1;
-}
-
-std::size_t numbers_of(Need need, std::size_t workers) {
-  return need == Need::matrix ? math::packed_size(workers) : need == Need::row_sums ? 2 * workers : 0;
+float first_of(const kernels::Rows& rows, std::size_t row) {
+  const void* const number = rows.at[row];
+  return rows.type == kernels::Number::float32 ? *static_cast<const float*>(number)
+                                               : kernels::to_float(*static_cast<const kernels::BFloat16*>(number));
 }
 
 // Results on their way to everybody, at most `most` at a time.
@@ -104,7 +96,7 @@ void OnePass::start(std::size_t bucket, Whole whole) {
   base::check(known_.empty(), "a pass in which no coefficients are known");
   if (arrivals_.empty()) {
     swept_ = 0;
-    sums_.assign(sections_.count() * numbers_of(options_.need, exchange_.shards().workers()), 0.0);
+    sums_.assign(sections_.count() * math::sums_for(options_.need, exchange_.shards().workers()), 0.0);
   }
   arrivals_.push_back(exchange_.send(bucket, exchange_.place_of(bucket), whole));
   // Asking also lets engines without a thread of their own move bytes while backward goes on.
@@ -136,19 +128,16 @@ void OnePass::sweep_next(Whole whole) {
 }
 
 void OnePass::sweep(const Arrival& arrival, Whole whole) {
-  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(options_.need, workers);
+  const std::size_t workers = exchange_.shards().workers(), count = math::sums_for(options_.need, workers);
   const base::Time begin = context_.engine().now();
-  std::vector<double> part(count);
-  for (const auto& [section, offset, size] : segments_[arrival.bucket])
-    exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
-      if (options_.need == Need::matrix)
-        kernels::gram(rows, size, part);
-      else
-        kernels::row_statistics(rows, size, std::span(part).first(workers), std::span(part).last(workers));
-      for (std::size_t i = 0; i < count; ++i) sums_[section * count + i] += part[i];
-      context_.engine().charge(reads_of(options_.need, workers) *
-                               static_cast<double>(workers * size * sizeof(*rows[0])));
-    });
+  for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
+    const std::vector<const void*> rows = exchange_.rows(arrival, offset, whole);
+    double* const sums = sums_.data() + section * count;
+    if (options_.need == Need::matrix)
+      context_.queue().add_gram({rows, size, exchange_.number()}, sums);
+    else
+      context_.queue().add_row_statistics({rows, size, exchange_.number()}, sums, sums + workers);
+  }
   context_.trace().record(base::Track::compute, "sweep", begin, context_.engine().now());
 }
 
@@ -164,14 +153,10 @@ void OnePass::wait_for_started() {
 
 std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need need, const std::vector<double>& weights) {
   context_.all_reduce(sums, "small_sum");
-  const std::size_t workers = exchange_.shards().workers(), count = numbers_of(need, workers);
+  const std::size_t workers = exchange_.shards().workers(), count = math::sums_for(need, workers);
   std::vector<math::Statistics> statistics;
-  for (std::size_t section = 0; section < sections_.count(); ++section) {
-    const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(section * count),
-               end = begin + static_cast<std::ptrdiff_t>(count), middle = begin + static_cast<std::ptrdiff_t>(workers);
-    statistics.push_back(need == Need::matrix ? math::Statistics::of_matrix({begin, end}, weights)
-                                              : math::Statistics::of_row_sums({begin, middle}, {middle, end}, weights));
-  }
+  for (std::size_t section = 0; section < sections_.count(); ++section)
+    statistics.push_back(math::Statistics::of_sums(need, std::span(sums).subspan(section * count, count), weights));
   return statistics;
 }
 
@@ -193,20 +178,21 @@ std::vector<math::Statistics> OnePass::row_sums_of(Whole whole, const std::vecto
   for (std::size_t worker = 0; worker < included.size(); ++worker)
     if (included[worker]) kept.push_back(worker);
   const std::size_t workers = included.size();
-  std::vector<double> sums(sections_.count() * 2 * workers), d(kept.size()), q(kept.size());
+  std::vector<double> sums(sections_.count() * 2 * workers), d(sections_.count() * kept.size()), q(d.size());
   for (const Arrival& arrival : arrivals_)
-    for (const auto& [section, offset, size] : segments_[arrival.bucket])
-      exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
-        std::vector<typename decltype(rows)::value_type> chosen;
-        for (const std::size_t worker : kept) chosen.push_back(rows[worker]);
-        if (chosen.empty()) return;
-        kernels::row_statistics(chosen, size, d, q);
-        for (std::size_t i = 0; i < kept.size(); ++i) {
-          sums[section * 2 * workers + kept[i]] += d[i];
-          sums[(section * 2 + 1) * workers + kept[i]] += q[i];
-        }
-        context_.engine().charge(static_cast<double>(kept.size() * size * sizeof(*rows[0])));
-      });
+    for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
+      if (kept.empty()) continue;
+      const std::vector<const void*> rows = exchange_.rows(arrival, offset, whole);
+      std::vector<const void*> chosen;
+      for (const std::size_t worker : kept) chosen.push_back(rows[worker]);
+      context_.queue().add_row_statistics({chosen, size, exchange_.number()}, &d[section * kept.size()],
+                                          &q[section * kept.size()]);
+    }
+  for (std::size_t section = 0; section < sections_.count(); ++section)
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      sums[section * 2 * workers + kept[i]] = d[section * kept.size() + i];
+      sums[(section * 2 + 1) * workers + kept[i]] = q[section * kept.size() + i];
+    }
   return reduce(std::move(sums), Need::row_sums, weights);
 }
 
@@ -214,10 +200,9 @@ void OnePass::sum(const Arrival& arrival, Whole whole, const Coefficients& coeff
   const base::Time begin = context_.engine().now();
   for (const auto& [section, offset, size] : segments_[arrival.bucket]) {
     const auto out = whole.of(exchange_.own(arrival.bucket)).subspan(offset, size);
-    exchange_.with_rows(arrival, offset, whole, [&](auto rows) {
-      kernels::weighted_sum(rows, coefficients[section], out);
-      context_.engine().charge(static_cast<double>(rows.size() * size * sizeof(*rows[0]) + out.size_bytes()));
-    });
+    const std::vector<const void*> rows = exchange_.rows(arrival, offset, whole);
+    base::check(coefficients[section].size() == rows.size(), "one coefficient for every worker");
+    context_.queue().weighted_sum({rows, size, exchange_.number()}, coefficients[section].data(), out);
   }
   context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
 }
@@ -230,15 +215,16 @@ void OnePass::bring_to(const std::vector<Norm>& norms, Whole whole) {
       for (const auto& [section, offset, size] : segments_[bucket])
         action(section, whole.of(exchange_.own(bucket)).subspan(offset, size));
   };
-  each_segment([&](std::size_t section, std::span<const float> part) { squares[section] += kernels::dot(part, part); });
+  each_segment([&](std::size_t section, std::span<const float> part) {
+    if (norms[section].rounding != std::numeric_limits<double>::infinity())
+      context_.queue().add_square(part, &squares[section]);
+  });
   context_.all_reduce(squares, "small_sum");
   each_segment([&](std::size_t section, std::span<float> part) {
     const double norm = std::sqrt(squares[section]);
     if (norm <= norms[section].rounding) return;
     const double scale = norms[section].wanted / norm;
-    const float* const row = part.data();
-    kernels::weighted_sum(std::span(&row, 1), std::span(&scale, 1), part);
-    context_.engine().charge(static_cast<double>(3 * part.size_bytes()));
+    context_.queue().scale(part, &scale);
   });
 }
 
@@ -283,14 +269,14 @@ void OnePass::sum(const Arrival& arrival, Whole whole, const Known& known) {
   const auto out = whole.of(exchange_.own(arrival.bucket));
   if (out.empty()) return;
   const base::Time begin = context_.engine().now();
-  exchange_.with_rows(arrival, 0, whole, [&](auto rows) {
-    bool is_nan = false;
-    for (std::size_t i = 0; known.spreads_nan && i < rows.size(); ++i)
-      is_nan = is_nan || (known.coefficients[i] == 0 && std::isnan(kernels::to_float(rows[i][0])));
-    kernels::weighted_sum(rows, known.coefficients, out);
-    if (is_nan) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
-    context_.engine().charge(static_cast<double>(rows.size() * out.size() * sizeof(*rows[0]) + out.size_bytes()));
-  });
+  const std::vector<const void*> at = exchange_.rows(arrival, 0, whole);
+  base::check(known.coefficients.size() == at.size(), "one coefficient for every worker");
+  const kernels::Rows rows{at, out.size(), exchange_.number()};
+  bool is_nan = false;
+  for (std::size_t i = 0; known.spreads_nan && i < at.size(); ++i)
+    is_nan = is_nan || (known.coefficients[i] == 0 && std::isnan(first_of(rows, i)));
+  context_.queue().weighted_sum(rows, known.coefficients.data(), out);
+  if (is_nan) context_.uncharged().fill(out, std::numeric_limits<float>::quiet_NaN());
   context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
 }
 

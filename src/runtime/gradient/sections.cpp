@@ -20,4 +20,10 @@ std::vector<Sections::Segment> Sections::cut(Range shard) const {
   return segments;
 }
 
+std::vector<std::size_t> Sections::sizes() const {
+  std::vector<std::size_t> sizes;
+  for (const Range& range : ranges_) sizes.push_back(range.size);
+  return sizes;
+}
+
 }  // namespace flockstep::runtime

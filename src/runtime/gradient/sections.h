@@ -17,6 +17,7 @@ class Sections {
 
   std::size_t count() const { return ranges_.size(); }
   std::size_t size(std::size_t section) const { return ranges_[section].size; }
+  std::vector<std::size_t> sizes() const;
 
   // The part of a shard that belongs to one section; `offset` counts from the shard's begin.
   struct Segment {

@@ -1,14 +1,8 @@
 #include "runtime/gradient/shard_transfers.h"
 
 #include "base/check.h"
-#include "kernels/kernels.h"
 
 namespace flockstep::runtime {
-namespace {
-
-std::size_t bytes_per_number(Wire wire) { return wire == Wire::float32 ? sizeof(float) : sizeof(kernels::BFloat16); }
-
-}  // namespace
 
 ShardTransfers::ShardTransfers(Context& context, Shards shards, Wire wire, const std::string& purpose,
                                std::size_t places)
@@ -21,7 +15,7 @@ ShardTransfers::ShardTransfers(Context& context, Shards shards, Wire wire, const
     }
     for (std::size_t worker = 0; worker < shards_.workers(); ++worker) size += shards_.of(bucket, worker).size;
   }
-  received_ = context.engine().memory().allocate<std::byte>(total * bytes_per_number(wire), purpose);
+  received_ = context.engine().memory().allocate<std::byte>(total * kernels::size_of(number()), purpose);
   if (wire == Wire::bfloat16) sent_ = context.engine().memory().allocate<kernels::BFloat16>(size, purpose);
 }
 
@@ -37,11 +31,15 @@ std::span<T> ShardTransfers::received(const Arrival& arrival, std::size_t peer) 
   return {reinterpret_cast<T*>(received_.data()) + arrival.place + row * size, size};
 }
 
-template <typename T>
-std::vector<const T*> ShardTransfers::rows(const Arrival& arrival, std::size_t offset, std::span<T> mine) const {
-  std::vector<const T*> rows;
+std::vector<const void*> ShardTransfers::rows(const Arrival& arrival, std::size_t offset, Whole whole) const {
+  const Range mine = own(arrival.bucket);
+  std::vector<const void*> rows;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
-    rows.push_back((peer == rank_ ? mine : received<T>(arrival, peer)).data() + offset);
+    if (wire_ == Wire::float32)
+      rows.push_back((peer == rank_ ? whole.of(mine) : received<float>(arrival, peer)).data() + offset);
+    else
+      rows.push_back((peer == rank_ ? mine.of(sent_.span()) : received<kernels::BFloat16>(arrival, peer)).data() +
+                     offset);
   return rows;
 }
 
@@ -58,11 +56,10 @@ engines::Pending ShardTransfers::send_from(const Arrival& arrival, const F& part
 
 ShardTransfers::Arrival ShardTransfers::send(std::size_t bucket, std::size_t place, Whole whole) {
   if (wire_ == Wire::bfloat16) {
-    base::check(whole.size() <= sent_.size(), "numbers of the layout, or those that are there so far");
+    base::check(whole.size() <= sent_.size(), "numbers of the layout's size");  // later buckets may not be there yet
     for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
       const Range range = shards_.of(bucket, peer);
-      kernels::narrow(whole.of(range), range.of(sent_.span()));
-      context_.engine().charge(6.0 * static_cast<double>(range.size));
+      context_.queue().convert(kernels::Numbers(whole.of(range)), range.of(sent_.span()));
     }
   }
   Arrival arrival{bucket, place, context_.engine().now(), nullptr};
@@ -86,7 +83,7 @@ ShardTransfers::Result ShardTransfers::gather(std::size_t bucket, Whole whole) {
   if (wire_ == Wire::float32) {
     result.all_gather = gather_into(bucket, [&](Range range) { return whole.of(range); });
   } else {
-    kernels::narrow(whole.of(own(bucket)), own(bucket).of(sent_.span()));
+    context_.uncharged().convert(kernels::Numbers(whole.of(own(bucket))), own(bucket).of(sent_.span()));
     result.all_gather = gather_into(bucket, [&](Range range) { return range.of(sent_.span()); });
   }
   return result;
@@ -97,13 +94,8 @@ void ShardTransfers::wait(Result& result, Whole whole) {
   if (wire_ == Wire::float32) return;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {  // one's own, too: it was rounded like the others
     const Range range = shards_.of(result.bucket, peer);
-    kernels::widen(range.of(sent_.span()), whole.of(range));
-    context_.engine().charge(6.0 * static_cast<double>(range.size));
+    context_.queue().convert(kernels::Numbers(range.of(sent_.span())), whole.of(range));
   }
 }
-
-template std::vector<const float*> ShardTransfers::rows(const Arrival&, std::size_t, std::span<float>) const;
-template std::vector<const kernels::BFloat16*> ShardTransfers::rows(const Arrival&, std::size_t,
-                                                                    std::span<kernels::BFloat16>) const;
 
 }  // namespace flockstep::runtime

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/types.h"
 #include "runtime/context.h"
 #include "runtime/gradient/whole.h"
 
@@ -35,15 +34,10 @@ class ShardTransfers {
   Arrival send(std::size_t bucket, std::size_t place, Whole whole);
   void wait(Arrival& arrival) { context_.wait(*arrival.all_to_all, "all_to_all", arrival.issued); }
 
-  // Calls f(rows) with a pointer to everybody's numbers from `offset` in the shard on, in rank order and in the wire's
-  // format; `f` takes spans of pointers to float and to BFloat16.
-  template <typename F>
-  void with_rows(const Arrival& arrival, std::size_t offset, Whole whole, const F& f) const {
-    if (wire_ == Wire::float32)
-      f(std::span<const float* const>(rows<float>(arrival, offset, whole.of(own(arrival.bucket)))));
-    else
-      f(std::span<const kernels::BFloat16* const>(
-          rows<kernels::BFloat16>(arrival, offset, own(arrival.bucket).of(sent_.span()))));
+  // Where everybody's numbers from `offset` in the shard on lie, in rank order; and their format, the wire's.
+  std::vector<const void*> rows(const Arrival& arrival, std::size_t offset, Whole whole) const;
+  kernels::Number number() const {
+    return wire_ == Wire::float32 ? kernels::Number::float32 : kernels::Number::bfloat16;
   }
 
   struct Result {
@@ -59,8 +53,6 @@ class ShardTransfers {
  private:
   template <typename T>
   std::span<T> received(const Arrival& arrival, std::size_t peer) const;
-  template <typename T>
-  std::vector<const T*> rows(const Arrival& arrival, std::size_t offset, std::span<T> mine) const;
   // `part_of(range)` is what the wire is to see of the whole.
   template <typename T, typename F>
   engines::Pending send_from(const Arrival& arrival, const F& part_of);

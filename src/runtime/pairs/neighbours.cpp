@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -59,13 +58,12 @@ Neighbours::UnderWay Neighbours::start(std::size_t bucket, std::span<float> whol
   return {issued, std::make_unique<AllOf>(std::move(transfers))};
 }
 
-void Neighbours::add(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients) {
+void Neighbours::add(std::size_t bucket, std::span<float> whole, std::span<const double> coefficients) {
   const base::Time begin = context_.engine().now();
   const std::span<float> own = layout_.buckets()[bucket].of(whole);
-  std::vector<const float*> rows{own.data()};
+  std::vector<const void*> rows{own.data()};
   for (std::size_t k = 0; k + 1 < coefficients.size(); ++k) rows.push_back(received(bucket, k).data());
-  kernels::weighted_sum(rows, coefficients, own);
-  context_.engine().charge(static_cast<double>((rows.size() + 1) * own.size_bytes()));
+  context_.queue().weighted_sum({rows, own.size()}, coefficients.data(), own);
   context_.trace().record(base::Track::compute, "sum", begin, context_.engine().now());
 }
 
@@ -88,7 +86,7 @@ void Neighbours::exchange(std::span<float> whole, const std::vector<int>& to, co
 
 void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share) {
   // A third has no exact float: what stays is what is left, so that nothing is lost or made.
-  std::vector<float> coefficients(from.size() + 1, share);
+  std::vector<double> coefficients(from.size() + 1, share);
   coefficients[0] = 1 - share * static_cast<float>(to.size());
   exchange(whole, to, from, [&](std::size_t bucket) { add(bucket, whole, coefficients); });
 }
@@ -96,7 +94,9 @@ void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const s
 void Neighbours::copy(std::span<float> whole, const std::vector<int>& to, int from) {
   if (to.empty() && from < 0) return;
   exchange(whole, to, from < 0 ? std::vector<int>() : std::vector{from}, [&](std::size_t bucket) {
-    if (from >= 0) std::ranges::copy(received(bucket, 0), layout_.buckets()[bucket].of(whole).begin());
+    if (from < 0) return;
+    const std::span<float> theirs = received(bucket, 0);
+    context_.uncharged().copy(layout_.buckets()[bucket].of(whole).data(), theirs.data(), theirs.size_bytes());
   });
 }
 

@@ -32,7 +32,7 @@ class Neighbours {
   UnderWay start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from);
   template <typename End>
   void exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, const End& end);
-  void add(std::size_t bucket, std::span<float> whole, std::span<const float> coefficients);  // one's own first
+  void add(std::size_t bucket, std::span<float> whole, std::span<const double> coefficients);  // one's own first
   std::span<float> received(std::size_t bucket, std::size_t neighbour) const;
 
   Context& context_;

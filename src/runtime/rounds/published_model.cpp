@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/merge.h"
 
 namespace flockstep::runtime {
 
@@ -15,7 +14,7 @@ PublishedModel::PublishedModel(Context& context, std::size_t size)
 
 void PublishedModel::reset(std::span<const float> model) {
   base::check(!reading_, "a model that no round reads");
-  std::ranges::copy(model, published_->begin());
+  context_.uncharged().copy(published_->data(), model.data(), model.size_bytes());
   average_ = nullptr;
 }
 
@@ -34,8 +33,7 @@ void PublishedModel::publish() {
     published_ = &third();
     if (average_ == published_) average_ = nullptr;
   }
-  std::ranges::copy(arriving_, published_->begin());
-  context_.engine().charge(2.0 * static_cast<double>(arriving_.size_bytes()));
+  context_.queue().copy(published_->data(), arriving_.data(), arriving_.size_bytes());
   arriving_ = {};
 }
 
@@ -61,14 +59,17 @@ void PublishedModel::choose_landing() {
 
 void PublishedModel::ready(Range range) {
   if (!is_fresh_) return;
-  std::ranges::copy(range.of(arriving_), range.of(*published_).begin());
-  context_.engine().charge(2.0 * static_cast<double>(range.size * sizeof(float)));
+  const std::span<const float> from = range.of(arriving_);
+  context_.queue().copy(range.of(*published_).data(), from.data(), from.size_bytes());
 }
 
 // A round that does not end a period leaves out the running statistics: with them what is published is all of one
 // iteration, whoever is given it before the worker merges.
 void PublishedModel::complete(int members) {
-  if (is_fresh_) std::ranges::copy(arriving_.subspan(landing_size_), published_->subspan(landing_size_).begin());
+  if (is_fresh_) {
+    const std::span<const float> rest = arriving_.subspan(landing_size_);
+    context_.uncharged().copy(published_->subspan(landing_size_).data(), rest.data(), rest.size_bytes());
+  }
   average_ = is_fresh_ ? nullptr : writing_;
   average_size_ = landing_size_;
   members_ = members;
@@ -76,42 +77,35 @@ void PublishedModel::complete(int members) {
 }
 
 void PublishedModel::give(std::span<float> values) const {
-  std::ranges::copy(*published_, values.begin());
-  context_.engine().charge(2.0 * static_cast<double>(values.size_bytes()));
+  context_.queue().copy(values.data(), published_->data(), published_->size_bytes());
 }
 
 void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
   using protocol::Outcome;
-  double sweeps = 0;
   switch (outcome) {
     case Outcome::fresh: break;  // the average is in place already
-    case Outcome::synchronised:
-      std::ranges::copy(model, published_->begin());
-      sweeps = 2;
-      break;
+    case Outcome::synchronised: context_.queue().copy(published_->data(), model.data(), model.size_bytes()); break;
     case Outcome::stale_behind:
       base::check(average_ != nullptr, "an average to merge");
       if (published_ == reading_) {
         join_and_publish(model);
-        sweeps = 4;
         break;
       }
       [[fallthrough]];
     case Outcome::stale_in_flight:
       publish();
-      kernels::join(model.first(average_size_), average_->first(average_size_), members_);
-      sweeps = 3;
+      context_.queue().join(model.first(average_size_), average_->first(average_size_), members_);
       break;
     case Outcome::alone: publish(); break;
   }
   arriving_ = {};
-  context_.engine().charge(sweeps * static_cast<double>(model.size_bytes()));
 }
 
 // While a round reads what is published the average's place is the one that is left: it takes the model that was.
 void PublishedModel::join_and_publish(std::span<float> model) {
-  kernels::join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
-  std::ranges::copy(model.subspan(average_size_), average_->subspan(average_size_).begin());
+  context_.queue().join_and_swap(model.first(average_size_), average_->first(average_size_), members_);
+  const std::span<const float> rest = model.subspan(average_size_);
+  context_.queue().copy(average_->subspan(average_size_).data(), rest.data(), rest.size_bytes());
   published_ = average_;
   average_ = nullptr;
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/kernels.h"
-#include "kernels/merge.h"
 #include "protocol/ranks.h"
 
 namespace flockstep::runtime {
@@ -77,9 +75,9 @@ std::span<float> RoundParts::to_receive(int peer, const protocol::Part& part) {
 }
 
 // In rank order, one's own among them.
-std::vector<const float*> RoundParts::row_contributions(int chunk) {
+std::vector<const void*> RoundParts::row_contributions(int chunk) {
   const int begin = cut_.grid().row_begin(cut_.row()), end = begin + cut_.grid().row_size(cut_.row());
-  std::vector<const float*> rows;
+  std::vector<const void*> rows;
   for (int member = begin; member < end; ++member)
     rows.push_back(member == cut_.own() ? contribution(chunk, cut_.own_column(chunk)).data()
                                         : spare(chunk, cut_.arrival(chunk, member)).data());
@@ -87,8 +85,8 @@ std::vector<const float*> RoundParts::row_contributions(int chunk) {
 }
 
 // For one's own piece.
-std::vector<const float*> RoundParts::row_sums(int chunk) const {
-  std::vector<const float*> sums;
+std::vector<const void*> RoundParts::row_sums(int chunk) const {
+  std::vector<const void*> sums;
   for (int row = 0; row < cut_.grid().rows(); ++row) {
     const int holder = cut_.grid().holder(row, cut_.grid().place_in_row(cut_.own()));
     const Range place = holder == cut_.own() ? cut_.row_sum(chunk, cut_.own_piece(chunk)) : cut_.arrival(chunk, holder);
@@ -97,29 +95,26 @@ std::vector<const float*> RoundParts::row_sums(int chunk) const {
   return sums;
 }
 
-void RoundParts::charge(std::size_t sweeps, std::size_t size) const {
-  context_.engine().charge(static_cast<double>(sweeps * size * sizeof(float)));
-}
-
 // Rounded to float once, before it is summed over the rows.
 void RoundParts::add_row(int chunk) {
-  const std::vector<const float*> rows = row_contributions(chunk);
+  const std::vector<const void*> rows = row_contributions(chunk);
   const Range own = cut_.own_column(chunk);
-  kernels::weighted_sum(rows, std::vector<float>(rows.size(), 1), spare(chunk, cut_.row_sum(chunk, own)));
-  charge(rows.size() + 1, own.size);
+  context_.queue().weighted_sum({rows, own.size}, std::vector<double>(rows.size(), 1).data(),
+                                spare(chunk, cut_.row_sum(chunk, own)));
 }
 
 // In rank order, and rounded once before the division: all members get these same bits. Where 1/m is exact, multiplying
 // by it is dividing.
 void RoundParts::average(int chunk) {
   const Range own = cut_.own_piece(chunk);
-  const std::vector<const float*> rows = cut_.grid().rows() == 1 ? row_contributions(chunk) : row_sums(chunk);
+  const std::vector<const void*> rows = cut_.grid().rows() == 1 ? row_contributions(chunk) : row_sums(chunk);
   const bool is_exact = std::has_single_bit(members_.size());
   const auto members = static_cast<float>(members_.size());
   const std::span<float> average = own_average(chunk, own);
-  kernels::weighted_sum(rows, std::vector<float>(rows.size(), is_exact ? 1 / members : 1), average);
-  if (!is_exact) kernels::divide(average, members);
-  charge(rows.size() + 3, own.size);
+  context_.charge_together([&](kernels::Queue& queue) {
+    queue.weighted_sum({rows, own.size}, std::vector<double>(rows.size(), is_exact ? 1 / members : 1).data(), average);
+    queue.divide(average, is_exact ? 1 : members);
+  });
   data_.settle(own, average);
 }
 

@@ -33,9 +33,8 @@ class RoundParts {
   std::span<float> spare(int chunk, Range place) const;
   std::span<float> own_average(int chunk, Range range);
   std::span<float> average_by(int chunk, int neighbour);
-  std::vector<const float*> row_contributions(int chunk);
-  std::vector<const float*> row_sums(int chunk) const;
-  void charge(std::size_t sweeps, std::size_t size) const;
+  std::vector<const void*> row_contributions(int chunk);
+  std::vector<const void*> row_sums(int chunk) const;
 
   Context& context_;
   const protocol::Options options_;

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -19,43 +18,42 @@ SharedModel::SharedModel(Context& context, std::size_t size)
       s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
       c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
 
-void SharedModel::charge(double sweeps, std::size_t size) const {
-  context_.engine().charge(sweeps * static_cast<double>(size * sizeof(float)));
+void SharedModel::begin_from(kernels::Queue& queue, std::span<const float> model) {
+  base::check(model.size() == x_.size(), "a model of the size that was announced");
+  queue.copy(x_.data(), model.data(), model.size_bytes());
+  queue.copy(s_.data(), model.data(), model.size_bytes());
 }
 
-void SharedModel::reset(std::span<const float> model) {
-  base::check(model.size() == x_.size(), "a model of the size that was announced");
-  std::ranges::copy(model, x().begin());
-  std::ranges::copy(model, s().begin());
-}
+void SharedModel::reset(std::span<const float> model) { begin_from(context_.uncharged(), model); }
 
 // The difference first: where x is still s, it becomes the model itself.
-void SharedModel::land(std::span<const float> model, std::size_t begin) {
+void SharedModel::land(kernels::Queue& queue, std::span<const float> model, std::size_t begin) {
   const std::span<float> to = x().subspan(begin, model.size());
-  const std::array<const float*, 3> rows{model.data(), s().subspan(begin).data(), to.data()};
-  kernels::weighted_sum(rows, std::array{1.0f, -1.0f, 1.0f}, to);
+  const std::array<const void*, 3> rows{model.data(), s().subspan(begin).data(), to.data()};
+  queue.weighted_sum({rows, to.size()}, std::array{1.0, -1.0, 1.0}.data(), to);
 }
 
-void SharedModel::arrive(std::span<float> model) {
-  land(model, 0);
-  charge(4, model.size());
-}
+void SharedModel::arrive(std::span<float> model) { land(context_.queue(), model, 0); }
 
 void SharedModel::proceed(std::span<float> model) {
-  std::ranges::copy(x(), s().begin());
-  std::ranges::copy(x(), model.begin());
-  charge(4, model.size());
+  context_.charge_together([&](kernels::Queue& queue) {
+    queue.copy(s_.data(), x_.data(), x().size_bytes());
+    queue.copy(model.data(), x_.data(), x().size_bytes());
+  });
 }
 
+// The second copy is free: both read from the cache, and two writes take as long as one copy.
 void SharedModel::arrive_and_proceed(std::span<float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
-  for (std::size_t begin = 0; begin < model.size(); begin += kBlock) {
-    const Range block{begin, std::min(kBlock, model.size() - begin)};
-    land(block.of(model), begin);
-    std::ranges::copy(block.of(x()), block.of(s()).begin());
-    std::ranges::copy(block.of(x()), block.of(model).begin());
-  }
-  charge(6, model.size());
+  context_.charge_together([&](kernels::Queue& queue) {
+    for (std::size_t begin = 0; begin < model.size(); begin += kBlock) {
+      const Range block{begin, std::min(kBlock, model.size() - begin)};
+      const std::span<const float> landed = block.of(x());
+      land(queue, block.of(model), begin);
+      queue.copy(block.of(s()).data(), landed.data(), landed.size_bytes());
+      context_.uncharged().copy(block.of(model).data(), landed.data(), landed.size_bytes());
+    }
+  });
 }
 
 void SharedModel::freeze(std::size_t size, bool is_fresh) {
@@ -69,8 +67,8 @@ void SharedModel::ready(Range range) {
 }
 
 void SharedModel::take(Range range) {
-  std::ranges::copy(range.of(x()), range.of(c()).begin());
-  charge(2, range.size);
+  const std::span<float> to = range.of(c());
+  context_.queue().copy(to.data(), range.of(x()).data(), to.size_bytes());
 }
 
 void SharedModel::settle(Range part, std::span<const float> average) {
@@ -79,26 +77,23 @@ void SharedModel::settle(Range part, std::span<const float> average) {
 
 void SharedModel::correct(Range part, std::span<const float> values, float share) {
   const std::span<float> own = part.of(c());
-  const std::array<const float*, 2> rows{values.data(), own.data()};
-  kernels::weighted_sum(rows, std::array{share, -share}, own);
-  charge(3, part.size);
+  const std::array<const void*, 2> rows{values.data(), own.data()};
+  const std::array<double, 2> coefficients{share, -share};
+  context_.queue().weighted_sum({rows, own.size()}, coefficients.data(), own);
 }
 
 void SharedModel::give(std::span<float> values) const {
-  std::ranges::copy(x(), values.begin());
-  charge(2, values.size());
+  context_.queue().copy(values.data(), x_.data(), x().size_bytes());
 }
 
 void SharedModel::rejoin(std::span<float> values, bool is_adopted) {
   if (!is_adopted) return proceed(values);
-  reset(values);
-  charge(4, values.size());
+  context_.charge_together([&](kernels::Queue& queue) { begin_from(queue, values); });
 }
 
 void SharedModel::complete(int) {
   if (is_fresh_) return;
-  kernels::axpy(1, std::span<const float>(c().first(size_)), x().first(size_));
-  charge(3, size_);
+  context_.queue().axpy(1, c().first(size_), x().first(size_));
 }
 
 }  // namespace flockstep::runtime

@@ -44,10 +44,10 @@ class SharedModel final : public RoundData {
   std::span<float> x() const { return x_.span(); }
   std::span<float> s() const { return s_.span(); }
   std::span<float> c() const { return c_.span(); }
-  void land(std::span<const float> model, std::size_t begin);  // a piece of it, which begins there
+  void begin_from(kernels::Queue& queue, std::span<const float> model);
+  void land(kernels::Queue& queue, std::span<const float> model, std::size_t begin);  // a piece of it, from there on
   void take(Range range);
   void correct(Range part, std::span<const float> values, float share);  // c = share (values - c)
-  void charge(double sweeps, std::size_t size) const;
 
   Context& context_;
   base::Buffer<float> x_, s_, c_;  // c: the contribution, and part by part the correction

@@ -1,0 +1,21 @@
+"""What `python -m flockstep.bench adacons --device cuda` does, on the CPU and small: see test_bench.py."""
+
+import sys
+
+from flockstep.bench import exchange
+
+if __name__ == "__main__":
+    contenders = list(exchange.CONTENDERS)
+    settings = list(exchange.SETTINGS)
+    sys.exit(
+        exchange.run(
+            400_003,
+            2,
+            "--json" in sys.argv,
+            contenders=contenders,
+            settings=settings,
+            repeats=1,
+            bucket_mb=1,
+            device="cpu",
+        )
+    )
