@@ -14,6 +14,9 @@
 // Any module of float or bfloat16 parameters, any torch::optim optimizer, any algorithm, any engine. Parameters and
 // gradients become views of contiguous memory; tensors keep their identity and strides, so an optimizer may be made
 // before or after.
+//
+// The module is in main memory, or on one device, such as a GPU of this worker's own: then numbers travel through pinned
+// memory, gradients once backward is over. Checkpoints of either go on in the other. Not on sim.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -100,7 +103,7 @@ class DataParallel {
   // workers that share a process do not share numbers, and a run repeats. Workers of one process take turns in it.
   // Every draw of workers that share a process belongs in it: one outside takes the process's numbers, in an order that
   // nobody knows. So does initialisation, which comes before there is a DataParallel: draw it again in here, then
-  // broadcast().
+  // broadcast(). What a device draws is not part of it.
   void random(const std::function<void()>& body);
 
   // Makes the models of all workers equal, buffers included: before an evaluation where workers average models. Steps

@@ -17,7 +17,9 @@ void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatM
 
 void broadcast_model(runtime::Context& context, FlatModule& flat, std::span<float> model) {
   flat.collect_model();
+  flat.fetch_model();
   context.wait(context.engine().broadcast(engines::bytes_of(model), 0), "broadcast");
+  flat.put_model();
   flat.spread_model();
   broadcast_each(context, flat.fixed());
 }

@@ -19,6 +19,13 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
+// On a device, pinned memory that it can copy from and to.
+base::Buffer<float> span_for(const torch_front::FlatModule& flat, base::Memory& memory, std::size_t size,
+                             const std::string& purpose) {
+  return flat.is_on_device() ? torch_front::pinned_floats(memory, size, purpose).buffer
+                             : memory.allocate<float>(size, purpose);
+}
+
 // Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as. And no
 // single step of one worker may spoil a training.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
@@ -50,6 +57,10 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
                            row.family == algorithms::Family::model ? " averages buffers with the models"
                                                                    : " does not exchange buffers in every step",
                            ": Buffers::broadcast is for algorithms that combine gradients and wait for everybody"));
+  if (flat.is_on_device() && context.engine().name() == "sim")
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("the module is on ", flat.device().str(),
+                                   ", and in the virtual time of sim no device can be waited for: keep it on the CPU"));
   const Call call(*this);
   runtime::Agreed agreed{{"bucket_kib", std::to_string(settings.bucket_kib)},
                          {"treatment of buffers", std::to_string(static_cast<int>(settings.buffers))}};
@@ -59,10 +70,10 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       session::SessionSettings{.row = row, .options = options, .seed = settings.seed, .buffers = flat.buffers()},
       agreed);
   base::Memory& memory = context.engine().memory();
-  model = memory.allocate<float>(flat.parameters() + flat.buffers(), "model");
-  gradient = memory.allocate<float>(flat.parameters(), "gradient");
+  model = span_for(flat, memory, flat.parameters() + flat.buffers(), "model");
+  gradient = span_for(flat, memory, flat.parameters(), "gradient");
   flat.attach(model.span(), gradient.span(),
-              std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient));
+              std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient), &context);
   if (flat.buffers() > 0) {
     buffers_layout_.emplace(flat.buffers(), layout.bucket_floats());
     if (combines_gradients() && settings.buffers == Buffers::average)
@@ -82,9 +93,11 @@ void DataParallel::Implementation::broadcast() {
 
 void DataParallel::Implementation::consolidate() {
   flat.collect_model();
+  flat.fetch_model();
   session->consolidate(model.span());
   if (combines_gradients() && settings.buffers == Buffers::leave && buffers_layout_)
     algorithms::average_over_all(context, *buffers_layout_, model.span().last(flat.buffers()));
+  flat.put_model();
   flat.spread_model();
   torch_front::broadcast_each(context, flat.counters());
 }

@@ -1,6 +1,7 @@
 // What stands behind the public DataParallel: a flat module, an algorithm, and the path of a gradient between them.
 //
-//   backward's hook     collect_gradient, BucketQueue, GradientHook::bucket_ready
+//   backward's hook     collect_gradient, BucketQueue, GradientHook::bucket_ready; on a device the last in
+//                       finish_backward, since backward has a thread of its own there, which engines do not know
 //   finish_backward     what had no gradient, Session::finish_gradient, who is unused everywhere, buffers
 //   after_update        Session::after_update, where models are averaged
 //

@@ -117,10 +117,10 @@ base::Archive DataParallel::Implementation::load(std::span<const std::byte> byte
                                                  torch::optim::Optimizer& optimizer) {
   try {
     InputArchive file;
-    file.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    file.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size(), flat.device());
     torch::Tensor state;
     file.read("flockstep", state, /*is_buffer=*/true);
-    base::Archive archive = base::Archive::from_bytes(as_bytes(state), path);
+    base::Archive archive = base::Archive::from_bytes(as_bytes(state.cpu()), path);
 
     // What can be told is refused before anything is changed; of optimizers only torch can tell.
     if (const std::string saved = archive.get_text("algorithm"); saved != settings.algorithm)
@@ -169,6 +169,7 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
     if (workers == context.size()) random.set_state(as_tensor(state.get_vector<std::byte>("random")));
   });
   flat.collect_model();
+  flat.fetch_model();
   std::string remade = session->restore(state);
   session->begin(model.span());
   if (!found->warning.empty()) remade = found->warning + (remade.empty() ? "" : "; " + remade);

@@ -35,14 +35,15 @@ void DataParallel::Implementation::take(std::size_t index) {
     accumulated_ = true;
     return;
   }
-  if (!any_fired_) session->attend(epoch.present());  // before anything travels: averages divide by who is there
+  if (!any_fired_ && starts_in_hooks())
+    session->attend(epoch.present());  // before anything travels: averages divide by who is there
   fired_[index] = any_fired_ = true;
   mark(index);
   if (starts_in_hooks()) start_ready();
 }
 
 bool DataParallel::Implementation::starts_in_hooks() const {
-  return context.engine().may_be_called_from_a_hook() && !random.running() && alive_.count == 1;
+  return !flat.is_on_device() && context.engine().may_be_called_from_a_hook() && !random.running() && alive_.count == 1;
 }
 
 void DataParallel::Implementation::mark(std::size_t index) {
@@ -50,7 +51,10 @@ void DataParallel::Implementation::mark(std::size_t index) {
 }
 
 void DataParallel::Implementation::start_ready() {
-  while (const auto bucket = queue.next()) algorithm().bucket_ready(*bucket, gradient.span());
+  while (const auto bucket = queue.next()) {
+    flat.fetch_gradient(layout.buckets()[*bucket]);
+    algorithm().bucket_ready(*bucket, gradient.span());
+  }
 }
 
 void DataParallel::Implementation::finish_backward(double weight) {
@@ -87,6 +91,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
     begin_pass();
     throw;
   }
+  flat.put_gradient();
   if (everybody_waits) learn_order(present);
   spread_gradients(dropped, everybody_waits);
   if (combines_gradients()) exchange_buffers(present);
@@ -128,6 +133,7 @@ void DataParallel::Implementation::learn_order(const std::vector<bool>& present)
 void DataParallel::Implementation::exchange_buffers(const std::vector<bool>& present) {
   if (flat.buffers() == 0 || settings.buffers == Buffers::leave) return;
   const std::span<float> buffers = model.span().last(flat.buffers());
+  flat.fetch_model({flat.parameters(), flat.buffers()});
   const auto counts = [&](std::size_t rank) { return present.empty() || present[rank]; };
   std::vector<float> coefficients;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(context.size()); ++rank)
@@ -140,13 +146,17 @@ void DataParallel::Implementation::exchange_buffers(const std::vector<bool>& pre
     const auto root = static_cast<int>(std::ranges::find(coefficients, 1.0f) - coefficients.begin());
     context.wait(context.engine().broadcast(engines::bytes_of(buffers), root), "broadcast");
   }
+  flat.put_model({flat.parameters(), flat.buffers()});
   flat.spread_model();
 }
 
 void DataParallel::Implementation::after_update() {
   const bool moves = row.family == algorithms::Family::model;
+  const bool meets = moves && algorithm().meets_after(session->updates());  // else the model stays as it is
   if (moves) flat.collect_model();
+  if (meets) flat.fetch_model();
   session->after_update(model.span());
+  if (meets) flat.put_model();
   if (moves) flat.spread_model();
 }
 
@@ -156,6 +166,7 @@ void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
 
 bool DataParallel::Implementation::drain() {
   if (!session->drain(gradient.span())) return false;
+  flat.put_gradient();
   spread_gradients(std::vector<bool>(flat.count(), true), false);
   return true;
 }

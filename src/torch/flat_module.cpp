@@ -40,16 +40,20 @@ std::size_t floats_in(const c10::Storage& storage) { return storage.nbytes() / s
 bool is_float(const Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }
-bool is_in_memory(const Tensor& tensor) { return tensor.device().is_cpu() && tensor.layout() == at::kStrided; }
 // Not where an expanded tensor has one number for many: torch refuses to copy to such.
 bool can_be_written(const Tensor& tensor) {
-  return is_in_memory(tensor) && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
+  return tensor.layout() == at::kStrided && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
 }
 
-std::string description_of(const std::string& name, const Tensor& tensor, const char* role = "") {
+std::string place_of(c10::Device device) {
+  return device.is_cpu() ? " in main memory" : base::concatenated(" on ", device.str());
+}
+
+// Every worker may have a device of its own, so that only another one than `home` is worth a word.
+std::string description_of(const std::string& name, const Tensor& tensor, c10::Device home, const char* role = "") {
   std::string text =
       base::concatenated(name, " ", role, c10::toString(tensor.scalar_type()), " ", base::bracketed(tensor.sizes()));
-  if (!tensor.device().is_cpu()) return base::concatenated(text, " on ", tensor.device().str());
+  if (tensor.device() != home) return base::concatenated(text, place_of(tensor.device()));
   if (tensor.layout() != at::kStrided) return base::concatenated(text, ", which is not dense");
   // Numbers lie in the span as the strides say, so these have to agree as well.
   return tensor.is_contiguous() ? text : base::concatenated(text, " with strides ", base::bracketed(tensor.strides()));
@@ -72,16 +76,24 @@ FlatModule::FlatModule(torch::nn::Module& module)
 FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, std::string holder)
     : list_(std::move(list)), gradients_(gradients), holder_(std::move(holder)) {
   std::vector<Entry> trained, buffers;
+  const NamedTensors tensors = list_();
+  if (gradients_ == Gradients::watched && !tensors.parameters.empty()) {
+    const c10::Device device = tensors.parameters.front().tensor.device();
+    if (!device.is_meta()) device_ = device;
+  }
   const auto sort_in = [&](const std::string& name, const Tensor& tensor, bool moves, std::vector<Entry>& entries) {
     const bool is_frozen = &entries == &trained && !moves;
-    descriptions_.push_back(description_of(name, tensor, is_frozen ? "frozen " : ""));
+    descriptions_.push_back(description_of(name, tensor, device_, is_frozen ? "frozen " : ""));
     const bool known = std::ranges::any_of(registered_, [&](const Tensor& other) { return is_same(other, tensor); });
     registered_.push_back(tensor);
     if (known) return;
-    if (!can_be_written(tensor) || (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
-      refuse_module(descriptions_.back(),
-                    " cannot be trained in parallel: only dense tensors in main memory can, and only "
-                    "those of float or bfloat16 can have a gradient");
+    if (is_on_device() && tensor.device() != device_)
+      refuse_module(descriptions_.back(), ", and ", tensors.parameters.front().name, " on ", device_.str(),
+                    ": keep the module on one device");
+    if (!is_at_home(tensor) || !can_be_written(tensor) ||
+        (moves && !(is_float(tensor) && tensor.is_non_overlapping_and_dense())))
+      refuse_module(descriptions_.back(), " cannot be trained in parallel: only dense tensors", place_of(device_),
+                    " can, and only ", "those of float or bfloat16 can have a gradient");
     if (moves)
       entries.push_back({.name = name,
                          .tensor = tensor,
@@ -93,7 +105,6 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
     else
       fixed_.push_back({name, tensor, is_frozen});
   };
-  const NamedTensors tensors = list_();
   for (const auto& [name, tensor] : tensors.parameters) sort_in(name, tensor, tensor.requires_grad(), trained);
   for (const auto& [name, tensor] : tensors.buffers) sort_in(name, tensor, is_float(tensor), buffers);
 
@@ -109,6 +120,10 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
   buffers_ = floats - parameters_;
   check_apart();
   if (gradients_ == Gradients::watched) install_hooks();
+}
+
+bool FlatModule::is_at_home(const Tensor& tensor) const {
+  return tensor.device() == device_ && tensor.layout() == at::kStrided;
 }
 
 // Two tensors over the same memory would each get memory of their own: what one learns would no longer reach the other.
@@ -187,7 +202,7 @@ std::vector<Tensor> FlatModule::counters() const {
 
 // Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse_module.
 Tensor FlatModule::view_of(const c10::Storage& storage, const Entry& entry) const {
-  return at::empty({0}, at::kFloat)
+  return at::empty({0}, at::TensorOptions(at::kFloat).device(device_))
       .set_(storage, static_cast<std::int64_t>(entry.range.begin), entry.sizes, entry.strides);
 }
 
@@ -198,19 +213,23 @@ bool FlatModule::is_at(const c10::Storage& storage, const Entry& entry) const {
 
 bool FlatModule::has_view_as_gradient(const Entry& entry) const {
   const Tensor& gradient = entry.tensor.grad();
-  return entry.gradient.defined() && gradient.defined() && is_in_memory(gradient) &&
+  return entry.gradient.defined() && gradient.defined() && is_at_home(gradient) &&
          gradient.scalar_type() == at::kFloat && gradient.const_data_ptr() == entry.gradient.const_data_ptr() &&
          gradient.strides() == entry.gradient.strides();
 }
 
-void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner) {
+void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner,
+                        runtime::Context* context) {
   base::check(model.size() == parameters_ + buffers_, "a span that holds the module");
+  base::check(context || !is_on_device(), "somebody who waits for the device");
   const torch::NoGradGuard no_grad;
-  model_ = looked_at_ = storage_over(model, owner);
+  if (is_on_device()) model_mirror_.emplace(*context, device_, model);
+  model_ = looked_at_ = model_mirror_ ? model_mirror_->storage() : storage_over(model, owner);
   collect_model();
   if (gradient.empty()) return;
   base::check(gradient.size() == parameters_, "a span that holds the gradients");
-  gradient_ = storage_over(gradient, std::move(owner));
+  if (is_on_device()) gradient_mirror_.emplace(*context, device_, gradient);
+  gradient_ = gradient_mirror_ ? gradient_mirror_->storage() : storage_over(gradient, std::move(owner));
   for (std::size_t index = 0; index < count_; ++index) {
     if (entries_[index].is_view) entries_[index].gradient = view_of(gradient_, entries_[index]);
     collect_gradient(index);
@@ -218,7 +237,7 @@ void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::
 }
 
 void FlatModule::look_at(std::span<const float> model) {
-  base::check(model.size() == floats_in(model_), "a model as long as the attached one");
+  base::check(model.size() == floats_in(model_) && !is_on_device(), "a model as long as the attached one");
   const bool at_home = looked_at_.data() == model_.data(), goes_home = model.data() == model_.data();
   if (at_home) collect_model();
   looked_at_ = goes_home ? model_ : storage_over(model, nullptr);
@@ -227,9 +246,9 @@ void FlatModule::look_at(std::span<const float> model) {
 
 void FlatModule::check_unchanged(const Entry& entry) const {
   const auto type = entry.is_view ? at::kFloat : at::kBFloat16;
-  if (!is_in_memory(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
-    refuse_module(description_of(entry.name, entry.tensor), " was ", c10::toString(type), " ",
-                  base::bracketed(entry.sizes), " in main memory when training began: make another ", holder_,
+  if (!is_at_home(entry.tensor) || entry.tensor.scalar_type() != type || entry.tensor.sizes() != entry.sizes)
+    refuse_module(description_of(entry.name, entry.tensor, device_), " was ", c10::toString(type), " ",
+                  base::bracketed(entry.sizes), place_of(device_), " when training began: make another ", holder_,
                   " to go on with it");
 }
 
@@ -279,9 +298,9 @@ bool FlatModule::collect_gradient(std::size_t index) {
   const torch::NoGradGuard no_grad;
   Entry& entry = entries_[index];
   Tensor& gradient = entry.tensor.mutable_grad();
-  if (gradient.defined() && (!is_in_memory(gradient) || gradient.sizes() != entry.sizes))
-    refuse_module(description_of(base::concatenated("the gradient of ", entry.name), gradient),
-                  " cannot travel: only dense gradients in main memory can");
+  if (gradient.defined() && (!is_at_home(gradient) || gradient.sizes() != entry.sizes))
+    refuse_module(description_of(base::concatenated("the gradient of ", entry.name), gradient, device_),
+                  " cannot travel: only dense gradients", place_of(device_), " can");
   if (has_view_as_gradient(entry)) return true;
   const Tensor view = entry.is_view ? entry.gradient : view_of(gradient_, entry);
   if (gradient.defined())
@@ -300,7 +319,8 @@ void FlatModule::spread_gradient(std::size_t index) {
     gradient = entry.gradient;
     return;
   }
-  if (!gradient.defined()) gradient = at::empty_strided(entry.sizes, entry.strides, at::kBFloat16);
+  if (!gradient.defined())
+    gradient = at::empty_strided(entry.sizes, entry.strides, at::TensorOptions(at::kBFloat16).device(device_));
   gradient.copy_(view_of(gradient_, entry));
 }
 

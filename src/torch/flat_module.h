@@ -8,6 +8,9 @@
 // identity, which optimizers know them by, and their strides. A shared parameter is laid out once. float tensors are
 // views; bfloat16 ones cannot be, and are converted when models and gradients are collected and spread.
 //
+// On a device the tensors are views of flat memory there, and the spans its mirrors: fetched before they are read,
+// after collecting, and put back once they were written, before spreading. In main memory both do nothing.
+//
 // Users move tensors without a word: zero_grad() undefines gradients, torch::load and Module::to() re-point parameters.
 // So nothing here trusts that a tensor is still where it was put: collecting looks, and brings it back.
 #pragma once
@@ -21,6 +24,7 @@
 #include <vector>
 
 #include "runtime/layout.h"
+#include "torch/host_mirror.h"
 
 namespace flockstep::torch_front {
 
@@ -41,8 +45,9 @@ enum class Gradients {
 
 class FlatModule {
  public:
-  // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, not in main memory, that
-  // shares memory with another one or, where gradients are watched, that another FlatModule already watches. Frozen
+  // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, on another device than the
+  // first one, that shares memory with another one or, where gradients are watched, that another FlatModule already
+  // watches; where they are not, one that is not in main memory. Frozen
   // parameters, which need no gradient, and buffers of other types, such as counters, stay where they are. `list` is
   // asked again and again whether the tensors are still the same; `holder` is what sentences say to make anew when they
   // are not.
@@ -68,10 +73,15 @@ class FlatModule {
   // Of these, the buffers.
   std::vector<torch::Tensor> counters() const;
 
+  c10::Device device() const { return device_; }
+  bool is_on_device() const { return !device_.is_cpu(); }
+
   // Makes the tensors views of these spans, writing their present values there. Without a span for them gradients stay
   // where they are. The spans must outlive this, or another attach(); whoever holds another view of them longer than
-  // that needs an `owner` of the memory, which is kept as long as there is one.
-  void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr);
+  // that needs an `owner` of the memory, which is kept as long as there is one. On a device the spans are pinned
+  // memory, their values are not written before they are fetched, and the context is what waits.
+  void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr,
+              runtime::Context* context = nullptr);
   // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation, which must
   // not write to them. Looking at the attached model again ends it.
   void look_at(std::span<const float> model);
@@ -82,6 +92,22 @@ class FlatModule {
   void collect_model();
   // After the span was written.
   void spread_model();
+
+  // On a device: between collecting and reading, and between writing and spreading.
+  void fetch_model() { fetch_model({0, parameters_ + buffers_}); }
+  void fetch_model(runtime::Range range) {
+    if (model_mirror_) model_mirror_->fetch(range);
+  }
+  void put_model() { put_model({0, parameters_ + buffers_}); }
+  void put_model(runtime::Range range) {
+    if (model_mirror_) model_mirror_->put(range);
+  }
+  void fetch_gradient(runtime::Range range) {
+    if (gradient_mirror_) gradient_mirror_->fetch(range);
+  }
+  void put_gradient() {
+    if (gradient_mirror_) gradient_mirror_->put({0, parameters_});
+  }
 
   // Before range(index) of the gradient's span is read: makes it hold the parameter's gradient, and the gradient a view
   // of it. Where the gradient is undefined it is left so, the range is filled with zeros, and the answer is false.
@@ -109,6 +135,7 @@ class FlatModule {
     torch::Tensor tensor;
     bool is_parameter;
   };
+  bool is_at_home(const torch::Tensor& tensor) const;
   void check_apart() const;
   void install_hooks();
   void check_registered() const;
@@ -120,6 +147,7 @@ class FlatModule {
   const std::function<NamedTensors()> list_;
   const Gradients gradients_;
   const std::string holder_;
+  c10::Device device_{at::kCPU};
   std::vector<Entry> entries_;  // parameters, then buffers
   std::size_t count_ = 0, parameters_ = 0, buffers_ = 0;
   std::vector<Fixed> fixed_;
@@ -127,8 +155,9 @@ class FlatModule {
   std::vector<std::string> descriptions_;  // of each of these
   std::function<void(std::size_t)> ready_;
 
-  c10::Storage model_, gradient_;  // over the attached spans
-  c10::Storage looked_at_;         // model_, or over what look_at() was given
+  std::optional<HostMirror> model_mirror_, gradient_mirror_;  // on a device
+  c10::Storage model_, gradient_;                             // over the attached spans, or what they mirror
+  c10::Storage looked_at_;                                    // model_, or over what look_at() was given
 };
 
 }  // namespace flockstep::torch_front

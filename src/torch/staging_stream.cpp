@@ -33,20 +33,24 @@ c10::intrusive_ptr<StagingStream::Future> StagingStream::future_for(const at::Te
 }
 
 StagingStream::StagingStream(c10::Device device)
-    : backend_(device.type()), stream_(backend_.getStreamFromGlobalPool(device)), fetched_(device.type()) {}
+    : backend_(device.type()), stream_(backend_.getStreamFromGlobalPool(device)), copied_(device.type()) {}
 
 // The allocator must not give this memory to others while the stream uses it.
 void StagingStream::take(const at::Tensor& numbers) const {
   backend_.recordDataPtrOnStream(numbers.storage().data_ptr(), stream_);
 }
 
+void StagingStream::follow(const Mark& mark) const {
+  if (mark) mark->block(stream_);
+}
+
 void StagingStream::fetch(const at::Tensor& numbers, const Mark& mark, const at::Tensor& pinned) {
   const torch::NoGradGuard no_grad;
   const c10::StreamGuard guard(stream_);
-  if (mark) mark->block(stream_);
+  follow(mark);
   take(numbers);
   pinned.copy_(numbers, /*non_blocking=*/true);
-  fetched_.record(stream_);
+  copied_.record(stream_);
 }
 
 // Another type is converted on the device, as in a fetch: main memory has enough to do.
@@ -57,6 +61,7 @@ void StagingStream::put(const at::Tensor& pinned, const at::Tensor& numbers) {
   const bool is_float = numbers.scalar_type() == at::kFloat;
   numbers.copy_(is_float ? pinned : pinned.to(numbers.device(), at::kFloat, /*non_blocking=*/true),
                 /*non_blocking=*/true);
+  copied_.record(stream_);
 }
 
 void StagingStream::complete(Future& future, c10::IValue value, const at::Tensor& numbers) {

@@ -36,12 +36,14 @@ class StagingStream {
 
   c10::Device device() const { return stream_.device(); }
 
+  // What is asked for from now on comes after the mark.
+  void follow(const Mark& mark) const;
   // Copies, of any type on the device and of floats in `pinned`. Both return at once; a fetch comes after the mark, and
   // nobody else may touch `pinned` until is_done().
   void fetch(const at::Tensor& numbers, const Mark& mark, const at::Tensor& pinned);
   void put(const at::Tensor& pinned, const at::Tensor& numbers);
-  // Whether all that was fetched is there.
-  bool is_done() const { return fetched_.query(); }
+  // Whether all copies so far are.
+  bool is_done() const { return copied_.query(); }
 
   // The value, which these numbers are in, is there once what was put is.
   void complete(Future& future, c10::IValue value, const at::Tensor& numbers);
@@ -51,7 +53,7 @@ class StagingStream {
 
   const c10::impl::VirtualGuardImpl backend_;
   const c10::Stream stream_;
-  c10::Event fetched_;
+  c10::Event copied_;
 };
 
 }  // namespace flockstep::torch_front

@@ -197,6 +197,10 @@ at::Tensor& set_storage(at::Tensor& tensor, at::Storage storage, std::int64_t of
   return tensor;
 }
 
+at::Tensor& set_tensor(at::Tensor& tensor, const at::Tensor& source) {
+  return set_storage(tensor, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
 void on_the_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   at::native::cpu_fallback(operation, stack);
 }
@@ -210,6 +214,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("view", at::native::view);
   library.impl("set_.source_Storage_storage_offset", set_storage);
+  library.impl("set_.source_Tensor", set_tensor);
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_host>());

@@ -1,0 +1,199 @@
+// DataParallel around a module on a device, against the same module in main memory. Engines as the command line says:
+// device_test --engine threads --workers 2, or under mpirun with --engine mpi.
+#include <filesystem>
+
+#include "../torch/training.h"
+#include "pretended_device.h"
+#include "torch/flat_module.h"
+
+namespace flockstep::test {
+namespace {
+
+// Made where it is to be: Module::to() cannot take a module to the pretended device.
+struct Layer : nn::Module {
+  Layer(int in, int out, std::uint32_t who, torch::Device device, at::ScalarType type = torch::kFloat)
+      : weight(register_parameter("weight", drawn({out, in}, 1000, who, -0.3f, 0.4f).to(device).to(type))),
+        bias(register_parameter("bias", drawn({out}, 1001, who, -0.3f, 0.4f).to(device).to(type))) {}
+  Tensor forward(const Tensor& x) { return torch::linear(x, weight, bias); }
+  Tensor weight, bias;
+};
+
+struct SmallNet : nn::Module {
+  explicit SmallNet(torch::Device device, bool has_half = false) : SmallNet(device, device, has_half) {}
+  SmallNet(torch::Device device, torch::Device of_frozen, bool has_half) {
+    first = register_module("first", std::make_shared<Layer>(6, 16, 0, device));
+    frozen = register_module("frozen", std::make_shared<Layer>(16, 16, 1, of_frozen));
+    unused = register_module("unused", std::make_shared<Layer>(4, 3, 2, device));
+    last = register_module("last", std::make_shared<Layer>(16, 3, 3, device, has_half ? at::kBFloat16 : at::kFloat));
+    mean = register_buffer("mean", torch::zeros({16}).to(device));
+    steps = register_buffer("steps", torch::zeros({}, torch::kLong).to(device));
+    for (Tensor& parameter : frozen->parameters()) parameter.requires_grad_(false);
+  }
+  Tensor forward(Tensor x) {
+    x = torch::tanh(frozen->forward(torch::tanh(first->forward(x))));
+    {
+      const torch::NoGradGuard no_grad;
+      mean.mul_(0.9).add_(x.mean(0), 0.1);
+      steps.add_(1);
+    }
+    return last->forward(x.to(last->weight.scalar_type())).to(torch::kFloat);
+  }
+  std::shared_ptr<Layer> first, frozen, unused, last;
+  Tensor mean, steps;
+};
+
+std::vector<float> numbers_of(const nn::Module& module) {
+  std::vector<float> all;
+  for (const auto& tensors : {module.parameters(), module.buffers()})
+    for (const Tensor& tensor : tensors)
+      for (const float number : numbers(tensor.cpu())) all.push_back(number);
+  return all;
+}
+
+void backward(SmallNet& net, int rank, int step, torch::Device device) {
+  const auto who = static_cast<std::uint32_t>(rank), when = static_cast<std::uint32_t>(step);
+  const Tensor x = drawn({8, 6}, who, when).to(device), y = drawn({8, 3}, who, when + 500).to(device);
+  (net.forward(x) - y).square().mean().backward();
+}
+
+struct Case {
+  std::string algorithm;
+  std::map<std::string, std::string> options = {};
+  bool has_half = false;
+  Buffers buffers = Buffers::average;
+  std::string optimizer = "SGD";
+};
+
+std::vector<float> trained(Worker& worker, const Case& test, torch::Device device, int steps = 5) {
+  SmallNet net(device, test.has_half);
+  DataParallel parallel(
+      worker, net, {.algorithm = test.algorithm, .options = test.options, .buffers = test.buffers, .bucket_kib = 1});
+  const Optimizer optimizer = make_optimizer(test.optimizer, net);
+  for (int step = 0; step < steps; ++step) {
+    optimizer->zero_grad();
+    if (step == 2) {  // two batches behind a step
+      const auto no_sync = parallel.no_sync();
+      backward(net, worker.rank(), 77, device);
+    }
+    backward(net, worker.rank(), step, device);
+    parallel.step(*optimizer);
+  }
+  parallel.finish(*optimizer);
+  for (const Tensor& parameter : net.parameters()) EXPECT_EQ(parameter.device(), device);
+  EXPECT_FALSE(net.unused->weight.grad().defined());
+  return numbers_of(net);
+}
+
+TEST(DeviceDataParallel, trainsAsInMainMemory) {
+  const torch::Device there = device();
+  for (const Case& test :
+       {Case{"mean"}, Case{"adacons"}, Case{"adacons", {{"granularity", "tensor"}}}, Case{"mean", {}, true},
+        Case{"mean", {}, false, Buffers::broadcast}, Case{"mean", {}, false, Buffers::leave},
+        Case{"adacons", {}, false, Buffers::average, "Adam"}, Case{"local_sgd", {{"period", "2"}}}, Case{"dpsgd"},
+        Case{"post_local_sgd", {{"switch_after", "2"}}}})
+    on_every_worker([&](Worker& worker) {
+      const auto result = trained(worker, test, there), expected = trained(worker, test, torch::kCPU);
+      SCOPED_TRACE(test.algorithm);
+      expect_near(result, expected, test.has_half ? 1e-2 : 1e-5);
+      expect_same_bits_everywhere(worker, result);
+    });
+}
+
+// Who meets whom is up to the clock there.
+TEST(DeviceDataParallel, averagesWithoutWaiting) {
+  const torch::Device there = device();
+  for (const std::string algorithm : {"flock", "wagma", "eager_solo"})
+    on_every_worker([&](Worker& worker) {
+      const auto result = trained(worker, {algorithm}, there);
+      for (const float number : result) ASSERT_LT(std::abs(number), 10.0f) << algorithm;
+      expect_same_bits_everywhere(worker, result);
+    });
+}
+
+TEST(DeviceDataParallel, aWorkerWithoutABatchIsLeftOut) {
+  const torch::Device there = device();
+  on_every_worker([&](Worker& worker) {
+    std::vector<std::vector<float>> results;
+    for (const torch::Device where : {there, torch::Device(torch::kCPU)}) {
+      SmallNet net(where);
+      DataParallel parallel(worker, net, {.algorithm = "adacons"});
+      const Optimizer optimizer = make_optimizer("SGD", net);
+      const int mine = 2 + worker.rank();
+      parallel.join(mine);
+      for (int step = 0; step < mine; ++step) {
+        optimizer->zero_grad();
+        backward(net, worker.rank(), step, where);
+        parallel.step(*optimizer);
+      }
+      parallel.finish_epoch(*optimizer);
+      parallel.consolidate();
+      results.push_back(numbers_of(net));
+    }
+    expect_near(results[0], results[1], 1e-5);
+  });
+}
+
+TEST(DeviceDataParallel, aGradientThatIsNotFiniteIsNoStep) {
+  const torch::Device there = device();
+  on_every_worker([&](Worker& worker) {
+    SmallNet net(there);
+    DataParallel parallel(worker, net);
+    const Optimizer optimizer = make_optimizer("SGD", net);
+    backward(net, worker.rank(), 0, there);
+    if (worker.rank() == 0) net.last->bias.mutable_grad().fill_(NAN);
+    const auto before = numbers(net.last->weight.cpu());
+    parallel.step(*optimizer);
+    EXPECT_EQ(numbers(net.last->weight.cpu()), before);
+    EXPECT_EQ(parallel.report().guards.at("non_finite"), 1);
+  });
+}
+
+// A checkpoint may come from either and go to either.
+TEST(DeviceDataParallel, goesOnFromACheckpointOnAnyDevice) {
+  const torch::Device there = device(), here = torch::kCPU;
+  for (const auto& [from, to] : {std::pair{there, there}, std::pair{there, here}, std::pair{here, there}})
+    on_every_worker([&, from = from, to = to](Worker& worker) {
+      const std::string folder =
+          (std::filesystem::temp_directory_path() / ("flockstep-device-checkpoint-" + std::to_string(worker.size())))
+              .string();
+      const auto run = [&](SmallNet& net, DataParallel& parallel, torch::optim::Optimizer& optimizer, int step,
+                           torch::Device where) {
+        optimizer.zero_grad();
+        backward(net, worker.rank(), step, where);
+        parallel.step(optimizer);
+      };
+      SmallNet first(from);
+      std::vector<float> expected;
+      {
+        DataParallel parallel(worker, first, {.algorithm = "adacons"});
+        const Optimizer optimizer = make_optimizer("Adam", first);
+        for (int step = 0; step < 3; ++step) run(first, parallel, *optimizer, step, from);
+        parallel.save(folder, *optimizer);
+        for (int step = 3; step < 5; ++step) run(first, parallel, *optimizer, step, from);
+        expected = numbers_of(first);
+      }
+      SmallNet second(to);
+      DataParallel parallel(worker, second, {.algorithm = "adacons"});
+      const Optimizer optimizer = make_optimizer("Adam", second);
+      EXPECT_EQ(parallel.restore(folder, *optimizer), "");
+      for (int step = 3; step < 5; ++step) run(second, parallel, *optimizer, step, to);
+      for (const Tensor& parameter : second.parameters()) EXPECT_EQ(parameter.device(), to);
+      const auto result = numbers_of(second);
+      expect_near(result, expected, from == to ? 0 : 1e-5);
+    });
+}
+
+TEST(DeviceDataParallel, aModuleOnTwoDevicesIsRefusedInOneSentence) {
+  const torch::Device there = device();
+  SmallNet net(there, torch::kCPU, false);
+  try {
+    const torch_front::FlatModule flat(net);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), "frozen.weight frozen Float [16, 16] in main memory, and first.weight on " + there.str() +
+                                ": keep the module on one device");
+  }
+}
+
+}  // namespace
+}  // namespace flockstep::test
