@@ -44,6 +44,7 @@ struct StreamHook::Decisions {
 
   struct Pass {
     Need need;
+    bool is_watched;  // who agrees with whom is told
     bool divides_by_all;
     base::Time last_bucket;
   };
@@ -101,6 +102,7 @@ struct StreamHook::Decisions {
       const bool divides = row_of(made.name).divides_by_count && pass.divides_by_all;
       plan = combined(pass, records, weights, divides ? present / static_cast<double>(workers) : 1, everywhere);
       told.report = decider->report();
+      if (!pass.is_watched) told.report.statistics.K.clear();
     }
     told.guards = decider->guards();
     take_memory();
@@ -207,14 +209,18 @@ bool StreamHook::fits(std::size_t slot, const Taken& taken) const {
          slots_[slot].type == bucket.numbers.scalar_type() && slots_[slot].parameters == bucket.parameters;
 }
 
-// What has to be swept does not depend on steps that are not decided yet. Up to 64 workers all pairs cost a device
-// nothing more, and tell who has to be left out.
+// What has to be told does not depend on steps that are not decided yet.
 Need StreamHook::need() const {
   const std::lock_guard lock(decisions_->mutex);
   const ExactDecider& decider = *decisions_->decider;
-  const Need need = algorithms::swept(decider.rule(), decider.options(), decisions_->workers,
-                                      decisions_->course.next_step(decisions_->undecided));
-  return need == Need::nothing || decisions_->workers > algorithms::kMatrixWorkers ? need : Need::matrix;
+  return algorithms::swept(decider.rule(), decider.options(), decisions_->workers,
+                           decisions_->course.next_step(decisions_->undecided));
+}
+
+// Up to 64 workers all pairs cost a device nothing more, and tell who has to be left out.
+Need StreamHook::swept() const {
+  const Need needed = need();
+  return needed == Need::nothing || decisions_->workers > algorithms::kMatrixWorkers ? needed : Need::matrix;
 }
 
 void StreamHook::start(std::size_t slot) {
@@ -223,7 +229,7 @@ void StreamHook::start(std::size_t slot) {
   place_->queue().follow(place_->current());
   device_pass_->start(
       slot, {numbers.mutable_data_ptr(), static_cast<std::size_t>(numbers.numel()), number_of(numbers.scalar_type())},
-      need());
+      swept());
 }
 
 void StreamHook::end_pass() {
@@ -234,7 +240,7 @@ void StreamHook::end_pass() {
   }
   const GradientOffer& first = pass_.front().offer;
   if (pass_.back().offer.is_missing) end_ = PassEnd::broke_off;
-  const Need swept = need();
+  const Decisions::Pass pass{swept(), need() == Need::matrix, first.divides_by_all, context_.engine().now()};
   RuleCourse::Head head;
   bool sets_norms = false;
   {
@@ -245,7 +251,6 @@ void StreamHook::end_pass() {
     ++decisions_->undecided;
   }
   end_ = PassEnd::whole;
-  const Decisions::Pass pass{swept, first.divides_by_all, context_.engine().now()};
   device_pass_->finish(
       head,
       [decisions = decisions_, pass](const runtime::DeviceRecords& records) {

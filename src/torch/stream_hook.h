@@ -64,6 +64,7 @@ class StreamHook {
   void make_pass();
   bool fits(std::size_t slot, const Taken& taken) const;
   math::Need need() const;
+  math::Need swept() const;
   void wait_for_decisions();
 
   runtime::Context& context_;

@@ -82,6 +82,7 @@ void expect_alike(int workers, const RuleChoice& rule, const Change& change = {}
       EXPECT_EQ(one.step, other.step);
       EXPECT_EQ(one.report.event, other.report.event) << "step " << step;
       EXPECT_EQ(one.report.guards, other.report.guards) << "step " << step;
+      EXPECT_EQ(one.cosines.size(), other.cosines.size()) << "step " << step;
       EXPECT_TRUE(are_alike(one.report.coefficients, other.report.coefficients)) << "step " << step;
       ASSERT_EQ(one.memory.size(), other.memory.size());
       for (std::size_t section = 0; section < one.memory.size(); ++section)
