@@ -100,10 +100,12 @@ class Links final : public DeviceLinks {
       }
     const std::lock_guard lock(mutex_);
     if (failure_ || used == 0) return;
-    for (std::size_t lane = 0; lane < used; ++lane) {
-      lanes_[lane].queue->follow(queue);
-      exchange_on(lane, blocks);
-    }
+    for (std::size_t lane = 0; lane < used; ++lane) lanes_[lane].queue->follow(queue);
+    nccl::check(library().group_begin(), kRefusal);  // one for all lanes: the host is through sooner
+    int result = 0;
+    for (std::size_t lane = 0; lane < used && result == 0; ++lane) result = exchange_on(lane, blocks);
+    const int ended = library().group_end();
+    nccl::check(result != 0 ? result : ended, kRefusal);
     for (std::size_t lane = 0; lane < used; ++lane) queue.follow(*lanes_[lane].queue);
     under_way_.push_back({queue.mark(), engine_.now()});
   }
@@ -125,7 +127,8 @@ class Links final : public DeviceLinks {
     base::Time begin;
   };
 
-  void exchange_on(std::size_t index, std::span<const DeviceBlock> blocks) {
+  // NCCL's result.
+  int exchange_on(std::size_t index, std::span<const DeviceBlock> blocks) {
     const Lane& lane = lanes_[index];
     const auto piece = [&](auto bytes) {
       const std::size_t lanes = lanes_for(bytes.size());
@@ -135,7 +138,6 @@ class Links final : public DeviceLinks {
       const bool is_last = index + 1 == lanes;
       return bytes.subspan(begin, is_last ? bytes.size() - begin : parts.size(index) * kAlignment);
     };
-    nccl::check(library().group_begin(), "NCCL does not exchange");
     int result = 0;
     for (const DeviceBlock& block : blocks) {
       if (block.peer == engine_.rank()) continue;
@@ -147,8 +149,7 @@ class Links final : public DeviceLinks {
         result = library().receive(receive.data(), receive.size(), kBytes, block.peer, lane.communicator,
                                    lane.queue->stream());
     }
-    const int ended = library().group_end();
-    nccl::check(result != 0 ? result : ended, "NCCL does not exchange");
+    return result;
   }
 
   // The engine tells of peers that are lost by breaking: then waiting throws.
@@ -181,6 +182,7 @@ class Links final : public DeviceLinks {
   }
 
   static constexpr int kInProgress = 7;
+  static constexpr const char* kRefusal = "NCCL does not exchange";
   static constexpr std::size_t kAlignment = 256;
 
   Engine& engine_;
