@@ -122,6 +122,26 @@ def fail(future: Future[Tensor], type: type[Exception], text: str) -> None: ...
 def sketch_key(seed: int, step: int) -> SketchKey: ...
 def sketch_and_scale(bucket: Tensor, key: SketchKey, first_chunk: int, sketch: Tensor, factor: float) -> float: ...
 
+class BucketKernels:
+    def __init__(self, device: device) -> None: ...
+    def scale(
+        self,
+        bucket: Tensor,
+        key: SketchKey,
+        first_chunk: int,
+        sketch: Tensor | None,
+        *,
+        begins: bool,
+        factors: Tensor,
+        coefficient: float,
+        place: int | None,
+        share: float | None,
+        limit: int | None,
+        excludes: bool,
+        norms: Tensor,
+        index: int,
+    ) -> None: ...
+
 class SketchedPlan:
     @property
     def key(self) -> SketchKey: ...

@@ -6,21 +6,18 @@ On the host the factors are plain numbers. In the order of a CUDA stream they ar
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from flockstep import _native
+from flockstep._errors import UnavailableError
 from flockstep._log import logger
 from flockstep._sketch import add_sketch, chunks_of
 from flockstep._torch_private import all_gather_single
-
-if TYPE_CHECKING:
-    from flockstep._cuda_kernels import Kernels
 
 Norm = TypeVar("Norm", float, Tensor)
 
@@ -166,28 +163,35 @@ class HostScaling:
         return known[(len(known) - 1) // 2] / (len(known) * norm)
 
 
-def _kernels_for(device: torch.device) -> Kernels | None:
-    """None where there are none, or FLOCKSTEP_TRITON=0 asks for torch operations."""
-    if os.environ.get("FLOCKSTEP_TRITON") == "0":
+def _warn_of(error: UnavailableError) -> None:
+    logger.warning(
+        "PyTorch operations replace the CUDA kernels for sketched gradients, and steps take longer: %s", error
+    )
+
+
+def _kernels_for(device: torch.device) -> _native.BucketKernels | None:
+    """None where there are none."""
+    if device.type != "cuda":
         return None
     try:
-        from flockstep import _cuda_kernels
-    except ImportError:
+        return _native.BucketKernels(device)
+    except UnavailableError as error:
+        _warn_of(error)
         return None
-    return _cuda_kernels.Kernels(device) if _cuda_kernels.runs_on(device) else None
 
 
 class StreamScaling:
     """For buckets on a CUDA device: nothing here waits for it.
 
-    Where Triton is installed, two kernels do all for a bucket that has a coefficient; else torch operations do.
+    Two kernels do all for a bucket that has a coefficient. Torch operations do where there are none for the device, or where
+    they are not wanted.
     """
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
+    def __init__(self, group: dist.ProcessGroup, device: torch.device, *, uses_kernels: bool = True) -> None:
         self._group = group
         self._device = device
         self._one = torch.ones((), dtype=torch.float64, device=device)
-        self._kernels = _kernels_for(device)
+        self._kernels = _kernels_for(device) if uses_kernels else None
 
     def begin(self, factors: Tensor) -> None:
         """A pass begins, with what the one before has decided: the current stream waits for that."""
@@ -210,28 +214,26 @@ class StreamScaling:
         """Whether that was done."""
         if self._kernels is None or bucket.numel() == 0 or not bucket.is_contiguous():
             return False
-        from flockstep._cuda_kernels import Factor
-
         place, plan = current.place(index), current.plan
-        factor = Factor(
-            self._factors,
-            current.weight if plan.is_blind else 0.0,
-            None if plan.is_blind else _HEAD if place is None else place,
-            current.share,
-            None if place is None else place + 1,
-            plan.excludes,
-        )
-        sketch, begins = current.sketch_of(index), current.begins_sketch(index)
         try:
-            self._kernels.scale(bucket, plan.key, chunk, sketch, begins, factor, current.places, index)
-        except Exception as error:  # of Triton, its compilers or the driver, before anything has changed
-            self._kernels = None
-            reason = next(iter(str(error).splitlines()), "")
-            logger.warning(
-                "PyTorch operations replace the Triton kernels, and steps take longer: %s: %s",
-                type(error).__name__,
-                reason,
+            self._kernels.scale(
+                bucket,
+                plan.key,
+                chunk,
+                current.sketch_of(index),
+                begins=current.begins_sketch(index),
+                factors=self._factors,
+                coefficient=current.weight if plan.is_blind else 0.0,
+                place=None if plan.is_blind else _HEAD if place is None else place,
+                share=current.share,
+                limit=None if place is None else place + 1,
+                excludes=plan.excludes,
+                norms=current.places,
+                index=index,
             )
+        except UnavailableError as error:  # the driver refuses, before anything has changed
+            self._kernels = None
+            _warn_of(error)
             return False
         return True
 

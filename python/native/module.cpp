@@ -9,5 +9,6 @@ PYBIND11_MODULE(_native, module) {
   flockstep::python::bind_recording(module);
   flockstep::python::bind_communication_hook(module);
   flockstep::python::bind_sketched_hook(module);
+  flockstep::python::bind_sketched_scale(module);
   flockstep::python::bind_stream_hook(module);
 }

@@ -11,6 +11,7 @@ void bind_recording(pybind11::module_& module);           // what a worker measu
 void bind_communication_hook(pybind11::module_& module);  // a gradient rule behind a communication hook
 void bind_sketched_hook(pybind11::module_& module);       // the same where DDP's own all-reduce carries gradients
 void bind_stream_hook(pybind11::module_& module);         // and where they are on GPUs, in the order of streams
+void bind_sketched_scale(pybind11::module_& module);      // what scales sketched buckets on GPUs
 void bind_model_averager(pybind11::module_& module);      // the tensors of an averager
 
 }  // namespace flockstep::python

@@ -2,12 +2,10 @@
 
 torchrun --nproc-per-node 2 tests/cuda/sketched_ddp.py
 
-Prints a line for each check, and ends with 1 if one fails: see common.py. With FLOCKSTEP_TRITON=0 torch operations take the
-place of the kernels, except where both are compared.
+Prints a line for each check, and ends with 1 if one fails: see common.py.
 """
 
 import functools
-import os
 
 from common import DEVICE, ON_GPU, RANK, begin, check, finish, host_never_waits, is_same_everywhere, loss_of, wrapped  # isort: skip
 
@@ -90,14 +88,6 @@ class Plan:
         self.sizes, self.knows = [2500, size], [True, True]
 
 
-def scaling_by(triton):
-    before = os.environ.get("FLOCKSTEP_TRITON", "1")
-    os.environ["FLOCKSTEP_TRITON"] = str(int(triton))
-    scaling = StreamScaling(dist.group.WORLD, DEVICE)
-    os.environ["FLOCKSTEP_TRITON"] = before
-    return scaling
-
-
 def both_follow(size, kind, length, *, is_blind=False, excludes=False, share=1.0, limit=float("inf"), number=None):
     """The kernels and the torch operations, after a first bucket of 2,500 numbers."""
     first, second = (torch.randn(each, device=DEVICE).to(kind) for each in (2500, size))
@@ -106,8 +96,8 @@ def both_follow(size, kind, length, *, is_blind=False, excludes=False, share=1.0
     factors = torch.tensor([0, 2.5, 0.3, limit, 0.3, limit], dtype=torch.float64, device=DEVICE)
     assert factors.numel() == factor_count(2)
     found = []
-    for triton in (True, True, False):
-        scaling = scaling_by(triton)
+    for uses_kernels in (True, True, False):
+        scaling = StreamScaling(dist.group.WORLD, DEVICE, uses_kernels=uses_kernels)
         scaling.begin(factors)
         norms = torch.full((2,), -1.0, dtype=torch.float64, device=DEVICE)
         sketches = None if length is None else torch.ones(1, length, device=DEVICE)
@@ -118,7 +108,7 @@ def both_follow(size, kind, length, *, is_blind=False, excludes=False, share=1.0
             scaling.scale(current, bucket)
         parts = [*buckets, norms] if sketches is None else [*buckets, norms, sketches.view(-1)]
         found.append([part.double().nan_to_num(1e30, 2e30, -2e30) for part in parts])
-        if triton and scaling._kernels is None:
+        if uses_kernels and scaling._kernels is None:
             return None
     fused, again, operations = found
     same = all(torch.equal(one, other) for one, other in zip(fused, again, strict=True))
