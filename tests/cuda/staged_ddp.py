@@ -210,16 +210,6 @@ def resumed():
     end(here, there, *again)
 
 
-def refused():
-    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).to(DEVICE))
-    try:
-        flockstep.adacons(DistributedDataParallel(module), transfer="exact")
-        sentence = ""
-    except flockstep.BadInputError as error:
-        sentence = str(error)
-    check("parameters on two devices are refused", "several devices" in sentence, sentence)
-
-
 def main():
     if DEVICE.type == "cuda":
         torch.cuda.set_device(DEVICE)
@@ -241,8 +231,6 @@ def main():
     breaks_off()
     rules_change()
     resumed()
-    if DEVICE.type != "cpu":
-        refused()
     dist.destroy_process_group()
     sys.exit(int(failures > 0))
 

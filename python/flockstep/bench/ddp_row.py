@@ -130,14 +130,15 @@ def made(name: str, workload: Workload, transfer: Transfer, device: str) -> Trai
 
 def made_on_gpu(name: str, workload: Workload, transfer: Transfer) -> tuple[Training, Training, dict[str, Spread]]:
     """Plain DDP, the contender, and figures of their memory."""
-    # The first to train on a GPU also makes what all share: workspaces, the group's communicator.
+    # The first to train on a GPU also makes what all share: workspaces, the group's communicator. It stays while the
+    # others are measured: what it frees would count for them.
     first = Training("plain", workload, transfer, "cuda")
     first.one_step()
-    del first
     both = []
     for each in ("plain", name):
         both.append(measured(lambda each=each: made(each, workload, transfer, "cuda"), Training.one_step))  # type: ignore[misc]
     (baseline, plain), (training, ours) = both
+    del first
     gradient_bytes = sum(parameter.numel() * parameter.element_size() for parameter in baseline.model.parameters())
     return baseline, training, figures(plain, ours, gradient_bytes)
 
