@@ -17,12 +17,12 @@
 //
 // The module is in main memory or on one device, such as this worker's GPU. On GPUs gradients take one of two ways:
 //
-//   over NCCL            gradient rules with transfer exact or auto, on the engine mpi, where every process has a GPU
-//   of
-//                        its own and finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream
-//                        during backward; the host does not wait for them, except in the first two steps, and in
-//                        step(), report() and findings(), which read results. `mean` and `weighted_mean` apply their
-//                        guard to the norms of this step; in main memory they use those of the step before.
+//   over NCCL            gradient rules with transfer exact or auto, on the engine mpi, where every process has its own
+//                        GPU and finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream during
+//                        backward, or after it for weighted_mean. The host does not wait for them, except in the first
+//                        two steps, and in step(), report() and findings(), which read results. `mean` and
+//                        `weighted_mean` apply their guard to the norms of this step; in main memory, by default, to
+//                        those of the step before.
 //   through host memory  everything else. Gradients are copied to pinned memory once backward has finished, and models
 //                        when they are averaged.
 //

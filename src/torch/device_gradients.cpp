@@ -1,5 +1,6 @@
 #include "torch/device_gradients.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -87,6 +88,7 @@ ExactDecider DeviceGradients::new_decider() const {
 }
 
 void DeviceGradients::made_part() {
+  const c10::DeviceGuard guard(place_.device());
   kernels::Queue& queue = place_.current();
   if (std::ranges::find(made_by_, &queue) == made_by_.end()) made_by_.push_back(&queue);
 }
@@ -105,6 +107,7 @@ void DeviceGradients::finish_gradient(std::span<float>, double weight) {
 }
 
 void DeviceGradients::hand_over(std::size_t bucket, double weight) {
+  const c10::DeviceGuard guard(place_.device());
   const runtime::Range& range = layout_.buckets()[bucket];
   GradientOffer offer;
   offer.bucket.numbers =

@@ -1,6 +1,7 @@
 #include "torch/device_way.h"
 
-#include <algorithm>
+#include <c10/core/DeviceGuard.h>
+
 #include <string>
 #include <vector>
 
@@ -31,12 +32,14 @@ std::string reason_against(const runtime::Context& context, c10::Device device, 
 }
 
 // Its place, or why it has none.
-std::string tell(const runtime::Context& context, c10::Device device, std::size_t numbers,
+std::string tell(runtime::Context& context, c10::Device device, std::size_t numbers,
                  const algorithms::AlgorithmRow& row, const base::Settings& options) {
   std::string reason = reason_against(context, device, numbers, row, options);
   if (reason.empty()) try {
+      const c10::DeviceGuard guard(device);
       static_cast<void>(engines::nccl::library());
-      static_cast<void>(cuda_place(device));  // there are kernels for it
+      static_cast<void>(cuda_place(device));                      // there are kernels for it
+      static_cast<void>(context.engine().spawn("trial", [] {}));  // and somebody can watch the links
       return kPlace + engines::nccl::place_of(device.index());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
@@ -65,7 +68,10 @@ MakePlace way_of_gradients(runtime::Context& context, c10::Device device, std::s
                                       ? "gradients travel from GPU to GPU over NCCL"
                                       : base::concatenated("gradients travel through main memory: ", reason));
   if (!reason.empty()) return nullptr;
-  return [device] { return cuda_place(device); };
+  return [device] {
+    const c10::DeviceGuard guard(device);
+    return cuda_place(device);
+  };
 }
 
 }  // namespace flockstep::torch_front

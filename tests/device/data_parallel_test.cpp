@@ -105,7 +105,7 @@ TEST(DeviceDataParallel, tellsWhichWayGradientsTravel) {
       std::printf("gradients on %s travel %s\n", there.str().c_str(),
                   over_nccl ? "over NCCL" : "through pinned host memory");
     const bool has_own = std::getenv("NCCL_HOSTID") && there.is_cuda() && engine.name() == "mpi" && engine.size() > 1;
-    EXPECT_EQ(over_nccl, has_own) << "unless every worker has a GPU without NCCL_HOSTID";
+    EXPECT_EQ(over_nccl, has_own) << "all workers take the first GPU here";
     EXPECT_FALSE(stays({.algorithm = "adacons", .options = {{"transfer", "sketch"}}}));
     EXPECT_FALSE(stays({.algorithm = "local_sgd"}));
   });
