@@ -15,8 +15,19 @@
 // gradients become views of contiguous memory; tensors keep their identity and strides, so an optimizer may be made
 // before or after.
 //
-// The module is in main memory, or on one device, such as a GPU of this worker's own: then numbers travel through pinned
-// memory, gradients once backward is over. Checkpoints of either go on in the other. Not on sim.
+// The module is in main memory or on one device, such as this worker's GPU. On GPUs gradients take one of two ways:
+//
+//   over NCCL            gradient rules with transfer exact or auto, on the engine mpi, where every process has its own
+//                        GPU and finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream during
+//                        backward, or after it for weighted_mean. The host does not wait for them, except in the first
+//                        two steps, and in step(), report() and findings(), which read results. `mean` and
+//                        `weighted_mean` apply their guard to the norms of this step; in main memory, by default, to
+//                        those of the step before.
+//   through host memory  everything else. Gradients are copied to pinned memory once backward has finished, and models
+//                        when they are averaged.
+//
+// Models, buffers and checkpoints always go through host memory. A checkpoint of a training on a GPU can be restored
+// for a module in main memory and the other way round. On the engine sim the module has to be in main memory.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -125,9 +136,11 @@ class DataParallel {
   // nothing. Throws Error{bad_file}.
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
+  // Over NCCL these two wait for the GPU. An error of a step over NCCL, such as a weight that is not a number of
+  // samples, is thrown by the next finish_backward(), on all workers, and the training cannot go on.
   StepReport report() const;
-  Meetings meetings() const;
   std::vector<std::string> findings() const;
+  Meetings meetings() const;
 
  private:
   std::unique_ptr<Implementation> implementation_;

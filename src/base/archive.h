@@ -47,6 +47,7 @@ class Archive {
 
   void put_text(const std::string& name, const std::string& text) { put(name, std::span(text)); }
   std::string get_text(const std::string& name) const;
+  bool has(const std::string& name) const { return blocks_.contains(name); }
 
   // As a file holds it; `name` stands for that in sentences.
   std::vector<std::byte> to_bytes() const;

@@ -27,4 +27,6 @@ Log make_log(std::string_view engine, int rank, LogLevel level) {
   return log;
 }
 
+void log_info(spdlog::logger& log, std::string_view line) { log.info(line); }
+
 }  // namespace flockstep::base

@@ -20,5 +20,7 @@ using Log = std::shared_ptr<spdlog::logger>;
 
 // Lines look like "[12:34:56.789] [threads/3] [info] resumed at step 40".
 Log make_log(std::string_view engine, int rank, LogLevel level);
+// For files that include torch.
+void log_info(spdlog::logger& log, std::string_view line);
 
 }  // namespace flockstep::base

@@ -49,7 +49,8 @@ Session::Session(runtime::Context& context, const runtime::Layout& layout, Sessi
 }
 
 std::unique_ptr<algorithms::Algorithm> Session::make() const {
-  return row().make({context_, layout_, settings_.options, settings_.seed, settings_.buffers});
+  const algorithms::AlgorithmInputs inputs{context_, layout_, settings_.options, settings_.seed, settings_.buffers};
+  return settings_.make ? settings_.make(inputs) : row().make(inputs);
 }
 
 void Session::begin(std::span<const float> model) {
@@ -116,6 +117,11 @@ bool Session::accepts(std::span<const float> gradient) {
   if (steps_.accepts(gradient)) return true;
   algorithm_->refused();
   return false;
+}
+
+void Session::refuse(bool is_told) {
+  steps_.refuse(!algorithm_->gradients_are_equal(), is_told);
+  algorithm_->refused();
 }
 
 void Session::after_update(std::span<float> model) {

@@ -9,6 +9,7 @@
 // What needs no more than the algorithm, such as bucket_ready, fronts ask of algorithm() itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "algorithms/registry.h"
@@ -23,6 +24,8 @@ struct SessionSettings {
   std::uint64_t seed = 1;       // of whatever it draws
   std::size_t buffers = 0;      // numbers without a gradient at the end of every model
   bool watches = true;          // whether findings are of interest on this worker
+  // What makes the algorithm in place of the row, for gradients that no span of the host holds.
+  std::function<std::unique_ptr<algorithms::Algorithm>(const algorithms::AlgorithmInputs&)> make = {};
 };
 
 class Session {
@@ -56,6 +59,8 @@ class Session {
   std::span<float> reduce_scatter(std::span<float> gradient, double weight);
   // Whether the optimizer may take it: see Steps.
   bool accepts(std::span<const float> gradient);
+  // For who has seen elsewhere that the last one is not finite, and whether a guard has told of it.
+  void refuse(bool is_told);
   // Counts an update, also where it was left out.
   void after_update(std::span<float> model);
 

@@ -18,9 +18,13 @@ void Steps::add(const algorithms::GradientReport* report) {
 
 bool Steps::accepts(std::span<const float> gradient) {
   if (!kernels::cpu::has_non_finite(gradient)) return true;
-  if (!is_told_) ++(is_own_ ? counts_.own_non_finite : counts_.unseen_non_finite);
-  event_ = math::Event::non_finite;
+  refuse(is_own_, is_told_);
   return false;
+}
+
+void Steps::refuse(bool is_own, bool is_told) {
+  if (!is_told) ++(is_own ? counts_.own_non_finite : counts_.unseen_non_finite);
+  event_ = math::Event::non_finite;
 }
 
 std::vector<math::Finding> Steps::findings() const {

@@ -20,6 +20,9 @@ class Steps {
   void add(const algorithms::GradientReport* report);
   // Whether the optimizer may take it. If it is not finite the update is to be left out, and that is counted.
   bool accepts(std::span<const float> gradient);
+  // Counts one that is not finite, for who has looked at it elsewhere: whether it is nobody's but this worker's, and
+  // whether a guard has told of it.
+  void refuse(bool is_own, bool is_told);
 
   std::int64_t count() const { return counts_.steps; }
   // What the guards saw in the last step, or that its result was not finite.

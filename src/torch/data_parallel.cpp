@@ -39,13 +39,24 @@ base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataPara
 
 DataParallel::Implementation::Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
                                              const DataParallelSettings& settings)
+    : Implementation(context, alive, module, settings, [](const Implementation& made) {
+        return torch_front::way_of_gradients(made.context, made.flat.device(), made.flat.parameters(), made.row,
+                                             made.options);
+      }) {}
+
+DataParallel::Implementation::Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
+                                             const DataParallelSettings& settings,
+                                             const std::function<torch_front::MakePlace(const Implementation&)>& way)
     : context(context),
       module(module),
       settings(settings),
       row(algorithms::find_algorithm(settings.algorithm)),
       options(with_defaults(row, settings)),
       flat(module),
-      layout(flat.tensors(), bucket_floats(settings)),
+      make_place(way(*this)),
+      layout(make_place ? torch_front::layout_on_device(flat.tensors(), bucket_floats(settings),
+                                                        row.rule(options).common.granularity)
+                        : runtime::Layout(flat.tensors(), bucket_floats(settings))),
       queue(layout),
       random(settings.seed, context.rank()),
       alive_(alive),
@@ -65,15 +76,19 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
   runtime::Agreed agreed{{"bucket_kib", std::to_string(settings.bucket_kib)},
                          {"treatment of buffers", std::to_string(static_cast<int>(settings.buffers))}};
   torch_front::add_tensors(agreed, context, flat);
-  session.emplace(
-      context, layout,
-      session::SessionSettings{.row = row, .options = options, .seed = settings.seed, .buffers = flat.buffers()},
-      agreed);
+  session::SessionSettings of_session{.row = row, .options = options, .seed = settings.seed, .buffers = flat.buffers()};
+  if (make_place)
+    of_session.make = [this](const algorithms::AlgorithmInputs& inputs) {
+      return std::make_unique<torch_front::DeviceGradients>(
+          inputs, torch_front::RuleChoice{std::string(row.name), options}, flat, make_place());
+    };
+  session.emplace(context, layout, std::move(of_session), agreed);
   base::Memory& memory = context.engine().memory();
   model = span_for(flat, memory, flat.parameters() + flat.buffers(), "model");
-  gradient = span_for(flat, memory, flat.parameters(), "gradient");
+  if (!make_place) gradient = span_for(flat, memory, flat.parameters(), "gradient");
   flat.attach(model.span(), gradient.span(),
               std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient), &context);
+  if (make_place) flat.attach_gradient();
   if (flat.buffers() > 0) {
     buffers_layout_.emplace(flat.buffers(), layout.bucket_floats());
     if (combines_gradients() && settings.buffers == Buffers::average)
@@ -100,6 +115,19 @@ void DataParallel::Implementation::consolidate() {
   flat.put_model();
   flat.spread_model();
   torch_front::broadcast_each(context, flat.counters());
+}
+
+StepReport DataParallel::Implementation::report() {
+  algorithms::GuardCounts guards = session->guards();
+  guards.non_finite += session->steps().own_non_finite();
+  if (!on_device()) return api::step_report(algorithm().report(), guards);
+  StepReport report = on_device()->told().report;
+  report.guards["non_finite"] += guards.non_finite;
+  return report;
+}
+
+std::vector<std::string> DataParallel::Implementation::findings() {
+  return on_device() ? on_device()->told().findings : api::sentences(session->steps().findings());
 }
 
 DataParallel::DataParallel(Worker& worker, torch::nn::Module& module, const DataParallelSettings& settings)
@@ -188,15 +216,8 @@ std::string DataParallel::restore(const std::string& folder, torch::optim::Optim
   return implementation_->restore(folder, optimizer);
 }
 
-StepReport DataParallel::report() const {
-  const session::Session& session = *implementation_->session;
-  algorithms::GuardCounts guards = session.guards();
-  guards.non_finite += session.steps().own_non_finite();
-  return api::step_report(session.algorithm().report(), guards);
-}
+StepReport DataParallel::report() const { return implementation_->report(); }
 Meetings DataParallel::meetings() const { return api::meetings(*implementation_->session); }
-std::vector<std::string> DataParallel::findings() const {
-  return api::sentences(implementation_->session->steps().findings());
-}
+std::vector<std::string> DataParallel::findings() const { return implementation_->findings(); }
 
 }  // namespace flockstep

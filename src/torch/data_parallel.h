@@ -1,7 +1,8 @@
 // What stands behind the public DataParallel: a flat module, an algorithm, and the path of a gradient between them.
 //
-//   backward's hook     collect_gradient, BucketQueue, GradientHook::bucket_ready; on a device the last in
-//                       finish_backward, since backward has a thread of its own there, which engines do not know
+//   backward's hook     collect_gradient, BucketQueue, GradientHook::bucket_ready; where a device's numbers go through
+//                       main memory the last in finish_backward, since backward has a thread of its own there, which
+//                       engines do not know
 //   finish_backward     what had no gradient, Session::finish_gradient, who is unused everywhere, buffers
 //   after_update        Session::after_update, where models are averaged
 //
@@ -16,6 +17,8 @@
 #include "runtime/gradient/one_pass.h"
 #include "session/session.h"
 #include "torch/bucket_queue.h"
+#include "torch/device_gradients.h"
+#include "torch/device_way.h"
 #include "torch/flat_module.h"
 #include "torch/own_random.h"
 
@@ -40,6 +43,9 @@ struct DataParallel::Implementation {
   // `alive` counts those of this worker.
   Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
                  const DataParallelSettings& settings);
+  // The same where gradients stay in such a place; null: in main memory, or through it.
+  Implementation(runtime::Context& context, int& alive, torch::nn::Module& module, const DataParallelSettings& settings,
+                 const std::function<torch_front::MakePlace(const Implementation&)>& way);
 
   void finish_backward(double weight);
   void after_update();
@@ -49,6 +55,8 @@ struct DataParallel::Implementation {
   void broadcast();
   void save(const std::string& folder, const torch::optim::Optimizer& optimizer);
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
+  StepReport report();
+  std::vector<std::string> findings();
 
   // Around every public call that may wait. Nobody may wait inside random(), where this worker holds up others of its
   // process; nor, but in what ends a backward pass, while buckets of one may be under way, which collectives would be
@@ -62,6 +70,10 @@ struct DataParallel::Implementation {
 
   algorithms::Algorithm& algorithm() { return session->algorithm(); }
   bool combines_gradients() const { return row.rule != nullptr; }
+  // Null where gradients do not stay on their device.
+  torch_front::DeviceGradients* on_device() {
+    return make_place ? &static_cast<torch_front::DeviceGradients&>(algorithm()) : nullptr;
+  }
 
   runtime::Context& context;
   torch::nn::Module& module;
@@ -70,6 +82,7 @@ struct DataParallel::Implementation {
   base::Settings options;
   base::Buffer<float> model, gradient;
   torch_front::FlatModule flat;
+  const torch_front::MakePlace make_place;
   runtime::Layout layout;
   torch_front::BucketQueue queue;
   torch_front::OwnRandom random;
@@ -84,8 +97,9 @@ struct DataParallel::Implementation {
   // Whether buckets may start in backward's hooks. Not inside random(), where this worker holds up others of its
   // process, who may have to come first. Nor beside another DataParallel: one backward pass may go through both, and
   // completes their buckets in an order of each worker's own.
-  bool starts_in_hooks() const;
+  bool starts_in_hooks();
   void spread_gradients(const std::vector<bool>& unused, bool everybody_knows);
+  bool may_be_reordered() { return !on_device() || on_device()->may_be_reordered(); }
   void learn_order(const std::vector<bool>& present);
   void exchange_buffers(const std::vector<bool>& present);
 

@@ -162,7 +162,7 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   session::together(context, [&] {
     state = load(found->bytes, found->path, workers, optimizer);
     const auto order = state.get_vector<std::size_t>("order of buckets");
-    if (std::ranges::is_permutation(order, queue.order())) {
+    if (may_be_reordered() && std::ranges::is_permutation(order, queue.order())) {
       queue.set_order(order);
       knows_order_ = state.get_value<bool>("knows order");
     }

@@ -31,6 +31,7 @@ void DataParallel::Implementation::take(std::size_t index) {
                 "two backward passes came before one finish_backward: all but the last of several batches behind one "
                 "step need no_sync()");
   flat.collect_gradient(index);
+  if (on_device()) on_device()->made_part();
   if (accumulating > 0) {
     accumulated_ = true;
     return;
@@ -42,8 +43,10 @@ void DataParallel::Implementation::take(std::size_t index) {
   if (starts_in_hooks()) start_ready();
 }
 
-bool DataParallel::Implementation::starts_in_hooks() const {
-  return !flat.is_on_device() && context.engine().may_be_called_from_a_hook() && !random.running() && alive_.count == 1;
+bool DataParallel::Implementation::starts_in_hooks() {
+  if (alive_.count > 1) return false;
+  if (on_device()) return on_device()->can_start_in_hooks();
+  return !flat.is_on_device() && context.engine().may_be_called_from_a_hook() && !random.running();
 }
 
 void DataParallel::Implementation::mark(std::size_t index) {
@@ -121,12 +124,13 @@ void DataParallel::Implementation::spread_gradients(const std::vector<bool>& unu
 
 // Everybody goes by the order in which worker 0's first backward pass has completed the buckets.
 void DataParallel::Implementation::learn_order(const std::vector<bool>& present) {
-  if (knows_order_ || (!present.empty() && !present[0])) return;
+  if (knows_order_ || !may_be_reordered() || (!present.empty() && !present[0])) return;
   knows_order_ = true;
   if (layout.buckets().size() < 2) return;
   const auto order = context.engine().memory().allocate<std::size_t>(layout.buckets().size(), "order of buckets");
   std::ranges::copy(queue.completed(), order.data());
   context.wait(context.engine().broadcast(engines::bytes_of(order.span()), 0), "broadcast");
+  if (on_device() && !std::ranges::equal(order.span(), queue.order())) on_device()->reorder();
   queue.set_order({order.span().begin(), order.span().end()});
 }
 
@@ -161,7 +165,13 @@ void DataParallel::Implementation::after_update() {
 }
 
 void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
-  if (session->accepts(gradient.span())) optimizer.step();
+  if (!on_device()) {
+    if (session->accepts(gradient.span())) optimizer.step();
+  } else if (on_device()->is_finite()) {
+    optimizer.step();
+  } else {
+    session->refuse(on_device()->told().report.event == "non_finite");
+  }
 }
 
 bool DataParallel::Implementation::drain() {

@@ -230,6 +230,17 @@ void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::
   base::check(gradient.size() == parameters_, "a span that holds the gradients");
   if (is_on_device()) gradient_mirror_.emplace(*context, device_, gradient);
   gradient_ = gradient_mirror_ ? gradient_mirror_->storage() : storage_over(gradient, std::move(owner));
+  make_gradients_views();
+}
+
+void FlatModule::attach_gradient() {
+  const torch::NoGradGuard no_grad;
+  flat_gradient_ = at::zeros({static_cast<std::int64_t>(parameters_)}, at::TensorOptions(at::kFloat).device(device_));
+  gradient_ = flat_gradient_.storage();
+  make_gradients_views();
+}
+
+void FlatModule::make_gradients_views() {
   for (std::size_t index = 0; index < count_; ++index) {
     if (entries_[index].is_view) entries_[index].gradient = view_of(gradient_, entries_[index]);
     collect_gradient(index);

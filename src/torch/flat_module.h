@@ -82,6 +82,10 @@ class FlatModule {
   // memory, their values are not written before they are fetched, and the context is what waits.
   void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr,
               runtime::Context* context = nullptr);
+  // After attach() without a span for gradients: makes them views of flat memory on the module's device that is not
+  // mirrored, and that of this tensor.
+  void attach_gradient();
+  const torch::Tensor& flat_gradient() const { return flat_gradient_; }
   // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation, which must
   // not write to them. Looking at the attached model again ends it.
   void look_at(std::span<const float> model);
@@ -143,6 +147,7 @@ class FlatModule {
   torch::Tensor view_of(const c10::Storage& storage, const Entry& entry) const;
   bool is_at(const c10::Storage& storage, const Entry& entry) const;
   bool has_view_as_gradient(const Entry& entry) const;
+  void make_gradients_views();
 
   const std::function<NamedTensors()> list_;
   const Gradients gradients_;
@@ -157,6 +162,7 @@ class FlatModule {
 
   std::optional<HostMirror> model_mirror_, gradient_mirror_;  // on a device
   c10::Storage model_, gradient_;                             // over the attached spans, or what they mirror
+  torch::Tensor flat_gradient_;                               // over gradient_, after attach_gradient()
   c10::Storage looked_at_;                                    // model_, or over what look_at() was given
 };
 

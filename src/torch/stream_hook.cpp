@@ -52,7 +52,7 @@ struct StreamHook::Decisions {
   void make_decider(const runtime::Sections& sections) {
     auto next = std::make_unique<ExactDecider>(row_of(course.choice().name).rule(course.choice().options), workers,
                                                sections.sizes());
-    if (decider) next->count_on(*decider);
+    if (decider || earlier) next->count_on(decider ? *decider : *earlier);
     decider = std::move(next);
     made = course.choice();
     give_memory();
@@ -117,7 +117,7 @@ struct StreamHook::Decisions {
   runtime::DevicePass::Plan combined(const Pass& pass, const runtime::DeviceRecords& records,
                                      const std::vector<double>& weights, double scale, const Everywhere& everywhere) {
     if (pass.need == Need::nothing) {
-      std::vector<double> blind = decider->blindly(weights).value();
+      std::vector<double> blind = decider->unseen(weights).value();
       for (double& value : blind) value *= scale;
       decider->take_blindly(blind, weights);
       return {runtime::Coefficients(records.sums.size(), blind), {}};
@@ -135,8 +135,8 @@ struct StreamHook::Decisions {
   const std::size_t workers;
   std::mutex mutex;
   RuleCourse course;
-  std::unique_ptr<ExactDecider> decider;
-  RuleChoice made;  // what it decides by
+  std::unique_ptr<ExactDecider> decider, earlier;  // the latter of a training that goes on here
+  RuleChoice made;                                 // what it decides by
   MemoryOrder order;
   RuleMemory memory;       // in the order of the first pass
   RuleChoice remembering;  // whose it is
@@ -372,6 +372,18 @@ void StreamHook::remember(std::int64_t step, const RuleMemory& memory) {
   decisions_->memory = memory;
   decisions_->remembering = decisions_->course.later();
   decisions_->give_memory();
+}
+
+void StreamHook::go_on_from(const ExactDecider& earlier) {
+  const std::lock_guard lock(decisions_->mutex);
+  decisions_->earlier = std::make_unique<ExactDecider>(earlier);
+}
+
+bool StreamHook::save(base::Archive& archive) {
+  wait_for_decisions();
+  const std::lock_guard lock(decisions_->mutex);
+  if (decisions_->decider) decisions_->decider->save(archive);
+  return decisions_->decider != nullptr;
 }
 
 GradientNews StreamHook::news() const {

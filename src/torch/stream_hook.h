@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "algorithms/rules/exact_decider.h"
 #include "runtime/gradient/device_pass.h"
 #include "torch/device_place.h"
 #include "torch/gradient_passes.h"
@@ -40,6 +41,13 @@ class StreamHook {
   void set_rule(RuleChoice choice);
   // Goes on from there, with the rule that was asked for last: between two passes, the same on all workers.
   void remember(std::int64_t step, const RuleMemory& memory);
+  // Before the first pass: guards and counts go on from these; the memory is in the settings.
+  void go_on_from(const algorithms::ExactDecider& earlier);
+  // As ExactDecider does, with all that was handed over; false, and nothing is saved, before the first pass. What is
+  // remembered of tensors is in the order of the last pass.
+  bool save(base::Archive& archive);
+  // Whether a pass of the same buckets as the last is but enqueued: add() then calls no engine and waits for nobody.
+  bool is_laid_out() const { return device_pass_ != nullptr; }
 
   // What is known, and the same once all that was handed over is decided.
   GradientNews news() const;

@@ -1,9 +1,15 @@
 // DataParallel around a module on a device, against the same module in main memory. Engines as the command line says:
 // device_test --engine threads --workers 2, or under mpirun with --engine mpi.
+//
+// On GPUs gradients travel over NCCL where every worker of mpi has one of its own. Two can share one for a trial, over
+// sockets (NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo), if NCCL_HOSTID gives each a name of its own.
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "../torch/training.h"
 #include "pretended_device.h"
+#include "torch/data_parallel.h"
 #include "torch/flat_module.h"
 
 namespace flockstep::test {
@@ -84,10 +90,33 @@ std::vector<float> trained(Worker& worker, const Case& test, torch::Device devic
   return numbers_of(net);
 }
 
+TEST(DeviceDataParallel, tellsWhichWayGradientsTravel) {
+  const torch::Device there = device();
+  engines::conformance::on_every_worker([&](engines::Engine& engine) {
+    runtime::Context context(engine, base::Duration(60));
+    const auto stays = [&](const DataParallelSettings& settings) {
+      int alive = 0;
+      SmallNet net(there);
+      DataParallel::Implementation parallel(context, alive, net, settings);
+      return parallel.on_device() != nullptr;
+    };
+    const bool over_nccl = stays({.algorithm = "adacons"});
+    if (engine.rank() == 0)
+      std::printf("gradients on %s travel %s\n", there.str().c_str(),
+                  over_nccl ? "over NCCL" : "through pinned host memory");
+    const bool has_own = std::getenv("NCCL_HOSTID") && there.is_cuda() && engine.name() == "mpi" && engine.size() > 1;
+    EXPECT_EQ(over_nccl, has_own) << "all workers take the first GPU here";
+    EXPECT_FALSE(stays({.algorithm = "adacons", .options = {{"transfer", "sketch"}}}));
+    EXPECT_FALSE(stays({.algorithm = "local_sgd"}));
+  });
+}
+
 TEST(DeviceDataParallel, trainsAsInMainMemory) {
   const torch::Device there = device();
   for (const Case& test :
-       {Case{"mean"}, Case{"adacons"}, Case{"adacons", {{"granularity", "tensor"}}}, Case{"mean", {}, true},
+       {Case{"mean"}, Case{"weighted_mean"}, Case{"direction_consensus"}, Case{"adasum"}, Case{"adacons"},
+        Case{"adacons", {{"granularity", "bucket"}}}, Case{"adacons", {{"granularity", "tensor"}}},
+        Case{"adacons", {{"transfer", "sketch"}}}, Case{"mean", {{"guard", "0"}}}, Case{"mean", {}, true},
         Case{"mean", {}, false, Buffers::broadcast}, Case{"mean", {}, false, Buffers::leave},
         Case{"adacons", {}, false, Buffers::average, "Adam"}, Case{"local_sgd", {{"period", "2"}}}, Case{"dpsgd"},
         Case{"post_local_sgd", {{"switch_after", "2"}}}})

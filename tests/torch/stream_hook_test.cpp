@@ -7,44 +7,17 @@
 #include <future>
 #include <limits>
 
+#include "host_place.h"
 #include "made_up_passes.h"
-#include "support/engine_links.h"
 #include "support/on_threads.h"
-#include "support/thread_queue.h"
 #include "torch/communication_hook.h"
 
 namespace flockstep::torch_front::stream_hook_test {
 namespace {
 
 using namespace test_passes;
+using test::HostPlace;
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-class HostPlace final : public DevicePlace {
- public:
-  c10::Device device() const override { return c10::kCPU; }
-  kernels::Queue& queue() override { return queue_; }
-  kernels::Queue& current() override { return current_; }
-  std::unique_ptr<engines::DeviceLinks> connect(engines::Engine& engine, base::Duration) override {
-    return std::make_unique<test::EngineLinks>(engine);
-  }
-  kernels::Block allocate(std::size_t bytes) override {
-    if (is_full) throw Error(ErrorCode::unavailable, "there is no memory left\nin many words");
-    return queue_.allocate(bytes);
-  }
-  void hold(const at::Tensor& tensor) override {
-    queue_.call([tensor] {});
-  }
-  Future make_future(c10::TypePtr type) override { return c10::make_intrusive<c10::ivalue::Future>(std::move(type)); }
-  void complete(c10::ivalue::Future& future, c10::IValue value) override {
-    queue_.call([kept = Future::reclaim_copy(&future), value] { kept->markCompleted(value); });
-  }
-
-  bool is_full = false;
-
- private:
-  kernels::cpu::Queue current_;
-  test::ThreadQueue queue_;
-};
 
 struct Streamed : SideOf<StreamHook> {
   Streamed(runtime::Context& context, const GradientPassesSettings& settings)
@@ -110,6 +83,7 @@ TEST(StreamHook, takesEveryOption) {
   expect_alike(3, {"direction_consensus", {{"wire", "bfloat16"}}});
   expect_alike(3, {"mean", {{"watch", "always"}, {"guard", "3"}}});
   expect_alike(3, {"mean", {{"watch", "2"}}});
+  expect_alike(3, {"mean", {{"watch", "2"}}}, [](int rank, int step) { return rank == 1 && step == 2 ? kNaN : 1.0f; });
   expect_alike(3, {"adasum", {{"magnitude", "mean_norm"}}});
 }
 

@@ -54,7 +54,11 @@ void ExactDecider::count_on(const ExactDecider& other) {
 }
 
 std::optional<std::vector<double>> ExactDecider::blindly(const std::vector<double>& weights) const {
-  if (is_suspicious_ || math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
+  return is_suspicious_ ? std::nullopt : unseen(weights);
+}
+
+std::optional<std::vector<double>> ExactDecider::unseen(const std::vector<double>& weights) const {
+  if (math::needed(rule_, options_.aggregate) != Need::nothing) return std::nullopt;
   Decision decision = math::decide(rule_, options_.aggregate, Statistics::none(weights), {});
   return decision.event == Event::none ? std::optional(std::move(decision.c)) : std::nullopt;
 }

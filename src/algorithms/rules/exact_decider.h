@@ -36,6 +36,8 @@ class ExactDecider {
 
   // Coefficients that do not depend on the gradients; nothing where they do.
   std::optional<std::vector<double>> blindly(const std::vector<double>& weights) const;
+  // The same where nobody can look at the gradients, whatever was seen in earlier ones.
+  std::optional<std::vector<double>> unseen(const std::vector<double>& weights) const;
   // A step with these, of whose gradients nothing is known.
   void take_blindly(const std::vector<double>& coefficients, const std::vector<double>& weights);
 

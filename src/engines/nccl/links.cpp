@@ -27,27 +27,16 @@ constexpr base::Duration kGlance{0.2};
 // The same on both ends of a block.
 std::size_t lanes_for(std::size_t bytes) { return std::clamp<std::size_t>(bytes / kPieceBytes, 1, kLanes); }
 
-// Where a worker's GPU is: two that are the same share one.
 using Place = std::array<char, 192>;
-
-Place place_of(int device) {
-  char host[96] = {};
-  // NCCL takes workers of different names for those of different machines: several on one GPU can then be tried out.
-  if (const char* const given = std::getenv("NCCL_HOSTID"))
-    std::strncpy(host, given, sizeof host - 1);
-  else
-    gethostname(host, sizeof host - 1);
-  Place place{};
-  fmt::format_to_n(place.data(), place.size() - 1, "{} of {}", kernels::cuda::bus_id(device), host);
-  return place;
-}
 
 void check_places(Engine& engine, int device, base::Time deadline) {
   const auto places = engine.memory().allocate<Place>(static_cast<std::size_t>(engine.size()), "places");
   std::vector<Bytes> receive;
   for (Place& place : places.span()) receive.push_back(bytes_of(std::span<char>(place)));
   const auto mine = engine.memory().allocate<Place>(1, "places");
-  *mine.data() = place_of(device);
+  *mine.data() = {};
+  const std::string name = place_of(device);
+  std::copy_n(name.data(), std::min(name.size(), mine.data()->size() - 1), mine.data()->data());
   const Pending gathering = engine.all_gather(bytes_of(std::span<char>(*mine.data())), receive, Traffic::figures);
   wait(engine, *gathering, deadline, "the gathering of places");
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -198,6 +187,16 @@ class Links final : public DeviceLinks {
 };
 
 }  // namespace
+
+std::string place_of(int device) {
+  char host[96] = {};
+  // NCCL takes workers of different names for those of different machines: several on one GPU can then be tried out.
+  if (const char* const given = std::getenv("NCCL_HOSTID"))
+    std::strncpy(host, given, sizeof host - 1);
+  else
+    gethostname(host, sizeof host - 1);
+  return fmt::format("{} of {}", kernels::cuda::bus_id(device), host);
+}
 
 std::unique_ptr<DeviceLinks> connect(Engine& engine, int device, base::Duration patience) {
   return std::make_unique<Links>(engine, device, patience);

@@ -8,10 +8,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engines/device_links.h"
 
 namespace flockstep::engines::nccl {
+
+// Where a GPU is: two workers whose places are the same share one.
+std::string place_of(int device);
 
 // Collective over the engine's workers, each of whom has a GPU of its own; `device` is the number of this worker's, and
 // current. Engine outlives the links. Throws Error{unavailable} where there is no NCCL, and on all workers where two
