@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "engines/nccl/library.h"
 #include "engines/nccl/links.h"
 #include "kernels/cuda/device.h"
 
@@ -31,6 +32,8 @@ class CudaPlace final : public DevicePlace {
     if (!queue) queue = kernels::cuda::make_queue_on(device_.index(), handle);
     return *queue;
   }
+
+  void prepare() override { engines::nccl::library(); }
 
   std::unique_ptr<engines::DeviceLinks> connect(engines::Engine& engine, base::Duration patience) override {
     const c10::DeviceGuard guard(device_);

@@ -22,6 +22,8 @@ class DevicePlace {
   // Ours; and the one on torch's current stream, on which buckets are made.
   virtual kernels::Queue& queue() = 0;
   virtual kernels::Queue& current() = 0;
+  // Opens what connect() needs. Throws Error{unavailable} where it is not there.
+  virtual void prepare() {}
   // Collective. The engine outlives the links.
   virtual std::unique_ptr<engines::DeviceLinks> connect(engines::Engine& engine, base::Duration patience) = 0;
 

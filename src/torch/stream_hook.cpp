@@ -199,7 +199,7 @@ void StreamHook::begin_pass() {
     uses_weights_ =
         row_of(decisions_->course.choice().name).rule(decisions_->course.choice().options).rule.uses_weights;
   }
-  if (remakes) make_pass();
+  if (remakes) make_pass_together();
   collects_ = !device_pass_;
 }
 
@@ -287,9 +287,38 @@ void StreamHook::lay_out() {
     decisions_->order.see(std::move(parameters));
   }
   runtime::check_agreement(context_, agreed);
-  if (!links_) links_ = place_->connect(context_.engine(), context_.patience());
-  make_pass();
+  if (!links_) {
+    together([this] { place_->prepare(); });
+    links_ = place_->connect(context_.engine(), context_.patience());
+  }
+  make_pass_together();
   collects_ = false;
+}
+
+// Collective: what goes wrong on one worker is an error on all, at once, instead of a wait that ends at its deadline.
+void StreamHook::together(const std::function<void()>& action) {
+  std::string wrong;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    wrong = error.what();
+    wrong = wrong.substr(0, wrong.find('\n'));
+  }
+  const std::vector<std::string> all = runtime::gather_texts(context_, wrong);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      throw Error(ErrorCode::unavailable,
+                  base::concatenated("worker ", rank, " cannot exchange gradients between GPUs: ", all[rank]));
+}
+
+void StreamHook::make_pass_together() {
+  device_pass_.reset();
+  try {
+    together([this] { make_pass(); });
+  } catch (...) {
+    device_pass_.reset();  // on those, too, where nothing went wrong
+    throw;
+  }
 }
 
 void StreamHook::make_pass() {
@@ -300,7 +329,6 @@ void StreamHook::make_pass() {
     tensors.insert(tensors.end(), slot.sizes.begin(), slot.sizes.end());
     types.push_back(number_of(slot.type));
   }
-  device_pass_.reset();
   runtime::Layout layout = runtime::Layout::of_buckets(buckets, tensors);
   algorithms::GradientRuleOptions options;
   {

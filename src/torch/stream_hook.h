@@ -62,6 +62,8 @@ class StreamHook {
   void end_pass();
   void lay_out();
   void make_pass();
+  void make_pass_together();
+  void together(const std::function<void()>& action);
   bool fits(std::size_t slot, const Taken& taken) const;
   math::Need need() const;
   math::Need swept() const;

@@ -27,7 +27,10 @@ class HostPlace final : public DevicePlace {
   std::unique_ptr<engines::DeviceLinks> connect(engines::Engine& engine, base::Duration) override {
     return std::make_unique<test::EngineLinks>(engine);
   }
-  kernels::Block allocate(std::size_t bytes) override { return queue_.allocate(bytes); }
+  kernels::Block allocate(std::size_t bytes) override {
+    if (is_full) throw Error(ErrorCode::unavailable, "there is no memory left\nin many words");
+    return queue_.allocate(bytes);
+  }
   void hold(const at::Tensor& tensor) override {
     queue_.call([tensor] {});
   }
@@ -35,6 +38,8 @@ class HostPlace final : public DevicePlace {
   void complete(c10::ivalue::Future& future, c10::IValue value) override {
     queue_.call([kept = Future::reclaim_copy(&future), value] { kept->markCompleted(value); });
   }
+
+  bool is_full = false;
 
  private:
   kernels::cpu::Queue current_;
@@ -198,6 +203,17 @@ TEST(StreamHook, aPassThatBreaksOffFailsOnAllWorkersInTheNextOne) {
     side.step(1, {.sent = context.rank() == 1 ? std::size_t{1} : 100, .hands_over_zeros = true});
     EXPECT_NE(refusal([&] { side.step(2, {}); }).find("worker 1's backward pass raised an exception"),
               std::string::npos);
+  });
+}
+
+TEST(StreamHook, aDeviceWithoutMemoryIsAnErrorOnAllWorkersAtOnce) {
+  test::on_threads(3, [&](runtime::Context& context) {
+    Streamed side(context, {.rule = {"adacons", {}}});
+    side.place->is_full = context.rank() == 1;
+    EXPECT_EQ(refusal([&] { side.step(0, {}); }),
+              "worker 1 cannot exchange gradients between GPUs: there is no memory left");
+    side.place->is_full = false;
+    EXPECT_EQ(refusal([&] { side.step(0, {}); }), "");
   });
 }
 
