@@ -25,10 +25,10 @@ class RuleOptions(TypedDict, total=False):
         non_finite: a gradient with NaN or infinity on any rank: ``propagate`` (all ranks get a result that is not
             finite, so that a GradScaler skips the step and backs off everywhere) or ``exclude`` (that rank is left out).
         wire: the format in which gradients travel: ``float32``, or ``bfloat16`` for half the bytes.
-        transfer: ``exact`` (the rule sees this step's gradients; on the CPU), ``sketch`` (coefficients of the step before,
-            decided from sketches, and the model's own all-reduce: on any device and backend, for the price of plain
-            averaging; not with ``granularity="tensor"`` or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and
-            for those two where the model is on the CPU, else sketch.
+        transfer: ``exact`` (the rule sees this step's gradients), ``sketch`` (coefficients of the step before, decided
+            from sketches, and the model's own all-reduce: on any device and backend, for the price of plain averaging;
+            not with ``granularity="tensor"`` or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and for those
+            two, else sketch.
         guard: with sketches, no worker's part of a bucket is longer than so many times the median worker's, as that was
             in the step before: against single wild steps. 0 turns it off; ``"count"`` counts what a guard of 3 would
             cut, and cuts nothing.
