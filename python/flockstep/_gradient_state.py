@@ -228,6 +228,11 @@ class GradientState(Measured, TakesOptions):
     # The hook.
     def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
         self._settle()
+        if bucket.buffer().is_cuda and torch.cuda.is_current_stream_capturing():
+            raise BadInputError(
+                "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
+                "under no_sync(), or register no gradient rule"
+            )
         hook = self._hook or self._attach(bucket.buffer().device)
         if bucket.index() == 0:
             self._warn(hook)

@@ -135,11 +135,6 @@ class SketchedHook:
             )
         if not self._has_passed and any(parameter.is_complex() for parameter in bucket.parameters()):
             raise BadInputError("a parameter is complex, and only gradients of real numbers can be exchanged")
-        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
-            raise BadInputError(
-                "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
-                "under no_sync(), or register no gradient rule"
-            )
 
     def _begin_pass(self, offer: _Offer) -> None:
         buckets, weight = offer.count, offer.weight

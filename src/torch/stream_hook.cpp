@@ -313,12 +313,24 @@ void StreamHook::together(const std::function<void()>& action) {
 
 void StreamHook::make_pass_together() {
   device_pass_.reset();
+  check_choice();
   try {
     together([this] { make_pass(); });
   } catch (...) {
     device_pass_.reset();  // on those, too, where nothing went wrong
     throw;
   }
+}
+
+// Row sums cannot be taken again without those who are left out: the host would have to wait.
+void StreamHook::check_choice() const {
+  const std::lock_guard lock(decisions_->mutex);
+  const auto given = decisions_->course.choice().options.find("non_finite");
+  const bool excludes = given != decisions_->course.choice().options.end() && given->second == "exclude";
+  if (excludes && decisions_->workers > algorithms::kMatrixWorkers)
+    throw Error(ErrorCode::bad_input,
+                base::concatenated("non_finite=\"exclude\" with exact transfers between GPUs takes at most ",
+                                   algorithms::kMatrixWorkers, " workers: take transfer=\"sketch\""));
 }
 
 void StreamHook::make_pass() {
@@ -337,10 +349,6 @@ void StreamHook::make_pass() {
     options = row_of(choice.name).rule(choice.options).common;
     decisions_->make_decider(runtime::Sections(layout, options.granularity));
   }
-  if (decisions_->workers > algorithms::kMatrixWorkers && options.aggregate.non_finite == math::NonFinite::exclude)
-    throw Error(ErrorCode::bad_input,
-                base::concatenated("non_finite=\"exclude\" with exact transfers between GPUs takes at most ",
-                                   algorithms::kMatrixWorkers, " workers: take transfer=\"sketch\""));
   device_pass_ = std::make_unique<runtime::DevicePass>(
       context_, std::move(layout), types, place_->queue(), *links_,
       [this](std::size_t bytes) { return place_->allocate(bytes); },

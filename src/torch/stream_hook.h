@@ -69,6 +69,7 @@ class StreamHook {
   void start(std::size_t slot);
   void end_pass();
   void lay_out();
+  void check_choice() const;
   void make_pass();
   void make_pass_together();
   void together(const std::function<void()>& action);
