@@ -10,6 +10,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol, cast
 
@@ -425,10 +426,11 @@ class GradientState(Measured, TakesOptions):
         """
         if self._closed or self._hook is None or self._attached is None:
             return
-        self._step = self.step
-        rule, memory = self._current_memory()
-        self._memory = memory if rule == self._rule else []
-        self._memory_transfer = self._transfer
+        with suppress(Error):  # of an exchange that has failed no more is known
+            self._step = self.step
+            rule, memory = self._current_memory()
+            self._memory = memory if rule == self._rule else []
+            self._memory_transfer = self._transfer
         self._closed = True
         try:
             self._hook.close()

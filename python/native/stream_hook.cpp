@@ -104,7 +104,7 @@ void bind_stream_hook(py::module_& module) {
       .def("begin", &StreamHook::begin)
       .def("handed_over", &StreamHook::handed_over)
       .def("break_off", &StreamHook::break_off, py::arg("zeros"))
-      .def("abandon", [](StreamHook&) { return false; })
+      .def("abandon", [](StreamHook&) { return false; })  // no pass fails that could be left out
       .def(
           "set_rule",
           [](StreamHook& self, const std::string& rule, const OptionWords& options) {

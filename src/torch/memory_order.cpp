@@ -13,7 +13,7 @@ std::size_t place_of(const void* parameter, const std::vector<const void*>& para
 
 void MemoryOrder::see(std::vector<const void*> parameters) {
   now_ = std::move(parameters);
-  if (first_.empty()) first_ = now_;
+  if (!std::ranges::is_permutation(first_, now_)) first_ = now_;  // there was none, or it is another model
 }
 
 RuleMemory MemoryOrder::kept(const RuleMemory& memory, const RuleChoice& choice) const {

@@ -90,7 +90,6 @@ struct StreamHook::Decisions {
       std::ranges::copy(told, heads.emplace_back().begin());
       weights.push_back(RuleCourse::weight_in(heads.back()));
     }
-    RuleCourse::check_ends(heads);
     algorithms::check_weights(weights);
     const auto present = static_cast<double>(std::ranges::count_if(weights, [](double w) { return w > 0; }));
     RuleCourse::Told told{made.name, {}, {}, pass.last_bucket};
@@ -106,11 +105,21 @@ struct StreamHook::Decisions {
     }
     told.guards = decider->guards();
     take_memory();
-    const RuleCourse::Change change = course.answer(heads);
-    if (change.is_another && change.is_new_rule) memory = {};
-    if (change.is_another) remembering = course.later();
+    follow(heads);
     course.tell(std::move(told));
     return plan;
+  }
+
+  // What goes wrong here spoils the steps that follow, not this one.
+  void follow(const std::vector<RuleCourse::Head>& heads) {
+    try {
+      RuleCourse::check_ends(heads);
+      const RuleCourse::Change change = course.answer(heads);
+      if (change.is_another && change.is_new_rule) memory = {};
+      if (change.is_another) remembering = course.later();
+    } catch (...) {
+      course.fail(std::current_exception());
+    }
   }
 
   template <typename Everywhere>
@@ -151,11 +160,23 @@ StreamHook::StreamHook(runtime::Context& context, const GradientPassesSettings& 
 
 StreamHook::Future StreamHook::add(GradientOffer offer) {
   check(offer.bucket);
+  try {
+    return take(std::move(offer));
+  } catch (...) {  // others may be in the middle of this pass: there is no way on
+    const std::lock_guard lock(decisions_->mutex);
+    decisions_->course.fail(std::current_exception());
+    throw;
+  }
+}
+
+StreamHook::Future StreamHook::take(GradientOffer offer) {
+  const c10::DeviceGuard guard(place_->device());
   if (begins_a_pass(offer.bucket)) begin_pass();
   Future future =
       place_->make_future(offer.result.isNone() ? c10::TypePtr(c10::TensorType::get()) : offer.result.type());
   place_->hold(offer.bucket.numbers);
   if (uses_weights_ && offer.weight == 0) offer.bucket.numbers.zero_();  // the mean over no samples may be NaN
+  place_->queue().follow(place_->current());
   pass_.push_back({std::move(offer), future});
   const std::size_t slot = pass_.size() - 1;
   if (!collects_ && !fits(slot, pass_.back())) {  // DDP has cut its buckets anew, on all workers in the same pass
@@ -175,8 +196,7 @@ void StreamHook::check(const GradientBucket& bucket) const {
 }
 
 bool StreamHook::begins_a_pass(const GradientBucket& bucket) const {
-  return pass_.empty() || pass_.size() == pass_.front().offer.buckets ||
-         std::ranges::any_of(pass_, [&](const Taken& taken) {
+  return pass_.empty() || std::ranges::any_of(pass_, [&](const Taken& taken) {
            return taken.offer.bucket.parameters.front() == bucket.parameters.front();
          });
 }
@@ -184,6 +204,10 @@ bool StreamHook::begins_a_pass(const GradientBucket& bucket) const {
 void StreamHook::begin_pass() {
   pass_.clear();
   if (device_pass_) device_pass_->drop();
+  {
+    const std::lock_guard lock(decisions_->mutex);
+    decisions_->course.check();
+  }
   if (links_) links_->check();
   const auto is_uncertain = [&] {
     const std::lock_guard lock(decisions_->mutex);
@@ -223,17 +247,32 @@ Need StreamHook::swept() const {
   return needed == Need::nothing || decisions_->workers > algorithms::kMatrixWorkers ? needed : Need::matrix;
 }
 
+// What goes wrong here alone leaves others waiting: they hear of it.
+template <typename Action>
+void StreamHook::enqueue(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    try {
+      context_.engine().fail(
+          Error(ErrorCode::peer_lost,
+                base::concatenated("worker ", context_.rank(), "'s exchange of gradients has failed: ", error.what())));
+    } catch (...) {  // as it always does
+    }
+    throw;
+  }
+}
+
 void StreamHook::start(std::size_t slot) {
-  const c10::DeviceGuard guard(place_->device());
   const at::Tensor& numbers = pass_[slot].offer.bucket.numbers;
-  place_->queue().follow(place_->current());
-  device_pass_->start(
-      slot, {numbers.mutable_data_ptr(), static_cast<std::size_t>(numbers.numel()), number_of(numbers.scalar_type())},
-      swept());
+  enqueue([&] {
+    device_pass_->start(
+        slot, {numbers.mutable_data_ptr(), static_cast<std::size_t>(numbers.numel()), number_of(numbers.scalar_type())},
+        swept());
+  });
 }
 
 void StreamHook::end_pass() {
-  const c10::DeviceGuard guard(place_->device());
   if (collects_) {
     lay_out();
     for (std::size_t slot = 0; slot < pass_.size(); ++slot) start(slot);
@@ -251,15 +290,18 @@ void StreamHook::end_pass() {
     ++decisions_->undecided;
   }
   end_ = PassEnd::whole;
-  device_pass_->finish(
-      head,
-      [decisions = decisions_, pass](const runtime::DeviceRecords& records) {
-        return decisions->decide(pass, records);
-      },
-      sets_norms);
+  enqueue([&] {
+    device_pass_->finish(
+        head,
+        [decisions = decisions_, pass](const runtime::DeviceRecords& records) {
+          return decisions->decide(pass, records);
+        },
+        sets_norms);
+  });
   for (Taken& taken : pass_)
     place_->complete(*taken.future, taken.offer.result.isNone() ? c10::IValue(taken.offer.bucket.numbers)
                                                                 : std::move(taken.offer.result));
+  pass_.clear();  // DDP may free its buckets before the next one
 }
 
 // Of all that is in the pass; collective.
@@ -359,7 +401,7 @@ void StreamHook::wait_for_decisions() {
   context_.poll_for(
       [this] {
         const std::lock_guard lock(decisions_->mutex);
-        return decisions_->undecided == 0;
+        return decisions_->undecided == 0 || decisions_->course.has_failed() || (links_ && *links_->failed());
       },
       "the decision on gradients");
   if (links_) links_->check();
@@ -396,24 +438,31 @@ bool StreamHook::save(base::Archive& archive) {
 
 GradientNews StreamHook::news() const {
   const std::lock_guard lock(decisions_->mutex);
-  return decisions_->course.news();
+  GradientNews news = decisions_->course.news();
+  if (links_) news.bytes_sent += links_->bytes_sent();
+  return news;
 }
 
 GradientNews StreamHook::final_news() {
   if (!is_closed_) wait_for_decisions();
-  const std::lock_guard lock(decisions_->mutex);
-  decisions_->course.settle([this] { return decisions_->memory; });
-  return decisions_->course.news();
+  {
+    const std::lock_guard lock(decisions_->mutex);
+    decisions_->course.settle([this] { return decisions_->memory; });
+  }
+  return news();
 }
 
 void StreamHook::close() noexcept {
   if (std::exchange(is_closed_, true)) return;
+  bool is_done = false;
   try {
-    context_.poll_until(place_->queue().mark(), context_.engine().now() + kGrace);
+    is_done = context_.poll_until(place_->queue().mark(), context_.engine().now() + kGrace);
     const std::lock_guard lock(decisions_->mutex);
     decisions_->course.settle([this] { return decisions_->memory; });
   } catch (...) {  // what is lost was told to others, or will be
   }
+  if (!is_done && links_) links_->abort();  // somebody whom the queue waits for does not come
+  pass_.clear();
   device_pass_.reset();
   links_.reset();
 }

@@ -32,7 +32,7 @@ class StreamHook {
   StreamHook& operator=(const StreamHook&) = delete;
 
   // The future holds the same tensor with the result in it, once the stream has come by. Throws what has gone wrong in
-  // passes before this one, the same on all workers.
+  // this pass or in those before it, as far as it is known; after that there is no way on.
   Future add(GradientOffer offer);
   // The pass of which every bucket was handed over has raised an exception after that.
   void broke_off_late();
@@ -53,7 +53,7 @@ class StreamHook {
   GradientNews news() const;
   GradientNews final_news();
 
-  // Not collective. A second call does nothing.
+  // Not collective, and never long. A second call does nothing.
   void close() noexcept;
 
  private:
@@ -66,6 +66,9 @@ class StreamHook {
   void check(const GradientBucket& bucket) const;
   bool begins_a_pass(const GradientBucket& bucket) const;
   void begin_pass();
+  Future take(GradientOffer offer);
+  template <typename Action>
+  void enqueue(const Action& action);
   void start(std::size_t slot);
   void end_pass();
   void lay_out();
@@ -90,9 +93,9 @@ class StreamHook {
   };
   std::vector<Slot> slots_;
   std::vector<Taken> pass_;
-  bool collects_ = true;       // buckets do not travel as they come
-  bool uses_weights_ = false;  // in the pass
-  PassEnd end_ = PassEnd::whole;
+  bool collects_ = true;          // buckets do not travel as they come
+  bool uses_weights_ = false;     // in the pass
+  PassEnd end_ = PassEnd::whole;  // of the pass, or, where that was over already, told with the next
   bool is_closed_ = false;
 };
 

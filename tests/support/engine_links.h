@@ -19,6 +19,8 @@ class EngineLinks final : public engines::DeviceLinks {
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void check() override {}
+  Flag failed() const override { return failed_; }
+  void abort() noexcept override { *failed_ = true; }
 
  private:
   void exchange_now(const std::vector<engines::DeviceBlock>& blocks) {
@@ -38,6 +40,7 @@ class EngineLinks final : public engines::DeviceLinks {
   static constexpr engines::Tag kTag = 77;
   engines::Engine& engine_;
   std::uint64_t bytes_sent_ = 0;
+  const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace flockstep::test

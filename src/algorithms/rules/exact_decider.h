@@ -1,6 +1,6 @@
 // What a gradient rule makes of this step's statistics, whoever has taken them: a coefficient per worker and section,
 // and beside these the rule's memory, the guards, who is left out, and what was seen. gradient_rule.h feeds it from
-// spans of the host, device_rule.h from the order of a device's queue.
+// spans of the host, torch/stream_hook.h from the order of a device's queue.
 #pragma once
 
 #include <algorithm>

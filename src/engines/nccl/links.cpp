@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/partition.h"
@@ -23,6 +27,8 @@ namespace {
 constexpr std::size_t kLanes = 4;
 constexpr std::size_t kPieceBytes = 256 << 10;  // blocks are cut for more lanes only as far as pieces stay this large
 constexpr base::Duration kGlance{0.2};
+constexpr std::chrono::seconds kGrace{2};
+constexpr base::Duration kPatienceWithEnded{3};  // what it sent before its end still arrives
 
 // The same on both ends of a block.
 std::size_t lanes_for(std::size_t bytes) { return std::clamp<std::size_t>(bytes / kPieceBytes, 1, kLanes); }
@@ -72,9 +78,7 @@ class Links final : public DeviceLinks {
   ~Links() override {
     closing_->raise();
     watcher_.reset();
-    const std::lock_guard lock(mutex_);
-    for (Lane& lane : lanes_)
-      if (lane.communicator) (failure_ ? library().abort : library().destroy)(lane.communicator);
+    end(std::move(lanes_));
   }
 
   void exchange(kernels::Queue& queue, std::span<const DeviceBlock> blocks) override {
@@ -90,11 +94,15 @@ class Links final : public DeviceLinks {
     const std::lock_guard lock(mutex_);
     if (failure_ || used == 0) return;
     for (std::size_t lane = 0; lane < used; ++lane) lanes_[lane].queue->follow(queue);
-    nccl::check(library().group_begin(), kRefusal);  // one for all lanes: the host is through sooner
-    int result = 0;
+    int result = library().group_begin();  // one for all lanes: the host is through sooner
     for (std::size_t lane = 0; lane < used && result == 0; ++lane) result = exchange_on(lane, blocks);
     const int ended = library().group_end();
-    nccl::check(result != 0 ? result : ended, kRefusal);
+    try {
+      nccl::check(result != 0 ? result : ended, "NCCL does not exchange");
+    } catch (const Error& error) {
+      break_with(error);
+      throw;
+    }
     for (std::size_t lane = 0; lane < used; ++lane) queue.follow(*lanes_[lane].queue);
     under_way_.push_back({queue.mark(), engine_.now()});
   }
@@ -105,12 +113,39 @@ class Links final : public DeviceLinks {
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
   }
+  Flag failed() const override { return failed_; }
+  void abort() noexcept override {
+    *failed_ = true;
+    const std::lock_guard lock(mutex_);
+    if (!failure_) break_with(Error(ErrorCode::unavailable, "the exchange between GPUs was ended", "nccl"));
+  }
 
  private:
   struct Lane {
     Communicator communicator = nullptr;
     std::unique_ptr<kernels::Queue> queue;
   };
+
+  // Until all that was sent has left: NCCL may wait for the other workers of a machine here, which may be in trouble.
+  // Then it is left to itself.
+  static void end(std::vector<Lane> lanes) {
+    const auto ended = std::make_shared<std::promise<void>>();
+    std::thread([ended, kept = std::make_shared<std::vector<Lane>>(std::move(lanes))] {
+      for (Lane& lane : *kept)
+        if (lane.communicator) library().destroy(lane.communicator);
+      kept->clear();
+      ended->set_value();
+    }).detach();
+    ended->get_future().wait_for(kGrace);
+  }
+
+  // What runs on the device ends with this, and the streams go on. The mutex is held.
+  void break_with(const Error& error) {
+    *failed_ = true;
+    if (!failure_) failure_ = std::make_unique<Error>(error);
+    for (Lane& lane : lanes_)
+      if (Communicator const communicator = std::exchange(lane.communicator, nullptr)) library().abort(communicator);
+  }
   struct UnderWay {
     std::function<bool()> is_done;
     base::Time begin;
@@ -146,23 +181,29 @@ class Links final : public DeviceLinks {
     try {
       while (!engine_.wait_until([&] { return closing_->take(); }, engine_.now() + kGlance)) look();
     } catch (const Error& error) {
+      *failed_ = true;
       const std::lock_guard lock(mutex_);
-      failure_ = std::make_unique<Error>(error);
-      // What runs on the device ends with this, and the streams go on.
-      for (Lane& lane : lanes_)
-        if (Communicator const communicator = std::exchange(lane.communicator, nullptr)) library().abort(communicator);
+      break_with(error);
     }
   }
 
   void look() {
     const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
     for (const Lane& lane : lanes_) {
       int result = 0;
       if (library().async_error(lane.communicator, &result) == 0 && result != kInProgress)
         nccl::check(result, "the exchange between GPUs has failed");
     }
     while (!under_way_.empty() && under_way_.front().is_done()) under_way_.pop_front();
-    if (!under_way_.empty() && engine_.now() - under_way_.front().begin > patience_)
+    if (under_way_.empty()) return;
+    const base::Duration age = engine_.now() - under_way_.front().begin;
+    if (const auto peer = engine_.ended(); peer && age > kPatienceWithEnded)
+      throw Error(
+          ErrorCode::peer_lost,
+          fmt::format("worker {} has ended, and gradients are exchanged with it: see what it raised there", *peer),
+          "nccl");
+    if (age > patience_)
       throw Error(ErrorCode::deadline,
                   fmt::format("an exchange between GPUs did not finish within {:g} s on worker {}: another worker may "
                               "have stopped, or not come to it",
@@ -171,30 +212,38 @@ class Links final : public DeviceLinks {
   }
 
   static constexpr int kInProgress = 7;
-  static constexpr const char* kRefusal = "NCCL does not exchange";
   static constexpr std::size_t kAlignment = 256;
 
   Engine& engine_;
   const base::Duration patience_;
   std::vector<Lane> lanes_;
   std::atomic<std::uint64_t> bytes_sent_ = 0;
-  // Of what follows, and of calls to NCCL. Whoever holds it waits for no device.
+  // Of what follows, and of calls to NCCL. The first exchange with a peer waits for it to connect.
   std::mutex mutex_;
   std::deque<UnderWay> under_way_;
   std::unique_ptr<Error> failure_;
+  const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<Signal> closing_;
   std::unique_ptr<Agent> watcher_;
 };
 
 }  // namespace
 
+// NCCL takes workers of different names for those of different machines: several on one GPU can then be tried out.
+// Machines may share a name, but no boot.
 std::string place_of(int device) {
-  char host[96] = {};
-  // NCCL takes workers of different names for those of different machines: several on one GPU can then be tried out.
-  if (const char* const given = std::getenv("NCCL_HOSTID"))
-    std::strncpy(host, given, sizeof host - 1);
-  else
-    gethostname(host, sizeof host - 1);
+  std::string host;
+  if (const char* const given = std::getenv("NCCL_HOSTID")) {
+    host = given;
+  } else {
+    char name[96] = {}, boot[48] = {};
+    gethostname(name, sizeof name - 1);
+    if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "r")) {
+      if (std::fgets(boot, sizeof boot, file)) boot[std::strcspn(boot, "\n")] = 0;
+      std::fclose(file);
+    }
+    host = fmt::format("{}{}{}", name, *boot ? ", boot " : "", boot);
+  }
   return fmt::format("{} of {}", kernels::cuda::bus_id(device), host);
 }
 

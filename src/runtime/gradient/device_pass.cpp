@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -23,6 +24,7 @@ engines::ConstBytes to_send(const Numbers& numbers) {
 }
 engines::Bytes to_receive(const Numbers& numbers) { return {static_cast<std::byte*>(numbers.data), numbers.bytes()}; }
 
+// As twice as many floats: what is filled with zeros, or sent, need not be known as a double.
 Numbers doubles(double* values, std::size_t count) { return {values, 2 * count, Number::float32}; }
 
 }  // namespace
@@ -156,6 +158,7 @@ void DevicePass::finish(std::span<const double> head, Decide decide, bool may_se
   sum_up();
   if (may_set_norms) bring_to_norms();
   send_results();
+  mark_failure();
   started_ = 0;
 }
 
@@ -217,6 +220,15 @@ void DevicePass::bring_to_norms() {
   });
   queue_.copy(factors_, host_->factors, S * sizeof(double));
   each_segment([&](std::size_t section, const Numbers& part) { queue_.scale(part, factors_ + section); });
+}
+
+// Links that broke leave any numbers behind, which nobody may take for a gradient.
+void DevicePass::mark_failure() {
+  queue_.call([host = host_, failed = links_.failed()] {
+    host->factors[0] = *failed ? std::numeric_limits<double>::quiet_NaN() : 1;
+  });
+  queue_.copy(factors_, host_->factors, sizeof(double));
+  for (const Bucket& of : buckets_) queue_.scale(of.numbers, factors_);
 }
 
 void DevicePass::send_results() {

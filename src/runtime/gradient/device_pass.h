@@ -82,6 +82,7 @@ class DevicePass {
   void sum_up();
   void bring_to_norms();
   void send_results();
+  void mark_failure();
 
   Context& context_;
   const Layout layout_;
