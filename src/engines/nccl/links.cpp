@@ -129,6 +129,7 @@ class Links final : public DeviceLinks {
   // Until all that was sent has left: NCCL may wait for the other workers of a machine here, which may be in trouble.
   // Then it is left to itself.
   static void end(std::vector<Lane> lanes) {
+    if (lanes.empty()) return;
     const auto ended = std::make_shared<std::promise<void>>();
     std::thread([ended, kept = std::make_shared<std::vector<Lane>>(std::move(lanes))] {
       for (Lane& lane : *kept)
