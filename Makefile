@@ -63,7 +63,8 @@ setup: ## install packages and make build/venv; done by every other target
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset) \
 	  $(if $(filter build/venv/bin/python,$(python)),,-D Python3_EXECUTABLE=$$(command -v $(python)) \
 	    -D CMAKE_PREFIX_PATH=$$($(python) -c 'import torch; print(torch.utils.cmake_prefix_path)'))
-	@$(compile) --target flockstep_native $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
+	@$(compile) --target flockstep_native device_test algorithms_test \
+	  $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
 	@FLOCKSTEP_BUILD=$(build) $(python) tests/cuda/run.py
 
 .explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)

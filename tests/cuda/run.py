@@ -10,6 +10,7 @@ CUDA torch will do. Ends with a table, and with 1 if something failed. Without a
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,14 +48,33 @@ class Outcome:
 def why_not():
     """In a sentence, why nothing can run here; or nothing."""
     try:
-        import torch
+        import torch.cuda
     except ImportError:
         return f"{sys.executable} has no torch"
     return None if torch.cuda.is_available() else "no CUDA device"
 
 
+def programs():
+    """Those in C++, as far as they are built."""
+    folder = BUILD / "bin"
+    found = [Test(path.name, 1, [str(path)]) for path in sorted(folder.glob("cuda_*_test"))]
+    device, spans = str(folder / "device_test"), str(folder / "algorithms_test")
+    modules = ["--workers", "2", "--gtest_filter=DeviceDataParallel*", "--gtest_color=no"]
+    if Path(spans).exists():
+        found.append(Test("algorithms_test", 1, [spans, "--gtest_filter=*DeviceSpans*"]))
+    if Path(device).exists():
+        found.append(Test("device_test", 1, [device, "--gtest_filter=DeviceExchange*"]))
+        found.append(Test("device_test", 2, [device, "--engine", "threads", *modules]))
+        if shutil.which("mpirun"):  # over NCCL: to it, each process is a machine of its own, as share_gpu() has it
+            mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+            alone = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_HOSTID=h$OMPI_COMM_WORLD_RANK"
+            shell = ["bash", "-c", f'{alone} exec "$0" "$@"']
+            found.append(Test("device_test", 2, [*mpirun, *shell, device, "--engine", "mpi", *modules]))
+    return found
+
+
 def tests(workers, names):
-    found = [Test(path.name, 1, [str(path)]) for path in sorted((BUILD / "bin").glob("cuda_*_test"))]
+    found = programs()
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     for path in sorted(FOLDER.glob("*_ddp.py")):
         found += [Test(path.stem, size, [*launcher, str(size), str(path)]) for size in workers]
