@@ -190,4 +190,13 @@ inline std::vector<std::size_t> cuda_lengths() {
   return lengths;
 }
 
+inline double product(const std::vector<float>& x, const std::vector<float>& y, bool magnitudes = false) {
+  double sum = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const double each = static_cast<double>(x[k]) * static_cast<double>(y[k]);
+    sum += magnitudes ? std::abs(each) : each;
+  }
+  return sum;
+}
+
 }  // namespace flockstep::kernels

@@ -1,6 +1,6 @@
 """What StreamScaling asks of the kernels for CUDA devices, and what it does without them.
 
-There is no device here: the kernels themselves are tested by tests/kernels/cuda_test.cpp and tests/cuda/sketched_ddp.py.
+There is no device here: the kernels themselves are tested by tests/kernels/cuda_spans_test.cpp and tests/cuda/sketched_ddp.py.
 """
 
 import math
