@@ -6,6 +6,7 @@
 #include "algorithms/algorithm.h"
 #include "base/settings.h"
 #include "runtime/context.h"
+#include "runtime/device_model.h"
 #include "runtime/layout.h"
 
 namespace flockstep::algorithms {
@@ -18,6 +19,9 @@ struct AlgorithmInputs {
   // Running statistics and the like, which have no gradient: so many numbers at the end of the spans of models, which
   // are so much longer than those of gradients. Whoever averages models averages them, too; gradient rules leave them.
   std::size_t buffers = 0;
+  // Where the model is on a device and the algorithm merges there (Facts): then the spans of models that its hooks are
+  // given are empty.
+  const runtime::DeviceModel* device_model = nullptr;
 
   // How the spans of models are divided; the layout of gradients is shorter.
   runtime::Layout models() const { return {layout.size() + buffers, layout.bucket_floats()}; }
@@ -36,8 +40,9 @@ struct Facts {
   // Replicas stay apart over a checkpoint, so that a resumed run gives what an uninterrupted one gives. If not, they
   // are consolidated before it, and it holds one model, with which any number of workers can go on.
   bool resumes_apart = false;
-  bool needs_begin = false;     // steps without a begin() make no sense
-  bool meets_with_all = false;  // where models are averaged, everybody waits for everybody, not for a few
+  bool needs_begin = false;       // steps without a begin() make no sense
+  bool meets_with_all = false;    // where models are averaged, everybody waits for everybody, not for a few
+  bool merges_on_device = false;  // it takes a model on a device as it is; else models go through main memory
 };
 
 struct RuleAndOptions;  // rules/gradient_rule.h

@@ -49,7 +49,8 @@ Session::Session(runtime::Context& context, const runtime::Layout& layout, Sessi
 }
 
 std::unique_ptr<algorithms::Algorithm> Session::make() const {
-  const algorithms::AlgorithmInputs inputs{context_, layout_, settings_.options, settings_.seed, settings_.buffers};
+  const algorithms::AlgorithmInputs inputs{context_,       layout_,           settings_.options,
+                                           settings_.seed, settings_.buffers, settings_.device_model};
   return settings_.make ? settings_.make(inputs) : row().make(inputs);
 }
 

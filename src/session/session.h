@@ -26,6 +26,8 @@ struct SessionSettings {
   bool watches = true;          // whether findings are of interest on this worker
   // What makes the algorithm in place of the row, for gradients that no span of the host holds.
   std::function<std::unique_ptr<algorithms::Algorithm>(const algorithms::AlgorithmInputs&)> make = {};
+  // Only for algorithms that merge on devices; outlives the session.
+  const runtime::DeviceModel* device_model = nullptr;
 };
 
 class Session {
