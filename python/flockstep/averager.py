@@ -86,11 +86,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
             {
                 "inner": optimizer,
                 "model": model,
-                "options": {
-                    name: _text(name, value)
-                    for name, value in options.items()
-                    if value is not None and value is not False
-                },
+                "options": {name: _text(name, value) for name, value in options.items() if value is not None},
                 "common": common,
                 "ddp": DdpSwitch(model, self._name),
                 "saved": b"",

@@ -154,4 +154,4 @@ def main(place: str, model: str, rounds: int, steps: int, late_ms: int, device: 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], *(int(text) for text in sys.argv[3:6]), sys.argv[6])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])
