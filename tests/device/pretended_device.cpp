@@ -215,6 +215,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("view", at::native::view);
   library.impl("set_.source_Storage_storage_offset", set_storage);
   library.impl("set_.source_Tensor", set_tensor);
+  // So that set_data() can take a tensor there, as it can to CUDA.
+  library.impl("_has_compatible_shallow_copy_type", [](const at::Tensor&, const at::Tensor&) { return true; });
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_host>());
