@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
@@ -36,6 +37,13 @@ std::string why_in_main_memory(const train::TrainOptions& options) {
   return "";
 }
 
+// A sentence behind a colon.
+std::string as_clause(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  if (!sentence.empty()) sentence.front() = static_cast<char>(std::tolower(sentence.front()));
+  return sentence;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -65,8 +73,7 @@ std::string chosen_device(const std::string& text, const train::TrainOptions& op
   const tasks::TorchGpus gpus = tasks::torch_gpus();
   if (is_auto) return gpus.count > 0 ? std::string(kCuda) : "cpu";
   if (gpus.count == 0)
-    throw Error(ErrorCode::unavailable,
-                fmt::format("--device {} finds no GPU ({}): use --device cpu", text, gpus.why_none));
+    throw Error(ErrorCode::unavailable, fmt::format("--device {} needs a GPU: {}", text, as_clause(gpus.why_none)));
   if (index && *index >= gpus.count)
     throw Error(ErrorCode::bad_input, fmt::format("there is no {}, as this process sees {}: use up to cuda:{}", text,
                                                   base::counted(gpus.count, "GPU"), gpus.count - 1));

@@ -24,9 +24,11 @@ void load_cuda_of_torch() {
 TorchGpus find_gpus() {
   if (const std::string why = kernels::cuda::why_unavailable(); !why.empty()) return {0, why};
   load_cuda_of_torch();
-  if (!at::hasCUDA()) return {0, "this torch is built without CUDA: install one that has it"};
+  if (!at::hasCUDA()) return {0, "this torch is built without CUDA: install one that has it, or use the CPU"};
   const auto count = static_cast<int>(torch::cuda::device_count());
-  return {count, count > 0 ? "" : "torch finds none: check CUDA_VISIBLE_DEVICES and the version of the driver"};
+  return {count, count > 0
+                     ? ""
+                     : "torch finds none: check CUDA_VISIBLE_DEVICES and the version of the driver, or use the CPU"};
 }
 
 }  // namespace flockstep::tasks
