@@ -80,7 +80,7 @@ class Rounds {
   }
 
   Outcome arrive() {
-    const Outcome outcome = agent_->arrive(iteration_++, model_.span());
+    const Outcome outcome = *agent_->arrive(iteration_++, model_.span());
     if (outcome == Outcome::fresh) ++fresh_;
     return outcome;
   }

@@ -32,7 +32,7 @@ LateArrivals measure_late_arrivals(engines::Engine& engine, const HarnessOptions
   published.reset(model.span());
   runtime::RoundAgent agent(context, rounds_without_end(workers, group_size), kLateFloats, kLateFloats, published);
   protocol::Iteration iteration = 0;
-  const auto arrive = [&] { return agent.arrive(iteration++, model.span()); };
+  const auto arrive = [&] { return *agent.arrive(iteration++, model.span()); };
 
   meet(context);
   verify_merged(math::GroupSchedule(workers, group_size).group_of(rank, 0), rank, arrive(), model.span());

@@ -112,6 +112,10 @@ void AgentHost::add(engines::Pending operation, bool is_send, int peer, std::fun
   transfers_.push_back({std::move(operation), is_send, peer, context_.deadline(), std::move(done)});
 }
 
+void AgentHost::after(std::function<bool()> is_done, std::function<void()> done) {
+  watched_.push_back({std::move(is_done), now(), std::move(done)});
+}
+
 void AgentHost::run() {
   while (!stopping_.load(std::memory_order_acquire)) {
     context_.engine().wait_until([this] { return look(); }, next_time());
@@ -122,6 +126,7 @@ void AgentHost::run() {
 base::Time AgentHost::next_time() const {
   base::Time time = std::min(wake_at_, now() + kIdle);
   if (owes_answer_) time = std::min(time, inquiry_ ? inquiry_->end : asked_ + context_.patience());
+  for (const Watched& watched : watched_) time = std::min(time, Context::next_look(watched.since, now()));
   return transfers_.empty() ? time : std::min(time, transfers_.front().deadline);
 }
 
@@ -149,6 +154,7 @@ void AgentHost::react() {
   }
   for (; !controls_.empty(); controls_.pop_front()) on_control(controls_.front());
   end_transfers();
+  end_watched();
   if (now() >= wake_at_) {
     wake_at_ = base::Time::max();
     service_.on_time();
@@ -218,6 +224,14 @@ void AgentHost::end_transfers() {
   std::vector<Transfer> done(std::make_move_iterator(first_done), std::make_move_iterator(transfers_.end()));
   transfers_.erase(first_done, transfers_.end());
   for (const Transfer& transfer : done) transfer.done();
+}
+
+void AgentHost::end_watched() {
+  const auto is_under_way = [](const Watched& watched) { return !watched.is_done(); };
+  const auto first_done = std::ranges::stable_partition(watched_, is_under_way).begin();
+  std::vector<Watched> done(std::make_move_iterator(first_done), std::make_move_iterator(watched_.end()));
+  watched_.erase(first_done, watched_.end());
+  for (const Watched& watched : done) watched.done();
 }
 
 // The oldest is tested once more: reacting may have taken long.

@@ -63,6 +63,9 @@ class AgentHost {
   void send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done);
   void receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done);
   void send_control(int peer, std::span<const std::byte> payload);
+  // `done` is called once `is_done` is true, which no engine hears of: the work of a device. Looked at again and again,
+  // without a deadline: whoever waits for what follows has one.
+  void after(std::function<bool()> is_done, std::function<void()> done);
   void wake_at(base::Time time) { wake_at_ = time; }  // replaces the time asked for before
   base::Time now() const { return context_.engine().now(); }
   std::size_t transfers() const { return transfers_.size(); }  // under way
@@ -90,6 +93,12 @@ class AgentHost {
     bool is_done = false;
   };
 
+  struct Watched {
+    std::function<bool()> is_done;
+    base::Time since;
+    std::function<void()> done;
+  };
+
   // What a control message is: the service's own, or between hosts.
   enum class Kind : std::uint32_t { message, question, answer, none };
   // Between a request that is not answered in time and the sentence about it: who has not said yet that it is there.
@@ -110,6 +119,7 @@ class AgentHost {
   engines::Tag own_tag(engines::Tag tag) const;
   std::optional<int> needed_one_that_ended() const;
   void end_transfers();
+  void end_watched();
   void require_in_time();
   base::Time next_time() const;
   void add(engines::Pending operation, bool is_send, int peer, std::function<void()> done);
@@ -131,6 +141,7 @@ class AgentHost {
   std::optional<int> gone_;   // one without which a request will not be answered
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
+  std::vector<Watched> watched_;
   base::Time wake_at_ = base::Time::max();
   std::unique_ptr<engines::Agent> agent_;  // last: it uses the others
 };

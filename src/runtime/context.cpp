@@ -34,12 +34,15 @@ void Context::wait_for(const std::function<bool()>& ready, std::string_view name
   end_wait(is_ready, name, begin);
 }
 
+base::Time Context::next_look(base::Time since, base::Time now) {
+  return now + std::clamp((now - since) / 8, kShortestPause, kLongestPause);
+}
+
 bool Context::poll_until(const std::function<bool()>& ready, base::Time deadline) {
   const base::Time begin = engine_.now();
   while (!ready()) {
     if (engine_.now() >= deadline) return false;
-    const base::Duration pause = std::clamp((engine_.now() - begin) / 8, kShortestPause, kLongestPause);
-    engine_.wait_until([] { return false; }, std::min(deadline, engine_.now() + pause));
+    engine_.wait_until([] { return false; }, std::min(deadline, next_look(begin, engine_.now())));
   }
   return true;
 }

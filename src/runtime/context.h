@@ -46,6 +46,8 @@ class Context {
   void wait_for(const std::function<bool()>& ready, std::string_view name);
   // The same for what no engine hears of, such as the work of a device: it is looked at again and again.
   void poll_for(const std::function<bool()>& ready, std::string_view name);
+  // When to look again, having looked since then: sooner for what is new.
+  static base::Time next_look(base::Time since, base::Time now);
   // The same until a deadline: whether it has become true.
   bool poll_until(const std::function<bool()>& ready, base::Time deadline);
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/rounds/device_shared_model.h"
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/shared_model.h"
+#include "simulation/late_device.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -31,7 +33,9 @@ AgentRun::AgentRun(const Scenario& scenario, const AgentFlaw& flaw, std::FILE* h
 void AgentRun::run() {
   for (int rank = 0; rank < scenario_.options.workers; ++rank)
     cluster_.spawn(rank, [this, rank] {
-      if (scenario_.merging == Merging::published)
+      if (scenario_.on_device)
+        work_on_device(rank);
+      else if (scenario_.merging == Merging::published)
         work<runtime::PublishedModel>(rank);
       else
         work<runtime::SharedModel>(rank);
@@ -48,33 +52,56 @@ void AgentRun::run() {
   counts_.parts = network_.transfers().messages();
 }
 
+std::vector<float> AgentRun::draw_model() {
+  std::vector<float> model(scenario_.size());
+  for (float& number : model) number = static_cast<float>(cluster_.random().uniform()) * 4;
+  return model;
+}
+
 template <typename Model>
 void AgentRun::work(int rank) {
   SeededEngine engine(network_, rank);
   runtime::Context context(engine, kPatience);
-  std::vector<float> model(scenario_.size());
-  for (float& number : model) number = static_cast<float>(cluster_.random().uniform()) * 4;
+  std::vector<float> model = draw_model();
   Model data(context, model.size());
   data.reset(model);
-  ledger_.begins(rank, model);
+  work_with(context, data, model, model);
+}
+
+void AgentRun::work_on_device(int rank) {
+  SeededEngine engine(network_, rank);
+  runtime::Context context(engine, kPatience);
+  std::vector<float> model = draw_model();
+  LateDevice device(cluster_, model);
+  runtime::DeviceSharedModel data(context, device.model());
+  data.reset();
+  work_with(context, data, model, {});
+}
+
+void AgentRun::work_with(runtime::Context& context, runtime::RoundData& data, std::vector<float>& model,
+                         std::span<float> values) {
+  ledger_.begins(context.rank(), model);
   const auto flawed_data = flaw_.data ? flaw_.data(data) : nullptr;
-  WatchedData watched(flawed_data ? *flawed_data : static_cast<runtime::RoundData&>(data), ledger_, context, history_);
+  WatchedData watched(flawed_data ? *flawed_data : data, model, ledger_, context, history_);
   const auto flawed_rounds = flaw_.rounds ? flaw_.rounds(watched) : nullptr;
   const auto chunks = static_cast<std::size_t>(scenario_.options.chunks);
   runtime::RoundAgent agent(context, scenario_.options, scenario_.parameters, model.size(),
                             flawed_rounds ? *flawed_rounds : static_cast<runtime::RoundData&>(watched),
+                            scenario_.overlap ? runtime::RoundAgent::Pace::overlaps : runtime::RoundAgent::Pace::waits,
                             (model.size() + chunks - 1) / chunks);
   watched.watch(agent);
-  take_steps(context, agent, model);
+  take_steps(context, agent, model, values);
   agent.come_to_rest();
-  if (!ledger_.all_is_over()) throw Violation(property::kNothingLeft, rank, agent.ended(), "a round is under way");
+  if (!ledger_.all_is_over())
+    throw Violation(property::kNothingLeft, context.rank(), agent.ended(), "a round is under way");
 }
 
-void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model) {
+void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model,
+                          std::span<float> values) {
   Iteration iteration = scenario_.options.first;
   while (iteration <= scenario_.last()) {
     compute(context, model, draw_step(context.rank()), true);
-    count(agent.arrive(iteration, model));
+    count(agent.arrive(iteration, values));
     counts_.rounds += static_cast<std::int64_t>(agent.take_records().size());
     iteration = agent.ended();
     const auto absence = absence_due(context.rank(), iteration);
@@ -82,7 +109,7 @@ void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent,
     agent.leave();
     if (absence->is_for_good) return;
     compute(context, model, absence->seconds, false);
-    agent.come_back(model);
+    agent.come_back(values);
     ++counts_.returns;
     iteration = agent.ended();
   }
@@ -100,8 +127,8 @@ void AgentRun::compute(runtime::Context& context, std::vector<float>& model, dou
     model[i] = before[i] + (is_step ? static_cast<float>(2 * cluster_.random().uniform() - 1) : 0.0f);
 }
 
-void AgentRun::count(Outcome outcome) {
-  ++counts_.merges;
+void AgentRun::count(std::optional<Outcome> outcome) {
+  counts_.merges += outcome.has_value();
   counts_.fresh += outcome == Outcome::fresh || outcome == Outcome::synchronised;
 }
 

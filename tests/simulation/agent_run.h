@@ -33,9 +33,15 @@ class AgentRun {
  private:
   template <typename Model>
   void work(int rank);
-  void take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model);
+  void work_on_device(int rank);
+  std::vector<float> draw_model();
+  // `values` are the model, or nothing where that is on a device.
+  void work_with(runtime::Context& context, runtime::RoundData& data, std::vector<float>& model,
+                 std::span<float> values);
+  void take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model,
+                  std::span<float> values);
   void compute(runtime::Context& context, std::vector<float>& model, double seconds, bool is_step);
-  void count(protocol::Outcome outcome);
+  void count(std::optional<protocol::Outcome> outcome);
   std::optional<Absence> absence_due(int rank, Iteration next);
   double draw_step(int rank);
 

@@ -192,6 +192,14 @@ struct LosesUpdate final : PassedOn {
   int arrivals_ = 0;
 };
 
+struct KeepsCorrection final : PassedOn {
+  using PassedOn::PassedOn;
+  void hand_over(std::span<float> values) override {
+    std::vector<float> copy(values.begin(), values.end());
+    data_.hand_over(copy);
+  }
+};
+
 struct DoesNotPublishSynchronised final : PassedOn {
   using PassedOn::PassedOn;
   void merge(std::span<float> values, Outcome outcome) override {
@@ -221,7 +229,10 @@ AgentFlaw::Wrap wrapped() {
 
 std::vector<AgentSabotage> agent_sabotages() {
   const auto published = [](const Scenario& scenario) { return scenario.merging == Merging::published; };
-  const auto additive = [](const Scenario& scenario) { return scenario.merging == Merging::additive; };
+  const auto in_turn = [](const Scenario& scenario) {
+    return scenario.merging == Merging::additive && !scenario.overlap && !scenario.on_device;
+  };
+  const auto overlapped = [](const Scenario& scenario) { return scenario.overlap && !scenario.on_device; };
   return {
       // rounds
       {"a part is placed twice", property::kAverage, {.rounds = wrapped<PlacesTwice>()}},
@@ -264,8 +275,13 @@ std::vector<AgentSabotage> agent_sabotages() {
        {.data = wrapped<DoesNotPublishSynchronised>()},
        false,
        published},
-      {"a correction is applied twice", property::kMerged, {.data = wrapped<CorrectsTwice>()}, false, additive},
-      {"an update is lost", property::kAverage, {.data = wrapped<LosesUpdate>()}, false, additive},
+      {"a correction is applied twice", property::kMerged, {.data = wrapped<CorrectsTwice>()}, false, in_turn},
+      {"an update is lost", property::kAverage, {.data = wrapped<LosesUpdate>()}, false, in_turn},
+      {"a correction does not reach a worker that goes on",
+       property::kMerged,
+       {.data = wrapped<KeepsCorrection>()},
+       false,
+       overlapped},
       // away and back
       {"a model is given that is half an average", property::kCurrentModel, {.data = wrapped<GivesHalfAnAverage>()}},
       {"who comes back contributes its old model",

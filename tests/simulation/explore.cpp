@@ -13,7 +13,9 @@ thread_local std::uint64_t current_seed = 0;
 
 void note_kind(Summary& summary, const Scenario& scenario) {
   for (const std::string_view kind :
-       {to_string(scenario.options.sync), to_string(scenario.options.activation), to_string(scenario.merging)}) {
+       {to_string(scenario.options.sync), to_string(scenario.options.activation), to_string(scenario.merging),
+        std::string_view(scenario.overlap ? "overlap" : "in turn"),
+        std::string_view(scenario.on_device ? "on a device" : "in main memory")}) {
     const auto found = summary.kinds.find(kind);
     ++(found == summary.kinds.end() ? summary.kinds[std::string(kind)] : found->second);
   }

@@ -49,15 +49,23 @@ void Ledger::begins(int rank, std::span<const float> model) {
   its.snapshot = its.before = its.goes_on_with = its.shared;
 }
 
-void Ledger::arrives(int rank, Iteration iteration, std::span<const float> model) {
+void Ledger::sets_out(int rank, Iteration iteration, std::span<const float> model) {
   Worker& its = worker(rank);
-  if (std::exchange(its.has_come_back, false)) its.executed = its.merged = iteration - 1;
-  its.version = iteration;
-  its.was_behind = its.executed >= iteration;
-  its.has_to_merge = true;
+  require(property::kOneInFlight, rank, !its.has_to_merge, "the one before is not merged");
+  if (std::exchange(its.has_come_back, false)) its.version = its.executed = its.merged = iteration - 1;
+  its.arrives_at = iteration;
   its.own.assign(model.begin(), model.end());
+  its.update = its.own;
+  for (std::size_t i = 0; i < its.own.size(); ++i) its.update[i] -= its.snapshot[i];
+}
+
+void Ledger::lands(int rank) {
+  Worker& its = worker(rank);
+  its.version = its.arrives_at;
+  its.was_behind = its.executed >= its.version;
+  its.has_to_merge = true;
   if (is_additive()) {
-    for (std::size_t i = 0; i < its.own.size(); ++i) its.shared[i] += its.own[i] - its.snapshot[i];
+    for (std::size_t i = 0; i < its.own.size(); ++i) its.shared[i] += its.update[i];
   } else {
     its.before = std::exchange(its.shared, its.own);
   }
@@ -101,6 +109,15 @@ void Ledger::proceeds(int rank, std::span<const float> model) {
   if (is_additive()) its.shared.assign(model.begin(), model.end());
   its.snapshot.assign(model.begin(), model.end());
   its.goes_on_with = its.snapshot;
+}
+
+// Its own update comes to what rounds have moved so far, whether rounds can take it yet or not.
+void Ledger::goes_on(int rank, std::span<const float> model) {
+  Worker& its = worker(rank);
+  Numbers right = its.shared;
+  for (std::size_t i = 0; i < right.size(); ++i) right[i] += its.update[i];
+  require_near(property::kMerged, rank, model, right, "the model");
+  its.snapshot.assign(model.begin(), model.end());
 }
 
 // ---- rounds ----

@@ -17,10 +17,13 @@ class Ledger {
   explicit Ledger(const Scenario& scenario);
 
   void begins(int rank, std::span<const float> model);
-  void arrives(int rank, Iteration iteration, std::span<const float> model);
-  // After the merge, and when the worker is about to go on.
+  // What the worker has done sets out, and is there for rounds to take: at once, unless the model is on a device.
+  void sets_out(int rank, Iteration iteration, std::span<const float> model);
+  void lands(int rank);
+  // After the merge, and when the worker is about to go on: with it, or without it where rounds overlap with steps.
   void merges(int rank, std::span<const float> model, protocol::Outcome outcome);
   void proceeds(int rank, std::span<const float> model);
+  void goes_on(int rank, std::span<const float> model);
 
   // `next` is the first round after a return, for a worker that has just come back.
   void freezes(int rank, Iteration next, std::size_t size, bool is_fresh);
@@ -45,6 +48,8 @@ class Ledger {
     Numbers shared, before;        // what a round would take; published: and what it would have before the worker came
     Numbers snapshot;              // additive: that the worker computes with
     Numbers own;                   // what it arrived with
+    Iteration arrives_at = 0;      // the iteration of that
+    Numbers update;                // additive: what it adds
     Numbers goes_on_with;          // published
     Numbers taken;                 // by the round under way
     std::vector<bool> is_settled;  // of that round

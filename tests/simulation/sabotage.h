@@ -27,7 +27,10 @@ struct AgentSabotage {
   std::string_view property;  // as above
   AgentFlaw flaw;
   bool alone = false;
-  std::function<bool(const Scenario&)> applies = [](const Scenario&) { return true; };
+  // Most are about the span of a worker that waits.
+  std::function<bool(const Scenario&)> applies = [](const Scenario& scenario) {
+    return !scenario.overlap && !scenario.on_device;
+  };
 };
 
 std::vector<AgentSabotage> agent_sabotages();

@@ -133,6 +133,10 @@ void draw_models(Draws& draws, Scenario& scenario) {
   scenario.parameters = static_cast<std::size_t>(draws.in_percent(90) ? draws.between(1, 40) : draws.between(41, 200));
   scenario.statistics = static_cast<std::size_t>(draws.in_percent(50) ? 0 : draws.between(1, 5));
   if (draws.in_percent(50)) scenario.reactions = draws.delays(-5, 0);
+  if (scenario.merging != Merging::additive) return;
+  scenario.overlap = draws.in_percent(50);
+  scenario.on_device = draws.in_percent(30);
+  scenario.device = draws.delays(-4, -1.5);  // it is looked at every millisecond
 }
 
 }  // namespace
@@ -212,6 +216,8 @@ std::string describe(const Scenario& scenario) {
                 : fmt::format("; worker {} crashes after {} actions", fault.rank, fault.after);
   text += fmt::format("; models of {} + {} numbers, noticed within {:.3g} s", scenario.parameters, scenario.statistics,
                       scenario.reactions.longest);
+  if (scenario.overlap) text += "; rounds overlap with steps";
+  if (scenario.on_device) text += fmt::format("; models are on devices {:.3g} s away", scenario.device.longest);
   for (const Absence& absence : scenario.absences)
     text += fmt::format("; worker {} leaves after iteration {}{}", absence.rank, absence.after,
                         absence.is_for_good ? "" : fmt::format(" for {:.3g} s", absence.seconds));

@@ -64,6 +64,9 @@ struct Scenario {
   // For real agents, whose models are numbers.
   std::size_t parameters = 1, statistics = 0;  // running statistics travel with rounds over all workers alone
   Delays reactions;                            // until somebody who waits notices
+  bool overlap = false;                        // additive: workers go on while their rounds run
+  bool on_device = false;                      // additive: models are on a device that is late, too
+  Delays device;
 
   std::size_t size() const { return parameters + statistics; }
   Iteration last() const { return options.first + iterations - 1; }

@@ -43,6 +43,7 @@ inline constexpr std::string_view kEqual = "after a synchronisation all models a
 inline constexpr std::string_view kConserved = "the additive merge loses and invents nothing";
 inline constexpr std::string_view kCurrentModel = "who comes back goes on with the model of one who is there";
 // of real agents
+inline constexpr std::string_view kOneInFlight = "a worker has one round in flight at most";
 inline constexpr std::string_view kAverage =
     "an average has every number once, the mean of what all members had published";
 inline constexpr std::string_view kSameBits = "all members of a group get the same bits";

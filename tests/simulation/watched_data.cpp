@@ -13,10 +13,23 @@ void WatchedData::tell(const char* format, const Words&... words) const {
              fmt::format(fmt::runtime(format), words...));
 }
 
+void WatchedData::set_out() { ledger_.sets_out(context_.rank(), agent_->ended() - 1, model_); }
+
+void WatchedData::land_if_here() {
+  if (!on_the_way()) ledger_.lands(context_.rank());
+}
+
 void WatchedData::arrive(std::span<float> values) {
   tell("arrives at {}", agent_->ended() - 1);
-  ledger_.arrives(context_.rank(), agent_->ended() - 1, values);
+  set_out();
   PassedOn::arrive(values);
+  land_if_here();
+}
+
+void WatchedData::land() {
+  tell("has its numbers here");
+  PassedOn::land();
+  ledger_.lands(context_.rank());
 }
 
 void WatchedData::merge(std::span<float> values, protocol::Outcome outcome) {
@@ -28,7 +41,15 @@ void WatchedData::merge(std::span<float> values, protocol::Outcome outcome) {
 void WatchedData::proceed(std::span<float> values) {
   tell("goes on");
   PassedOn::proceed(values);
-  ledger_.proceeds(context_.rank(), values);
+  ledger_.proceeds(context_.rank(), model_);
+}
+
+void WatchedData::hand_over(std::span<float> values) {
+  tell("hands {} over and goes on", agent_->ended() - 1);
+  set_out();
+  PassedOn::hand_over(values);
+  ledger_.goes_on(context_.rank(), model_);
+  land_if_here();
 }
 
 void WatchedData::freeze(std::size_t size, bool is_fresh) {
@@ -58,7 +79,7 @@ void WatchedData::give(std::span<float> values) const {
 void WatchedData::rejoin(std::span<float> values, bool is_adopted) {
   tell("is back with {} model", is_adopted ? "another one's" : "its own");
   PassedOn::rejoin(values, is_adopted);
-  ledger_.rejoins(context_.rank(), values, is_adopted);
+  ledger_.rejoins(context_.rank(), model_, is_adopted);
 }
 
 }  // namespace flockstep::simulation

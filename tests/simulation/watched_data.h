@@ -17,6 +17,11 @@ class PassedOn : public runtime::RoundData {
   void arrive(std::span<float> values) override { data_.arrive(values); }
   void merge(std::span<float> values, protocol::Outcome outcome) override { data_.merge(values, outcome); }
   void proceed(std::span<float> values) override { data_.proceed(values); }
+  void hand_over(std::span<float> values) override { data_.hand_over(values); }
+  std::function<bool()> on_the_way() override { return data_.on_the_way(); }
+  void land() override { data_.land(); }
+  void prepare() override { data_.prepare(); }
+  void rest(std::span<float> values) override { data_.rest(values); }
   void freeze(std::size_t size, bool is_fresh) override { data_.freeze(size, is_fresh); }
   void ready(runtime::Range range) override { data_.ready(range); }
   std::span<const float> contribution(runtime::Range part) const override { return data_.contribution(part); }
@@ -24,6 +29,7 @@ class PassedOn : public runtime::RoundData {
   void settle(runtime::Range part, std::span<const float> average) override { data_.settle(part, average); }
   void complete(int members) override { data_.complete(members); }
   void give(std::span<float> values) const override { data_.give(values); }
+  std::span<float> place_for_model(std::span<float> values) override { return data_.place_for_model(values); }
   void rejoin(std::span<float> values, bool is_adopted) override { data_.rejoin(values, is_adopted); }
 
  protected:
@@ -32,9 +38,10 @@ class PassedOn : public runtime::RoundData {
 
 class WatchedData final : public PassedOn {
  public:
-  // Tells `history` what happens, if there is one, at times that `now` tells.
-  WatchedData(runtime::RoundData& data, Ledger& ledger, runtime::Context& context, std::FILE* history)
-      : PassedOn(data), ledger_(ledger), context_(context), history_(history) {}
+  // `model` is the worker's, wherever it is. Tells `history` what happens, if there is one, at times that `now` tells.
+  WatchedData(runtime::RoundData& data, std::span<float> model, Ledger& ledger, runtime::Context& context,
+              std::FILE* history)
+      : PassedOn(data), model_(model), ledger_(ledger), context_(context), history_(history) {}
 
   // There is none before it has begun; rounds may run before.
   void watch(const runtime::RoundAgent& agent) { agent_ = &agent; }
@@ -42,6 +49,8 @@ class WatchedData final : public PassedOn {
   void arrive(std::span<float> values) override;
   void merge(std::span<float> values, protocol::Outcome outcome) override;
   void proceed(std::span<float> values) override;
+  void hand_over(std::span<float> values) override;
+  void land() override;
   void freeze(std::size_t size, bool is_fresh) override;
   void settle(runtime::Range part, std::span<const float> average) override;
   void complete(int members) override;
@@ -49,9 +58,12 @@ class WatchedData final : public PassedOn {
   void rejoin(std::span<float> values, bool is_adopted) override;
 
  private:
+  void set_out();
+  void land_if_here();
   template <typename... Words>
   void tell(const char* format, const Words&... words) const;
 
+  const std::span<float> model_;
   Ledger& ledger_;
   runtime::Context& context_;
   std::FILE* history_;

@@ -10,6 +10,7 @@
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
 #include "math/groups.h"
+#include "runtime/rounds/device_shared_model.h"
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/round_agent.h"
 #include "runtime/rounds/shared_model.h"
@@ -28,27 +29,48 @@ constexpr std::array<base::Choice<Activation>, 4> kActivations{{{"first", Activa
                                                                 {"quorum", Activation::quorum},
                                                                 {"deadline", Activation::deadline}}};
 
+constexpr std::array<base::Choice<bool>, 2> kOverlaps{{{"off", false}, {"on", true}}};
+
+// Where a worker's model is: in the span that hooks are given ...
+template <typename Model>
+struct InSpan : Model {
+  InSpan(const AlgorithmInputs& inputs) : Model(inputs.context, inputs.models().size()) {}
+  void begin_from(std::span<const float> model) { Model::reset(model); }
+  std::span<float> whole(std::span<float> model) { return model; }
+  void adopt(std::span<const float> whole) { Model::reset(whole); }
+};
+// ... or on a device.
+struct OnDevice : runtime::DeviceSharedModel {
+  OnDevice(const AlgorithmInputs& inputs) : DeviceSharedModel(inputs.context, *inputs.device_model) {}
+  void begin_from(std::span<const float>) { reset(); }
+  std::span<float> whole(std::span<float>) { return DeviceSharedModel::whole(); }
+  void adopt(std::span<const float>) { DeviceSharedModel::adopt(); }
+};
+
 template <typename Model>
 class GroupAveraging final : public Algorithm, private Departures {
  public:
-  GroupAveraging(const AlgorithmInputs& inputs, const protocol::Options& options)
+  GroupAveraging(const AlgorithmInputs& inputs, const GroupAveragingOptions& options)
       : context_(inputs.context),
         options_(options),
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
         layout_(inputs.models()),
-        model_(context_, size_),
+        model_(inputs),
         meetings_(context_) {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
-    options_.first = step;
-    model_.reset(model);
-    agent_.emplace(context_, options_, parameters_, size_, model_);
+    model_.begin_from(model);
+    start(step);
   }
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
-    meetings_.add(agent_->arrive(step, model));
+    steps_ = step + 1;
+    if (steps_ % options_.steps_a_round == 0)
+      meetings_.add(agent_->arrive(steps_ / options_.steps_a_round - 1, model));
+    else
+      agent_->catch_up(model);
     meetings_.add(agent_->take_records());
   }
 
@@ -61,19 +83,23 @@ class GroupAveraging final : public Algorithm, private Departures {
     agent_->come_back(model);
     meetings_.add(agent_->take_records());
   }
-  std::int64_t next_step(std::int64_t counted) const override { return agent_ ? agent_->ended() : counted; }
+  // A worker that overlaps rounds may take some steps before it arrives at the next.
+  std::int64_t next_step(std::int64_t counted) const override {
+    return agent_ ? std::max(steps_, agent_->ended() * options_.steps_a_round) : counted;
+  }
 
   void consolidate(std::span<float> model) override {
     require_begun();
     const auto all = agent_->come_to_rest();
     const bool all_are_there = std::ranges::none_of(all, &runtime::RoundAgent::Standing::is_away);
     if (all_are_there && group_averaging_facts(options_).replicas_are_equal) return;
-    agent_->with_data([&] { model_.proceed(model); });
-    average_over_all(context_, layout_, model, those_who_count(all));
+    meetings_.add(agent_->settle(model));
+    const std::span<float> whole = model_.whole(model);
+    average_over_all(context_, layout_, whole, those_who_count(all));
     if (all_are_there)
-      adopt(model);
+      adopt(whole);
     else
-      begin_again(std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended, model);
+      begin_again(std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended, whole);
   }
 
   const MeetingReport* meetings() const override { return &meetings_.report(); }
@@ -83,27 +109,38 @@ class GroupAveraging final : public Algorithm, private Departures {
   std::vector<bool> those_who_count(const std::vector<runtime::RoundAgent::Standing>& all) const {
     const auto newest = std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended;
     std::vector<bool> counted;
-    for (const auto& standing : all) counted.push_back(!standing.is_away || standing.ended >= newest - options_.period);
+    for (const auto& standing : all)
+      counted.push_back(!standing.is_away || standing.ended >= newest - options_.protocol.period);
     return counted;
   }
 
   // Nobody may begin a step, and so a round, before everybody has the new model in place.
-  void adopt(std::span<const float> model) {
-    agent_->with_data([&] { model_.reset(model); });
+  void adopt(std::span<const float> whole) {
+    agent_->with_data([&] { model_.adopt(whole); });
     context_.wait(context_.engine().barrier(), "barrier");
   }
 
   // With other agents, which know nothing of those who were away.
-  void begin_again(std::int64_t step, std::span<const float> model) {
+  void begin_again(protocol::Iteration round, std::span<const float> whole) {
     meetings_.add(agent_->take_records());
     agent_.reset();
-    begin(step, model);
+    model_.adopt(whole);
+    start(std::max(steps_, round * options_.steps_a_round));
+  }
+
+  void start(std::int64_t step) {
+    steps_ = step;
+    options_.protocol.first = step / options_.steps_a_round;
+    using Pace = runtime::RoundAgent::Pace;
+    agent_.emplace(context_, options_.protocol, parameters_, size_, model_,
+                   options_.overlap ? Pace::overlaps : Pace::waits);
   }
 
   void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }
 
   runtime::Context& context_;
-  protocol::Options options_;
+  GroupAveragingOptions options_;
+  std::int64_t steps_ = 0;
   std::size_t parameters_, size_;
   runtime::Layout layout_;
   Model model_;
@@ -112,6 +149,8 @@ class GroupAveraging final : public Algorithm, private Departures {
 };
 
 }  // namespace
+
+bool overlap_of(const base::SettingsReader& reader) { return reader.choice("overlap", kOverlaps); }
 
 // What is said is checked even where one worker has no use for it, but for ranges that its number would make empty.
 GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
@@ -139,20 +178,29 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
     if (is_given(option) && rounds.activation != activation)
       throw Error(ErrorCode::bad_input, fmt::format("--{0}.{1} needs --{0}.activation {1}, not '{2}'", name, option,
                                                     reader.text("activation")));
+  options.overlap = overlap_of(reader);
+  if (options.overlap && options.merge != MergeRule::additive)
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("--{0}.overlap on needs --{0}.merge additive: the published merge waits for its round", name));
   rounds.group_size = workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(workers);
   rounds.quorum = workers > 1 && quorum > 0 ? static_cast<int>(quorum) : std::max(1, workers - 1);
   return options;
 }
 
-Facts group_averaging_facts(const protocol::Options& options) {
-  return {.replicas_are_equal = options.sync == Sync::barrier && options.period == 1, .needs_begin = true};
+Facts group_averaging_facts(const GroupAveragingOptions& options) {
+  const bool makes_equal = options.protocol.sync == Sync::barrier && options.protocol.period == 1;
+  return {.replicas_are_equal = makes_equal && !options.overlap,
+          .needs_begin = true,
+          .merges_on_device = options.merge == MergeRule::additive};
 }
 
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
   options.protocol.seed = inputs.seed;
   if (options.merge == MergeRule::published)
-    return make_averager<GroupAveraging<runtime::PublishedModel>>(inputs, options.protocol);
-  return make_averager<GroupAveraging<runtime::SharedModel>>(inputs, options.protocol);
+    return make_averager<GroupAveraging<InSpan<runtime::PublishedModel>>>(inputs, options);
+  if (inputs.device_model) return make_averager<GroupAveraging<OnDevice>>(inputs, options);
+  return make_averager<GroupAveraging<InSpan<runtime::SharedModel>>>(inputs, options);
 }
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {

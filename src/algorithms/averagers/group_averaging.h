@@ -1,4 +1,5 @@
-// Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`.
+// Averaging models in groups that wait for nobody: the one implementation behind `wagma` and `flock`, and behind
+// `local_sgd` where it overlaps its averages with steps.
 #pragma once
 
 #include <limits>
@@ -16,11 +17,17 @@ enum class MergeRule {
 
 struct GroupAveragingOptions {
   MergeRule merge = MergeRule::published;
+  bool overlap = false;            // with additive merges: a worker takes the next step while its round runs
+  std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
   protocol::Options protocol;
 };
 
+constexpr base::OptionSpec kOverlapOption{
+    "overlap", "off", "on: take the next step while the average is made, and add what it changes when it is there"};
+bool overlap_of(const base::SettingsReader& reader);
+
 // What `wagma` and `flock` take; they differ in the defaults.
-inline constexpr std::size_t kGroupAveragingOptions = 7;
+inline constexpr std::size_t kGroupAveragingOptions = 8;
 consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
                                                                                      std::string_view sync,
                                                                                      std::string_view activation) {
@@ -33,13 +40,14 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
       {"quorum", "auto", "activation = quorum: so many workers, 1 to P; auto: all but one, at least one"},
       {"deadline", "auto",
        "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
+      kOverlapOption,
   }};
 }
 
 // Reads and validates for so many workers; throws Error{bad_input}.
 GroupAveragingOptions group_averaging_options(std::string_view name, std::span<const base::OptionSpec> specs,
                                               const base::Settings& settings, int workers);
-Facts group_averaging_facts(const protocol::Options& options);
+Facts group_averaging_facts(const GroupAveragingOptions& options);
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options);
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options);
 
@@ -67,7 +75,7 @@ AlgorithmRow group_averaging_row(std::string_view description) {
       .check = [](const base::Settings& settings, int workers) { options_of(settings, workers); },
       .facts =
           [](const base::Settings& settings) {
-            return group_averaging_facts(options_of(settings, std::numeric_limits<int>::max()).protocol);
+            return group_averaging_facts(options_of(settings, std::numeric_limits<int>::max()));
           },
   };
 }

@@ -1,18 +1,23 @@
 // `local_sgd(H)`: H local steps, then a global model average. H = 1 averages models every step.
+//
+// With overlap the steps go on while agents average, and every worker adds (average - what it contributed) when that is
+// there: rounds over all workers, each of which waits for everybody to arrive.
 #include "algorithms/averagers/local_sgd.h"
 
 #include <array>
 #include <limits>
 
 #include "algorithms/averagers/alone.h"
+#include "algorithms/averagers/group_averaging.h"
 #include "algorithms/averagers/presence.h"
 #include "runtime/gradient/one_pass.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kLocalSgdOptions{{
+constexpr std::array<base::OptionSpec, 2> kLocalSgdOptions{{
     {"period", "8", "local steps between two averages of the models (H)"},
+    kOverlapOption,
 }};
 
 class LocalSgd final : public Algorithm {
@@ -50,7 +55,17 @@ class LocalSgd final : public Algorithm {
 
 LocalSgdOptions local_sgd_options(const base::Settings& settings) {
   const base::SettingsReader reader("local_sgd", kLocalSgdOptions, settings);
-  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
+  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max()),
+          .overlap = overlap_of(reader)};
+}
+
+GroupAveragingOptions overlapped(const LocalSgdOptions& options, int workers) {
+  GroupAveragingOptions rounds{
+      .merge = MergeRule::additive, .overlap = true, .steps_a_round = options.period, .protocol = {}};
+  rounds.protocol.workers = rounds.protocol.group_size = workers;
+  rounds.protocol.sync = protocol::Sync::barrier;
+  rounds.protocol.period = 1;
+  return rounds;
 }
 
 // There is nothing but the models, so nothing is lost by keeping each over a checkpoint.
@@ -68,14 +83,23 @@ AlgorithmRow local_sgd_row() {
           [](int workers, double parameters, const base::Settings& settings) {
             return 8 * parameters * (workers - 1) / workers / static_cast<double>(local_sgd_options(settings).period);
           },
-      .models_held = models_held_among_others<0>,
+      .models_held =
+          [](int workers, const base::Settings& settings) {
+            return workers > 1 && local_sgd_options(settings).overlap ? 3.0 : 0.0;
+          },
       .options = kLocalSgdOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
-            return make_averager<LocalSgd>(inputs, local_sgd_options(inputs.settings));
+            const LocalSgdOptions options = local_sgd_options(inputs.settings);
+            if (options.overlap) return make_group_averaging(inputs, overlapped(options, inputs.context.size()));
+            return make_averager<LocalSgd>(inputs, options);
           },
       .check = [](const base::Settings& settings, int) { local_sgd_options(settings); },
-      .facts = [](const base::Settings& settings) { return local_sgd_facts(local_sgd_options(settings).period); },
+      .facts =
+          [](const base::Settings& settings) {
+            const LocalSgdOptions options = local_sgd_options(settings);
+            return options.overlap ? group_averaging_facts(overlapped(options, 2)) : local_sgd_facts(options.period);
+          },
   };
 }
 

@@ -4,8 +4,9 @@ namespace flockstep::algorithms {
 
 using protocol::Outcome;
 
-void RoundCounter::add(Outcome outcome) {
-  switch (outcome) {
+void RoundCounter::add(std::optional<Outcome> outcome) {
+  if (!outcome) return;
+  switch (*outcome) {
     case Outcome::synchronised: ++report_.synchronised; break;
     case Outcome::fresh: ++report_.fresh; break;
     case Outcome::stale_in_flight:

@@ -39,7 +39,7 @@ void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) 
   host_.ask(
       [&] {
         host_.require_all();  // nobody waits here, so that it would not be noticed
-        shared_.arrive_and_proceed(model);
+        shared_.hand_over(model);
         ++(std::exchange(averaged_since_merge_, false) ? counts_.met : counts_.alone);
         wish(partners);
         hand_over();

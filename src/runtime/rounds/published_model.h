@@ -19,7 +19,7 @@
 
 namespace flockstep::runtime {
 
-class PublishedModel final : public RoundData {
+class PublishedModel : public RoundData {
  public:
   PublishedModel(Context& context, std::size_t size);
 

@@ -31,47 +31,77 @@ int RoundAgent::chunks_of(std::size_t size, std::size_t chunk_floats) {
 }
 
 RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
-                       RoundData& data, std::size_t chunk_floats)
+                       RoundData& data, Pace pace, std::size_t chunk_floats)
     : context_(context),
       grouped_(grouped),
       size_(size),
       data_(data),
       member_(with_chunks(options, chunks_of(size, chunk_floats)), context.rank()),
       parts_(context, with_chunks(options, chunks_of(size, chunk_floats)), size, data),
+      pace_(pace),
       models_(context, host_, size),
       ended_(options.first),
       host_(context, "rounds", *this) {}
 
 // ---- the worker's side ----
 
-protocol::Outcome RoundAgent::arrive(protocol::Iteration iteration, std::span<float> values) {
-  base::check(values.size() == size_, "the size that was announced");
+std::optional<protocol::Outcome> RoundAgent::arrive(protocol::Iteration iteration, std::span<float> values) {
+  base::check(values.empty() || values.size() == size_, "the size that was announced");
   ended_ = iteration + 1;
+  data_.prepare();
+  const auto arrive = [this, iteration] { step(protocol::Arrived{iteration}); };
   host_.ask(
       [&] {
-        values_ = values;
-        data_.arrive(values);
-        step(protocol::Arrived{iteration});
+        when_free([this, values, arrive] {
+          if (pace_ == Pace::waits) {
+            values_ = values;
+            waits_ = true;
+            data_.arrive(values);
+          } else {
+            is_in_flight_ = true;
+            data_.hand_over(values);
+            is_behind_rounds_ = false;
+            answer_with_records();
+          }
+          once_landed(arrive);
+        });
       },
       "round");
-  return outcome_;
+  return std::exchange(met_, std::nullopt);
+}
+
+void RoundAgent::catch_up(std::span<float> values) {
+  data_.prepare();
+  host_.ask(
+      [&] {
+        if (is_free() && std::exchange(is_behind_rounds_, false)) {
+          data_.hand_over(values);
+          once_landed([] {});
+        }
+        host_.answer();
+      },
+      "round");
 }
 
 void RoundAgent::leave() {
   is_away_ = true;
   host_.ask(
       [&] {
-        step(protocol::Leaves{});
-        host_.answer();
+        when_free([this] {
+          step(protocol::Leaves{});
+          host_.answer();
+        });
       },
       "leaving");
 }
 
 void RoundAgent::come_back(std::span<float> values) {
-  base::check(values.size() == size_, "the size that was announced");
+  base::check(values.empty() || values.size() == size_, "the size that was announced");
+  data_.prepare();
   host_.ask(
       [&] {
         values_ = values;
+        waits_ = true;
         is_adopted_ = false;
         step(protocol::ComesBack{});
       },
@@ -79,11 +109,11 @@ void RoundAgent::come_back(std::span<float> values) {
   is_away_ = false;
 }
 
-// Every round that is known to run was started by a worker that has waited for it: so the newest one that anybody knows
-// of is the newest of all, and whoever takes part in it hears of it.
+// Every round that is known to run was started by a worker that has waited for it, or still waits for it here: so the
+// newest one that anybody knows of is the newest of all, and whoever takes part in it hears of it.
 std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
   std::array<double, 3> mine{static_cast<double>(ended_), is_away_ ? 1.0 : 0.0, 0};
-  with_data([&] { mine[2] = static_cast<double>(member_.newest()); });
+  with_data([&] { mine[2] = static_cast<double>(std::max(member_.newest(), is_free() ? 0 : ended_ - 1)); });
   const std::vector<double> all = gather_doubles(context_, mine);
   std::vector<Standing> standings;
   double newest = all[2];
@@ -116,7 +146,7 @@ void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const
 
 // A model that was given may still be under way to one who has received it: an agent must not end before its transfers.
 void RoundAgent::answer_if_at_rest() {
-  if (!rest_after_ || !member_.is_done_until(*rest_after_) || host_.transfers() > 0) return;
+  if (!rest_after_ || !is_free() || !member_.is_done_until(*rest_after_) || host_.transfers() > 0) return;
   rest_after_.reset();
   host_.answer();
 }
@@ -135,7 +165,49 @@ void RoundAgent::at_rest(const std::function<void()>& action) {
   with_data(action);
 }
 
+std::optional<protocol::Outcome> RoundAgent::settle(std::span<float> values) {
+  data_.prepare();
+  host_.ask(
+      [&] {
+        data_.rest(values);
+        is_behind_rounds_ = false;
+        once_landed([this] { answer_with_records(); });
+      },
+      "rest");
+  return std::exchange(met_, std::nullopt);
+}
+
 // ---- the agent's ----
+
+// The worker waits for one thing at a time.
+void RoundAgent::when_free(std::function<void()> action) {
+  once_free_ = std::move(action);
+  go_on_if_free();
+}
+
+void RoundAgent::go_on_if_free() {
+  if (once_free_ && is_free()) std::exchange(once_free_, {})();
+}
+
+void RoundAgent::once_landed(std::function<void()> action) {
+  auto is_here = data_.on_the_way();
+  if (!is_here) return action();
+  is_landing_ = true;
+  host_.after(std::move(is_here), [this, action = std::move(action)] {
+    is_landing_ = false;
+    data_.land();
+    action();
+    answer_if_at_rest();
+    go_on_if_free();
+  });
+}
+
+void RoundAgent::answer_with_records() {
+  handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
+  records_.clear();
+  met_ = std::exchange(outcome_, std::nullopt);
+  host_.answer();
+}
 
 void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
   protocol::Message message = protocol::message_from_bytes(payload, context_.size());
@@ -152,6 +224,7 @@ void RoundAgent::step(const protocol::Event& event) {
   for (const protocol::Action& action : member_.step(host_.now(), event))
     std::visit([this](const auto& what) { perform(what); }, action);
   answer_if_at_rest();
+  go_on_if_free();
 }
 
 void RoundAgent::perform(const protocol::Send& action) {
@@ -197,6 +270,7 @@ void RoundAgent::perform(const protocol::Complete& action) {
   round_.end = host_.now();
   records_.push_back(round_);
   is_under_way_ = false;
+  is_behind_rounds_ = true;
   for (const int peer : std::exchange(wanted_by_, {})) give(peer);
 }
 
@@ -206,11 +280,13 @@ void RoundAgent::perform(const protocol::Merge& action) {
 }
 
 void RoundAgent::perform(const protocol::Proceed&) {
+  if (!std::exchange(waits_, false)) {
+    is_in_flight_ = false;
+    return;
+  }
   data_.proceed(values_);
   values_ = {};
-  handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
-  records_.clear();
-  host_.answer();
+  answer_with_records();
 }
 
 // ---- models for those who come back ----
@@ -228,7 +304,7 @@ void RoundAgent::give(int peer) {
 }
 
 void RoundAgent::perform(const protocol::Adopt& action) {
-  models_.receive(action.peer, values_, [this, peer = action.peer] {
+  models_.receive(action.peer, data_.place_for_model(values_), [this, peer = action.peer] {
     is_adopted_ = true;
     step(protocol::Adopted{peer});
   });

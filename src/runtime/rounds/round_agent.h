@@ -1,6 +1,9 @@
 // Runs a member of the wait-avoiding protocol over an engine: its messages, its transfers and its sums, on an agent's
 // thread, so that rounds go on while the worker computes.
 //
+// A worker waits until its round is complete, or overlaps it: then it hands its numbers over and goes on, and waits
+// where it arrives again before that. So at most one round of a worker is in flight.
+//
 // It knows nothing of what the numbers mean: see RoundData. A model travels in chunks, of which a few are under way at
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
 #pragma once
@@ -15,6 +18,7 @@ namespace flockstep::runtime {
 
 class RoundAgent final : private AgentHost::Service {
  public:
+  enum class Pace { waits, overlaps };
   static constexpr std::size_t kChunkFloats = std::size_t{1} << 19;  // 2 MiB
   // How many chunks models of this size travel in.
   static int chunks_of(std::size_t size, std::size_t chunk_floats = kChunkFloats);
@@ -22,16 +26,21 @@ class RoundAgent final : private AgentHost::Service {
   // Rounds are about the first `grouped` of `size` numbers, those that end a period about all of them. `options.chunks`
   // is set here. `data` must outlive it.
   RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size, RoundData& data,
-             std::size_t chunk_floats = kChunkFloats);
+             Pace pace = Pace::waits, std::size_t chunk_floats = kChunkFloats);
 
-  // The worker ends an iteration; returns when the next may begin. `values` are the worker's.
-  protocol::Outcome arrive(protocol::Iteration iteration, std::span<float> values);
+  // The worker ends an iteration; returns when the next may begin. `values` are the worker's. How the worker has met
+  // the round, and where it overlaps rounds how it has met the one before, if there was one.
+  std::optional<protocol::Outcome> arrive(protocol::Iteration iteration, std::span<float> values);
+  // Between two of these, for a worker that overlaps rounds: if one is complete that its numbers know nothing of, they
+  // are handed over once more.
+  void catch_up(std::span<float> values);
   // Rounds completed up to the last arrive(), since the last call.
   std::vector<base::Round> take_records() { return std::exchange(handed_over_, {}); }
   // Iterations that the worker has ended, or skipped while it was away.
   protocol::Iteration ended() const { return ended_; }
 
-  // The worker takes no part until it is back, see protocol::Membership; returns at once.
+  // The worker takes no part until it is back, see protocol::Membership; returns at once, or when its round is
+  // complete.
   void leave();
   // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
   // its own, in `values`.
@@ -49,8 +58,15 @@ class RoundAgent final : private AgentHost::Service {
   void with_data(const std::function<void()>& action);
   // Both.
   void at_rest(const std::function<void()>& action);
+  // Then: `values` are what rounds have made of them. How the worker has met a round that it overlapped, if any.
+  std::optional<protocol::Outcome> settle(std::span<float> values);
 
  private:
+  void when_free(std::function<void()> action);
+  void go_on_if_free();
+  bool is_free() const { return !is_in_flight_ && !is_landing_; }
+  void once_landed(std::function<void()> action);
+  void answer_with_records();
   void require_same_iterations(const std::vector<Standing>& all) const;
   void answer_if_at_rest();
   void give(int peer);
@@ -82,8 +98,14 @@ class RoundAgent final : private AgentHost::Service {
   RoundParts parts_;
   base::Round round_{};  // under way, or the newest
   bool is_under_way_ = false;
-  std::span<float> values_;  // the worker's, while it waits
-  protocol::Outcome outcome_{};
+  const Pace pace_;
+  std::span<float> values_;          // the worker's, while it waits
+  bool waits_ = false;               // it does, for a round or to come back
+  bool is_in_flight_ = false;        // the round that it has handed its numbers over to
+  bool is_landing_ = false;          // what the worker has handed over is on its way here
+  bool is_behind_rounds_ = false;    // one is complete that the worker's numbers know nothing of
+  std::function<void()> once_free_;  // a request that waits for both
+  std::optional<protocol::Outcome> outcome_;
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
   bool is_adopted_ = false;                        // `values_` is another one's model
   std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
@@ -91,6 +113,7 @@ class RoundAgent final : private AgentHost::Service {
   ModelTransfer models_;  // for those who come back
   // The worker's.
   std::vector<base::Round> handed_over_;
+  std::optional<protocol::Outcome> met_;
   protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
   bool is_away_ = false;
   AgentHost host_;  // last: its thread uses the others

@@ -4,10 +4,14 @@
 // bytes under way. Those are parts of a contribution, from ready() to the part's settle(); and landings, from when they
 // are asked for to complete().
 //
-// A round is fresh when the worker has arrived at it: then the worker waits until the round is complete and merged, and
-// what is published stays as it is meanwhile. So it may be copied late, and averages may land in the worker's span.
+// A round is fresh when the worker has arrived at it: then the worker does not arrive again until the round is complete
+// and merged, and what is published stays as it is meanwhile. So it may be copied late. A worker that waits until then
+// does not use its numbers either: averages may land in its span.
+//
+// The worker's numbers may be on a device, whose work is under way when a call returns; then `values` is empty.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "base/check.h"
@@ -24,6 +28,17 @@ class RoundData {
   virtual void arrive(std::span<float> values) = 0;
   virtual void merge(std::span<float> values, protocol::Outcome outcome) = 0;
   virtual void proceed(std::span<float> values) = 0;
+  // For a worker that does not wait for the round: what it has done is published, and what rounds have made of earlier
+  // numbers is added to its own.
+  virtual void hand_over(std::span<float>) { base::check(false, "numbers that can be handed over"); }
+  // After either: null where the worker's numbers are here, else whether they are; then land() comes before any of the
+  // calls that belong to a round of that iteration.
+  virtual std::function<bool()> on_the_way() { return nullptr; }
+  virtual void land() {}
+  // On the worker's own thread, before it asks for any of this.
+  virtual void prepare() {}
+  // Nothing is under way anywhere: what the worker has done since, and what rounds have made of it, become one.
+  virtual void rest(std::span<float>) {}
 
   // ---- one round ----
   // Takes the contribution: the first `size` numbers of what is published.
@@ -43,6 +58,8 @@ class RoundData {
   // ---- workers that leave and come back; nothing of a round is under way ----
   // A whole model for one who comes back.
   virtual void give(std::span<float>) const { base::check(false, "models to give"); }
+  // Where another one's model is received to, for a worker that comes back.
+  virtual std::span<float> place_for_model(std::span<float> values) { return values; }
   // The worker is back: with `values` if they are another one's, else with its own, which they become.
   virtual void rejoin(std::span<float>, bool /*is_adopted*/) { base::check(false, "workers that leave"); }
 };

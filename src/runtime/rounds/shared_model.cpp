@@ -13,10 +13,9 @@ constexpr std::size_t kBlock = 4096;  // floats: what one sweep has written is s
 }  // namespace
 
 SharedModel::SharedModel(Context& context, std::size_t size)
-    : context_(context),
-      x_(context.engine().memory().allocate<float>(size, "shared model")),
-      s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
-      c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
+    : SharedRounds(context, context.engine().memory().allocate<float>(size, "shared model"),
+                   context.engine().memory().allocate<float>(size, "contribution to an average")),
+      s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")) {}
 
 void SharedModel::begin_from(kernels::Queue& queue, std::span<const float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
@@ -27,13 +26,13 @@ void SharedModel::begin_from(kernels::Queue& queue, std::span<const float> model
 void SharedModel::reset(std::span<const float> model) { begin_from(context_.uncharged(), model); }
 
 // The difference first: where x is still s, it becomes the model itself.
-void SharedModel::land(kernels::Queue& queue, std::span<const float> model, std::size_t begin) {
+void SharedModel::add(kernels::Queue& queue, std::span<const float> model, std::size_t begin) {
   const std::span<float> to = x().subspan(begin, model.size());
   const std::array<const void*, 3> rows{model.data(), s().subspan(begin).data(), to.data()};
   queue.weighted_sum({rows, to.size()}, std::array{1.0, -1.0, 1.0}.data(), to);
 }
 
-void SharedModel::arrive(std::span<float> model) { land(context_.queue(), model, 0); }
+void SharedModel::arrive(std::span<float> model) { add(context_.queue(), model, 0); }
 
 void SharedModel::proceed(std::span<float> model) {
   context_.charge_together([&](kernels::Queue& queue) {
@@ -43,57 +42,22 @@ void SharedModel::proceed(std::span<float> model) {
 }
 
 // The second copy is free: both read from the cache, and two writes take as long as one copy.
-void SharedModel::arrive_and_proceed(std::span<float> model) {
+void SharedModel::hand_over(std::span<float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
   context_.charge_together([&](kernels::Queue& queue) {
     for (std::size_t begin = 0; begin < model.size(); begin += kBlock) {
       const Range block{begin, std::min(kBlock, model.size() - begin)};
       const std::span<const float> landed = block.of(x());
-      land(queue, block.of(model), begin);
+      add(queue, block.of(model), begin);
       queue.copy(block.of(s()).data(), landed.data(), landed.size_bytes());
       context_.uncharged().copy(block.of(model).data(), landed.data(), landed.size_bytes());
     }
   });
 }
 
-void SharedModel::freeze(std::size_t size, bool is_fresh) {
-  size_ = size;
-  is_fresh_ = is_fresh;
-  if (!is_fresh) take({0, size});
-}
-
-void SharedModel::ready(Range range) {
-  if (is_fresh_) take(range);
-}
-
-void SharedModel::take(Range range) {
-  const std::span<float> to = range.of(c());
-  context_.queue().copy(to.data(), range.of(x()).data(), to.size_bytes());
-}
-
-void SharedModel::settle(Range part, std::span<const float> average) {
-  if (!is_fresh_) correct(part, average, 1);
-}
-
-void SharedModel::correct(Range part, std::span<const float> values, float share) {
-  const std::span<float> own = part.of(c());
-  const std::array<const void*, 2> rows{values.data(), own.data()};
-  const std::array<double, 2> coefficients{share, -share};
-  context_.queue().weighted_sum({rows, own.size()}, coefficients.data(), own);
-}
-
-void SharedModel::give(std::span<float> values) const {
-  context_.queue().copy(values.data(), x_.data(), x().size_bytes());
-}
-
 void SharedModel::rejoin(std::span<float> values, bool is_adopted) {
   if (!is_adopted) return proceed(values);
   context_.charge_together([&](kernels::Queue& queue) { begin_from(queue, values); });
-}
-
-void SharedModel::complete(int) {
-  if (is_fresh_) return;
-  context_.queue().axpy(1, c().first(size_), x().first(size_));
 }
 
 }  // namespace flockstep::runtime
