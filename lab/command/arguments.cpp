@@ -11,6 +11,7 @@
 #include "engines/launcher.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
+#include "runs/device.h"
 #include "tasks/registry.h"
 
 namespace flockstep::command {
@@ -168,6 +169,12 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       .add_option("--engine", flags.engine,
                   "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
       ->capture_default_str();
+  command
+      .add_option(
+          "--device", flags.device,
+          "where tasks with torch compute: cpu, cuda (workers share out the GPUs), cuda:N, or auto: a GPU where "
+          "there is one")
+      ->capture_default_str();
   const std::string several = sizes == Sizes::lists ? "; several, such as 8,32, make a case each" : "";
   add_size(command, "--workers", flags.workers, 1 << 20, sizes,
            "number of workers [4; under mpirun, its processes]" + several);
@@ -292,6 +299,7 @@ runs::RunRequest request_of(const RunFlags& flags) {
   train.log_level = base::find_by_name(std::span<const LogName>(kLogNames), flags.log, "log level").level;
   train.gradients = !flags.no_gradients;
   train.pretend_parameters = flags.pretend_parameters;
+  train.device = runs::chosen_device(flags.device, train);
   set_compute(flags, request.engine, train.pace);
   if (!flags.straggler.empty()) train::parse_straggler(flags.straggler, train.pace);
   if (!flags.straggler_fixed.empty()) train::parse_fixed_stragglers(flags.straggler_fixed, train.pace);
@@ -310,6 +318,7 @@ std::vector<std::string> arguments_of(const runs::RunRequest& request) {
   add("task", train.task);
   add("algorithm", train.algorithm);
   add("seed", train.seed);
+  if (train.device != "cpu") add("device", train.device);
   if (train.steps > 0) add("steps", train.steps);
   if (train.batch > 0) add("batch", train.batch);
   if (train.evaluate_every > 0) add("evaluate-every", train.evaluate_every);

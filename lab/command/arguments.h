@@ -17,7 +17,7 @@ constexpr const char* kLearningRate = "learning_rate";
 
 struct RunFlags {
   std::string task = "linear";
-  std::string engine = "auto";
+  std::string engine = "auto", device = "cpu";
   std::vector<int> workers;  // `compare` takes several of these two
   std::vector<std::int64_t> batch;
   std::uint64_t seed = 1;

@@ -31,8 +31,10 @@ std::string text_of(const compare::Comparison& comparison, const compare::CaseRe
   while (columns > fewest && printed(table, columns).width() > kWidest) --columns;
   const std::string verdict = compare::verdict(comparison, result);
   const std::string platform = comparison.how.value("platform", "");
-  return fmt::format("{}, {} on {}{}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
+  const std::string device = comparison.how.value("device", "cpu");
+  return fmt::format("{}, {} on {}{}{}, batch {}: {}\n\n{}{}{}\n", comparison.how.at("task").get<std::string>(),
                      base::counted(result.workers, "worker"), comparison.how.at("engine").get<std::string>(),
+                     device == "cpu" ? "" : fmt::format(" and {}", device),
                      platform.empty() ? "" : fmt::format(" ({})", platform), result.batch,
                      about_quality(comparison, result), printed(table, columns).text(), verdict.empty() ? "" : "\n",
                      verdict.empty() ? "" : verdict + "\n");

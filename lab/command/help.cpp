@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kShown = "Options";  // the group of CLI11 that options are in by default
 constexpr const char* kMore = "More options";
 
-constexpr std::array<std::string_view, 22> kShownOptions{
+constexpr std::array<std::string_view, 23> kShownOptions{
     "help",       "help-all",
     "task",       "size",
     "data",       "algorithm",
@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 22> kShownOptions{
     "jobs",       "straggler",
     "out",        "resume",
     "json",       "checkpoint-every",
+    "device",
 };
 
 std::string group_of(std::string_view owner) { return fmt::format("Options of {}", owner); }

@@ -22,8 +22,10 @@ std::string readable_time(double seconds) {
 void print_summary(const runs::RunRequest& request, const runs::RunOutcome& outcome) {
   const telemetry::Summary& summary = outcome.summary;
   const std::string& platform = outcome.options.platform;
-  fmt::print("{} on {}, {} on {}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
+  const std::string& device = outcome.options.device;
+  fmt::print("{} on {}, {} on {}{}{}, seed {}\n", outcome.options.algorithm, outcome.options.task,
              base::counted(outcome.workers, "worker"), request.engine,
+             device == "cpu" ? "" : fmt::format(" and {}", device),
              platform.empty() ? "" : fmt::format(" ({})", platform), outcome.options.seed);
   Table table({"measure", "value"});
   table.left();

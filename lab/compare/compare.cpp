@@ -29,6 +29,7 @@ nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
                      {"task_settings", request.base.train.task_settings},
                      {"algorithm_settings", settings},
                      {"engine", request.base.engine},
+                     {"device", request.base.train.device},
                      {"first_seed", request.base.train.seed},
                      {"seeds", request.seeds},
                      {"gradients", request.base.train.gradients},

@@ -14,6 +14,7 @@
 #include "engines/mpi/backend.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
+#include "runs/device.h"
 #include "runs/workload.h"
 #include "runtime/at_root.h"
 #include "session/checkpoints.h"
@@ -133,8 +134,9 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     const train::TrainOptions& options = workload.options();
     runtime::Context context(engine, options.patience);
     request.on_start(context);
+    const std::string device = device_of_worker(context, options.device);
     const auto make_task = [&](int rank, int workers) {
-      auto task = workload.make(rank);
+      auto task = workload.make(rank, device);
       const std::lock_guard lock(mutex);
       if (of_all) observer.set_up(++ready, workers);
       return task;

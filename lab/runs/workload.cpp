@@ -24,7 +24,7 @@ Workload::Workload(train::TrainOptions options, std::string_view engine, int wor
     : options_(std::move(options)), workers_(workers) {
   check(options_, engine);
   const bool counts = options_.gradients ? engine != "mpi" : options_.pretend_parameters == 0;
-  if (counts) known_ = make_task(0);
+  if (counts) known_ = make_task(0, "cpu");
   if (!options_.gradients)
     stand_in(engine);
   else if (options_.pretend_parameters > 0)
@@ -49,14 +49,14 @@ std::optional<ModelSize> Workload::model_size() const {
   return ModelSize{known_->parameters() + known_->buffers(), optimizer.to_bytes().size()};
 }
 
-std::unique_ptr<train::Task> Workload::make_task(int rank) const {
+std::unique_ptr<train::Task> Workload::make_task(int rank, const std::string& device) const {
   return tasks::find_task(options_.task)
       .make({options_.task_settings, options_.seed, options_.batch, rank, workers_, options_.faults.data_rank(rank),
-             options_.steps});
+             options_.steps, device});
 }
 
-std::unique_ptr<train::Task> Workload::make(int rank) const {
-  if (options_.gradients) return make_task(rank);
+std::unique_ptr<train::Task> Workload::make(int rank, const std::string& device) const {
+  if (options_.gradients) return make_task(rank, device);
   const base::Partition shares(static_cast<std::size_t>(options_.batch), static_cast<std::size_t>(workers_));
   const auto samples = static_cast<std::int64_t>(shares.size(static_cast<std::size_t>(rank)));
   // A task may take a batch in several goes, as worker 0's told.

@@ -19,11 +19,11 @@ class Workload {
   double bytes_scale() const { return bytes_scale_; }
   // Of one worker; nothing on mpi, where a process has but one.
   std::optional<ModelSize> model_size() const;
-  // On the worker's own thread.
-  std::unique_ptr<train::Task> make(int rank) const;
+  // On the worker's own thread, and on this device, such as cuda:0.
+  std::unique_ptr<train::Task> make(int rank, const std::string& device = "cpu") const;
 
  private:
-  std::unique_ptr<train::Task> make_task(int rank) const;
+  std::unique_ptr<train::Task> make_task(int rank, const std::string& device) const;
   void stand_in(std::string_view engine);
 
   train::TrainOptions options_;

@@ -17,4 +17,9 @@ std::unique_ptr<train::Task> make_torch_task(std::string_view name, const TaskIn
   return nullptr;
 }
 
+const TorchGpus& torch_gpus() {
+  static const TorchGpus none{0, "this build has no torch"};
+  return none;
+}
+
 }  // namespace flockstep::tasks

@@ -14,8 +14,9 @@ struct TaskInputs {
   std::uint64_t seed;
   std::int64_t batch;  // over all workers
   int rank, workers;
-  int data_rank = rank;    // whose data this worker reads: its own, unless it is made to err
-  std::int64_t steps = 0;  // of the run, for schedules; 0: unknown
+  int data_rank = rank;        // whose data this worker reads: its own, unless it is made to err
+  std::int64_t steps = 0;      // of the run, for schedules; 0: unknown
+  std::string device = "cpu";  // of this worker, such as cuda:0; others than cpu for tasks with torch alone
 };
 
 struct TaskDefaults {

@@ -21,21 +21,29 @@ path find_shared_object() {
                           (here / FLOCKSTEP_TORCH_TASKS_WHEN_INSTALLED).lexically_normal().string()));
 }
 
+struct SharedObject {
+  MakeTorchTask* make;
+  FindGpus* find_gpus;
+};
+
 // Never unloaded: torch has threads and statics that do not survive it.
-MakeTorchTask* load() {
+SharedObject load() {
   const path found = find_shared_object();
   void* const handle = ::dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     throw Error(ErrorCode::unavailable, fmt::format("the tasks that need torch cannot be loaded: {}", ::dlerror()));
-  void* const function = ::dlsym(handle, kMakeTorchTask);
-  if (!function)
-    throw Error(ErrorCode::unavailable, fmt::format("{} is of another version: install again", found.string()));
-  return reinterpret_cast<MakeTorchTask*>(function);
+  const auto function = [&](const char* name) {
+    void* const address = ::dlsym(handle, name);
+    if (!address)
+      throw Error(ErrorCode::unavailable, fmt::format("{} is of another version: install again", found.string()));
+    return address;
+  };
+  return {reinterpret_cast<MakeTorchTask*>(function(kMakeTorchTask)), reinterpret_cast<FindGpus*>(function(kFindGpus))};
 }
 
-MakeTorchTask* loaded() {
-  static MakeTorchTask* const make = load();
-  return make;
+const SharedObject& loaded() {
+  static const SharedObject object = load();
+  return object;
 }
 
 }  // namespace
@@ -45,7 +53,16 @@ bool torch_tasks_are_built() { return true; }
 void require_torch_tasks(std::string_view /*name*/) { loaded(); }
 
 std::unique_ptr<train::Task> make_torch_task(std::string_view name, const TaskInputs& inputs) {
-  return std::unique_ptr<train::Task>(loaded()(name, inputs));
+  return std::unique_ptr<train::Task>(loaded().make(name, inputs));
+}
+
+const TorchGpus& torch_gpus() {
+  static const TorchGpus gpus = [] {
+    TorchGpus found;
+    loaded().find_gpus(found);
+    return found;
+  }();
+  return gpus;
 }
 
 }  // namespace flockstep::tasks

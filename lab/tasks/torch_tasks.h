@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tasks/registry.h"
@@ -15,8 +16,17 @@ bool torch_tasks_are_built();
 void require_torch_tasks(std::string_view name);
 std::unique_ptr<train::Task> make_torch_task(std::string_view name, const TaskInputs& inputs);
 
-// What the shared object exports, under kMakeTorchTask; the caller owns the result.
+// The GPUs that these tasks can use in this process.
+struct TorchGpus {
+  int count = 0;
+  std::string why_none;  // where there are none
+};
+const TorchGpus& torch_gpus();
+
+// What the shared object exports, under these names; the caller owns the task.
 using MakeTorchTask = train::Task*(std::string_view name, const TaskInputs& inputs);
 constexpr const char* kMakeTorchTask = "flockstep_make_torch_task";
+using FindGpus = void(TorchGpus& found);
+constexpr const char* kFindGpus = "flockstep_find_gpus";
 
 }  // namespace flockstep::tasks

@@ -49,7 +49,7 @@ Backward::Done Backward::run(std::int64_t step, Task& task, std::span<float> mod
   faults_.begin(step);
   const base::Time begin = engine_.now();
   const double loss = task.gradient(step, model, gradient, [&](std::size_t first, std::size_t size) {
-    faults_.apply(first, gradient.subspan(first, size));
+    if (!gradient.empty()) faults_.apply(first, gradient.subspan(first, size));
     for (const std::size_t bucket : ready_.add(first, size)) at_once ? deliver(bucket) : recorded.push_back(bucket);
   });
   for (const std::size_t bucket : recorded) deliver(bucket);

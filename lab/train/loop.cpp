@@ -49,11 +49,15 @@ runtime::Agreed agreed_with_task(const TrainOptions& options, const Task& task) 
   return agreed;
 }
 
+// Whether anybody but the optimizer does.
+bool looks_at_gradients(const algorithms::AlgorithmRow& row, const TrainOptions& options) {
+  return row.family != algorithms::Family::model || row.name == "post_local_sgd" || !options.faults.faulty.empty();
+}
+
 class Loop {
  public:
   Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
        const MakeTask& make_task, const Observer& observer);
-  ~Loop() { task_.reset(); }  // before the spans that it may have views of
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
   telemetry::Summary run();
@@ -66,6 +70,14 @@ class Loop {
   std::int64_t steps_done() const { return session_.updates(); }
   void take_step();
   void update();  // unless the gradient is not finite
+  bool accepts_gradient();
+  void after_update();
+  void consolidate();
+  // Where the model is on a device: see OnDevice. Nothing elsewhere.
+  void fetch_model() { device_ ? device_->fetch_model() : void(); }
+  void put_model() { device_ ? device_->put_model() : void(); }
+  // What the algorithm is given: no span where it knows the device's.
+  std::span<float> model_of_session() { return merges_on_device_ ? std::span<float>() : model_.span(); }
   void meet();
   void set_out();
   void drain();
@@ -83,10 +95,12 @@ class Loop {
   const TrainOptions& options_;
   const Observer& observer_;
   runtime::Context context_;
+  base::Buffer<float> model_, gradient_;  // before those who have views of them, or transfers under way in them
   std::unique_ptr<Task> task_;
+  OnDevice* const device_;       // null in main memory
+  const bool merges_on_device_;  // the algorithm does, without a model in main memory
   runtime::Layout layout_;
   Backward backward_;
-  base::Buffer<float> model_, gradient_;  // before those whose transfers may be under way in them
   session::Session session_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Evaluator> evaluator_;  // where there are gradients
@@ -108,19 +122,28 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       observer_(observer),
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
+      device_(task_->on_device()),
+      merges_on_device_(device_ && engine.name() != "sim" &&
+                        algorithms::facts_of(algorithm, options.algorithm_settings, engine.size()).merges_on_device &&
+                        device_->device_model()),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed),
-      model_(engine.memory().allocate<float>(layout_.size() + task_->buffers(), "model")),
-      gradient_(engine.memory().allocate<float>(layout_.size(), "gradient")),
       session_(context_, layout_,
                {.row = algorithm,
                 .options = options.algorithm_settings,
                 .seed = options.seed,
                 .buffers = task_->buffers(),
-                .watches = options.gradients && engine.rank() == 0},
+                .watches = options.gradients && engine.rank() == 0,
+                .device_model = merges_on_device_ ? device_->device_model() : nullptr},
                agreed_with_task(options, *task_)),
       optimizer_(task_->make_optimizer()),
       checkpoints_(context_, checkpoints_in(options.out), ".bin") {
+  const auto allocate = [&](std::size_t size, const char* purpose) {
+    return device_ ? device_->pinned(engine.memory(), size, purpose) : engine.memory().allocate<float>(size, purpose);
+  };
+  model_ = allocate(layout_.size() + task_->buffers(), "model");
+  if (!device_ || looks_at_gradients(algorithm, options)) gradient_ = allocate(layout_.size(), "gradient");
+  if (device_) device_->attach(model_.span(), gradient_.span());
   if (!options.gradients) return;
   evaluator_.emplace(context_, *task_, layout_, session_.facts().replicas_are_equal);
   summary_.metric = task_->metric().name;
@@ -158,7 +181,7 @@ void Loop::resume_or_begin() {
     base::make_directory(options_.out);
     metrics_ = std::make_unique<telemetry::MetricsFile>(options_.out / "metrics.jsonl", keep);
   }
-  session_.begin(model_.span());
+  session_.begin(model_of_session());
 }
 
 void Loop::resume(const base::Archive& archive, int workers) {
@@ -168,6 +191,7 @@ void Loop::resume(const base::Archive& archive, int workers) {
   summary_.train_loss = archive.get_value<double>("train loss");
   measurements_.restore(archive, context_, workers);
   archive.get("model", model_.span());
+  put_model();
   if (context_.rank() == 0)
     session_.steps().go_on_from(telemetry::findings_from_json(nlohmann::json::parse(archive.get_text("findings"))));
   const std::string remade = session_.restore(archive);
@@ -218,7 +242,7 @@ void Loop::take_step() {
   if (report && options_.gradients && context_.rank() == 0)
     telemetry_.observe(step + 1, *report, session_.steps().event(), session_.steps().raised());
   context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
-  session_.after_update(model_.span());
+  after_update();
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
   context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
@@ -229,14 +253,36 @@ void Loop::take_step() {
   met_ = false;
 }
 
+bool Loop::accepts_gradient() {
+  if (gradient_.size() > 0 || !device_) return session_.accepts(gradient_.span());
+  if (device_->gradient_is_finite()) return true;
+  session_.refuse(/*is_told=*/false);
+  return false;
+}
+
 void Loop::update() {
-  if (session_.accepts(gradient_.span())) {
+  if (accepts_gradient()) {
+    if (device_) device_->put_gradient();
     optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
     optimizer_->skip();
     measurements_.add_skipped();
     context_.log().warn("step {}: non-finite gradient, update skipped", session_.steps().count());
   }
+}
+
+void Loop::after_update() {
+  const bool moves = session_.row().family == algorithms::Family::model && !merges_on_device_ &&
+                     session_.algorithm().meets_after(steps_done());
+  if (moves) fetch_model();
+  session_.after_update(model_of_session());
+  if (moves) put_model();
+}
+
+void Loop::consolidate() {
+  if (!merges_on_device_) fetch_model();
+  session_.consolidate(model_of_session());
+  merges_on_device_ ? fetch_model() : put_model();
 }
 
 // However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
@@ -298,6 +344,7 @@ bool Loop::flush() {
 
 bool Loop::evaluate() {
   const bool stop = flush();
+  fetch_model();
   if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), options_, summary_);
   if (evaluator_ && context_.rank() == 0)
     context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", steps_done(), summary_.metric, summary_.quality,
@@ -315,7 +362,8 @@ bool Loop::evaluate() {
 
 bool Loop::checkpoint() {
   meet();
-  if (!session_.facts().resumes_apart) session_.consolidate(model_.span());
+  if (!session_.facts().resumes_apart) consolidate();
+  fetch_model();
   const bool stop = flush();
   base::Archive archive;
   nlohmann::json identity = identity_of(options_, context_.size());
@@ -365,7 +413,7 @@ telemetry::Summary Loop::end_early() {
   meet();
   if (!options_.out.empty()) checkpoint();
   drain();
-  session_.consolidate(model_.span());
+  consolidate();
   summary_.steps = steps_done();
   summary_.interrupted = true;
   context_.wait(context_.engine().barrier(), "end");
@@ -384,7 +432,8 @@ bool Loop::pause() {
 }
 
 telemetry::Summary Loop::finish(bool interrupted) {
-  session_.consolidate(model_.span());
+  consolidate();
+  fetch_model();
   if (evaluator_) evaluator_->average_buffers(model_.span());
   flush();  // agents have come to rest: only now is known what the last steps had them send
   const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));

@@ -59,6 +59,7 @@ runtime::Agreed agreed_of(const TrainOptions& options) {
                                {"checkpoint-every", std::to_string(options.checkpoint_every)},
                                {"bucket-kib", std::to_string(options.bucket_kib)},
                                {"faulty", text_of(options.faults)},
+                               {"device", options.device},
                                {"gradients", options.gradients ? "yes" : "no"},
                                {"pretend-parameters", std::to_string(options.pretend_parameters)}});
   return agreed;
@@ -68,6 +69,7 @@ nlohmann::json describe(const telemetry::Summary& summary, const TrainOptions& o
                         int workers) {
   nlohmann::json described = identity_of(options, workers);
   described["engine"] = engine;
+  described["device"] = options.device;
   described.update(machine_of(options));
   described["requested_steps"] = options.steps;
   described["evaluate_every"] = options.evaluate_every;

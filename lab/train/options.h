@@ -28,6 +28,7 @@ struct TrainOptions {
   std::int64_t bucket_kib = 4096;
   std::int64_t buckets = 0;                     // so many, whatever their size; 0: of bucket_kib
   base::Duration patience{60};                  // deadline of every single wait for a peer
+  std::string device = "cpu";                   // cpu, cuda (shared out among the workers) or cuda:N
   std::string platform{};                       // whose network is simulated, for the record; empty: a real one
   double bytes_scale = 1, memory_gbytes_s = 0;  // of that platform, as asked for; 0: its own
   PaceOptions pace{};
@@ -46,7 +47,8 @@ struct TrainOptions {
 // Where a run in `out` keeps its checkpoints.
 inline std::filesystem::path checkpoints_in(const std::filesystem::path& out) { return out / "checkpoint"; }
 
-// What must be equal for one run to continue another: all that can change its bits, but not how long it lasts.
+// What must be equal for one run to continue another: all that can change its bits, but not how long it lasts. The
+// device is left out, though it rounds in its own way: a run may go on elsewhere.
 nlohmann::json identity_of(const TrainOptions& options, int workers);
 
 // How fast the simulated machine is; empty for a real one. Times of two such machines are not to be mixed in one run.

@@ -11,6 +11,7 @@
 
 #include "base/archive.h"
 #include "telemetry/summary.h"
+#include "train/on_device.h"
 
 namespace flockstep::train {
 
@@ -51,11 +52,13 @@ class Task {
   virtual std::vector<std::size_t> tensors() const { return {parameters()}; }
   virtual std::int64_t samples_per_step() const = 0;  // on this worker
   virtual Metric metric() const = 0;
+  // Null where the model is in main memory, in the loop's own spans.
+  virtual OnDevice* on_device() { return nullptr; }
 
   // The same model on every worker.
   virtual void initialise(std::span<float> model) = 0;
   // Fills `gradient` for this worker's batch of `step`, reporting ranges in the same order everywhere; returns the
-  // loss. Of the model only the buffers may change.
+  // loss. Of the model only the buffers may change. The span is empty where the gradient stays on a device.
   virtual double gradient(std::int64_t step, std::span<float> model, std::span<float> gradient,
                           const RangeReady& ready) = 0;
   // How long the batch of the last gradient takes, in proportion to the mean of all batches: steps that pretend to take

@@ -5,7 +5,11 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
@@ -204,6 +208,45 @@ at::Tensor& set_tensor(at::Tensor& tensor, const at::Tensor& source) {
   return set_storage(tensor, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
+// Those that no fallback finds.
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& filters, const std::optional<at::Tensor>& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, std::int64_t groups) {
+  const auto here = bias && bias->defined() ? std::optional(bias->cpu()) : std::nullopt;
+  return at::convolution(input.cpu(), filters.cpu(), here, stride, padding, dilation, transposed, output_padding,
+                         groups)
+      .to(input.device());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& gradient, const at::Tensor& input,
+                                                                    const at::Tensor& filters, at::IntArrayRef stride,
+                                                                    at::IntArrayRef padding, at::IntArrayRef dilation,
+                                                                    bool transposed, at::IntArrayRef output_padding,
+                                                                    std::int64_t groups, std::array<bool, 3> wanted) {
+  const auto [of_input, of_filters, of_bias] =
+      at::convolution_backward(gradient.cpu(), input.cpu(), filters.cpu(), at::IntArrayRef{filters.size(0)}, stride,
+                               padding, dilation, transposed, output_padding, groups, wanted);
+  const auto there = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
+  return {there(of_input), there(of_filters), there(of_bias)};
+}
+
+// Its schema does not tell that it writes to the running statistics, so a fallback loses them.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& input,
+                                                          const std::optional<at::Tensor>& scale,
+                                                          const std::optional<at::Tensor>& shift,
+                                                          const std::optional<at::Tensor>& mean,
+                                                          const std::optional<at::Tensor>& variance, bool training,
+                                                          double momentum, double epsilon) {
+  const auto here = [](const std::optional<at::Tensor>& tensor) {
+    return tensor && tensor->defined() ? std::optional(tensor->cpu()) : std::nullopt;
+  };
+  const auto new_mean = here(mean), new_variance = here(variance);
+  const auto [output, saved_mean, saved_inverse] =
+      at::native_batch_norm(input.cpu(), here(scale), here(shift), new_mean, new_variance, training, momentum, epsilon);
+  if (new_mean) mean->copy_(*new_mean), variance->copy_(*new_variance);
+  return {output.to(input.device()), saved_mean.to(input.device()), saved_inverse.to(input.device())};
+}
+
 void on_the_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   at::native::cpu_fallback(operation, stack);
 }
@@ -216,8 +259,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("resize_", resize);
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("view", at::native::view);
+  library.impl("_reshape_alias", at::native::_reshape_alias);
+  library.impl("native_batch_norm", batch_norm);
+  library.impl("convolution_overrideable", convolution);
+  library.impl("convolution_backward_overrideable", convolution_backward);
   library.impl("set_.source_Storage_storage_offset", set_storage);
   library.impl("set_.source_Tensor", set_tensor);
+  // So that set_data() can take a tensor there, as it can to CUDA.
+  library.impl("_has_compatible_shallow_copy_type", [](const at::Tensor&, const at::Tensor&) { return true; });
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_host>());

@@ -22,11 +22,11 @@ std::int64_t signed_of(std::size_t size) { return static_cast<std::int64_t>(size
 
 // What the anchors of a batch have to say.
 struct Targets {
-  Targets(std::size_t pictures, std::size_t anchors, std::int64_t classes)
-      : there(torch::zeros({signed_of(pictures), signed_of(anchors), classes})),
-        counts(torch::ones({signed_of(pictures), signed_of(anchors), 1})),
-        codes(torch::zeros({signed_of(pictures), signed_of(anchors), 4})),
-        tells(torch::zeros({signed_of(pictures), signed_of(anchors), 1})) {}
+  Targets(std::size_t pictures, std::size_t anchors, std::int64_t classes, const at::TensorOptions& options)
+      : there(torch::zeros({signed_of(pictures), signed_of(anchors), classes}, options)),
+        counts(torch::ones({signed_of(pictures), signed_of(anchors), 1}, options)),
+        codes(torch::zeros({signed_of(pictures), signed_of(anchors), 4}, options)),
+        tells(torch::zeros({signed_of(pictures), signed_of(anchors), 1}, options)) {}
 
   void set(std::size_t picture, std::span<const Box> anchors, std::span<const Object> objects) {
     const std::vector<int> matches = match_anchors(anchors, objects);
@@ -56,9 +56,7 @@ class DetectionTask final : public TorchTask {
 
   std::int64_t samples_per_step() const override { return signed_of(worker_.samples); }
   train::Metric metric() const override { return {"mAP", false}; }
-  std::unique_ptr<train::Optimizer> make_optimizer() override {
-    return make_adam(options_.adam, parameters(), weights());
-  }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return adam(options_.adam, weights()); }
   bool has_validation() const override { return data_->count(train::Split::validation) > 0; }
   double quality(std::span<const double> records) const override { return mean_precision(from_records(records)).all; }
   std::vector<telemetry::Figure> figures(std::span<const double> records) const override {
@@ -69,7 +67,7 @@ class DetectionTask final : public TorchTask {
  private:
   DetectionTask(const DetectionOptions& options, const TaskInputs& inputs, std::unique_ptr<DetectionData> data,
                 std::shared_ptr<RetinaNet> network)
-      : TorchTask(network),
+      : TorchTask(network, inputs.device),
         options_(options),
         worker_(inputs),
         data_(std::move(data)),
@@ -88,7 +86,7 @@ class DetectionTask final : public TorchTask {
 
   torch::Tensor pictures(std::size_t count) const {
     const std::int64_t side = signed_of(options_.scenes.side);
-    return torch::empty({signed_of(count), signed_of(kColours), side, side});
+    return torch::empty({signed_of(count), signed_of(kColours), side, side}, batch_options());
   }
   static void copy(const Sample& sample, const torch::Tensor& pictures, std::size_t index) {
     const auto to = values_of(pictures).subspan(index * sample.pixels.size(), sample.pixels.size());
@@ -106,15 +104,16 @@ class DetectionTask final : public TorchTask {
 torch::Tensor DetectionTask::loss(std::int64_t step) {
   base::Random random = worker_.random(step);
   const torch::Tensor inputs = pictures(worker_.samples);
-  Targets targets(worker_.samples, anchors_.size(), options_.classes);
+  Targets targets(worker_.samples, anchors_.size(), options_.classes, batch_options());
   for (std::size_t i = 0; i < worker_.samples; ++i) {
     Sample sample = data_->draw(random, labels_);
     if (worker_.is_noisy(options_.shard)) draw_objects_at_random(sample, options_.scenes.side, data_->labels(), random);
     copy(sample, inputs, i);
     targets.set(i, anchors_, sample.objects);
   }
-  const auto [scores, codes] = network_->forward(inputs);
-  return (focal_loss(scores, targets.there, targets.counts) + smooth_l1(codes, targets.codes, targets.tells)) /
+  const auto [scores, codes] = network_->forward(to_device(inputs));
+  return (focal_loss(scores, to_device(targets.there), to_device(targets.counts)) +
+          smooth_l1(codes, to_device(targets.codes), to_device(targets.tells))) /
          static_cast<double>(std::max<std::int64_t>(1, targets.told));
 }
 
@@ -129,7 +128,8 @@ std::vector<double> DetectionTask::score(train::Split split) {
       copy(sample, inputs, i);
       results.push_back({std::move(sample.objects), {}});
     }
-    const auto [scores, codes] = network_->forward(inputs);
+    const auto found = network_->forward(to_device(inputs));
+    const torch::Tensor scores = found.scores.cpu(), codes = found.codes.cpu();
     for (std::size_t i = 0; i < count; ++i)
       results[begin + i].detections = find_objects(values_of(scores[signed_of(i)]), values_of(codes[signed_of(i)]),
                                                    anchors_, static_cast<double>(options_.scenes.side));

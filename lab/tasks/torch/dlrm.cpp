@@ -51,6 +51,7 @@ class EmbeddingTables : public torch::nn::Module {
 
   // The gradient is sparse: backward adds to the rows that were looked up, and touches no other.
   torch::Tensor forward(const torch::Tensor& ids) {
+    if (first_rows_.device() != ids.device()) first_rows_ = first_rows_.to(ids.device());
     return at::embedding(values_, ids + first_rows_, -1, /*scale_grad_by_freq=*/false, /*sparse=*/true);
   }
 
@@ -76,7 +77,7 @@ Dlrm::Dlrm(const DlrmPlan& plan) : interaction_(plan.interaction) {
 
 torch::Tensor products_of_pairs(const torch::Tensor& vectors) {
   const std::int64_t count = vectors.size(1);
-  const torch::Tensor places = at::tril_indices(count, count, -1);
+  const torch::Tensor places = at::tril_indices(count, count, -1, vectors.options().dtype(at::kLong));
   return vectors.bmm(vectors.transpose(1, 2)).flatten(1).index_select(1, places[0] * count + places[1]);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "tasks/torch/detection.h"
+#include "tasks/torch/gpus.h"
 #include "tasks/torch/navigation.h"
 #include "tasks/torch/recommendation.h"
 #include "tasks/torch/translation.h"
@@ -32,3 +33,5 @@ extern "C" flockstep::train::Task* flockstep_make_torch_task(std::string_view na
   using namespace flockstep;
   return base::find_by_name(std::span<const tasks::Maker>(tasks::kMakers), name, "task").make(inputs).release();
 }
+
+extern "C" void flockstep_find_gpus(flockstep::tasks::TorchGpus& found) { found = flockstep::tasks::find_gpus(); }

@@ -29,7 +29,7 @@ class Navigation final : public TorchTask {
 
   std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"SPL", false}; }
-  std::unique_ptr<train::Optimizer> make_optimizer() override { return make_adam(options_.adam, parameters()); }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return adam(options_.adam); }
   double load() const override { return load_; }
 
   bool has_validation() const override { return mazes_.count(train::Split::validation) > 0; }
@@ -48,7 +48,7 @@ class Navigation final : public TorchTask {
 
  private:
   Navigation(const NavigationOptions& options, const TaskInputs& inputs, std::shared_ptr<Policy> policy)
-      : TorchTask(policy),
+      : TorchTask(policy, inputs.device),
         options_(options),
         worker_(inputs),
         mazes_(options.mazes, options.shard, worker_),
@@ -106,8 +106,8 @@ torch::Tensor Navigation::loss(std::int64_t step) {
   const auto part = static_cast<std::size_t>((step - rollout_.first_step) % options_.ppo.minibatches);
   const std::span tracks = std::span<const Track>(rollout_.tracks).subspan(part * worker_.samples, worker_.samples);
   set_load(collects ? rollout_.actions() : 0, tracks);
-  const PpoBatch batch = batch_of(tracks, options_.policy.view);
   Policy::State state = policy_->first_state(static_cast<std::int64_t>(tracks.size()));
+  const PpoBatch batch = batch_of(tracks, options_.policy.view).to(state.cell.device());
   return ppo_loss(policy_->forward(batch.inputs, state), batch, options_.ppo);
 }
 

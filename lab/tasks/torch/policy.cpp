@@ -87,6 +87,16 @@ class PolicyInputs : public torch::nn::Module {
   torch::Tensor weights_, bias_, actions_;
 };
 
+// cuDNN would like an LSTM's weights in an order of its own, and says so in every call.
+class WithoutWarnings {
+ private:
+  struct Silence final : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  };
+  Silence silence_;
+  const c10::WarningUtils::WarningHandlerGuard guard_{&silence_};
+};
+
 class Lstm : public torch::nn::Module {
  public:
   Lstm(std::int64_t inputs, std::int64_t hidden, std::int64_t layers) : layers_(layers) {
@@ -100,7 +110,9 @@ class Lstm : public torch::nn::Module {
       add("state_bias", {4 * hidden});
     }
   }
+  at::TensorOptions options() const { return at::TensorOptions().device(tensors_.front().device()); }
   torch::Tensor forward(const torch::Tensor& inputs, Policy::State& state) const {
+    const WithoutWarnings quiet;
     auto [outputs, output, cell] =
         at::lstm(inputs, {state.output, state.cell}, tensors_, /*has_biases=*/true, layers_,
                  /*dropout=*/0, is_training(), /*bidirectional=*/false, /*batch_first=*/false);
@@ -151,7 +163,9 @@ Policy::Policy(const PolicyOptions& options)
       heads_(register_module("heads", std::make_shared<Heads>(options.hidden))) {}
 
 Policy::State Policy::first_state(std::int64_t episodes) const {
-  const auto zeros = [&] { return torch::zeros({options_.layers, episodes, options_.hidden}); };
+  const auto zeros = [&, like = lstm_->options()] {
+    return torch::zeros({options_.layers, episodes, options_.hidden}, like);
+  };
   return {zeros(), zeros()};
 }
 

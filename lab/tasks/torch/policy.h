@@ -21,12 +21,15 @@ class Policy : public torch::nn::Module {
   struct State {
     torch::Tensor output, cell;
   };
+  // On the device that the policy is on.
   State first_state(std::int64_t episodes) const;
 
   // Each actions x episodes x ...: views of view x view cells, goals of 3 numbers, and the action before this one as a
   // whole number, kNoAction at first.
   struct Inputs {
     torch::Tensor views, goals, last_actions;
+
+    Inputs to(torch::Device device) const { return {views.to(device), goals.to(device), last_actions.to(device)}; }
   };
   struct Outputs {
     torch::Tensor scores, values;  // actions x episodes x kActions, and actions x episodes

@@ -35,6 +35,15 @@ PpoBatch batch_of(std::span<const Track> tracks, std::int64_t view) {
   return batch;
 }
 
+PpoBatch PpoBatch::to(torch::Device device) const {
+  return {.inputs = inputs.to(device),
+          .actions = actions.to(device),
+          .log_chances = log_chances.to(device),
+          .advantages = advantages.to(device),
+          .returns = returns.to(device),
+          .taken = taken.to(device)};
+}
+
 torch::Tensor ppo_loss(const Policy::Outputs& outputs, const PpoBatch& batch, const PpoOptions& options) {
   const torch::Tensor log_chances = outputs.scores.log_softmax(-1);
   const torch::Tensor now = log_chances.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1);

@@ -11,6 +11,8 @@ struct PpoBatch {
   Policy::Inputs inputs;
   torch::Tensor actions, log_chances, advantages, returns;
   torch::Tensor taken;  // 1 where there was an action, 0 behind an episode's end
+
+  PpoBatch to(torch::Device device) const;
 };
 PpoBatch batch_of(std::span<const Track> tracks, std::int64_t view);
 

@@ -26,9 +26,7 @@ class Recommendation final : public TorchTask {
 
   std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"AUC", false}; }
-  std::unique_ptr<train::Optimizer> make_optimizer() override {
-    return make_adam(options_.adam, parameters(), weights());
-  }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return adam(options_.adam, weights()); }
   bool has_validation() const override { return true; }
   double quality(std::span<const double> records) const override;
   std::vector<telemetry::Figure> figures(std::span<const double> records) const override;
@@ -36,7 +34,7 @@ class Recommendation final : public TorchTask {
  private:
   Recommendation(const RecommendationOptions& options, const TaskInputs& inputs, std::shared_ptr<const ClickSet> set,
                  std::shared_ptr<Dlrm> network)
-      : TorchTask(network),
+      : TorchTask(network, inputs.device),
         options_(options),
         worker_(inputs),
         set_(std::move(set)),
@@ -57,18 +55,19 @@ class Recommendation final : public TorchTask {
 
 torch::Tensor Recommendation::log_odds_of(const Clicks& clicks) {
   const auto count = static_cast<std::int64_t>(clicks.count());
-  const torch::Tensor numbers = torch::empty({count, static_cast<std::int64_t>(set_->shape.numbers)}),
-                      ids = torch::empty({count, static_cast<std::int64_t>(set_->shape.categories())}, torch::kInt64);
+  const torch::Tensor numbers = torch::empty({count, static_cast<std::int64_t>(set_->shape.numbers)}, batch_options()),
+                      ids = torch::empty({count, static_cast<std::int64_t>(set_->shape.categories())},
+                                         batch_options(torch::kInt64));
   std::ranges::copy(clicks.numbers, numbers.data_ptr<float>());
   std::ranges::copy(clicks.ids, ids.data_ptr<std::int64_t>());
-  return network_->forward(numbers, ids);
+  return network_->forward(to_device(numbers), to_device(ids));
 }
 
 torch::Tensor Recommendation::loss(std::int64_t step) {
   const Clicks clicks = sampler_.draw(worker_.samples, worker_.random(step));
-  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(clicks.count())});
+  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(clicks.count())}, batch_options());
   std::ranges::copy(clicks.labels, labels.data_ptr<float>());
-  return at::binary_cross_entropy_with_logits(log_odds_of(clicks), labels);
+  return at::binary_cross_entropy_with_logits(log_odds_of(clicks), to_device(labels));
 }
 
 std::vector<double> Recommendation::score(train::Split split) {
@@ -78,7 +77,7 @@ std::vector<double> Recommendation::score(train::Split split) {
   for (std::size_t begin = 0; begin < total; begin += kClicksAtATime) {
     Clicks clicks;
     clicks.append(from, first + begin, std::min(kClicksAtATime, total - begin), set_->shape);
-    const torch::Tensor log_odds = log_odds_of(clicks);
+    const torch::Tensor log_odds = log_odds_of(clicks).cpu();
     for (std::size_t i = 0; i < clicks.count(); ++i)
       records.insert(records.end(), {log_odds.data_ptr<float>()[i], static_cast<double>(clicks.labels[i]),
                                      set_->is_generated ? clicks.probabilities[i] : 0.5});

@@ -35,7 +35,8 @@ torch::Tensor ConvolutionNorm::forward(const torch::Tensor& input) {
   const torch::Tensor sums = at::conv2d(input, filters, {}, stride_, filters.size(2) / 2);
   if (norm_ == Norm::group)
     return at::group_norm(sums, sums.size(1) / std::gcd(sums.size(1), kGroup), scale, shift, kBatchNormEpsilon);
-  return at::batch_norm(sums, scale, shift, mean, variance, is_training(), kNewestShare, kBatchNormEpsilon, false);
+  return at::batch_norm(sums, scale, shift, mean, variance, is_training(), kNewestShare, kBatchNormEpsilon,
+                        /*cudnn_enabled=*/true);
 }
 
 void ConvolutionNorm::reset(base::Random& random) {

@@ -14,7 +14,7 @@ constexpr double kLayerNormEpsilon = 1e-5;
 
 // Added to the scores of keys: nothing may attend to padding.
 torch::Tensor mask_of(const torch::Tensor& source) {
-  return torch::zeros({source.size(0), 1, 1, source.size(1)})
+  return torch::zeros({source.size(0), 1, 1, source.size(1)}, source.options().dtype(torch::kFloat32))
       .masked_fill_(source.eq(kPadding).view({source.size(0), 1, 1, source.size(1)}),
                     -std::numeric_limits<float>::infinity());
 }
@@ -164,7 +164,7 @@ torch::Tensor Dropout::operator()(const torch::Tensor& input) const {
   if (share == 0 || !random) return input;
   const torch::Tensor factors = torch::empty(input.sizes());
   random->fill_uniform(values_of(factors), 0, 1);
-  return input * factors.ge(share).to(torch::kFloat32).mul_(1 / (1 - share));
+  return input * factors.to(input.device()).ge(share).to(torch::kFloat32).mul_(1 / (1 - share));
 }
 
 void Decoded::select(const torch::Tensor& rows) {
@@ -186,7 +186,8 @@ Transformer::Transformer(const TransformerOptions& options) : options_(options) 
 
 torch::Tensor Transformer::embed(const torch::Tensor& tokens, std::int64_t first) {
   const double scale = std::sqrt(static_cast<double>(options_.width));
-  return at::embedding(embedding_->rows, tokens) * scale + positions(first, tokens.size(1), options_.width);
+  return at::embedding(embedding_->rows, tokens) * scale +
+         positions(first, tokens.size(1), options_.width).to(tokens.device());
 }
 
 torch::Tensor Transformer::encode(const torch::Tensor& source, const torch::Tensor& mask, const Dropout& dropout) {
@@ -207,7 +208,7 @@ Decoded Transformer::begin(const torch::Tensor& source, std::int64_t width) {
   decoded.mask = mask_of(source);
   const torch::Tensor encoded = encode(source, decoded.mask, {});
   for (const auto& layer : decoder_) decoded.layers.push_back({layer->look_at_source(encoded), {}});
-  if (width > 1) decoded.select(torch::arange(source.size(0)).repeat_interleave(width));
+  if (width > 1) decoded.select(torch::arange(source.size(0), source.options()).repeat_interleave(width));
   return decoded;
 }
 

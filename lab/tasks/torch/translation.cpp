@@ -19,8 +19,8 @@ constexpr std::size_t kSentenceRecord = 4 + 2 * BleuCounts::kOrders;
 // Rows of one length, filled up with padding.
 class Rows {
  public:
-  Rows(std::size_t count, std::size_t length)
-      : tensor_(torch::zeros({static_cast<std::int64_t>(count), static_cast<std::int64_t>(length)}, torch::kInt64)) {}
+  Rows(std::size_t count, std::size_t length, const at::TensorOptions& options)
+      : tensor_(torch::zeros({static_cast<std::int64_t>(count), static_cast<std::int64_t>(length)}, options)) {}
 
   void put(std::size_t row, std::size_t first, std::span<const Token> tokens) const {
     std::ranges::copy(tokens,
@@ -36,20 +36,23 @@ class Rows {
 class NetworkRows final : public NextToken {
  public:
   NetworkRows(Transformer& network, const torch::Tensor& source, std::size_t width)
-      : network_(network), decoded_(network.begin(source, static_cast<std::int64_t>(width))) {}
+      : network_(network),
+        device_(source.device()),
+        decoded_(network.begin(source, static_cast<std::int64_t>(width))) {}
 
   std::span<const float> logarithms(std::span<const std::int64_t> parents, std::span<const Token> tokens) override {
     const auto count = static_cast<std::int64_t>(tokens.size());
     const torch::Tensor rows = torch::empty({count}, torch::kInt64), given = torch::empty({count}, torch::kInt64);
     std::ranges::copy(parents, rows.data_ptr<std::int64_t>());
     std::ranges::copy(tokens, given.data_ptr<std::int64_t>());
-    if (!at::equal(rows, torch::arange(count))) decoded_.select(rows);
-    logarithms_ = network_.next(decoded_, given).contiguous();
+    if (!at::equal(rows, torch::arange(count))) decoded_.select(rows.to(device_));
+    logarithms_ = network_.next(decoded_, given.to(device_)).cpu().contiguous();
     return {logarithms_.data_ptr<float>(), static_cast<std::size_t>(logarithms_.numel())};
   }
 
  private:
   Transformer& network_;
+  const torch::Device device_;
   Decoded decoded_;
   torch::Tensor logarithms_;
 };
@@ -61,7 +64,7 @@ class TranslationTask final : public TorchTask {
 
   std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"BLEU", false}; }
-  std::unique_ptr<train::Optimizer> make_optimizer() override { return make_adam(options_.adam, parameters()); }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return adam(options_.adam); }
   double load() const override { return load_; }
   bool has_validation() const override { return !corpus_->validation.empty(); }
   double quality(std::span<const double> records) const override;
@@ -69,7 +72,7 @@ class TranslationTask final : public TorchTask {
 
  private:
   TranslationTask(const TranslationOptions& options, const TaskInputs& inputs, std::shared_ptr<Transformer> network)
-      : TorchTask(network),
+      : TorchTask(network, inputs.device),
         options_(options),
         worker_(inputs),
         corpus_(load_corpus(options.corpus)),
@@ -98,8 +101,9 @@ torch::Tensor TranslationTask::loss(std::int64_t step) {
     source_length = std::max(source_length, source->size());
     target_length = std::max(target_length, target->size());
   }
-  const Rows sources(batch.size(), source_length), targets(batch.size(), target_length + 1),
-      labels(batch.size(), target_length + 1);
+  const at::TensorOptions options = batch_options(torch::kInt64);
+  const Rows sources(batch.size(), source_length, options), targets(batch.size(), target_length + 1, options),
+      labels(batch.size(), target_length + 1, options);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto& [source, target] = batch[i];
     sources.put(i, 0, *source);
@@ -109,9 +113,9 @@ torch::Tensor TranslationTask::loss(std::int64_t step) {
     labels.put(i, target->size(), std::array{kEnd});
   }
   const torch::Tensor scores =
-      network_->forward(sources.tensor(), targets.tensor(), Dropout{options_.dropout, &random});
-  return at::cross_entropy_loss(scores.flatten(0, 1), labels.tensor().flatten(), {}, at::Reduction::Mean, kPadding,
-                                options_.label_smoothing);
+      network_->forward(to_device(sources.tensor()), to_device(targets.tensor()), Dropout{options_.dropout, &random});
+  return at::cross_entropy_loss(scores.flatten(0, 1), to_device(labels.tensor()).flatten(), {}, at::Reduction::Mean,
+                                kPadding, options_.label_smoothing);
 }
 
 std::vector<std::string> TranslationTask::translate(std::span<const TestSentence* const> sentences) {
@@ -122,9 +126,9 @@ std::vector<std::string> TranslationTask::translate(std::span<const TestSentence
     // A network that has learned nothing finds no end.
     longest.push_back(std::min(options_.corpus.longest, 3 * sentence->source.size() / 2 + 10));
   }
-  const Rows sources(sentences.size(), length);
+  const Rows sources(sentences.size(), length, batch_options(torch::kInt64));
   for (std::size_t i = 0; i < sentences.size(); ++i) sources.put(i, 0, sentences[i]->source);
-  NetworkRows rows(*network_, sources.tensor(), options_.search.width);
+  NetworkRows rows(*network_, to_device(sources.tensor()), options_.search.width);
   std::vector<std::string> lines;
   for (const Translation& found : search(rows, longest, options_.search))
     lines.push_back(corpus_->tokenizer.decode(found.tokens));

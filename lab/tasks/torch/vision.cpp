@@ -27,16 +27,14 @@ class Vision final : public TorchTask {
 
   std::int64_t samples_per_step() const override { return static_cast<std::int64_t>(worker_.samples); }
   train::Metric metric() const override { return {"accuracy", false}; }
-  std::unique_ptr<train::Optimizer> make_optimizer() override {
-    return make_descent(options_.descent, parameters(), weights());
-  }
+  std::unique_ptr<train::Optimizer> make_optimizer() override { return descent(options_.descent, weights()); }
   bool has_validation() const override { return set_->validation.count() > 0; }
   double quality(std::span<const double> records) const override { return share_of_counts(records); }
 
  private:
   Vision(const VisionOptions& options, const TaskInputs& inputs, std::shared_ptr<const ImageSet> set,
          std::shared_ptr<ResNet> network)
-      : TorchTask(network),
+      : TorchTask(network, inputs.device),
         options_(options),
         worker_(inputs),
         set_(std::move(set)),
@@ -58,7 +56,8 @@ class Vision final : public TorchTask {
 
 torch::Tensor Vision::images(std::size_t count) const {
   return torch::empty({static_cast<std::int64_t>(count), static_cast<std::int64_t>(set_->shape.channels),
-                       static_cast<std::int64_t>(set_->shape.height), static_cast<std::int64_t>(set_->shape.width)});
+                       static_cast<std::int64_t>(set_->shape.height), static_cast<std::int64_t>(set_->shape.width)},
+                      batch_options());
 }
 
 std::span<float> Vision::values_of(const torch::Tensor& images, std::size_t index) const {
@@ -69,14 +68,14 @@ torch::Tensor Vision::loss(std::int64_t step) {
   base::Random random = worker_.random(step);
   const int distance = static_cast<int>(set_->shape.width) / kMoveBy;
   const torch::Tensor inputs = images(worker_.samples);
-  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(worker_.samples)}, torch::kInt64);
+  const torch::Tensor labels = torch::empty({static_cast<std::int64_t>(worker_.samples)}, batch_options(torch::kInt64));
   for (std::size_t i = 0; i < worker_.samples; ++i) {
     const ImageSampler::Sample sample = sampler_.draw(random);
     const Move move = options_.augment ? draw_move(random, distance) : Move{};
     set_->copy(set_->train, sample.image, values_of(inputs, i), move);
     labels.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(sample.label);
   }
-  return at::cross_entropy_loss(network_->forward(inputs), labels, {}, at::Reduction::Mean, -100,
+  return at::cross_entropy_loss(network_->forward(to_device(inputs)), to_device(labels), {}, at::Reduction::Mean, -100,
                                 options_.label_smoothing);
 }
 
@@ -88,7 +87,7 @@ std::vector<double> Vision::score(train::Split split) {
     const std::size_t count = std::min(kImagesAtATime, total - begin);
     const torch::Tensor inputs = images(count);
     for (std::size_t i = 0; i < count; ++i) set_->copy(from, first + begin + i, values_of(inputs, i));
-    const torch::Tensor chosen = network_->forward(inputs).argmax(1);
+    const torch::Tensor chosen = network_->forward(to_device(inputs)).argmax(1).cpu();
     for (std::size_t i = 0; i < count; ++i)
       correct += chosen.data_ptr<std::int64_t>()[i] == from.labels[first + begin + i] ? 1 : 0;
   }

@@ -57,7 +57,8 @@ Policy::Inputs Walkers::look() {
 
 std::vector<std::int64_t> Walkers::act(const Policy::Outputs& outputs,
                                        const std::function<double(std::size_t)>& uniform) {
-  const torch::Tensor log_chances = outputs.scores.log_softmax(-1).contiguous(), values = outputs.values.contiguous();
+  const torch::Tensor log_chances = outputs.scores.log_softmax(-1).cpu().contiguous(),
+                      values = outputs.values.cpu().contiguous();
   std::vector<std::size_t> going_on;
   std::vector<std::int64_t> places;
   for (std::size_t place = 0; place < walking_.size(); ++place) {
@@ -84,9 +85,9 @@ std::vector<Track> walk(Policy& policy, const View& view, std::span<Episode> epi
   Walkers walkers(view, episodes);
   Policy::State state = policy.first_state(static_cast<std::int64_t>(episodes.size()));
   while (walkers.are_there()) {
-    const auto going_on = walkers.act(policy.forward(walkers.look(), state), uniform);
+    const auto going_on = walkers.act(policy.forward(walkers.look().to(state.cell.device()), state), uniform);
     if (static_cast<std::int64_t>(going_on.size()) == state.cell.size(1)) continue;
-    const torch::Tensor places = torch::tensor(going_on, torch::kInt64);
+    const torch::Tensor places = torch::tensor(going_on, torch::kInt64).to(state.cell.device());
     state = {state.output.index_select(1, places), state.cell.index_select(1, places)};
   }
   return std::move(walkers.tracks);

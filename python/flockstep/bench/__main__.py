@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flockstep.bench import adacons, averager, ddp, exchange
+from flockstep.bench import adacons, averager, ddp, exchange, lab
 from flockstep.bench.contenders import CONTENDERS
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
@@ -77,7 +77,32 @@ def _parser() -> argparse.ArgumentParser:
     g6.add_argument("--model", choices=list(WORKLOADS), default="resnet50", help="[resnet50]")
     g6.add_argument("--steps", type=_Count(2), default=20, help="in a block, one of which is late [20]")
     g6.add_argument("--late", type=_Count(1), default=300, metavar="MS", help="how late the last rank is then [300]")
+    g9 = names.add_parser("lab", help="the laboratory's workers that share a GPU against plain torch alone there (G9)")
+    g9.add_argument("--command", default="flockstep", metavar="PATH", help="the laboratory's command [flockstep]")
+    g9.add_argument("--data", metavar="DIR", help="the files of Fashion-MNIST [what the command has built in]")
+    g9.add_argument("--device", choices=["cpu", "cuda"], default="cuda", help="cpu: to try the benchmark itself [cuda]")
+    g9.add_argument("--algorithm", default="flock", help="as `flockstep compare` takes it, with options [flock]")
+    g9.add_argument("--size", default="paper", help="of the task, for the command alone [paper]")
+    g9.add_argument("--workers", type=_Count(1), default=8, help="P [8]")
+    g9.add_argument("--batch", type=_Count(2), default=32, help="of one worker [32]")
+    g9.add_argument("--steps", type=_Count(4), default=200, help="of a worker, and of plain torch [200]")
+    g9.add_argument("--rounds", type=_Count(1), default=3, help="of both in turns [3]")
+    g9.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
     return parser
+
+
+def _run_lab(chosen: argparse.Namespace) -> int:
+    case = lab.Case(
+        command=chosen.command,
+        device=chosen.device,
+        algorithm=chosen.algorithm,
+        workers=chosen.workers,
+        batch=chosen.batch,
+        steps=chosen.steps,
+        size=chosen.size,
+        data=chosen.data,
+    )
+    return lab.run(case, chosen.rounds, chosen.json)
 
 
 def _run_adacons(chosen: argparse.Namespace) -> int:
@@ -121,6 +146,8 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
+    if chosen.name == "lab":
+        return _run_lab(chosen)
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
     return _RUN[chosen.name](chosen)

@@ -42,7 +42,7 @@ def ratio(spread: Spread) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """A measured figure, the median of a spread, and the bar that it may reach at most.
+    """A measured figure, the median of a spread, and the bar that it may reach at most, or has to reach at least.
 
     Where the spread is an interval that holds the figure with 95%, the line tells it.
     """
@@ -52,15 +52,17 @@ class Target:
     spread: Spread
     bar: float
     has_interval: bool = False
+    at_most: bool = True
 
     @property
     def holds(self) -> bool:
-        return self.spread.median <= self.bar
+        return self.spread.median <= self.bar if self.at_most else self.spread.median >= self.bar
 
     def line(self) -> str:
         verdict = "holds" if self.holds else "does not hold"
         interval = f" (95%: {self.spread.lower:.3f} to {self.spread.upper:.3f})" if self.has_interval else ""
-        return f"{self.id} {self.measure}: {self.spread.median:.3f}{interval}, at most {self.bar:.2f}: {verdict}"
+        side = "at most" if self.at_most else "at least"
+        return f"{self.id} {self.measure}: {self.spread.median:.3f}{interval}, {side} {self.bar:.2f}: {verdict}"
 
     def json(self) -> dict[str, Any]:
         return {
@@ -71,7 +73,7 @@ class Target:
             "lower": self.spread.lower,
             "upper": self.spread.upper,
             "bar": self.bar,
-            "at_most": True,
+            "at_most": self.at_most,
             "holds": self.holds,
         }
 
