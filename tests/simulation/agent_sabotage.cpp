@@ -209,7 +209,7 @@ struct DoesNotPublishSynchronised final : PassedOn {
 
 struct GivesHalfAnAverage final : Flawed {
   using Flawed::Flawed;
-  void give(std::span<float> values) const override {
+  void give(std::span<float> values) override {
     data_.give(values);
     std::ranges::copy(std::span(newest_).first(newest_.size() / 2), values.begin());
   }

@@ -10,7 +10,9 @@ namespace flockstep::runtime {
 namespace {
 
 // What of x is on the device at a time beside e: large enough for copies to be fast.
-constexpr std::size_t kPieceFloats = std::size_t{1} << 17;  // 512 KiB
+constexpr std::size_t kPieceFloats = std::size_t{1} << 18;  // 1 MiB
+// Of a snapshot on its way to main memory: rounds begin with the first while the others follow.
+constexpr std::size_t kCopyFloats = std::size_t{1} << 20;  // 4 MiB
 
 base::Buffer<float> pinned(Context& context, const DeviceModel& model, const char* purpose) {
   const kernels::Block block = model.beside->allocate_on_host(model.numbers.size_bytes());
@@ -61,14 +63,20 @@ void DeviceSharedModel::reset() {
 }
 
 void DeviceSharedModel::take() {
+  require_here({0, x().size()});
   kernels::Queue& beside = *model_.beside;
   if (has_moved_) make_correction();
   current_->follow(beside);
   if (has_moved_) current_->axpy(1, e(), model_.numbers);
   current_->copy(e().data(), model_.numbers.data(), e().size_bytes());
   beside.follow(*current_);
-  beside.copy(arriving_.data(), e().data(), e().size_bytes());
-  is_on_the_way_ = beside.mark();
+  here_ = 0;
+  for (std::size_t begin = 0; begin == 0 || begin < e().size(); begin += kCopyFloats) {
+    const Range range{begin, std::min(kCopyFloats, e().size() - begin)};
+    beside.copy(range.of(arriving_.span()).data(), range.of(e()).data(), range.size * sizeof(float));
+    copies_.push_back({range.end(), beside.mark()});
+  }
+  is_under_way_ = true;
   has_moved_ = moved_meanwhile_ = false;
 }
 
@@ -84,15 +92,16 @@ void DeviceSharedModel::make_correction() {
 }
 
 void DeviceSharedModel::land() {
-  is_on_the_way_ = nullptr;
+  is_under_way_ = false;
   if (!moved_meanwhile_) return std::swap(x_, arriving_);
+  require_here({0, x().size()});
   const std::array<const void*, 3> rows{arriving_.data(), before_.data(), x().data()};
   context_.queue().weighted_sum({rows, x().size()}, std::array{1.0, -1.0, 1.0}.data(), x());
 }
 
 // While numbers are on their way what x was stays, also because the device may still read it.
 void DeviceSharedModel::move(std::span<const float> correction) {
-  if (!is_on_the_way_ || std::exchange(moved_meanwhile_, true)) {
+  if (!is_under_way_ || std::exchange(moved_meanwhile_, true)) {
     require_read();
     return SharedRounds::move(correction);
   }
@@ -113,9 +122,20 @@ void DeviceSharedModel::proceed(std::span<float>) {
   has_moved_ = false;
 }
 
-std::span<float> DeviceSharedModel::place_for_model(std::span<float>) {
+std::span<float> DeviceSharedModel::whole() {
+  require_here({0, x().size()});
   require_read();
   return x();
+}
+
+std::span<float> DeviceSharedModel::place_for_model(std::span<float>) { return whole(); }
+
+void DeviceSharedModel::require_here(Range range) {
+  if (is_under_way_) return;  // of x nothing is
+  for (; here_ < range.end() && !copies_.empty(); copies_.pop_front()) {
+    wait_for(copies_.front().is_done, "the copy from the device");
+    here_ = copies_.front().end;
+  }
 }
 
 void DeviceSharedModel::require_read() {

@@ -4,7 +4,7 @@
 //   arrive, hand over   e = x - e                 beside the worker's work: e was the snapshot
 //                       model += e, e = model     in the order of the worker's work
 //                       arriving <- e             beside it again
-//   land                x = arriving              the agent, once it is here
+//   land                x = arriving              the agent, once the first of it is here
 //   proceed             model = e <- x
 //
 // The first line is left out where no round has moved x since. A round may begin and end while numbers are on their
@@ -14,6 +14,8 @@
 //
 // No call waits for the device, but for copies that have begun.
 #pragma once
+
+#include <deque>
 
 #include "runtime/device_model.h"
 #include "runtime/rounds/shared_rounds.h"
@@ -33,14 +35,14 @@ class DeviceSharedModel : public SharedRounds {
   void reset();
   void adopt() { proceed({}); }
   // x, while nothing is under way.
-  std::span<float> whole() const { return x(); }
+  std::span<float> whole();
 
   void prepare() override { current_ = &model_.current(); }
   void arrive(std::span<float>) override { take(); }
   void proceed(std::span<float>) override;
   void hand_over(std::span<float>) override { take(); }
   void rest(std::span<float>) override { take(); }
-  std::function<bool()> on_the_way() override { return is_on_the_way_; }
+  std::function<bool()> on_the_way() override { return is_under_way_ ? copies_.front().is_done : nullptr; }
   void land() override;
 
   std::span<float> place_for_model(std::span<float>) override;
@@ -50,6 +52,7 @@ class DeviceSharedModel : public SharedRounds {
   std::span<float> e() const { return {reinterpret_cast<float*>(e_.get()), model_.numbers.size()}; }
   void take();
   void make_correction();
+  void require_here(Range range) override;
   void move(std::span<const float> correction) override;
   void has_moved() override { has_moved_ = true; }
   void require_read();
@@ -59,10 +62,17 @@ class DeviceSharedModel : public SharedRounds {
   base::Buffer<float> arriving_, before_;  // before_: x0, where x has moved since
   kernels::Block e_, piece_, signs_;
   kernels::Queue* current_ = nullptr;
-  bool has_moved_ = false;               // x is not what the worker's model was made of
-  std::function<bool()> is_on_the_way_;  // whether `arriving_` is here; null: nothing is on its way
-  bool moved_meanwhile_ = false;         // x has moved since something set out
-  std::function<bool()> is_read_;        // x, by a copy to the device; null: nobody reads it
+  bool has_moved_ = false;  // x is not what the worker's model was made of
+  // Of the snapshot, one behind the other: they go on when the first of them has landed.
+  struct Copy {
+    std::size_t end;
+    std::function<bool()> is_done;
+  };
+  std::deque<Copy> copies_;        // not known to be done
+  std::size_t here_ = 0;           // what is here, from the first number on
+  bool is_under_way_ = false;      // the first of them has not landed
+  bool moved_meanwhile_ = false;   // x has moved since then
+  std::function<bool()> is_read_;  // x, by a copy to the device; null: nobody reads it
 };
 
 }  // namespace flockstep::runtime

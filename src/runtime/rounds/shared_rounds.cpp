@@ -8,7 +8,9 @@ namespace flockstep::runtime {
 void SharedRounds::freeze(std::size_t size, bool is_fresh) {
   size_ = size;
   is_fresh_ = is_fresh;
-  if (!is_fresh) context_.queue().copy(c().data(), x().data(), size * sizeof(float));
+  if (is_fresh) return;
+  require_here({0, size});
+  context_.queue().copy(c().data(), x().data(), size * sizeof(float));
 }
 
 void SharedRounds::settle(Range part, std::span<const float> average) {
@@ -23,6 +25,7 @@ void SharedRounds::correct(Range part, std::span<const float> values, float shar
 }
 
 void SharedRounds::complete(int) {
+  require_here({0, x().size()});
   if (is_fresh_) {
     const std::span<const float> rest = x().subspan(size_);
     context_.queue().copy(c().subspan(size_).data(), rest.data(), rest.size_bytes());
@@ -37,7 +40,8 @@ void SharedRounds::move(std::span<const float> correction) {
   context_.queue().axpy(1, correction, x().first(correction.size()));
 }
 
-void SharedRounds::give(std::span<float> values) const {
+void SharedRounds::give(std::span<float> values) {
+  require_here({0, x().size()});
   context_.queue().copy(values.data(), x_.data(), x().size_bytes());
 }
 

@@ -18,6 +18,9 @@ class SharedRounds : public RoundData {
   void merge(std::span<float>, protocol::Outcome) final {}
 
   void freeze(std::size_t size, bool is_fresh) final;
+  void ready(Range range) final {
+    if (is_fresh_) require_here(range);
+  }
   std::span<const float> contribution(Range part) const final {
     return part.of(std::span<const float>(is_fresh_ ? x() : c()));
   }
@@ -27,7 +30,7 @@ class SharedRounds : public RoundData {
   void settle_pair(Range part, std::span<const float> others) { correct(part, others, 0.5f); }
   void complete(int members) final;
 
-  void give(std::span<float> values) const final;
+  void give(std::span<float> values) final;
 
  protected:
   SharedRounds(Context& context, base::Buffer<float> x, base::Buffer<float> c)
@@ -37,6 +40,8 @@ class SharedRounds : public RoundData {
   // x += `correction`, of its first numbers.
   virtual void move(std::span<const float> correction);
   virtual void has_moved() {}  // x is not what it was
+  // Before x is read: waits for what is still on its way there.
+  virtual void require_here(Range) {}
 
   Context& context_;
   base::Buffer<float> x_;
