@@ -1,5 +1,5 @@
-"""All tests that need a GPU, on one or more of them: the C++ programs of the build, and each *_ddp.py of this folder under
-torchrun with 1, 2 and 4 ranks.
+"""All tests that need a GPU, on one or more of them: the C++ programs of the build, its command (lab_device.py), and each
+*_ddp.py of this folder under torchrun with 1, 2 and 4 ranks.
 
 python tests/cuda/run.py [--workers 1,2,4] [--limit SECONDS] [NAME ...]
 
@@ -70,6 +70,8 @@ def programs():
             alone = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_HOSTID=h$OMPI_COMM_WORLD_RANK"
             shell = ["bash", "-c", f'{alone} exec "$0" "$@"']
             found.append(Test("device_test", 2, [*mpirun, *shell, device, "--engine", "mpi", *modules]))
+    if (folder / "flockstep").exists():
+        found.append(Test("lab_device", 4, [sys.executable, str(FOLDER / "lab_device.py")]))
     return found
 
 
