@@ -66,10 +66,11 @@ def _check_tensors(model: nn.Module, holder: str) -> None:
     devices = sorted({str(tensor.device) for tensor in [*parameters, *model.buffers()]})
     if len(devices) > 1:
         raise BadInputError(
-            f"the model is on {' and '.join(devices)}: {holder} needs all of it in one place, the CPU's memory"
+            f"the model is on {' and '.join(devices)}, and {holder} averages models on one device: keep the module on "
+            "one device"
         )
-    if devices != ["cpu"]:
-        raise BadInputError(f"the model is on {devices[0]}: {holder} averages models in the CPU's memory")
+    if parameters[0].device.type not in ("cpu", "cuda"):
+        raise BadInputError(f"the model is on {devices[0]}: {holder} averages models on the CPU or on a CUDA device")
 
 
 def tensors_of(model: nn.Module) -> tuple[NamedTensors, NamedTensors]:

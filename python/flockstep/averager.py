@@ -55,6 +55,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     :class:`ADPSGD`, :class:`SGP` and :class:`Swarm`. ``param_groups``, ``state`` and ``defaults`` are those of the inner
     optimizer, so schedulers, gradient scalers and checkpoints work as they do with it.
 
+    The model is on the CPU, or on one CUDA device of each rank; its process group may be of any backend.
+
     Making one is collective. Parameters and buffers become rank 0's. They keep their identity, strides and type, and
     lie in one piece of memory until :meth:`close`. The first :meth:`step`, and the first one after
     :meth:`load_state_dict`, waits for all workers and starts from rank 0's model once more, so a checkpoint may be
@@ -222,8 +224,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     @property
     def join_device(self) -> torch.device:
-        """Where ``Join`` exchanges who has a batch."""
-        return torch.device("cpu")
+        """Where ``Join`` exchanges who has a batch: that of the model, as with DDP."""
+        return next(self._model.parameters()).device
 
     @property
     def join_process_group(self) -> Any:
@@ -392,6 +394,10 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
 
 def _text(name: str, value: object) -> str:
+    if name == "overlap":
+        if not isinstance(value, bool):
+            raise BadTypeError(f"overlap is True or False, not {value!r}")
+        return "on" if value else "off"
     if name != "deadline":
         return str(value)
     if not isinstance(value, timedelta) or value <= timedelta(0):

@@ -34,6 +34,8 @@ class RoundOptions(AveragerOptions, total=False):
         quorum: how many start a round with ``activation="quorum"``; None: all but one.
         deadline: how long after the first a round starts with ``activation="deadline"``; None: twice the median
             lateness.
+        overlap: True: a step hands over what it has and goes on while its round is averaged; what the round changes is
+            added in a later step. It needs ``merge="additive"``.
     """
 
     group_size: int | None
@@ -43,6 +45,7 @@ class RoundOptions(AveragerOptions, total=False):
     sync: Literal["barrier", "rolling"]
     quorum: int | None
     deadline: timedelta | None
+    overlap: bool
 
 
 class PeriodOptions(AveragerOptions, total=False):
@@ -53,6 +56,16 @@ class PeriodOptions(AveragerOptions, total=False):
     """
 
     period: int
+
+
+class LocalSGDOptions(PeriodOptions, total=False):
+    """What averaging at times takes where steps may go on beside it.
+
+    Args:
+        overlap: True: nobody waits for an average; what it changes is added in a later step.
+    """
+
+    overlap: bool
 
 
 class PostLocalSGDOptions(PeriodOptions, total=False):
@@ -104,6 +117,7 @@ class Flock(Averager):
         "sync": "rolling",
         "quorum": None,
         "deadline": None,
+        "overlap": False,
         **COMMON_DEFAULTS,
     }
 
@@ -132,6 +146,7 @@ class Wagma(Averager):
         "sync": "barrier",
         "quorum": None,
         "deadline": None,
+        "overlap": False,
         **COMMON_DEFAULTS,
     }
 
@@ -139,9 +154,11 @@ class Wagma(Averager):
         super().__init__(optimizer, model, **options)
 
 
-@takes(PeriodOptions, before=_BEFORE_OPTIONS)
+@takes(LocalSGDOptions, before=_BEFORE_OPTIONS)
 class LocalSGD(Averager):
     """Takes ``period`` steps alone, then averages the models of all workers, who wait for each other there.
+
+    With ``overlap=True`` nobody waits: the average is taken beside the next steps.
 
     Example::
 
@@ -149,9 +166,9 @@ class LocalSGD(Averager):
     """
 
     _algorithm = "local_sgd"
-    _defaults: ClassVar[PeriodOptions] = {"period": 8, **COMMON_DEFAULTS}
+    _defaults: ClassVar[LocalSGDOptions] = {"period": 8, "overlap": False, **COMMON_DEFAULTS}
 
-    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[PeriodOptions]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[LocalSGDOptions]) -> None:
         super().__init__(optimizer, model, **options)
 
 

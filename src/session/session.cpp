@@ -25,12 +25,6 @@ algorithms::Departures& departures_of(algorithms::Algorithm& algorithm) {
               "with attend, or use wagma, flock, adpsgd or swarm");
 }
 
-base::Buffer<float> copy_to_give_up(runtime::Context& context, std::span<const float> model) {
-  auto copy = context.engine().memory().allocate<float>(model.size(), "model to give up");
-  std::ranges::copy(model, copy.data());
-  return copy;
-}
-
 }  // namespace
 
 Session::Session(runtime::Context& context, const runtime::Layout& layout, SessionSettings settings,
@@ -57,11 +51,27 @@ std::unique_ptr<algorithms::Algorithm> Session::make() const {
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
   if (given_up_) {
-    given_up_->consolidate(copy_to_give_up(context_, model).span());
+    give_up(*given_up_, model);
     end_given_up();
   }
   algorithm_->begin(updates_, model);
   begun_ = true;
+}
+
+// What it makes of the model is given up, too.
+void Session::give_up(algorithms::Algorithm& algorithm, std::span<const float> model) {
+  if (!settings_.device_model) {
+    const auto copy = context_.engine().memory().allocate<float>(model.size(), "model to give up");
+    std::ranges::copy(model, copy.data());
+    return algorithm.consolidate(copy.span());
+  }
+  const runtime::DeviceModel& there = *settings_.device_model;
+  const kernels::Block kept = there.allocate(there.numbers.size_bytes());
+  there.current().follow(*there.beside);  // in whose order the memory is allocated
+  there.current().copy(kept.get(), there.numbers.data(), there.numbers.size_bytes());
+  algorithm.consolidate({});
+  there.current().copy(there.numbers.data(), kept.get(), there.numbers.size_bytes());
+  context_.poll_for(there.current().mark(), "the copy of a model");
 }
 
 // Its agents must be gone everywhere before others take their place.
@@ -207,7 +217,9 @@ std::string Session::restore(const base::Archive& archive) {
 }
 
 void Session::renew(std::span<const float> model) {
-  consolidate(copy_to_give_up(context_, model).span());
+  require_begun();
+  give_up(*algorithm_, model);
+  go_on_together();
   base::Archive state;
   save(state);
   restore(state);

@@ -98,6 +98,7 @@ class Session {
  private:
   std::unique_ptr<algorithms::Algorithm> make() const;
   void go_on_together();
+  void give_up(algorithms::Algorithm& algorithm, std::span<const float> model);
   void end_given_up();
 
   runtime::Context& context_;

@@ -24,6 +24,13 @@ void broadcast_model(runtime::Context& context, FlatModule& flat, std::span<floa
   broadcast_each(context, flat.fixed());
 }
 
+void broadcast_model(runtime::Context& context, FlatModule& flat, DeviceMerges& merges) {
+  flat.collect_model();
+  merges.broadcast(context);
+  flat.spread_model();
+  broadcast_each(context, flat.fixed());
+}
+
 // No mode is set across the wait: on sim all workers share a thread, and with it torch's mode for gradients.
 void broadcast_each(runtime::Context& context, const std::vector<torch::Tensor>& tensors) {
   const auto room_of = [](const torch::Tensor& tensor) { return (tensor.nbytes() + 15) / 16 * 16; };  // aligned

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/gather.h"
+#include "torch/device_merges.h"
 #include "torch/flat_module.h"
 
 namespace flockstep::torch_front {
@@ -12,6 +13,7 @@ void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatM
 
 // Everybody has worker 0's parameters and buffers; `model` is the span that the module is attached to.
 void broadcast_model(runtime::Context& context, FlatModule& flat, std::span<float> model);
+void broadcast_model(runtime::Context& context, FlatModule& flat, DeviceMerges& merges);
 // The same for tensors that are in no span.
 void broadcast_each(runtime::Context& context, const std::vector<torch::Tensor>& tensors);
 

@@ -19,13 +19,6 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
-// On a device, pinned memory that it can copy from and to.
-base::Buffer<float> span_for(const torch_front::FlatModule& flat, base::Memory& memory, std::size_t size,
-                             const std::string& purpose) {
-  return flat.is_on_device() ? torch_front::pinned_floats(memory, size, purpose).buffer
-                             : memory.allocate<float>(size, purpose);
-}
-
 // Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as. And no
 // single step of one worker may spoil a training.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
@@ -46,7 +39,8 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
 
 DataParallel::Implementation::Implementation(runtime::Context& context, int& alive, torch::nn::Module& module,
                                              const DataParallelSettings& settings,
-                                             const std::function<torch_front::MakePlace(const Implementation&)>& way)
+                                             const std::function<torch_front::MakePlace(const Implementation&)>& way,
+                                             const torch_front::PlaceOfMerges& place_of_merges)
     : context(context),
       module(module),
       settings(settings),
@@ -54,6 +48,7 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
       options(with_defaults(row, settings)),
       flat(module),
       make_place(way(*this)),
+      merges(torch_front::device_merges(context, flat, row, options, place_of_merges)),
       layout(make_place ? torch_front::layout_on_device(flat.tensors(), bucket_floats(settings),
                                                         row.rule(options).common.granularity)
                         : runtime::Layout(flat.tensors(), bucket_floats(settings))),
@@ -76,7 +71,11 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
   runtime::Agreed agreed{{"bucket_kib", std::to_string(settings.bucket_kib)},
                          {"treatment of buffers", std::to_string(static_cast<int>(settings.buffers))}};
   torch_front::add_tensors(agreed, context, flat);
-  session::SessionSettings of_session{.row = row, .options = options, .seed = settings.seed, .buffers = flat.buffers()};
+  session::SessionSettings of_session{.row = row,
+                                      .options = options,
+                                      .seed = settings.seed,
+                                      .buffers = flat.buffers(),
+                                      .device_model = merges ? &merges->model() : nullptr};
   if (make_place)
     of_session.make = [this](const algorithms::AlgorithmInputs& inputs) {
       return std::make_unique<torch_front::DeviceGradients>(
@@ -84,25 +83,34 @@ DataParallel::Implementation::Implementation(runtime::Context& context, int& ali
     };
   session.emplace(context, layout, std::move(of_session), agreed);
   base::Memory& memory = context.engine().memory();
-  model = span_for(flat, memory, flat.parameters() + flat.buffers(), "model");
-  if (!make_place) gradient = span_for(flat, memory, flat.parameters(), "gradient");
-  flat.attach(model.span(), gradient.span(),
-              std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient), &context);
-  if (make_place) flat.attach_gradient();
+  if (!make_place && !merges) gradient = flat.span_for(memory, flat.parameters(), "gradient");
+  if (!merges) {
+    model = flat.span_for(memory, flat.parameters() + flat.buffers(), "model");
+    flat.attach(model.span(), gradient.span(),
+                std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model, gradient), &context);
+  }
+  if (make_place || merges) flat.attach_gradient();
   if (flat.buffers() > 0) {
     buffers_layout_.emplace(flat.buffers(), layout.bucket_floats());
     if (combines_gradients() && settings.buffers == Buffers::average)
       buffers_pass_ = std::make_unique<runtime::OnePass>(context, *buffers_layout_, "received buffer shards",
                                                          runtime::OnePassOptions{.room = runtime::Room::window});
   }
-  torch_front::broadcast_model(context, flat, model.span());
+  broadcast_model();
   session->begin(model.span());
   flat.on_gradient([this](std::size_t index) { take(index); });
 }
 
+void DataParallel::Implementation::broadcast_model() {
+  if (merges)
+    torch_front::broadcast_model(context, flat, *merges);
+  else
+    torch_front::broadcast_model(context, flat, model.span());
+}
+
 // An algorithm that averages models may hold one of its own, which goes with the one that is given up.
 void DataParallel::Implementation::broadcast() {
-  torch_front::broadcast_model(context, flat, model.span());
+  broadcast_model();
   if (!combines_gradients()) session->renew(model.span());
 }
 

@@ -18,6 +18,7 @@
 #include "session/session.h"
 #include "torch/bucket_queue.h"
 #include "torch/device_gradients.h"
+#include "torch/device_merges.h"
 #include "torch/device_way.h"
 #include "torch/flat_module.h"
 #include "torch/own_random.h"
@@ -45,7 +46,8 @@ struct DataParallel::Implementation {
                  const DataParallelSettings& settings);
   // The same where gradients stay in such a place; null: in main memory, or through it.
   Implementation(runtime::Context& context, int& alive, torch::nn::Module& module, const DataParallelSettings& settings,
-                 const std::function<torch_front::MakePlace(const Implementation&)>& way);
+                 const std::function<torch_front::MakePlace(const Implementation&)>& way,
+                 const torch_front::PlaceOfMerges& place_of_merges = torch_front::place_of_merges);
 
   void finish_backward(double weight);
   void after_update();
@@ -80,9 +82,10 @@ struct DataParallel::Implementation {
   const DataParallelSettings settings;
   const algorithms::AlgorithmRow& row;
   base::Settings options;
-  base::Buffer<float> model, gradient;
+  base::Buffer<float> model, gradient;  // each only where it does not stay on a device
   torch_front::FlatModule flat;
   const torch_front::MakePlace make_place;
+  const std::unique_ptr<torch_front::DeviceMerges> merges;  // where models stay on their device
   runtime::Layout layout;
   torch_front::BucketQueue queue;
   torch_front::OwnRandom random;
@@ -99,6 +102,7 @@ struct DataParallel::Implementation {
   // completes their buckets in an order of each worker's own.
   bool starts_in_hooks();
   void spread_gradients(const std::vector<bool>& unused, bool everybody_knows);
+  void broadcast_model();
   bool may_be_reordered() { return !on_device() || on_device()->may_be_reordered(); }
   void learn_order(const std::vector<bool>& present);
   void exchange_buffers(const std::vector<bool>& present);

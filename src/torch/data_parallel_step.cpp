@@ -87,6 +87,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   base::check(queue.at_end(), "every bucket started once");
 
   const bool everybody_waits = algorithm().gradients_are_equal();
+  base::check(!merges || !everybody_waits, "an algorithm that merges models on devices, and leaves gradients alone");
   const std::vector<bool> dropped = everybody_waits ? torch_front::unused_everywhere(context, unused) : unused;
   try {
     session->finish_gradient(gradient.span(), weight);
@@ -96,7 +97,7 @@ void DataParallel::Implementation::finish_backward(double weight) {
   }
   flat.put_gradient();
   if (everybody_waits) learn_order(present);
-  spread_gradients(dropped, everybody_waits);
+  spread_gradients(dropped, everybody_waits || merges);  // on a device they are as backward has left them
   if (combines_gradients()) exchange_buffers(present);
 
   epoch.advance();
@@ -165,7 +166,12 @@ void DataParallel::Implementation::after_update() {
 }
 
 void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
-  if (!on_device()) {
+  if (merges) {
+    if (at::isfinite(flat.flat_gradient()).all().item<bool>())
+      optimizer.step();
+    else
+      session->refuse(false);
+  } else if (!on_device()) {
     if (session->accepts(gradient.span())) optimizer.step();
   } else if (on_device()->is_finite()) {
     optimizer.step();

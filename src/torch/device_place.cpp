@@ -7,8 +7,10 @@
 
 #include <map>
 
+#include "base/text.h"
 #include "engines/nccl/library.h"
 #include "engines/nccl/links.h"
+#include "flockstep/error.h"
 #include "kernels/cuda/device.h"
 
 namespace flockstep::torch_front {
@@ -42,9 +44,15 @@ class CudaPlace final : public DevicePlace {
 
   kernels::Block allocate(std::size_t bytes) override {
     const c10::StreamGuard guard(stream_);
-    const auto tensor = std::make_shared<at::Tensor>(
-        at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).device(device_)));
-    return {tensor, static_cast<std::byte*>(tensor->mutable_data_ptr())};
+    try {
+      const auto tensor = std::make_shared<at::Tensor>(
+          at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).device(device_)));
+      return {tensor, static_cast<std::byte*>(tensor->mutable_data_ptr())};
+    } catch (const c10::OutOfMemoryError&) {
+      throw Error(ErrorCode::unavailable,
+                  base::concatenated("there is no memory for ", bytes, " bytes left on ", device_.str(),
+                                     ": have fewer workers share it, or train a smaller module"));
+    }
   }
 
   void hold(const at::Tensor& tensor) override { tensor.record_stream(stream_); }

@@ -27,7 +27,7 @@ class DevicePlace {
   // Collective. The engine outlives the links.
   virtual std::unique_ptr<engines::DeviceLinks> connect(engines::Engine& engine, base::Duration patience) = 0;
 
-  // Device memory from torch's allocator.
+  // Device memory from torch's allocator. Throws Error{unavailable} where there is not enough.
   virtual kernels::Block allocate(std::size_t bytes) = 0;
   // Tells torch's allocator that the tensor is in use until our queue has come by.
   virtual void hold(const at::Tensor& tensor) = 0;

@@ -35,6 +35,8 @@ c10::Storage storage_over(std::span<const float> floats, std::shared_ptr<const v
   return {c10::Storage::use_byte_size_t(), floats.size_bytes(), std::move(data), nullptr, false};
 }
 
+constexpr std::size_t kAligned = 16;  // floats
+
 std::size_t floats_in(const c10::Storage& storage) { return storage.nbytes() / sizeof(float); }
 
 bool is_float(const Tensor& tensor) {
@@ -77,7 +79,7 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
     : list_(std::move(list)), gradients_(gradients), holder_(std::move(holder)) {
   std::vector<Entry> trained, buffers;
   const NamedTensors tensors = list_();
-  if (gradients_ == Gradients::watched && !tensors.parameters.empty()) {
+  if (!tensors.parameters.empty()) {
     const c10::Device device = tensors.parameters.front().tensor.device();
     if (!device.is_meta()) device_ = device;
   }
@@ -108,6 +110,10 @@ FlatModule::FlatModule(std::function<NamedTensors()> list, Gradients gradients, 
   for (const auto& [name, tensor] : tensors.parameters) sort_in(name, tensor, tensor.requires_grad(), trained);
   for (const auto& [name, tensor] : tensors.buffers) sort_in(name, tensor, is_float(tensor), buffers);
 
+  // The kernels of devices want weights at whole multiples of so many bytes, which a layer with 10 classes would spoil
+  // for all others. Buckets of gradients go by the order of the layers instead.
+  if (gradients_ == Gradients::left)
+    std::ranges::stable_partition(trained, [](const Entry& entry) { return entry.range.size % kAligned != 0; });
   count_ = trained.size();
   entries_.assign(std::make_move_iterator(trained.rbegin()), std::make_move_iterator(trained.rend()));
   std::ranges::move(buffers, std::back_inserter(entries_));
@@ -178,6 +184,10 @@ FlatModule::~FlatModule() {
   }
 }
 
+base::Buffer<float> FlatModule::span_for(base::Memory& memory, std::size_t size, const std::string& purpose) const {
+  return is_on_device() ? pinned_floats(memory, size, purpose).buffer : memory.allocate<float>(size, purpose);
+}
+
 std::vector<std::size_t> FlatModule::tensors() const {
   std::vector<std::size_t> sizes;
   for (std::size_t index = 0; index < count_; ++index) sizes.push_back(entries_[index].range.size);
@@ -226,16 +236,28 @@ void FlatModule::attach(std::span<float> model, std::span<float> gradient, std::
   if (is_on_device()) model_mirror_.emplace(*context, device_, model);
   model_ = looked_at_ = model_mirror_ ? model_mirror_->storage() : storage_over(model, owner);
   collect_model();
-  if (gradient.empty()) return;
+  if (!gradient.empty()) attach_gradient(gradient, std::move(owner), context);
+}
+
+void FlatModule::attach_gradient(std::span<float> gradient, std::shared_ptr<const void> owner,
+                                 runtime::Context* context) {
   base::check(gradient.size() == parameters_, "a span that holds the gradients");
+  const torch::NoGradGuard no_grad;
   if (is_on_device()) gradient_mirror_.emplace(*context, device_, gradient);
   gradient_ = gradient_mirror_ ? gradient_mirror_->storage() : storage_over(gradient, std::move(owner));
   make_gradients_views();
 }
 
+void FlatModule::attach_model() {
+  const torch::NoGradGuard no_grad;
+  flat_model_ = device_floats(device_, parameters_ + buffers_);
+  model_ = looked_at_ = flat_model_.storage();
+  collect_model();
+}
+
 void FlatModule::attach_gradient() {
   const torch::NoGradGuard no_grad;
-  flat_gradient_ = at::zeros({static_cast<std::int64_t>(parameters_)}, at::TensorOptions(at::kFloat).device(device_));
+  flat_gradient_ = device_floats(device_, parameters_);
   gradient_ = flat_gradient_.storage();
   make_gradients_views();
 }

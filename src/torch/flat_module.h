@@ -9,7 +9,8 @@
 // views; bfloat16 ones cannot be, and are converted when models and gradients are collected and spread.
 //
 // On a device the tensors are views of flat memory there, and the spans its mirrors: fetched before they are read,
-// after collecting, and put back once they were written, before spreading. In main memory both do nothing.
+// after collecting, and put back once they were written, before spreading. In main memory, and where whoever reads and
+// writes the numbers does so on the device, both do nothing.
 //
 // Users move tensors without a word: zero_grad() undefines gradients, torch::load and Module::to() re-point parameters.
 // So nothing here trusts that a tensor is still where it was put: collecting looks, and brings it back.
@@ -47,10 +48,9 @@ class FlatModule {
  public:
   // Throws Error{bad_input} naming a tensor that is neither float nor bfloat16, not dense, on another device than the
   // first one, that shares memory with another one or, where gradients are watched, that another FlatModule already
-  // watches; where they are not, one that is not in main memory. Frozen
-  // parameters, which need no gradient, and buffers of other types, such as counters, stay where they are. `list` is
-  // asked again and again whether the tensors are still the same; `holder` is what sentences say to make anew when they
-  // are not.
+  // watches. Frozen parameters, which need no gradient, and buffers of other types, such as counters, stay where they
+  // are. `list` is asked again and again whether the tensors are still the same; `holder` is what sentences say to make
+  // anew when they are not.
   FlatModule(std::function<NamedTensors()> list, Gradients gradients, std::string holder);
   // For a DataParallel. The module must outlive this.
   explicit FlatModule(torch::nn::Module& module);
@@ -75,16 +75,24 @@ class FlatModule {
 
   c10::Device device() const { return device_; }
   bool is_on_device() const { return !device_.is_cpu(); }
+  // Memory to attach to: on a device, pinned memory that it can copy from and to.
+  base::Buffer<float> span_for(base::Memory& memory, std::size_t size, const std::string& purpose) const;
 
   // Makes the tensors views of these spans, writing their present values there. Without a span for them gradients stay
   // where they are. The spans must outlive this, or another attach(); whoever holds another view of them longer than
   // that needs an `owner` of the memory, which is kept as long as there is one. On a device the spans are pinned
-  // memory, their values are not written before they are fetched, and the context is what waits.
+  // memory, their values are not written before they are fetched, and the context is what waits. Throws
+  // Error{unavailable} where the device has no memory left.
   void attach(std::span<float> model, std::span<float> gradient, std::shared_ptr<const void> owner = nullptr,
               runtime::Context* context = nullptr);
-  // After attach() without a span for gradients: makes them views of flat memory on the module's device that is not
-  // mirrored, and that of this tensor.
+  // The same for the gradients alone, after one for the model.
+  void attach_gradient(std::span<float> gradient, std::shared_ptr<const void> owner = nullptr,
+                       runtime::Context* context = nullptr);
+  // Makes the tensors, or their gradients, views of flat memory on the module's device that is not mirrored, and that
+  // of these tensors.
+  void attach_model();
   void attach_gradient();
+  const torch::Tensor& flat_model() const { return flat_model_; }
   const torch::Tensor& flat_gradient() const { return flat_gradient_; }
   // Makes the tensors views of another model, whose values they take; the gradients stay. For an evaluation, which must
   // not write to them. Looking at the attached model again ends it.
@@ -162,7 +170,7 @@ class FlatModule {
 
   std::optional<HostMirror> model_mirror_, gradient_mirror_;  // on a device
   c10::Storage model_, gradient_;                             // over the attached spans, or what they mirror
-  torch::Tensor flat_gradient_;                               // over gradient_, after attach_gradient()
+  torch::Tensor flat_model_, flat_gradient_;                  // over these, where nothing mirrors them
   c10::Storage looked_at_;                                    // model_, or over what look_at() was given
 };
 

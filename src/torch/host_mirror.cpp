@@ -11,7 +11,7 @@ at::Tensor part_of(const at::Tensor& numbers, runtime::Range range) {
 
 HostMirror::HostMirror(runtime::Context& context, c10::Device device, std::span<float> mirror)
     : context_(context),
-      numbers_(at::zeros({static_cast<std::int64_t>(mirror.size())}, at::TensorOptions(at::kFloat).device(device))),
+      numbers_(device_floats(device, mirror.size())),
       mirror_(torch::from_blob(mirror.data(), {static_cast<std::int64_t>(mirror.size())}, at::kFloat)),
       stream_(device) {}
 

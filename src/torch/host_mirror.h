@@ -10,7 +10,8 @@ namespace flockstep::torch_front {
 
 class HostMirror {
  public:
-  // The mirror is in pinned memory and outlives this, the context too.
+  // The mirror is in pinned memory and outlives this, the context too. Throws Error{unavailable} where the device has
+  // no memory left.
   HostMirror(runtime::Context& context, c10::Device device, std::span<float> mirror);
 
   const c10::Storage& storage() const { return numbers_.storage(); }  // on the device

@@ -17,6 +17,10 @@ const algorithms::AlgorithmRow& averager_row(const std::string& name) {
   return row;
 }
 
+std::shared_ptr<const void> owner_of(const base::Buffer<float>& buffer) {
+  return std::make_shared<base::Buffer<float>>(buffer);
+}
+
 runtime::Agreed agreed_with_tensors(runtime::Context& context, const ModelAveragerSettings& settings,
                                     const FlatModule& flat) {
   runtime::Agreed agreed{{"averaging of gradients", std::to_string(settings.averages_gradients)}};
@@ -28,35 +32,60 @@ runtime::Agreed agreed_with_tensors(runtime::Context& context, const ModelAverag
 
 ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
                              Recording* recording)
+    : ModelAverager(context, std::move(tensors), settings, recording, place_of_merges, {}) {}
+
+ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
+                             Recording* recording, const PlaceOfMerges& place, const MakeAlgorithm& make)
     : context_(context),
       settings_(settings),
       recording_(recording),
       flat_([tensors = std::move(tensors)] { return tensors; }, Gradients::left, settings.holder),
       layout_(flat_.tensors(), settings.bucket_kib * 1024 / sizeof(float)),
+      merges_(device_merges(context, flat_, averager_row(settings.algorithm),
+                            {settings.options.begin(), settings.options.end()}, place)),
       session_(context, layout_,
                {.row = averager_row(settings.algorithm),
                 .options = {settings.options.begin(), settings.options.end()},
                 .seed = settings.seed,
                 .buffers = flat_.buffers(),
-                .watches = false},
+                .watches = false,
+                .make = make,
+                .device_model = merges_ ? &merges_->model() : nullptr},
                agreed_with_tensors(context, settings, flat_)) {
   base::Memory& memory = context_.engine().memory();
-  model_ = memory.allocate<float>(flat_.parameters() + flat_.buffers(), "model");
-  if (settings_.averages_gradients) gradient_ = memory.allocate<float>(flat_.parameters(), "gradient");
-  flat_.attach(model_.span(), gradient_.span(),
-               std::make_shared<std::pair<base::Buffer<float>, base::Buffer<float>>>(model_, gradient_));
-  if (settings_.starts_anew) broadcast_model(context_, flat_, model_.span());
+  if (!merges_) {
+    model_ = flat_.span_for(memory, flat_.parameters() + flat_.buffers(), "model");
+    flat_.attach(model_.span(), {}, owner_of(model_), &context_);
+  }
+  if (settings_.averages_gradients) {
+    gradient_ = flat_.span_for(memory, flat_.parameters(), "gradient");
+    flat_.attach_gradient(gradient_.span(), owner_of(gradient_), &context_);
+  }
+  if (settings_.starts_anew) broadcast();
+}
+
+void ModelAverager::broadcast() {
+  if (merges_)
+    broadcast_model(context_, flat_, *merges_);
+  else
+    broadcast_model(context_, flat_, model_.span());
+}
+
+template <typename F>
+void ModelAverager::with_model(const F& action) {
+  flat_.collect_model();
+  flat_.fetch_model();
+  action(model_.span());
+  flat_.put_model();
+  flat_.spread_model();
 }
 
 // Until the first step workers may load what they like; what they begin with is told here.
 void ModelAverager::begin() {
   if (session_.has_begun()) return;
   runtime::check_agreement(context_, {{"steps to go on from", std::to_string(steps())}});
-  if (session_.begins_apart())
-    flat_.collect_model();
-  else
-    broadcast_model(context_, flat_, model_.span());
-  session_.begin(model_.span());
+  if (!session_.begins_apart()) broadcast();
+  with_model([this](std::span<float> model) { session_.begin(model); });
 }
 
 bool ModelAverager::average_gradients(bool has_batch) {
@@ -67,7 +96,9 @@ bool ModelAverager::average_gradients(bool has_batch) {
     unused[index] = !flat_.collect_gradient(index);
   }
   const std::vector<bool> dropped = unused_everywhere(context_, unused);
+  flat_.fetch_gradient({0, flat_.parameters()});
   session_.finish_gradient(gradient_.span(), 1);
+  flat_.put_gradient();
   for (std::size_t index = 0; index < flat_.count(); ++index)
     dropped[index] ? flat_.drop_gradient(index) : flat_.spread_gradient(index);
   return session_.accepts(gradient_.span());
@@ -84,8 +115,11 @@ void ModelAverager::after_update() {
 }
 
 void ModelAverager::update() {
+  const bool meets = session_.algorithm().meets_after(steps());  // else a mirror would be copied for nothing
   flat_.collect_model();
+  if (meets) flat_.fetch_model();
   session_.after_update(model_.span());
+  if (meets) flat_.put_model();
   flat_.spread_model();
 }
 
@@ -135,9 +169,7 @@ void ModelAverager::leave() {
 
 void ModelAverager::come_back() {
   if (!is_away()) return;
-  flat_.collect_model();
-  session_.come_back(model_.span());
-  flat_.spread_model();
+  with_model([this](std::span<float> model) { session_.come_back(model); });
 }
 
 // Whoever was absent from the last meeting takes what the others have, and is there again.
@@ -145,9 +177,7 @@ void ModelAverager::consolidate() {
   leave();
   begin();
   if (meets_in_lockstep()) ask({.consolidates = true});
-  flat_.collect_model();
-  session_.consolidate(model_.span());
-  flat_.spread_model();
+  with_model([this](std::span<float> model) { session_.consolidate(model); });
   broadcast_each(context_, flat_.counters());
   session_.attend({});
 }

@@ -10,11 +10,14 @@
 // Workers need not all have the same number of batches. Where nobody waits for anybody, one that has no more leaves,
 // and comes back when models are consolidated. Where workers meet in lockstep they ask each other who is there, and one
 // that has no more batches shadows the others' meetings.
+//
+// A model on a device goes through a pinned mirror where it meets others, or stays there: see device_merges.h.
 #pragma once
 
 #include <map>
 
 #include "session/session.h"
+#include "torch/device_merges.h"
 #include "torch/flat_module.h"
 #include "torch/recording.h"
 
@@ -32,11 +35,16 @@ struct ModelAveragerSettings {
 
 class ModelAverager {
  public:
+  using MakeAlgorithm = std::function<std::unique_ptr<algorithms::Algorithm>(const algorithms::AlgorithmInputs&)>;
+
   // Throws Error{mismatch} naming what differs between workers, and Error{bad_input} for options and tensors that will
   // not do.
   // `recording`, if any, is told of every step.
   ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
                 Recording* recording = nullptr);
+  // The same with a device and an algorithm of one's own, for tests.
+  ModelAverager(runtime::Context& context, NamedTensors tensors, const ModelAveragerSettings& settings,
+                Recording* recording, const PlaceOfMerges& place, const MakeAlgorithm& make);
   // Not collective: the tensors have memory of their own again.
   ~ModelAverager() = default;
   ModelAverager(const ModelAverager&) = delete;
@@ -85,13 +93,18 @@ class ModelAverager {
   // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
   void attend(bool present);
   void update();
+  void broadcast();
+  // With the model where the algorithm takes it, and back in the tensors afterwards.
+  template <typename F>
+  void with_model(const F& action);
 
   runtime::Context& context_;
   const ModelAveragerSettings settings_;
   Recording* const recording_;
   FlatModule flat_;
   const runtime::Layout layout_;
-  base::Buffer<float> model_, gradient_;
+  base::Buffer<float> model_, gradient_;  // no model where it stays on a device
+  const std::unique_ptr<DeviceMerges> merges_;
   bool joining_ = false;
   session::Session session_;  // last: it uses the others
 };

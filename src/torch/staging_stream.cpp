@@ -19,6 +19,17 @@ PinnedFloats pinned_floats(base::Memory& memory, std::size_t size, const std::st
   return {memory.adopt(data, size, purpose), tensor};
 }
 
+at::Tensor device_floats(c10::Device device, std::size_t size) {
+  try {
+    return at::zeros({static_cast<std::int64_t>(size)}, at::TensorOptions(at::kFloat).device(device));
+  } catch (const c10::OutOfMemoryError&) {
+    throw Error(ErrorCode::unavailable,
+                base::concatenated("there is no memory for ", size * sizeof(float), " bytes left on ", device.str(),
+                                   ", where a module's tensors are laid out in one piece: have fewer workers share "
+                                   "it, or train a smaller module"));
+  }
+}
+
 StagingStream::Mark StagingStream::mark(c10::Device device) {
   if (device.is_cpu()) return nullptr;
   auto event = std::make_shared<c10::Event>(device.type());

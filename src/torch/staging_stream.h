@@ -22,6 +22,8 @@ struct PinnedFloats {
 };
 // Throws Error{unavailable} where there is not enough.
 PinnedFloats pinned_floats(base::Memory& memory, std::size_t size, const std::string& purpose);
+// Zeros in the memory of a device. Throws Error{unavailable} where there is not enough.
+at::Tensor device_floats(c10::Device device, std::size_t size);
 
 class StagingStream {
  public:

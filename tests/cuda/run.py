@@ -1,5 +1,5 @@
 """All tests that need a GPU, on one or more of them: the C++ programs of the build, its command (lab_device.py), and each
-*_ddp.py of this folder under torchrun with 1, 2 and 4 ranks.
+*_ddp.py of this folder and averagers.py under torchrun with 1, 2 and 4 ranks.
 
 python tests/cuda/run.py [--workers 1,2,4] [--limit SECONDS] [NAME ...]
 
@@ -63,7 +63,8 @@ def programs():
     if Path(spans).exists():
         found.append(Test("algorithms_test", 1, [spans, "--gtest_filter=*DeviceSpans*"]))
     if Path(device).exists():
-        found.append(Test("device_test", 1, [device, "--gtest_filter=DeviceExchange*:*DeviceTasks*"]))
+        numbers = "--gtest_filter=DeviceExchange*:DeviceAverager*:*DeviceTasks*"
+        found.append(Test("device_test", 1, [device, numbers]))
         found.append(Test("device_test", 2, [device, "--engine", "threads", *modules]))
         if shutil.which("mpirun"):  # over NCCL: to it, each process is a machine of its own, as share_gpu() has it
             mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
@@ -78,7 +79,7 @@ def programs():
 def tests(workers, names):
     found = programs()
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    for path in sorted(FOLDER.glob("*_ddp.py")):
+    for path in [*sorted(FOLDER.glob("*_ddp.py")), FOLDER / "averagers.py"]:
         found += [Test(path.stem, size, [*launcher, str(size), str(path)]) for size in workers]
     return [test for test in found if not names or test.name in names]
 

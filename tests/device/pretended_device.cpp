@@ -125,8 +125,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   static std::size_t index(c10::Device device) { return static_cast<std::size_t>(device.index()); }
 };
 
+std::atomic<std::size_t> most_bytes = std::numeric_limits<std::size_t>::max();
+
 struct Memory final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes > most_bytes) throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "the pretended device is full");
     void* const data = bytes > 0 ? std::malloc(bytes) : nullptr;
     return {data, data, &std::free, c10::Device(kType, current_device)};
   }
@@ -279,6 +282,9 @@ bool pretend() {
 }
 
 }  // namespace
+
+FullDevice::FullDevice(std::size_t most) { most_bytes = most; }
+FullDevice::~FullDevice() { most_bytes = std::numeric_limits<std::size_t>::max(); }
 
 torch::Device device(int index) {
   if (torch::cuda::is_available()) return {torch::kCUDA, 0};

@@ -10,4 +10,10 @@ namespace flockstep::test {
 // CUDA where torch finds it, else the pretended device; with any index, as if there were two.
 torch::Device device(int index = 0);
 
+// While there is one, the pretended device has no memory for more bytes at once.
+struct FullDevice {
+  explicit FullDevice(std::size_t most);
+  ~FullDevice();
+};
+
 }  // namespace flockstep::test

@@ -67,5 +67,13 @@ def deadlines(rank):
     ]
 
 
+def overlaps(rank):
+    model = small_model()
+    return [
+        refused(lambda: flockstep.LocalSGD(sgd(model), model, overlap="on")),
+        refused(lambda: flockstep.Wagma(sgd(model), model, overlap=True)),
+    ]
+
+
 if __name__ == "__main__":
-    cases.run(one_fails_to_make_an_averager, learning_rates, deadlines)
+    cases.run(one_fails_to_make_an_averager, learning_rates, deadlines, overlaps)

@@ -70,6 +70,14 @@ def flock_with_a_deadline(rank):
     )
 
 
+def flock_overlapped(rank):
+    return recorded(rank, 25, lambda inner, model: flockstep.Flock(inner, model, overlap=True))
+
+
+def local_sgd_overlapped(rank):
+    return recorded(rank, 25, lambda inner, model: flockstep.LocalSGD(inner, model, period=2, overlap=True))
+
+
 def adpsgd(rank):
     return recorded(rank, 25, flockstep.ADPSGD)
 
@@ -150,6 +158,8 @@ if __name__ == "__main__":
         flock_at_full_sync,
         flock,
         flock_with_a_deadline,
+        flock_overlapped,
+        local_sgd_overlapped,
         wagma,
         adpsgd,
         swarm,

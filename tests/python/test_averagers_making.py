@@ -41,3 +41,9 @@ def test_different_learning_rates_are_warned_of_once_at_the_users_line(results):
 def test_a_deadline_that_is_no_time_is_refused_in_the_words_of_python(results, which, value):
     for worker in results["deadlines"]:
         assert worker[which] == f"bad_input: deadline is a datetime.timedelta above 0, not {value}"
+
+
+def test_an_overlap_that_will_not_do_is_refused_in_the_words_of_python(results):
+    for no_truth_value, published in results["overlaps"]:
+        assert no_truth_value == "bad_input: overlap is True or False, not 'on'"
+        assert published == ("bad_input: overlap on needs merge additive: the published merge waits for its round")

@@ -72,7 +72,9 @@ def test_at_a_period_of_one_step_everybody_has_the_mean(results, case):
         assert_near(models(results[case], step, "met"), models(results[case], step, "updated").mean(0))
 
 
-@pytest.mark.parametrize("case", ["flock", "flock_with_a_deadline", "adpsgd", "swarm"])
+@pytest.mark.parametrize(
+    "case", ["flock", "flock_with_a_deadline", "flock_overlapped", "local_sgd_overlapped", "adpsgd", "swarm"]
+)
 def test_no_update_is_lost_or_counted_twice(results, case):
     """However workers met: the mean of their models has moved by the mean of all their updates."""
     workers = results[case]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from flockstep.bench import ddp, exchange
+from flockstep.bench import averager, ddp, exchange
 from flockstep.bench.__main__ import main
 from flockstep.bench.exchange_row import sizes
 from flockstep.bench.harness import Spread
@@ -58,6 +58,29 @@ def test_a_row_that_outlasts_its_limit_says_so():
     assert "fp16_compress  failed: it was not done after 1 s" in done.stdout
 
 
+@pytest.fixture(scope="module")
+def with_averager():
+    done = bench("averager", "--workers", 2, "--model", "tiny", "--rounds", 2, "--steps", 4, "--late", 20, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {row["id"]: row for row in json.loads(done.stdout)}
+
+
+def test_averager_tells_what_a_step_costs_beside_none_and_with_a_late_worker(with_averager):
+    for id, key in (("G6", "overlap_over_alone"), ("G7", "overlap_late_over_none")):
+        row = with_averager[id]
+        assert row["figure"] == with_averager[key]["figure"]
+        assert row["holds"] == (row["figure"] <= row["bar"])
+        assert row["lower"] <= row["figure"] <= row["upper"]
+    assert "G8" not in with_averager  # without a GPU
+    assert all(with_averager[f"{name}_s"]["figure"] > 0 for name in ("alone", "flock", "overlap", "flock, late"))
+
+
+def test_averager_on_a_gpu_has_targets_of_time_and_memory():
+    keys = ["overlap_over_alone", "overlap_late_over_none", "overlap_peak_models"]
+    figures = averager.Figures("resnet50", 4, 20, 300, {key: Spread(1.01, 1.0, 1.02) for key in keys})
+    assert [(target.id, target.bar) for target in figures.targets()] == [("G6", 1.05), ("G7", 1.03), ("G8", 1.0)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -75,7 +98,7 @@ def test_a_wrong_call_gets_one_sentence(capsys, arguments, sentence):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("name", ["adacons", "ddp"])
+@pytest.mark.parametrize("name", ["adacons", "ddp", "averager"])
 def test_without_a_gpu_cuda_gets_one_sentence(capsys, name):
     assert main([name, "--device", "cuda"]) == 2
     told = capsys.readouterr()

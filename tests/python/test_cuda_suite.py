@@ -29,7 +29,7 @@ def test_without_a_gpu_the_suite_skips_itself_with_a_reason():
 
 def test_every_program_runs_with_every_number_of_ranks(suite):
     found = {(test.name, test.workers) for test in suite.tests([1, 2, 4], [])}
-    assert {("sketched_ddp", 1), ("sketched_ddp", 4), ("exact_ddp", 2)} <= found
+    assert {("sketched_ddp", 1), ("sketched_ddp", 4), ("exact_ddp", 2), ("averagers", 4)} <= found
     assert {test.name for test in suite.tests([2], ["exact_ddp"])} == {"exact_ddp"}
 
 
@@ -48,7 +48,7 @@ def test_a_program_is_judged_by_its_end(suite, capsys, program, limit_s, passed,
     assert ("FAIL two" in capsys.readouterr().out) == (program == SAYS_FAIL)
 
 
-@pytest.mark.parametrize("program", ["exact_ddp.py", "sketched_ddp.py"])
+@pytest.mark.parametrize("program", ["averagers.py", "exact_ddp.py", "sketched_ddp.py"])
 def test_the_programs_hold_on_the_cpu(program):
     """So that a check which fails on a GPU tells of the GPU."""
     done = run_torchrun(FOLDER / program, 2, "--device", "cpu")

@@ -24,7 +24,7 @@ CLASSES = [
     *RULES.values(),
     (flockstep.Flock, averagers.RoundOptions),
     (flockstep.Wagma, averagers.RoundOptions),
-    (flockstep.LocalSGD, averagers.PeriodOptions),
+    (flockstep.LocalSGD, averagers.LocalSGDOptions),
     (flockstep.PostLocalSGD, averagers.PostLocalSGDOptions),
     (flockstep.DPSGD, averager.AveragerOptions),
     (flockstep.ADPSGD, averager.AveragerOptions),

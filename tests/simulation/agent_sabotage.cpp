@@ -241,7 +241,11 @@ std::vector<AgentSabotage> agent_sabotages() {
       {"a part is sent from elsewhere", property::kAverage, {.rounds = wrapped<SendsFromElsewhere>()}},
       {"averages land on contributions", property::kUntouched, {.rounds = wrapped<LandsOnContribution>()}, true},
       {"the divisor is that of a larger group", property::kAverage, {.rounds = wrapped<CountsOneMore>()}},
-      {"a fresh contribution is not made ready", property::kAverage, {.rounds = wrapped<IsNeverReady>()}},
+      {"a fresh contribution is not made ready",
+       property::kAverage,
+       {.rounds = wrapped<IsNeverReady>()},
+       false,
+       published},
       {"running statistics are left out", property::kAverage, {.rounds = wrapped<LeavesOutStatistics>()}},
       // transfers
       {"a buffer is used again before it is off", property::kUntouched, {.lie = Lie::sends_are_off}},

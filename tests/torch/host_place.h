@@ -1,11 +1,28 @@
 // A device that is none: a thread works off its queue, and an engine's messages stand for links between devices.
 #pragma once
 
+#include <thread>
+
 #include "support/engine_links.h"
 #include "support/thread_queue.h"
 #include "torch/device_place.h"
 
 namespace flockstep::test {
+
+// Works at once, as torch does in main memory, so that it waits for whatever it follows.
+class CurrentQueue final : public DeferredQueue {
+ public:
+  std::string_view device() const override { return "cpu"; }
+  std::function<bool()> mark() override {
+    return [] { return true; };
+  }
+  void follow(kernels::Queue& other) override {
+    for (const auto is_done = other.mark(); !is_done();) std::this_thread::yield();
+  }
+
+ private:
+  void push(std::function<void()> work) override { work(); }
+};
 
 class HostPlace final : public torch_front::DevicePlace {
  public:
@@ -32,7 +49,7 @@ class HostPlace final : public torch_front::DevicePlace {
   bool is_full = false;
 
  private:
-  kernels::cpu::Queue current_;
+  CurrentQueue current_;
   ThreadQueue queue_;
 };
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flockstep.bench import adacons, ddp, exchange, lab
+from flockstep.bench import adacons, averager, ddp, exchange, lab
 from flockstep.bench.contenders import CONTENDERS
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
@@ -73,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
         default="exact",
         help="of Flockstep's rules (sketch: A4s, A4g) [exact]",
     )
+    g6 = names.add_parser("averager", parents=[common], help="steps with Flock, and late workers (G6 to G8)")
+    g6.add_argument("--model", choices=list(WORKLOADS), default="resnet50", help="[resnet50]")
+    g6.add_argument("--steps", type=_Count(2), default=20, help="in a block, one of which is late [20]")
+    g6.add_argument("--late", type=_Count(1), default=300, metavar="MS", help="how late the last rank is then [300]")
     g9 = names.add_parser("lab", help="the laboratory's workers that share a GPU against plain torch alone there (G9)")
     g9.add_argument("--command", default="flockstep", metavar="PATH", help="the laboratory's command [flockstep]")
     g9.add_argument("--data", metavar="DIR", help="the files of Fashion-MNIST [what the command has built in]")
@@ -124,6 +128,16 @@ def _run_ddp(chosen: argparse.Namespace) -> int:
     return ddp.run(models, hooks, rounds, chosen.limit, chosen.json, chosen.transfer, chosen.device)
 
 
+def _run_averager(chosen: argparse.Namespace) -> int:
+    rounds = chosen.rounds or (7 if chosen.device == "cuda" else 15)
+    return averager.run(
+        chosen.model, rounds, chosen.steps, chosen.late, chosen.limit, chosen.json, device=chosen.device
+    )
+
+
+_RUN = {"adacons": _run_adacons, "ddp": _run_ddp, "averager": _run_averager}
+
+
 def main(arguments: list[str]) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.device == "cuda" and not torch.cuda.is_available():
@@ -136,7 +150,7 @@ def main(arguments: list[str]) -> int:
         return _run_lab(chosen)
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
-    return _run_adacons(chosen) if chosen.name == "adacons" else _run_ddp(chosen)
+    return _RUN[chosen.name](chosen)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 namespace flockstep::algorithms {
 
 class Alone final : public Algorithm, private Departures {
+  bool meets_after(std::int64_t) const override { return false; }
   Departures* departures() override { return this; }  // nobody is there to miss it
   void leave() override {}
   void come_back(std::span<float>) override {}

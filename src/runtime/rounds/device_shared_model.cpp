@@ -113,12 +113,6 @@ void DeviceSharedModel::proceed(std::span<float>) {
   has_moved_ = false;
 }
 
-// Averages of a fresh round land in x.
-void DeviceSharedModel::freeze(std::size_t size, bool is_fresh) {
-  require_read();
-  SharedRounds::freeze(size, is_fresh);
-}
-
 std::span<float> DeviceSharedModel::place_for_model(std::span<float>) {
   require_read();
   return x();

@@ -43,7 +43,6 @@ class DeviceSharedModel : public SharedRounds {
   std::function<bool()> on_the_way() override { return is_on_the_way_; }
   void land() override;
 
-  void freeze(std::size_t size, bool is_fresh) override;
   std::span<float> place_for_model(std::span<float>) override;
   void rejoin(std::span<float>, bool) override { proceed({}); }
 

@@ -1,22 +1,14 @@
 #include "runtime/rounds/shared_rounds.h"
 
 #include <array>
+#include <utility>
 
 namespace flockstep::runtime {
 
 void SharedRounds::freeze(std::size_t size, bool is_fresh) {
   size_ = size;
   is_fresh_ = is_fresh;
-  if (!is_fresh) take({0, size});
-}
-
-void SharedRounds::ready(Range range) {
-  if (is_fresh_) take(range);
-}
-
-void SharedRounds::take(Range range) {
-  const std::span<float> to = range.of(c());
-  context_.queue().copy(to.data(), range.of(x()).data(), to.size_bytes());
+  if (!is_fresh) context_.queue().copy(c().data(), x().data(), size * sizeof(float));
 }
 
 void SharedRounds::settle(Range part, std::span<const float> average) {
@@ -31,7 +23,13 @@ void SharedRounds::correct(Range part, std::span<const float> values, float shar
 }
 
 void SharedRounds::complete(int) {
-  if (!is_fresh_) move(c().first(size_));
+  if (is_fresh_) {
+    const std::span<const float> rest = x().subspan(size_);
+    context_.queue().copy(c().subspan(size_).data(), rest.data(), rest.size_bytes());
+    std::swap(x_, c_);
+  } else {
+    move(c().first(size_));
+  }
   has_moved();
 }
 

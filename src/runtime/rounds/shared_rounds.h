@@ -4,7 +4,8 @@
 //   freeze     c = x
 //   average    x += average - c        an update that lands in between is not lost
 //
-// In a fresh round nothing can land in between, and its average lands in x itself.
+// In a fresh round nothing can land in between: x itself is the contribution, its average lands in c, and then the two
+// change places.
 #pragma once
 
 #include "runtime/context.h"
@@ -16,10 +17,11 @@ class SharedRounds : public RoundData {
  public:
   void merge(std::span<float>, protocol::Outcome) final {}
 
-  void freeze(std::size_t size, bool is_fresh) override;
-  void ready(Range range) final;
-  std::span<const float> contribution(Range part) const final { return part.of(std::span<const float>(c())); }
-  std::span<float> landing(Range part, std::span<float> spare) final { return is_fresh_ ? part.of(x()) : spare; }
+  void freeze(std::size_t size, bool is_fresh) final;
+  std::span<const float> contribution(Range part) const final {
+    return part.of(std::span<const float>(is_fresh_ ? x() : c()));
+  }
+  std::span<float> landing(Range part, std::span<float> spare) final { return is_fresh_ ? part.of(c()) : spare; }
   void settle(Range part, std::span<const float> average) final;
   // The same for the average of two, given the other one's part: both ends move by the same, but for the sign.
   void settle_pair(Range part, std::span<const float> others) { correct(part, others, 0.5f); }
@@ -41,10 +43,9 @@ class SharedRounds : public RoundData {
 
  private:
   std::span<float> c() const { return c_.span(); }
-  void take(Range range);
   void correct(Range part, std::span<const float> values, float share);  // c = share (values - c)
 
-  base::Buffer<float> c_;  // the contribution, and part by part the correction
+  base::Buffer<float> c_;  // the contribution, and part by part the correction; of a fresh round the average
   std::size_t size_ = 0;   // of the average under way
   bool is_fresh_ = false;
 };
