@@ -10,7 +10,7 @@
 namespace flockstep::study {
 namespace {
 
-constexpr std::int64_t kSteps = 320, kQuickSteps = 16;
+constexpr std::int64_t kSteps = 80, kQuickSteps = 16;
 constexpr int kWorkers = 8, kSeeds = 3;
 constexpr std::int64_t kParameters = 25'559'081;  // of ResNet-50
 constexpr std::array<const char*, 2> kShards{"iid", "skewed"};
