@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "study/trial.h"
 
@@ -55,7 +54,7 @@ class FlockQuality {
     for (std::size_t i = 0; i < equal_steps.size(); ++i)
       if (const std::size_t mean = i - i % contenders().size(); i > mean) {
         others.push_back(equal_steps[i]);
-        others.back().steps = steps_within(equal_steps[mean].time_s(), equal_steps[i]);
+        others.back().steps = equal_steps[i].steps_within(equal_steps[mean].time_s());
       }
     train_all(options_, cells_, "equal time", others);
 
@@ -72,11 +71,6 @@ class FlockQuality {
   }
 
  private:
-  // At the pace of the run that is there.
-  static std::int64_t steps_within(double time_s, const Trial& trial) {
-    return std::llround(static_cast<double>(trial.steps) * time_s / trial.time_s());
-  }
-
   static StudyTable table_of(int workers, std::span<const Trial> equal_steps, std::span<const Trial> equal_time,
                              std::vector<std::string>& words) {
     StudyTable table = table_of_qualities(fmt::format("quality-{}", workers),

@@ -8,6 +8,7 @@
 #include "study/flock_quality.h"
 #include "study/flock_scale.h"
 #include "study/groups.h"
+#include "study/overlap.h"
 #include "study/sketch.h"
 #include "study/task_studies.h"
 #include "study/wagma_scale.h"
@@ -15,7 +16,7 @@
 namespace flockstep::study {
 
 std::span<const StudyRow> studies() {
-  static constexpr std::array<StudyRow, 15> kStudies{{
+  static constexpr std::array<StudyRow, 16> kStudies{{
       {"wagma-scale", "the three published throughput tables of WAGMA, to 1,024 ranks, simulated cell by cell",
        study_wagma_scale},
       {"flock-scale", "how much of its time a worker computes under mean, wagma and flock, at 64 to 1,024 workers",
@@ -24,6 +25,8 @@ std::span<const StudyRow> studies() {
        study_flock_quality, true},
       {"activation", "who starts a round: throughput, freshness and quality of every policy", study_activation, true},
       {"groups", "group size and period of wagma and flock: throughput, freshness and quality", study_groups, true},
+      {"overlap", "local_sgd and flock with and without overlap: when it pays not to wait for an average",
+       study_overlap, true},
       {"adacons-cost", "a step of adacons against one of mean, 4 to 4,096 workers on two networks", study_adacons_cost},
       {"linear", "the regression of the AdaCons paper: what is normalisation, what consensus, what momentum",
        study_linear, false, true},

@@ -10,11 +10,7 @@
 namespace flockstep::study {
 namespace {
 
-constexpr std::int64_t kParameters = 8'476'421;
-constexpr double kComputeS = 1, kSigma = 0.53;
 constexpr std::int64_t kBatchOfWorker = 16;
-constexpr std::int64_t kEvaluations = 5;  // everybody waits for the slowest at each
-
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double mega(double bytes) { return bytes / 1e6; }
@@ -31,21 +27,25 @@ std::string in_file_names(const std::string& name) {
 
 Cell cell_of(const Trial& trial, int seed, std::string_view kind) {
   Cell cell;
-  cell.name = fmt::format("{}-{}-{}-steps-{}-seed-{}", kind, in_file_names(trial.contender.name), trial.workers,
-                          trial.steps, seed);
+  const Conditions& conditions = trial.conditions;
+  const std::string name =
+      conditions.name.empty() ? trial.contender.name : conditions.name + ", " + trial.contender.name;
+  cell.name = fmt::format("{}-{}-{}-steps-{}-seed-{}", kind, in_file_names(name), trial.workers, trial.steps, seed);
   runs::RunRequest& request = cell.request;
   request.engine = "sim";
   request.launch.workers = trial.workers;
   request.launch.seed = request.train.seed = static_cast<std::uint64_t>(seed);
-  request.launch.sim.platform = "aries";
+  request.launch.sim.platform = conditions.platform;
   request.train.task = "images";
   request.train.algorithm = trial.contender.algorithm;
   request.train.algorithm_settings = trial.contender.settings;
   request.train.steps = request.train.evaluate_every = trial.steps;
   request.train.batch = kBatchOfWorker * trial.workers;
-  request.train.pretend_parameters = kParameters;
-  request.train.pace.compute = base::Duration(kComputeS);
-  request.train.pace.jitter_sigma = kSigma;
+  request.train.pretend_parameters = conditions.parameters;
+  request.train.pace.compute = base::Duration(conditions.compute_s);
+  request.train.pace.jitter_sigma = conditions.jitter_sigma;
+  if (!conditions.straggler.empty()) train::parse_straggler(conditions.straggler, request.train.pace);
+  request.train.task_settings = conditions.task;
   return cell;
 }
 
@@ -119,6 +119,16 @@ double Trial::quality() const {
   return mean_of([](const telemetry::Summary& run) { return run.quality; });
 }
 
+compare::Spread Trial::quality_spread() const {
+  std::vector<double> qualities;
+  for (const telemetry::Summary& run : runs) qualities.push_back(run.quality);
+  return compare::spread_of(qualities, false);
+}
+
+std::int64_t Trial::steps_within(double seconds) const {
+  return std::llround(static_cast<double>(steps) * seconds / time_s());
+}
+
 double Trial::fresh_fraction() const {
   return mean_of([](const telemetry::Summary& run) { return run.meetings ? run.meetings->fresh_fraction : kNone; });
 }
@@ -135,7 +145,7 @@ Cell timed_cell(const Trial& trial, int seed) {
 
 Cell trained_cell(const Trial& trial, int seed, const std::filesystem::path& data) {
   Cell cell = cell_of(trial, seed, "train");
-  cell.request.train.evaluate_every = std::max<std::int64_t>(1, trial.steps / kEvaluations);
+  cell.request.train.evaluate_every = std::max<std::int64_t>(1, trial.steps / trial.evaluations);
   if (!data.empty()) cell.request.train.task_settings["data"] = data.string();
   return cell;
 }

@@ -1,7 +1,7 @@
 // What our own studies are made of: an algorithm under some settings, among so many workers whose steps are uneven.
 //
-// Steps take a second on the mean and are spread as those of the published reinforcement learning were: lognormal with
-// sigma 0.53. The model is as large as that one's, the network is `aries`.
+// Unless a study says otherwise, steps take a second on the mean and are spread as those of the published reinforcement
+// learning were: lognormal with sigma 0.53. The model is as large as that one's, the network is `aries`.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,31 @@ struct Contender {
   base::Settings settings{};
 };
 
+struct Conditions {
+  std::string name{};  // in the names of cells; those of most studies have none
+  std::string platform = "aries";
+  std::int64_t parameters = 8'476'421;  // that the model pretends to have
+  double compute_s = 1, jitter_sigma = 0.53;
+  std::string straggler{};  // as --straggler has it
+  base::Settings task{};    // settings of `images`
+};
+
 struct Trial {
   Contender contender;
   int workers = 0;
   std::int64_t steps = 0;
   int seeds = 1;
+  Conditions conditions{};
+  std::int64_t evaluations = 5;            // of a trained run; everybody waits for the slowest at each
   std::vector<telemetry::Summary> runs{};  // one for each seed, once made
 
   double mean_of(const std::function<double(const telemetry::Summary&)>& figure) const;
   double time_s() const;
   double share_of_ideal() const;
   double quality() const;
+  compare::Spread quality_spread() const;
+  // At the pace of the runs that are there.
+  std::int64_t steps_within(double seconds) const;
   // NaN where workers meet in lockstep.
   double fresh_fraction() const;
   double staleness() const;

@@ -101,13 +101,24 @@ TEST_P(OverlapInBoth, quadratic_endsNearTheMeanOfTheTargets) {
   });
 }
 
-TEST_P(OverlapInBoth, whoLeavesAndComesBack_goesOnWithTheOthers) {
-  const Scene scene{.algorithm = GetParam(), .settings = with_overlap({{"period", "3"}})};
+TEST_P(OverlapInBoth, beforeTheFirstRound_modelsAreAveragedAllTheSame) {
+  const Scene scene{.algorithm = GetParam(), .settings = with_overlap({{"period", "5"}})};
+  on_every_learner(scene, [&](Learner& learner) {
+    learner.algorithm->consolidate(learner.model);
+    EXPECT_EQ(learner.model, Model(scene.size));
+    learner.take(update_of(learner.context.rank(), 0, scene.size));
+    learner.algorithm->consolidate(learner.model);
+    EXPECT_LT(distance(learner.model, mean_of_updates(learner.context.size(), 1, scene.size)), 1e-5);
+  });
+}
+
+void expect_to_go_on_after_leaving(const std::string& algorithm, int steps_before) {
+  const Scene scene{.algorithm = algorithm, .settings = with_overlap({{"period", "3"}})};
   on_every_learner(scene, [&](Learner& learner) {
     const auto take = [&](int steps) {
       for (int step = 0; step < steps; ++step) learner.take(Model(scene.size, 1));
     };
-    take(6);
+    take(steps_before);
     if (learner.context.rank() == 0) {
       learner.algorithm->departures()->leave();
       learner.context.engine().sleep(base::Duration(0.01));
@@ -118,9 +129,12 @@ TEST_P(OverlapInBoth, whoLeavesAndComesBack_goesOnWithTheOthers) {
     learner.algorithm->departures()->leave();
     learner.algorithm->consolidate(learner.model);
     for (const Model& model : models_of_all(learner)) EXPECT_EQ(model, learner.model);
-    EXPECT_GE(learner.model.front(), 10);
+    EXPECT_GE(learner.model.front(), steps_before + 4);
   });
 }
+
+TEST_P(OverlapInBoth, whoLeavesAndComesBack_goesOnWithTheOthers) { expect_to_go_on_after_leaving(GetParam(), 6); }
+TEST_P(OverlapInBoth, whoLeavesWithinAPeriod_goesOnWithTheOthers) { expect_to_go_on_after_leaving(GetParam(), 7); }
 
 INSTANTIATE_TEST_SUITE_P(All, OverlapInBoth, testing::Values("flock", "local_sgd"));
 

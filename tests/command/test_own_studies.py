@@ -11,6 +11,7 @@ TABLES = {
     "flock-quality": ["quality-8"],
     "activation": ["policies", "quality"],
     "groups": ["group_size", "period", "group_size-quality", "period-quality"],
+    "overlap": ["ethernet-10g"],
     "adacons-cost": ["aries", "ethernet-10g"],
 }
 
@@ -66,6 +67,17 @@ def test_equal_time_is_equal_time(studies):
         assert cell["steps"] > mean["steps"]
         assert cell["time_s"] == pytest.approx(mean["time_s"], rel=0.15)
         assert cell["quality"] > 0.3
+
+
+def test_who_overlaps_takes_shorter_steps_and_more_of_them_in_equal_time(studies):
+    cells = {(cell["name"], cell["shard"], cell["equal"]): cell for cell in figures_of(studies["overlap"])}
+    flock = cells["flock", "iid", "time"]
+    for name in ["flock", "local_sgd, H = 2", "local_sgd, H = 8"]:
+        for shard in ["iid", "skewed"]:
+            waits, overlaps = (cells[each, shard, "time"] for each in [name, f"{name}, overlap"])
+            assert 1 <= overlaps["step_over_compute"] < waits["step_over_compute"]
+            assert overlaps["steps"] > waits["steps"]
+            assert overlaps["time_s"] == pytest.approx(flock["time_s"], rel=0.15)
 
 
 def test_adacons_costs_about_as_much_as_mean_and_never_less(studies):

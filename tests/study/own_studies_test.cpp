@@ -50,7 +50,8 @@ TEST_P(OwnStudy, takesTheStepsAskedForAndDrawsEveryTable) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OwnStudy,
-                         testing::Values("flock-scale", "flock-quality", "activation", "groups", "adacons-cost"));
+                         testing::Values("flock-scale", "flock-quality", "activation", "groups", "overlap",
+                                         "adacons-cost"));
 
 // Runs of flock wait 60 s at their end.
 TEST(FlockScale, tellsFurtherStepsFromTheWaitAtTheEnd) {
@@ -108,6 +109,30 @@ TEST(Activation, hasQuorumsOfAQuarterAndOfThreeQuarters) {
       quorums.emplace(request.launch.workers, request.train.algorithm_settings.at("quorum"));
   EXPECT_EQ(quorums, (std::set<std::pair<int, std::string>>{
                          {64, "16"}, {64, "48"}, {256, "64"}, {256, "192"}, {1024, "256"}, {1024, "768"}}));
+}
+
+// Steps of flock take twice as long without overlap as with it, and those of all others as long as the latter.
+TEST(Overlap, givesTheOthersAsManyStepsAsFitInTheTimeOfFlockWithoutIt) {
+  MadeUpRuns runs([](const runs::RunRequest& request) {
+    const bool waits = request.train.algorithm == "flock" && !request.train.algorithm_settings.contains("overlap");
+    return waits ? 0.4 : 0.2;
+  });
+  runs.fill_ = [](const runs::RunRequest& request, telemetry::Summary& summary) {
+    const bool is_skewed = request.train.task_settings.at("shard") == "skewed";
+    summary.quality = 0.001 * static_cast<double>(request.train.steps) + 0.01 * static_cast<double>(request.train.seed);
+    if (is_skewed && request.train.algorithm_settings.contains("overlap")) summary.quality -= 0.05;
+  };
+  const StudyResult result = make("overlap", runs, {.steps = 50});
+  ASSERT_EQ(result.tables.size(), 4u);
+  const auto& rows = result.tables[1].rows;
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_EQ(rows[6], (std::vector<std::string>{"flock", "4.00", "0.070 ± 0.010", "0.070 ± 0.010", "50", "0.070 ± 0.010",
+                                               "0.070 ± 0.010"}));
+  EXPECT_EQ(rows[7], (std::vector<std::string>{"flock, overlap", "2.00", "0.070 ± 0.010", "0.020 ± 0.010", "100",
+                                               "0.120 ± 0.010", "0.070 ± 0.010"}));
+  EXPECT_EQ(result.words[7],
+            "ethernet-10g, 2 of 8 workers 320 ms late, flock: with overlap 2.00 times as fast; +0.0 points after equal "
+            "steps and +5.0 in equal time, with skewed shards -5.0 and +0.0.");
 }
 
 TEST(AdaconsCost, isTheTimeOfAStepOverThatOfMean) {

@@ -113,7 +113,10 @@ void RoundAgent::come_back(std::span<float> values) {
 // newest one that anybody knows of is the newest of all, and whoever takes part in it hears of it.
 std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
   std::array<double, 3> mine{static_cast<double>(ended_), is_away_ ? 1.0 : 0.0, 0};
-  with_data([&] { mine[2] = static_cast<double>(std::max(member_.newest(), is_free() ? 0 : ended_ - 1)); });
+  with_data([&] {
+    const protocol::Iteration known = member_.newest();  // -1 before the first
+    mine[2] = static_cast<double>(is_free() ? known : std::max(known, ended_ - 1));
+  });
   const std::vector<double> all = gather_doubles(context_, mine);
   std::vector<Standing> standings;
   double newest = all[2];
