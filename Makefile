@@ -63,7 +63,7 @@ setup: ## install packages and make build/venv; done by every other target
 	@[ -f $(build)/build.ninja ] || cmake --preset $(preset) \
 	  $(if $(filter build/venv/bin/python,$(python)),,-D Python3_EXECUTABLE=$$(command -v $(python)) \
 	    -D CMAKE_PREFIX_PATH=$$($(python) -c 'import torch; print(torch.utils.cmake_prefix_path)'))
-	@$(compile) --target flockstep_native device_test algorithms_test \
+	@$(compile) --target flockstep_native flockstep_command device_test algorithms_test \
 	  $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
 	@FLOCKSTEP_BUILD=$(build) $(python) tests/cuda/run.py
 

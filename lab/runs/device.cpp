@@ -81,9 +81,11 @@ std::string chosen_device(const std::string& text, const train::TrainOptions& op
 }
 
 std::string device_of_worker(runtime::Context& context, const std::string& chosen) {
+  if (chosen == "cpu") return chosen;
+  const int gpus = tasks::torch_gpus().count;  // which also gets torch ready for them
   if (chosen != kCuda) return chosen;
   const int place = context.engine().name() == "mpi" ? place_on_host(context) : context.rank();
-  return fmt::format("{}:{}", kCuda, place % std::max(1, tasks::torch_gpus().count));
+  return fmt::format("{}:{}", kCuda, place % std::max(1, gpus));
 }
 
 }  // namespace flockstep::runs

@@ -28,7 +28,7 @@ class RoundOptions(AveragerOptions, total=False):
         period: every so many steps the round is over all workers, and with ``sync="rolling"`` nobody is so many steps
             ahead of anybody.
         activation: who starts a round: ``first`` (to arrive), ``majority`` (half of the workers), ``quorum``, or
-            ``deadline`` (so long after the first).
+            ``deadline`` (so long after the first); ``auto``: ``majority``, or with ``overlap`` ``deadline``.
         merge: how a model meets an average that was taken without it: ``additive`` or ``published``.
         sync: ``rolling``, or ``barrier``: the last round of a period waits for all.
         quorum: how many start a round with ``activation="quorum"``; None: all but one.
@@ -40,7 +40,7 @@ class RoundOptions(AveragerOptions, total=False):
 
     group_size: int | None
     period: int
-    activation: Literal["first", "majority", "quorum", "deadline"]
+    activation: Literal["auto", "first", "majority", "quorum", "deadline"]
     merge: Literal["published", "additive"]
     sync: Literal["barrier", "rolling"]
     quorum: int | None
@@ -112,7 +112,7 @@ class Flock(Averager):
     _defaults: ClassVar[RoundOptions] = {
         "group_size": None,
         "period": 10,
-        "activation": "majority",
+        "activation": "auto",
         "merge": "additive",
         "sync": "rolling",
         "quorum": None,

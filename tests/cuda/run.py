@@ -1,5 +1,5 @@
-"""All tests that need a GPU, on one or more of them: the C++ programs of the build, and each *_ddp.py of this folder and
-averagers.py under torchrun with 1, 2 and 4 ranks.
+"""All tests that need a GPU, on one or more of them: the C++ programs of the build, its command (lab_device.py), and each
+*_ddp.py of this folder and averagers.py under torchrun with 1, 2 and 4 ranks.
 
 python tests/cuda/run.py [--workers 1,2,4] [--limit SECONDS] [NAME ...]
 
@@ -63,13 +63,16 @@ def programs():
     if Path(spans).exists():
         found.append(Test("algorithms_test", 1, [spans, "--gtest_filter=*DeviceSpans*"]))
     if Path(device).exists():
-        found.append(Test("device_test", 1, [device, "--gtest_filter=DeviceExchange*:DeviceAverager*"]))
+        numbers = "--gtest_filter=DeviceExchange*:DeviceAverager*:*DeviceTasks*"
+        found.append(Test("device_test", 1, [device, numbers]))
         found.append(Test("device_test", 2, [device, "--engine", "threads", *modules]))
         if shutil.which("mpirun"):  # over NCCL: to it, each process is a machine of its own, as share_gpu() has it
             mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
             alone = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_HOSTID=h$OMPI_COMM_WORLD_RANK"
             shell = ["bash", "-c", f'{alone} exec "$0" "$@"']
             found.append(Test("device_test", 2, [*mpirun, *shell, device, "--engine", "mpi", *modules]))
+    if (folder / "flockstep").exists():
+        found.append(Test("lab_device", 4, [sys.executable, str(FOLDER / "lab_device.py")]))
     return found
 
 

@@ -16,7 +16,7 @@ namespace {
 
 using Model = std::vector<float>;
 
-constexpr std::size_t kParameters = 300'001, kSize = kParameters + 2;  // three pieces, two running statistics
+constexpr std::size_t kParameters = 2'500'001, kSize = kParameters + 2;  // several pieces, two running statistics
 
 Model mixed(float parameters, float statistics) {
   Model model(kSize, parameters);
@@ -161,6 +161,26 @@ TEST(DeviceSharedModel, aRoundThatEndsAfterNumbersHaveLanded_movesThemToo) {
     round.end_with(parameters(7), 3);
     scene.step(0);
     EXPECT_EQ(scene.seen(), mixed(9, 12));
+  });
+}
+
+TEST(DeviceSharedModel, severalUpdatesInOneFlight_allCount) {
+  alone_on_an_engine([](Scene& scene) {
+    OneRound round(scene.shared, kParameters, false);
+    scene.step(2);
+    scene.step(1);
+    EXPECT_EQ(scene.seen(), mixed(13, 13)) << "the round has not moved it yet";
+    EXPECT_EQ(round.contribution(), parameters(10)) << "what was taken stays";
+    scene.hold();
+    scene.update(5);
+    scene.set_out();
+    round.end_with(parameters(7), 3);
+    EXPECT_EQ(OneRound(scene.shared, kParameters, false).contribution(), parameters(10)) << "13, and 7 - 10";
+    OneRound(scene.shared, kParameters, false).end_with(parameters(11), 2);
+    scene.release();
+    scene.land();
+    scene.step(4);
+    EXPECT_EQ(scene.seen(), mixed(20, 22)) << "10 + 2 + 1 + 5 + 4, and 7 - 10, and 11 - 10";
   });
 }
 

@@ -209,7 +209,7 @@ struct DoesNotPublishSynchronised final : PassedOn {
 
 struct GivesHalfAnAverage final : Flawed {
   using Flawed::Flawed;
-  void give(std::span<float> values) const override {
+  void give(std::span<float> values) override {
     data_.give(values);
     std::ranges::copy(std::span(newest_).first(newest_.size() / 2), values.begin());
   }
@@ -241,7 +241,11 @@ std::vector<AgentSabotage> agent_sabotages() {
       {"a part is sent from elsewhere", property::kAverage, {.rounds = wrapped<SendsFromElsewhere>()}},
       {"averages land on contributions", property::kUntouched, {.rounds = wrapped<LandsOnContribution>()}, true},
       {"the divisor is that of a larger group", property::kAverage, {.rounds = wrapped<CountsOneMore>()}},
-      {"a fresh contribution is not made ready", property::kAverage, {.rounds = wrapped<IsNeverReady>()}},
+      {"a fresh contribution is not made ready",
+       property::kAverage,
+       {.rounds = wrapped<IsNeverReady>()},
+       false,
+       published},
       {"running statistics are left out", property::kAverage, {.rounds = wrapped<LeavesOutStatistics>()}},
       // transfers
       {"a buffer is used again before it is off", property::kUntouched, {.lie = Lie::sends_are_off}},

@@ -1,7 +1,9 @@
 // A device of one worker, whose work is done at once but for copies to main memory: these come late.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "runtime/device_model.h"
@@ -37,16 +39,20 @@ class LateDevice {
     }
     void follow(kernels::Queue&) override {}
     std::function<bool()> mark() override {
-      const double due = cluster_.now() + cluster_.scenario().device.draw(cluster_.random());
-      return [this, due] {
+      due_ = std::max(due_, cluster_.now() + cluster_.scenario().device.draw(cluster_.random()));
+      return [this, due = due_, copies = issued_] {
         if (cluster_.now() < due) return false;
-        for (const auto& copy : std::exchange(late_, {})) copy();
+        for (; done_ < copies; ++done_, late_.pop_front()) late_.front()();
         return true;
       };
     }
     void copy(void* to, const void* from, std::size_t bytes) override {
       for (const auto& [begin, end] : on_host_)
-        if (to >= begin && to < end) return late_.push_back([=] { std::memcpy(to, from, bytes); });
+        if (to >= begin && to < end) {
+          late_.push_back([=] { std::memcpy(to, from, bytes); });
+          ++issued_;
+          return;
+        }
       DeferredQueue::copy(to, from, bytes);
     }
 
@@ -55,7 +61,9 @@ class LateDevice {
 
     Cluster& cluster_;
     std::vector<std::pair<void*, void*>> on_host_;
-    std::vector<std::function<void()>> late_;
+    std::deque<std::function<void()>> late_;
+    std::int64_t issued_ = 0, done_ = 0;  // copies
+    double due_ = 0;
   };
 
   kernels::cpu::Queue current_;

@@ -70,7 +70,7 @@ void WatchedData::complete(int members) {
   PassedOn::complete(members);
 }
 
-void WatchedData::give(std::span<float> values) const {
+void WatchedData::give(std::span<float> values) {
   tell("gives its model");
   PassedOn::give(values);
   ledger_.gives(context_.rank(), values);

@@ -41,7 +41,9 @@ def _network() -> nn.Module:
     network = resnet50()
     assert isinstance(network, nn.Sequential)
     network[0] = nn.Conv2d(1, 64, 7, 2, padding=3, bias=False)
-    network[-1] = nn.Linear(network[-1].in_features, _CLASSES)
+    last = network[-1]
+    assert isinstance(last, nn.Linear)
+    network[-1] = nn.Linear(last.in_features, _CLASSES)
     return network
 
 

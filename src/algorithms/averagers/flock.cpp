@@ -5,7 +5,8 @@
 //                    updates
 //   rolling bound    worker i may begin iteration t once everybody has finished t - tau + 1: no barrier, the same
 //                    staleness at most, and one slow step is forgiven over the next tau
-//   majority         a round starts when half of the workers are there: a little patience buys freshness
+//   majority         a round starts when half of the workers are there: a little patience buys freshness. Where nobody
+//                    waits for a round, more patience costs nothing: a deadline after the first
 #include "algorithms/averagers/flock.h"
 
 namespace flockstep::algorithms {
@@ -13,7 +14,7 @@ namespace {
 
 struct Flock {
   static constexpr std::string_view kName = "flock";
-  static constexpr auto kOptions = group_averaging_specs("additive", "rolling", "majority");
+  static constexpr auto kOptions = group_averaging_specs("additive", "rolling", "auto");
 };
 
 }  // namespace

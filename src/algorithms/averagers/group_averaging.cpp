@@ -164,7 +164,10 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
   rounds.workers = workers;
   options.merge = reader.choice("merge", kMerges);
   rounds.sync = reader.choice("sync", kSyncs);
-  rounds.activation = reader.choice("activation", kActivations);
+  options.overlap = overlap_of(reader);
+  rounds.activation = is_given("activation") ? reader.choice("activation", kActivations)
+                      : options.overlap      ? Activation::deadline
+                                             : Activation::majority;
   rounds.period = reader.integer("period", 1, kAny);
   const std::int64_t group_size = is_given("group_size") ? reader.integer("group_size", 2, most) : 0,
                      quorum = is_given("quorum") ? reader.integer("quorum", 1, most) : 0;
@@ -178,7 +181,6 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
     if (is_given(option) && rounds.activation != activation)
       throw Error(ErrorCode::bad_input, fmt::format("--{0}.{1} needs --{0}.activation {1}, not '{2}'", name, option,
                                                     reader.text("activation")));
-  options.overlap = overlap_of(reader);
   if (options.overlap && options.merge != MergeRule::additive)
     throw Error(
         ErrorCode::bad_input,

@@ -10,7 +10,9 @@ namespace flockstep::runtime {
 namespace {
 
 // What of x is on the device at a time beside e: large enough for copies to be fast.
-constexpr std::size_t kPieceFloats = std::size_t{1} << 17;  // 512 KiB
+constexpr std::size_t kPieceFloats = std::size_t{1} << 18;  // 1 MiB
+// Of a snapshot on its way to main memory: rounds begin with the first while the others follow.
+constexpr std::size_t kCopyFloats = std::size_t{1} << 20;  // 4 MiB
 
 base::Buffer<float> pinned(Context& context, const DeviceModel& model, const char* purpose) {
   const kernels::Block block = model.beside->allocate_on_host(model.numbers.size_bytes());
@@ -21,9 +23,10 @@ base::Buffer<float> pinned(Context& context, const DeviceModel& model, const cha
 }  // namespace
 
 DeviceSharedModel::DeviceSharedModel(Context& context, const DeviceModel& model)
-    : SharedRounds(context, pinned(context, model, "shared model"),
-                   pinned(context, model, "contribution to an average")),
+    : context_(context),
       model_(model),
+      x_(pinned(context, model, "shared model")),
+      c_(pinned(context, model, "average of a round")),
       arriving_(pinned(context, model, "snapshot from the device")),
       before_(pinned(context, model, "shared model before it moved")),
       e_(model.allocate(model.numbers.size_bytes())),
@@ -38,7 +41,8 @@ DeviceSharedModel::DeviceSharedModel(Context& context, const DeviceModel& model)
 DeviceSharedModel::~DeviceSharedModel() {
   try {
     if (current_) model_.beside->follow(*current_);
-    model_.beside->call([x = x_, arriving = arriving_, before = before_, e = e_, piece = piece_, signs = signs_] {});
+    model_.beside->call(
+        [x = x_, c = c_, arriving = arriving_, before = before_, e = e_, piece = piece_, signs = signs_] {});
   } catch (const Error&) {
   }
 }
@@ -55,20 +59,27 @@ void DeviceSharedModel::reset() {
   current_->follow(*model_.beside);
   current_->copy(e().data(), model_.numbers.data(), e().size_bytes());
   model_.beside->follow(*current_);
-  model_.beside->copy(x().data(), e().data(), e().size_bytes());
+  model_.beside->copy(x_.data(), e().data(), e().size_bytes());
   wait_for(model_.beside->mark(), "the copy from the device");
   has_moved_ = false;
 }
 
 void DeviceSharedModel::take() {
+  require_here(all());
   kernels::Queue& beside = *model_.beside;
   if (has_moved_) make_correction();
   current_->follow(beside);
   if (has_moved_) current_->axpy(1, e(), model_.numbers);
   current_->copy(e().data(), model_.numbers.data(), e().size_bytes());
   beside.follow(*current_);
-  beside.copy(arriving_.data(), e().data(), e().size_bytes());
-  is_on_the_way_ = beside.mark();
+  if (arriving_.data() == taken_.data()) std::swap(arriving_, before_);  // a round still reads it
+  here_ = 0;
+  for (std::size_t begin = 0; begin == 0 || begin < e().size(); begin += kCopyFloats) {
+    const Range range{begin, std::min(kCopyFloats, e().size() - begin)};
+    beside.copy(range.of(arriving_.span()).data(), range.of(e()).data(), range.size * sizeof(float));
+    copies_.push_back({range.end(), beside.mark()});
+  }
+  is_under_way_ = true;
   has_moved_ = moved_meanwhile_ = false;
 }
 
@@ -77,35 +88,45 @@ void DeviceSharedModel::make_correction() {
   for (std::size_t begin = 0; begin < e().size(); begin += piece.size()) {
     const Range range{begin, std::min(piece.size(), e().size() - begin)};
     const std::span<float> to = range.of(e());
-    model_.beside->copy(piece.data(), range.of(x()).data(), to.size_bytes());
+    model_.beside->copy(piece.data(), range.of(x_.span()).data(), to.size_bytes());
     const std::array<const void*, 2> rows{piece.data(), to.data()};
     model_.beside->weighted_sum({rows, to.size()}, reinterpret_cast<const double*>(signs_.get()), to);
   }
 }
 
+// A round that is under way may have taken x: so the sum is made elsewhere.
 void DeviceSharedModel::land() {
-  is_on_the_way_ = nullptr;
-  if (!moved_meanwhile_) return std::swap(x_, arriving_);
-  const std::array<const void*, 3> rows{arriving_.data(), before_.data(), x().data()};
-  context_.queue().weighted_sum({rows, x().size()}, std::array{1.0, -1.0, 1.0}.data(), x());
+  is_under_way_ = false;
+  if (moved_meanwhile_) {
+    require_here(all());
+    const std::array<const void*, 3> rows{arriving_.data(), before_.data(), x_.data()};
+    context_.queue().weighted_sum({rows, x_.size()}, std::array{1.0, -1.0, 1.0}.data(), arriving_.span());
+  }
+  std::swap(x_, arriving_);
 }
 
-// While numbers are on their way what x was stays, also because the device may still read it.
-void DeviceSharedModel::move(std::span<const float> correction) {
-  if (!is_on_the_way_ || std::exchange(moved_meanwhile_, true)) {
-    require_read();
-    return SharedRounds::move(correction);
+void DeviceSharedModel::freeze(std::size_t size, bool) {
+  require_read();  // what was x becomes c, where averages land
+  size_ = size;
+  taken_ = x_;
+}
+
+void DeviceSharedModel::complete(int) {
+  require_here(all());
+  const Range averaged{0, size_}, rest{size_, x_.size() - size_};
+  if (x_.data() != taken_.data()) {
+    const std::array<const void*, 3> rows{x_.data(), c_.data(), taken_.data()};
+    context_.queue().weighted_sum({rows, size_}, std::array{1.0, 1.0, -1.0}.data(), averaged.of(c_.span()));
   }
-  const std::span<float> to = before_.span().first(correction.size());
-  const std::array<const void*, 2> rows{x().data(), correction.data()};
-  context_.queue().weighted_sum({rows, to.size()}, std::array{1.0, 1.0}.data(), to);
-  const std::span<const float> rest = x().subspan(to.size());
-  context_.queue().copy(before_.span().subspan(to.size()).data(), rest.data(), rest.size_bytes());
-  std::swap(x_, before_);
+  context_.queue().copy(rest.of(c_.span()).data(), rest.of(x_.span()).data(), rest.size * sizeof(float));
+  std::swap(x_, c_);
+  if (is_under_way_ && !std::exchange(moved_meanwhile_, true)) std::swap(c_, before_);
+  taken_ = {};
+  has_moved_ = true;
 }
 
 void DeviceSharedModel::proceed(std::span<float>) {
-  model_.beside->copy(e().data(), x().data(), e().size_bytes());
+  model_.beside->copy(e().data(), x_.data(), e().size_bytes());
   is_read_ = model_.beside->mark();
   current_->follow(*model_.beside);
   current_->copy(model_.numbers.data(), e().data(), e().size_bytes());
@@ -113,15 +134,23 @@ void DeviceSharedModel::proceed(std::span<float>) {
   has_moved_ = false;
 }
 
-// Averages of a fresh round land in x.
-void DeviceSharedModel::freeze(std::size_t size, bool is_fresh) {
+std::span<float> DeviceSharedModel::whole() {
+  require_here(all());
   require_read();
-  SharedRounds::freeze(size, is_fresh);
+  return x_.span();
 }
 
-std::span<float> DeviceSharedModel::place_for_model(std::span<float>) {
-  require_read();
-  return x();
+void DeviceSharedModel::give(std::span<float> values) {
+  require_here(all());
+  context_.queue().copy(values.data(), x_.data(), x_.span().size_bytes());
+}
+
+void DeviceSharedModel::require_here(Range range) {
+  if (is_under_way_) return;  // of x nothing is
+  for (; here_ < range.end() && !copies_.empty(); copies_.pop_front()) {
+    wait_for(copies_.front().is_done, "the copy from the device");
+    here_ = copies_.front().end;
+  }
 }
 
 void DeviceSharedModel::require_read() {

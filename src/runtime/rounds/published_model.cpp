@@ -76,7 +76,7 @@ void PublishedModel::complete(int members) {
   reading_ = writing_ = nullptr;
 }
 
-void PublishedModel::give(std::span<float> values) const {
+void PublishedModel::give(std::span<float> values) {
   context_.queue().copy(values.data(), published_->data(), published_->size_bytes());
 }
 

@@ -37,7 +37,7 @@ class PublishedModel : public RoundData {
   void settle(Range, std::span<const float>) override {}
   void complete(int members) override;
 
-  void give(std::span<float> values) const override;
+  void give(std::span<float> values) override;
   void rejoin(std::span<float> values, bool) override { reset(values); }
 
  private:

@@ -57,7 +57,7 @@ class RoundData {
 
   // ---- workers that leave and come back; nothing of a round is under way ----
   // A whole model for one who comes back.
-  virtual void give(std::span<float>) const { base::check(false, "models to give"); }
+  virtual void give(std::span<float>) { base::check(false, "models to give"); }
   // Where another one's model is received to, for a worker that comes back.
   virtual std::span<float> place_for_model(std::span<float> values) { return values; }
   // The worker is back: with `values` if they are another one's, else with its own, which they become.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 
@@ -13,9 +14,10 @@ constexpr std::size_t kBlock = 4096;  // floats: what one sweep has written is s
 }  // namespace
 
 SharedModel::SharedModel(Context& context, std::size_t size)
-    : SharedRounds(context, context.engine().memory().allocate<float>(size, "shared model"),
-                   context.engine().memory().allocate<float>(size, "contribution to an average")),
-      s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")) {}
+    : context_(context),
+      x_(context.engine().memory().allocate<float>(size, "shared model")),
+      s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
+      c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
 
 void SharedModel::begin_from(kernels::Queue& queue, std::span<const float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
@@ -54,6 +56,32 @@ void SharedModel::hand_over(std::span<float> model) {
     }
   });
 }
+
+void SharedModel::freeze(std::size_t size, bool is_fresh) {
+  size_ = size;
+  is_fresh_ = is_fresh;
+  if (!is_fresh) context_.queue().copy(c().data(), x().data(), size * sizeof(float));
+}
+
+void SharedModel::settle(Range part, std::span<const float> average) {
+  if (!is_fresh_) correct(part, average, 1);
+}
+
+void SharedModel::correct(Range part, std::span<const float> values, float share) {
+  const std::span<float> own = part.of(c());
+  const std::array<const void*, 2> rows{values.data(), own.data()};
+  const std::array<double, 2> coefficients{share, -share};
+  context_.queue().weighted_sum({rows, own.size()}, coefficients.data(), own);
+}
+
+void SharedModel::complete(int) {
+  if (!is_fresh_) return context_.queue().axpy(1, c().first(size_), x().first(size_));
+  const std::span<const float> rest = x().subspan(size_);
+  context_.queue().copy(c().subspan(size_).data(), rest.data(), rest.size_bytes());
+  std::swap(x_, c_);
+}
+
+void SharedModel::give(std::span<float> values) { context_.queue().copy(values.data(), x_.data(), x().size_bytes()); }
 
 void SharedModel::rejoin(std::span<float> values, bool is_adopted) {
   if (!is_adopted) return proceed(values);
