@@ -145,6 +145,7 @@ TEST(DeviceAverager, goesOnWithoutAWorkerThatIsAway) {
       context.wait(context.engine().barrier(), "barrier");
       trainee.exchange->come_back();
       EXPECT_EQ(trainee.numbers() == before, context.rank() != 0) << "who was away takes another's model";
+      context.wait(context.engine().barrier(), "barrier");  // consolidate() leaves, and so would those it came back to
       trainee.step(25);
       trainee.exchange->consolidate();
       expect_equal_everywhere(context, trainee.numbers());

@@ -49,7 +49,9 @@ class LateDevice {
     void copy(void* to, const void* from, std::size_t bytes) override {
       for (const auto& [begin, end] : on_host_)
         if (to >= begin && to < end) {
-          late_.push_back([=] { std::memcpy(to, from, bytes); });
+          const auto* const first = static_cast<const std::byte*>(from);
+          late_.push_back(
+              [to, data = std::vector(first, first + bytes)] { std::memcpy(to, data.data(), data.size()); });
           ++issued_;
           return;
         }
