@@ -38,7 +38,7 @@ def test_averages_under_way_are_in_the_checkpoint(needs, tmp_path, period):
     """Checkpoints lie within periods, before the first average, and where one is under way; virtual time is the same."""
     needs("sim")
     train = [*TRAIN, "--algorithm", "local_sgd", "--local_sgd.overlap", "on", "--local_sgd.period", period]
-    train += ["--engine", "sim", "--compute-ms", 1, "--bandwidth-gbps", 0.001]
+    train += ["--engine", "sim", "--compute-ms", 1, "--bandwidth-gbps", 0.001, "--evaluate-every", 20]
     whole = run_json(*train, "--steps", 40, "--out", tmp_path / "whole")
     parts = ["--out", tmp_path / "parts"]
     run_json(*train, "--steps", 20, *parts)
