@@ -26,8 +26,11 @@
 //   through host memory  everything else. Gradients are copied to pinned memory once backward has finished, and models
 //                        when they are averaged.
 //
-// Models, buffers and checkpoints always go through host memory. A checkpoint of a training on a GPU can be restored
-// for a module in main memory and the other way round. On the engine sim the module has to be in main memory.
+// flock, wagma with merge = additive, and local_sgd with overlap = on merge models on the GPU. Gradients stay there, too,
+// and the host waits for neither in finish_backward(), nor with overlap in after_update(); step() waits to see whether
+// the gradient is finite. Other models, buffers and checkpoints go through host memory. A checkpoint of a training on a
+// GPU can be restored for a module in main memory and the other way round. On the engine sim the module has to be in
+// main memory.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -29,7 +29,7 @@ class Figures:
     def _about(self, name: str) -> dict[str, tuple[str, str]]:
         """What each figure is: those with and without overlap alike."""
         ours = NAMES[name]
-        late = f"{self.late_ms} ms late in every step of {self.steps}"
+        late = f"{self.late_ms} ms late in every {self.steps}th step"
         return {
             "G6": (
                 f"{name}_over_alone",
