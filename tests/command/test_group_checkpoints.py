@@ -33,6 +33,20 @@ def test_a_run_that_waits_for_nobody_resumes_and_counts_every_step(needs, tmp_pa
     assert resumed["quality"] != half["quality"]
 
 
+@pytest.mark.parametrize("period", [1, 7, 100])
+def test_averages_under_way_are_in_the_checkpoint(needs, tmp_path, period):
+    """Checkpoints lie within periods, before the first average, and where one is under way; virtual time is the same."""
+    needs("sim")
+    train = [*TRAIN, "--algorithm", "local_sgd", "--local_sgd.overlap", "on", "--local_sgd.period", period]
+    train += ["--engine", "sim", "--compute-ms", 1, "--bandwidth-gbps", 0.001, "--evaluate-every", 20]
+    whole = run_json(*train, "--steps", 40, "--out", tmp_path / "whole")
+    parts = ["--out", tmp_path / "parts"]
+    run_json(*train, "--steps", 20, *parts)
+    resumed = run_json(*train, "--steps", 40, *parts, "--resume")
+    assert resumed["replicas_equal"]
+    assert resumed["model_hash"] == whole["model_hash"]
+
+
 @pytest.mark.parametrize("algorithm", GROUPS)
 def test_a_run_goes_on_with_another_number_of_workers(tmp_path, algorithm):
     train = [*TRAIN, "--batch", 60, "--algorithm", algorithm, "--out", tmp_path / "run"]
