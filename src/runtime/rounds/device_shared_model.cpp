@@ -9,8 +9,12 @@
 namespace flockstep::runtime {
 namespace {
 
-// What of each of two models is on the device at a time beside e: large enough for copies to be fast.
-constexpr std::size_t kPieceFloats = std::size_t{1} << 18;  // 1 MiB
+// What of x is on the device at a time beside e: large enough for copies to be fast, and a hundredth of a large model.
+std::size_t piece_of(std::size_t size) {
+  constexpr std::size_t kLeast = std::size_t{1} << 14, kMost = std::size_t{1} << 18;  // 1 MiB
+  return std::min(size, std::clamp(size / 128, kLeast, kMost));
+}
+
 // Of a snapshot on its way to main memory: rounds begin with the first while the others follow.
 constexpr std::size_t kCopyFloats = std::size_t{1} << 20;  // 4 MiB
 
@@ -30,9 +34,11 @@ DeviceSharedModel::DeviceSharedModel(Context& context, const DeviceModel& model)
       arriving_(pinned(context, model, "snapshot from the device")),
       before_(pinned(context, model, "shared model before it moved")),
       e_(model.allocate(model.numbers.size_bytes())),
-      piece_(model.allocate(2 * std::min(kPieceFloats, model.numbers.size()) * sizeof(float))),
-      signs_(model.beside->allocate_on_host(3 * sizeof(double))) {
-  std::ranges::copy(std::array{1.0, -1.0, 1.0}, reinterpret_cast<double*>(signs_.get()));
+      piece_(model.allocate(piece_of(model.numbers.size()) * sizeof(float))),
+      signs_(model.beside->allocate_on_host(2 * sizeof(double))) {
+  auto* const signs = reinterpret_cast<double*>(signs_.get());
+  signs[0] = 1;
+  signs[1] = -1;
 }
 
 // The device may be gone, and then nothing is left to use it.
@@ -62,10 +68,10 @@ void DeviceSharedModel::reset() {
   has_moved_ = false;
 }
 
-void DeviceSharedModel::take(bool waits) {
+void DeviceSharedModel::take() {
   require_here(all());
   kernels::Queue& beside = *model_.beside;
-  waits_ = waits;
+  if (has_moved_) make_correction();
   current_->follow(beside);
   if (has_moved_) current_->axpy(1, e(), model_.numbers);
   current_->copy(e().data(), model_.numbers.data(), e().size_bytes());
@@ -81,23 +87,15 @@ void DeviceSharedModel::take(bool waits) {
   has_moved_ = moved_meanwhile_ = false;
 }
 
-void DeviceSharedModel::correct(Range range, const base::Buffer<float>& after, const base::Buffer<float>* before) {
-  kernels::Queue& beside = *model_.beside;
-  const std::size_t piece = std::min(kPieceFloats, e().size());
-  float* const pieces = reinterpret_cast<float*>(piece_.get());
-  for (std::size_t begin = range.begin; begin < range.end(); begin += piece) {
-    const Range part{begin, std::min(piece, range.end() - begin)};
-    const std::span<float> to = part.of(e());
-    std::vector<const void*> rows{pieces};
-    beside.copy(pieces, part.of(after.span()).data(), to.size_bytes());
-    if (before) {
-      rows.push_back(pieces + piece);
-      beside.copy(pieces + piece, part.of(before->span()).data(), to.size_bytes());
-    }
-    if (!before || has_moved_) rows.push_back(to.data());
-    beside.weighted_sum({rows, to.size()}, reinterpret_cast<const double*>(signs_.get()), to);
+void DeviceSharedModel::make_correction() {
+  const std::span<float> piece(reinterpret_cast<float*>(piece_.get()), piece_of(e().size()));
+  for (std::size_t begin = 0; begin < e().size(); begin += piece.size()) {
+    const Range range{begin, std::min(piece.size(), e().size() - begin)};
+    const std::span<float> to = range.of(e());
+    model_.beside->copy(piece.data(), range.of(x_.span()).data(), to.size_bytes());
+    const std::array<const void*, 2> rows{piece.data(), to.data()};
+    model_.beside->weighted_sum({rows, to.size()}, reinterpret_cast<const double*>(signs_.get()), to);
   }
-  is_read_ = beside.mark();
 }
 
 // A round that is under way may have taken x: so the sum is made elsewhere.
@@ -105,19 +103,15 @@ void DeviceSharedModel::land() {
   is_under_way_ = false;
   if (moved_meanwhile_) {
     require_here(all());
-    correct(all(), x_, &before_);
-    has_moved_ = true;
     const std::array<const void*, 3> rows{arriving_.data(), before_.data(), x_.data()};
     context_.queue().weighted_sum({rows, x_.size()}, std::array{1.0, -1.0, 1.0}.data(), arriving_.span());
   }
   std::swap(x_, arriving_);
 }
 
-void DeviceSharedModel::freeze(std::size_t size, bool is_fresh) {
+void DeviceSharedModel::freeze(std::size_t size, bool) {
   require_read();  // what was x becomes c, where averages land
   size_ = size;
-  is_fresh_ = is_fresh;
-  is_corrected_at_once_ = is_fresh && !waits_ && !has_moved_;
   taken_ = x_;
 }
 
@@ -129,15 +123,10 @@ void DeviceSharedModel::complete(int) {
     context_.queue().weighted_sum({rows, size_}, std::array{1.0, 1.0, -1.0}.data(), averaged.of(c_.span()));
   }
   context_.queue().copy(rest.of(c_.span()).data(), rest.of(x_.span()).data(), rest.size * sizeof(float));
-  // A worker that waits takes x itself; and what stands behind numbers on their way may take as long as they do.
-  if (!is_under_way_ && !(is_fresh_ && waits_)) {
-    if (!is_corrected_at_once_) correct(averaged, c_, &x_);
-    if (!has_moved_) model_.beside->fill(rest.of(e()), 0);
-    has_moved_ = true;
-  }
   std::swap(x_, c_);
   if (is_under_way_ && !std::exchange(moved_meanwhile_, true)) std::swap(c_, before_);
   taken_ = {};
+  has_moved_ = true;
 }
 
 void DeviceSharedModel::proceed(std::span<float>) {

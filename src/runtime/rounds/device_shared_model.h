@@ -2,19 +2,17 @@
 // rounds move it; on the device there is one model more, e, which is in turn the snapshot that leaves and the
 // correction that comes back.
 //
-//   arrive, hand over   model += e, e = model     in the order of the worker's work
-//                       arriving <- e             beside it
+//   arrive, hand over   e = x - e                 beside the worker's work: e was the snapshot
+//                       model += e, e = model     in the order of the worker's work
+//                       arriving <- e             beside it again
 //   land                x = arriving              the agent, once the first of it is here
-//   round               c = average of x and others' x
-//                       e = c - e                 beside the worker's work; e was the snapshot
-//                       x = c
-//   proceed             model = e <- x            for a worker that has waited
+//   proceed             model = e <- x
 //
-// Where a round takes another x than that snapshot, or one of several does, e = c - x, and e += c - x. Where numbers
-// have landed meanwhile x becomes x + c - what the round took. A round may begin and end while numbers are on their
-// way; then
+// The first line is left out where no round has moved x since. A round takes x as it is and its average lands in c;
+// then these two change places, or, where numbers have landed meanwhile, x becomes x + c - what the round took. A round
+// may begin and end while numbers are on their way; then
 //
-//   land                e = x - before, x += arriving - before    where `before` is what x was when they set out
+//   land                x += arriving - before    where `before` is what x was when e was made of it
 //
 // Copies of models on the host are few so: buffers change places. No call waits for the device, but for copies that
 // have begun.
@@ -44,23 +42,21 @@ class DeviceSharedModel : public RoundData {
   std::span<float> whole();
 
   void prepare() override { current_ = &model_.current(); }
-  void arrive(std::span<float>) override { take(true); }
+  void arrive(std::span<float>) override { take(); }
   void merge(std::span<float>, protocol::Outcome) override {}
   void proceed(std::span<float>) override;
-  void hand_over(std::span<float>) override { take(false); }
-  void rest(std::span<float>) override { take(true); }
+  void hand_over(std::span<float>) override { take(); }
+  void rest(std::span<float>) override { take(); }
   std::function<bool()> on_the_way() override { return is_under_way_ ? copies_.front().is_done : nullptr; }
   void land() override;
 
-  void freeze(std::size_t size, bool is_fresh) override;
+  void freeze(std::size_t size, bool) override;
   void ready(Range range) override { require_here(range); }
   std::span<const float> contribution(Range part) const override {
     return part.of(std::span<const float>(taken_.span()));
   }
   std::span<float> landing(Range part, std::span<float>) override { return part.of(c_.span()); }
-  void settle(Range part, std::span<const float>) override {
-    if (is_corrected_at_once_) correct(part, c_, nullptr);
-  }
+  void settle(Range, std::span<const float>) override {}
   void complete(int) override;
 
   void give(std::span<float> values) override;
@@ -70,9 +66,8 @@ class DeviceSharedModel : public RoundData {
  private:
   std::span<float> e() const { return {reinterpret_cast<float*>(e_.get()), model_.numbers.size()}; }
   Range all() const { return {0, x_.size()}; }
-  void take(bool waits);
-  // e becomes, or where it is a correction already changes by, the first less the other; null: less e itself.
-  void correct(Range range, const base::Buffer<float>& after, const base::Buffer<float>* before);
+  void take();
+  void make_correction();
   // Waits for what is on its way to x, or read from it, by a copy that has begun.
   void require_here(Range range);
   void require_read();
@@ -85,10 +80,7 @@ class DeviceSharedModel : public RoundData {
   std::size_t size_ = 0;       // of that round
   kernels::Block e_, piece_, signs_;
   kernels::Queue* current_ = nullptr;
-  bool waits_ = false;                 // the worker, for what becomes of the numbers that it has sent
-  bool is_fresh_ = false;              // the round under way
-  bool is_corrected_at_once_ = false;  // e, part by part of that round
-  bool has_moved_ = false;             // x, since the last snapshot: e is the correction
+  bool has_moved_ = false;  // x is not what the worker's model was made of
   // Of the snapshot, one behind the other: they go on when the first of them has landed.
   struct Copy {
     std::size_t end;
