@@ -59,9 +59,9 @@ runtime::Agreed agreed_of(const TrainOptions& options) {
                                {"checkpoint-every", std::to_string(options.checkpoint_every)},
                                {"bucket-kib", std::to_string(options.bucket_kib)},
                                {"faulty", text_of(options.faults)},
-                               {"device", options.device},
                                {"gradients", options.gradients ? "yes" : "no"},
                                {"pretend-parameters", std::to_string(options.pretend_parameters)}});
+  if (options.device != "cpu") agreed.emplace_back("device", options.device);
   return agreed;
 }
 

@@ -62,7 +62,8 @@ class LocalSGDOptions(PeriodOptions, total=False):
     """What averaging at times takes where steps may go on beside it.
 
     Args:
-        overlap: True: nobody waits for an average; what it changes is added in a later step.
+        overlap: True: steps go on while an average is made; what it changes is added in a later step. A worker waits only
+            where it comes to the next average before that.
     """
 
     overlap: bool
@@ -158,7 +159,7 @@ class Wagma(Averager):
 class LocalSGD(Averager):
     """Takes ``period`` steps alone, then averages the models of all workers, who wait for each other there.
 
-    With ``overlap=True`` nobody waits: the average is taken beside the next steps.
+    With ``overlap=True`` the average is made beside the next steps.
 
     Example::
 

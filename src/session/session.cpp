@@ -66,8 +66,7 @@ void Session::give_up(algorithms::Algorithm& algorithm, std::span<const float> m
     return algorithm.consolidate(copy.span());
   }
   const runtime::DeviceModel& there = *settings_.device_model;
-  const kernels::Block kept = there.allocate(there.numbers.size_bytes());
-  there.current().follow(*there.beside);  // in whose order the memory is allocated
+  const kernels::Block kept = there.beside->allocate_on_host(there.numbers.size_bytes());  // the device may be full
   there.current().copy(kept.get(), there.numbers.data(), there.numbers.size_bytes());
   algorithm.consolidate({});
   there.current().copy(there.numbers.data(), kept.get(), there.numbers.size_bytes());

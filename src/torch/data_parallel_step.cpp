@@ -1,6 +1,8 @@
 // The path of a gradient: from backward's hooks through the algorithm and back into the tensors.
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -8,6 +10,15 @@
 #include "torch/data_parallel.h"
 
 namespace flockstep {
+namespace {
+
+// In one sweep that keeps nothing: the device may be full.
+bool is_finite(const torch::Tensor& numbers) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return numbers.numel() == 0 || std::isfinite(at::linalg_vector_norm(numbers, kInfinity).item<float>());
+}
+
+}  // namespace
 
 namespace torch_front {
 
@@ -167,7 +178,7 @@ void DataParallel::Implementation::after_update() {
 
 void DataParallel::Implementation::update(torch::optim::Optimizer& optimizer) {
   if (merges) {
-    if (at::isfinite(flat.flat_gradient()).all().item<bool>())
+    if (is_finite(flat.flat_gradient()))
       optimizer.step();
     else
       session->refuse(false);

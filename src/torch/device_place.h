@@ -1,4 +1,4 @@
-// What of a StreamHook knows the device that gradients are on: its queue, torch's streams and allocator there, links to
+// What knows the device that gradients or models are on: its queue, torch's streams and allocator there, links to
 // the other workers' devices, and futures that are complete in the order of a stream. An interface, so that all else
 // can be tried without a GPU.
 #pragma once

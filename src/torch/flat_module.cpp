@@ -182,6 +182,11 @@ FlatModule::~FlatModule() {
     Tensor& gradient = entry.tensor.mutable_grad();
     if (has_view_as_gradient(entry)) gradient = gradient.clone();
   }
+  if (!is_on_device()) return;
+  // The clones may not have been made yet, and the memory may have come from another stream's.
+  const c10::impl::VirtualGuardImpl backend(device_.type());
+  for (const c10::Storage& storage : {model_, gradient_})
+    if (storage) backend.recordDataPtrOnStream(storage.data_ptr(), backend.getStream(device_));
 }
 
 base::Buffer<float> FlatModule::span_for(base::Memory& memory, std::size_t size, const std::string& purpose) const {
@@ -210,7 +215,7 @@ std::vector<Tensor> FlatModule::counters() const {
   return tensors;
 }
 
-// Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse_module.
+// Not a view in autograd's eyes: zero_grad(false) detaches gradients in place, which views refuse.
 Tensor FlatModule::view_of(const c10::Storage& storage, const Entry& entry) const {
   return at::empty({0}, at::TensorOptions(at::kFloat).device(device_))
       .set_(storage, static_cast<std::int64_t>(entry.range.begin), entry.sizes, entry.strides);

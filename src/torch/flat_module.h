@@ -1,7 +1,7 @@
 // Tensors, as a rule those of a module, that are views of one flat span, and their gradients views of another: what
 // algorithms see as spans, the module and its optimizer see as tensors.
 //
-//   model     [ parameters, last registered first | buffers ]
+//   model     [ parameters, last registered first | buffers ]      where gradients are left: those of odd sizes last
 //   gradient  [ the same parameters ]
 //
 // Backward makes the gradients of the last layers first, so the first buckets are complete first. Tensors keep their

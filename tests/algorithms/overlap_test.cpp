@@ -155,6 +155,17 @@ TEST(Overlap, aWorkerWaitsForItsRoundOneStepLaterThanElse) {
   });
 }
 
+TEST(Overlap, localSgdWithUnevenNumbersOfSteps_goesOnFromTheLastStepOfAll) {
+  const Scene scene{.algorithm = "local_sgd", .settings = with_overlap({{"period", "5"}})};
+  on_every_learner(scene, [&](Learner& learner) {
+    const bool is_last = learner.context.rank() + 1 == learner.context.size();
+    for (int step = 0; step < (is_last ? 8 : 6); ++step) learner.step(0.1f);
+    learner.algorithm->departures()->leave();
+    learner.algorithm->consolidate(learner.model);
+    EXPECT_EQ(learner.algorithm->departures()->next_step(learner.steps), 8);
+  });
+}
+
 TEST(OverlapOptions, needTheAdditiveMerge) {
   try {
     algorithms::find_algorithm("wagma").check({{"overlap", "on"}}, 4);

@@ -63,7 +63,7 @@ def programs():
     if Path(spans).exists():
         found.append(Test("algorithms_test", 1, [spans, "--gtest_filter=*DeviceSpans*"]))
     if Path(device).exists():
-        numbers = "--gtest_filter=DeviceExchange*:DeviceAverager*:*DeviceTasks*"
+        numbers = "--gtest_filter=DeviceExchange*:DeviceAverager*:*Device*Tasks*:*DeviceLoop*"
         found.append(Test("device_test", 1, [device, numbers]))
         found.append(Test("device_test", 2, [device, "--engine", "threads", *modules]))
         if shutil.which("mpirun"):  # over NCCL: to it, each process is a machine of its own, as share_gpu() has it

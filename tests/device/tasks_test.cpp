@@ -251,5 +251,29 @@ TEST(DeviceLoop, aFaultyWorkersGradientIsSeenThere) {
   EXPECT_EQ(skipped, 1);
 }
 
+// After steps that are far too long.
+TEST(DeviceLoop, aGradientThatStaysThereAndIsNotFinite_isNotTaken) {
+  train::TrainOptions options;
+  options.task = "vision", options.algorithm = "local_sgd", options.steps = 20, options.evaluate_every = 20,
+  options.batch = 4;
+  base::Settings settings = kSmallVision;
+  settings["learning_rate"] = "1000";
+  settings["weight_decay"] = "1";
+  settings["schedule"] = "constant";
+  settings["warmup"] = "0";
+  const auto skipped_on = [&](const std::string& device) {
+    std::int64_t skipped = 0;
+    engines::threads::run({.workers = 1, .sim = {}}, [&](engines::Engine& engine) {
+      const auto make = [&](int rank, int workers) {
+        return make_vision({settings, 1, options.batch, rank, workers, rank, 20, device});
+      };
+      skipped = train::train(engine, options, make, {}).skipped_steps;
+    });
+    return skipped;
+  };
+  EXPECT_GT(skipped_on("cpu"), 0);
+  EXPECT_EQ(skipped_on(test::device().str()), skipped_on("cpu"));
+}
+
 }  // namespace
 }  // namespace flockstep::tasks

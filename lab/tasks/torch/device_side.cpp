@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "tasks/torch/short_errors.h"
 #include "torch/staging_stream.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 // A worker that waits leaves its core to the others: they have work for the device, and agents to run.
 constexpr std::chrono::microseconds kPause{20};
+constexpr std::chrono::seconds kPatience{600};
 
 torch::Tensor over(std::span<const float> floats) {
   return torch::from_blob(const_cast<float*>(floats.data()), {static_cast<std::int64_t>(floats.size())}, at::kFloat);
@@ -157,7 +159,13 @@ void DeviceSide::put_gradient() {
 // Not through an engine: on sim no time passes with it.
 void DeviceSide::wait() {
   done_.record(stream_);
-  while (!done_.query()) std::this_thread::sleep_for(kPause);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!done_.query()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw Error(ErrorCode::deadline, base::concatenated(device().str(), " has not done what it was asked for within ",
+                                                          kPatience.count(), " s: it is stuck, or shared by too many"));
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 const runtime::DeviceModel* DeviceSide::device_model() {

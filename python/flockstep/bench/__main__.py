@@ -46,9 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--workers", type=_Count(2), default=4, help="P, where torchrun has not started them [4]")
     common.add_argument("--rounds", type=_Count(1), help="timed rounds [15, on cuda 10 or 7]")
-    common.add_argument(
-        "--device", choices=["cpu", "cuda"], default="cpu", help="cuda: over NCCL, ranks may share a GPU [cpu]"
-    )
+    common.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: ranks may share a GPU [cpu]")
     common.add_argument("--limit", type=_Count(1), default=180, metavar="SECONDS", help="of one row [180]")
     common.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")

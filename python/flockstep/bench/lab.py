@@ -117,7 +117,10 @@ def samples_per_s(case: Case) -> float:
     ]
     command += ["--steps", str(_PARTS * every), "--evaluate-every", str(every), "--json"]
     command += ["--data", case.data] if case.data else []
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    try:
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{case.command} could not be run to its end ({error}): let --command name the laboratory's command")
     curve = json.loads(output)["cases"][0]["rows"][0]["curve"]
     steps, times = curve["steps"], curve["time_s"]
     return float((steps[-1] - steps[1]) * case.workers * case.batch / (times[-1] - times[1]))

@@ -10,6 +10,7 @@
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
 #include "math/groups.h"
+#include "runtime/gather.h"
 #include "runtime/rounds/device_shared_model.h"
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/round_agent.h"
@@ -94,6 +95,7 @@ class GroupAveraging final : public Algorithm, private Departures {
     const bool all_are_there = std::ranges::none_of(all, &runtime::RoundAgent::Standing::is_away);
     if (all_are_there && group_averaging_facts(options_).replicas_are_equal) return;
     meetings_.add(agent_->settle(model));
+    go_on_from_the_last_step();
     const std::span<float> whole = model_.whole(model);
     average_over_all(context_, layout_, whole, those_who_count(all));
     if (all_are_there)
@@ -118,6 +120,13 @@ class GroupAveraging final : public Algorithm, private Departures {
   void adopt(std::span<const float> whole) {
     agent_->with_data([&] { model_.adopt(whole); });
     context_.wait(context_.engine().barrier(), "barrier");
+  }
+
+  // Between two rounds workers may be a few steps apart.
+  void go_on_from_the_last_step() {
+    if (options_.steps_a_round == 1) return;
+    const auto mine = static_cast<double>(steps_);
+    steps_ = static_cast<std::int64_t>(std::ranges::max(runtime::gather_doubles(context_, {&mine, 1})));
   }
 
   // With other agents, which know nothing of those who were away.

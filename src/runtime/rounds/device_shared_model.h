@@ -14,7 +14,7 @@
 //
 //   land                x += arriving - before    where `before` is what x was when e was made of it
 //
-// Copies of models on the host are few so: buffers change places. No call waits for the device, but for copies that
+// Buffers change places, so that few models are copied on the host. No call waits for the device, but for copies that
 // have begun.
 #pragma once
 
@@ -89,7 +89,7 @@ class DeviceSharedModel : public RoundData {
   std::deque<Copy> copies_;        // not known to be done
   std::size_t here_ = 0;           // what is here, from the first number on
   bool is_under_way_ = false;      // the first of them has not landed
-  bool moved_meanwhile_ = false;   // x has moved since then
+  bool moved_meanwhile_ = false;   // x has moved since take()
   std::function<bool()> is_read_;  // x, by a copy to the device; null: nobody reads it
 };
 

@@ -71,10 +71,12 @@ std::optional<protocol::Outcome> RoundAgent::arrive(protocol::Iteration iteratio
 }
 
 void RoundAgent::catch_up(std::span<float> values) {
+  if (!is_behind_rounds_) return;
   data_.prepare();
   host_.ask(
       [&] {
-        if (is_free() && std::exchange(is_behind_rounds_, false)) {
+        if (is_free()) {
+          is_behind_rounds_ = false;
           data_.hand_over(values);
           once_landed([] {});
         }

@@ -8,6 +8,7 @@
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
 #pragma once
 
+#include <atomic>
 #include <optional>
 
 #include "protocol/member.h"
@@ -99,12 +100,12 @@ class RoundAgent final : private AgentHost::Service {
   base::Round round_{};  // under way, or the newest
   bool is_under_way_ = false;
   const Pace pace_;
-  std::span<float> values_;          // the worker's, while it waits
-  bool waits_ = false;               // it does, for a round or to come back
-  bool is_in_flight_ = false;        // the round that it has handed its numbers over to
-  bool is_landing_ = false;          // what the worker has handed over is on its way here
-  bool is_behind_rounds_ = false;    // one is complete that the worker's numbers know nothing of
-  std::function<void()> once_free_;  // a request that waits for both
+  std::span<float> values_;                     // the worker's, while it waits
+  bool waits_ = false;                          // it does, for a round or to come back
+  bool is_in_flight_ = false;                   // the round that it has handed its numbers over to
+  bool is_landing_ = false;                     // what the worker has handed over is on its way here
+  std::atomic<bool> is_behind_rounds_ = false;  // one is complete that the worker's numbers know nothing of
+  std::function<void()> once_free_;             // a request that waits for both
   std::optional<protocol::Outcome> outcome_;
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
   bool is_adopted_ = false;                        // `values_` is another one's model

@@ -1,8 +1,8 @@
 // What rounds read and write on one worker. Implementations decide what is contributed, and what becomes of an average.
 //
-// Every call comes on the agent's thread, one at a time: nothing is read here while something else writes it, but for
-// bytes under way. Those are parts of a contribution, from ready() to the part's settle(); and landings, from when they
-// are asked for to complete().
+// Every call but prepare() comes on the agent's thread, one at a time: nothing is read here while something else writes
+// it, but for bytes under way. Those are parts of a contribution, from ready() to the part's settle(); and landings,
+// from when they are asked for to complete().
 //
 // A round is fresh when the worker has arrived at it: then the worker does not arrive again until the round is complete
 // and merged, and what is published stays as it is meanwhile. So it may be copied late. A worker that waits until then
