@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "engines/registry.h"
 #include "runtime/one_round.h"
@@ -37,8 +38,9 @@ struct Scene {
     });
   }
   // The device does nothing more for the worker until it is released.
-  void hold() {
-    current.call([this] {
+  void hold() { hold(current); }
+  void hold(kernels::Queue& queue) {
+    queue.call([this] {
       std::unique_lock lock(mutex);
       released.wait(lock, [this] { return is_released; });
     });
@@ -181,6 +183,23 @@ TEST(DeviceSharedModel, severalUpdatesInOneFlight_allCount) {
     scene.land();
     scene.step(4);
     EXPECT_EQ(scene.seen(), mixed(20, 22)) << "10 + 2 + 1 + 5 + 4, and 7 - 10, and 11 - 10";
+  });
+}
+
+TEST(DeviceSharedModel, roundsAfterTheWorkerHasGoneOn_doNotWriteWhatItsDeviceStillReads) {
+  alone_on_an_engine([](Scene& scene) {
+    scene.step(2);
+    OneRound(scene.shared, kParameters, true).end_with(parameters(9), 3);
+    scene.hold(scene.beside);
+    scene.shared.proceed({});
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      scene.release();
+    });
+    for (const float average : {7.0f, 5.0f, 3.0f})
+      OneRound(scene.shared, kParameters, false).end_with(parameters(average), 2);
+    later.join();
+    EXPECT_EQ(scene.seen(), mixed(9, 12));
   });
 }
 
