@@ -156,6 +156,7 @@ void Loop::log_options() {
   std::vector<std::string> given;
   for (const auto& [name, value] : agreed_of(options_))
     if (!value.empty()) given.push_back(fmt::format("{} {}", name, value));
+  if (options_.device == "cpu") given.emplace_back("device cpu");  // the default, which agreed_of() leaves out
   context_.log().info("{} on {}: {}", base::counted(context_.size(), "worker"), context_.engine().name(),
                       fmt::join(given, ", "));
 }
