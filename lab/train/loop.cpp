@@ -49,9 +49,16 @@ runtime::Agreed agreed_with_task(const TrainOptions& options, const Task& task) 
   return agreed;
 }
 
-// Whether anybody but the optimizer does.
-bool looks_at_gradients(const algorithms::AlgorithmRow& row, const TrainOptions& options) {
-  return row.family != algorithms::Family::model || row.name == "post_local_sgd" || !options.faults.faulty.empty();
+// Whether anybody but the optimizer looks at gradients.
+bool needs_gradients(const session::Session& session, const TrainOptions& options) {
+  return session.row().family != algorithms::Family::model || session.facts().averages_gradients ||
+         !options.faults.faulty.empty();
+}
+
+// Not on sim, where an agent that looks at a device again and again would make virtual time pass.
+bool merges_on_device(const engines::Engine& engine, const algorithms::AlgorithmRow& row, const TrainOptions& options) {
+  return engine.name() != "sim" &&
+         algorithms::facts_of(row, options.algorithm_settings, engine.size()).merges_on_device;
 }
 
 class Loop {
@@ -123,9 +130,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
       task_(make_task(engine.rank(), engine.size())),
       device_(task_->on_device()),
-      merges_on_device_(device_ && engine.name() != "sim" &&
-                        algorithms::facts_of(algorithm, options.algorithm_settings, engine.size()).merges_on_device &&
-                        device_->device_model()),
+      merges_on_device_(device_ && merges_on_device(engine, algorithm, options) && device_->device_model()),
       layout_(task_->tensors(), bucket_floats(options, task_->parameters())),
       backward_(engine, layout_, options.pace, options.faults, options.seed),
       session_(context_, layout_,
@@ -142,7 +147,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
     return device_ ? device_->pinned(engine.memory(), size, purpose) : engine.memory().allocate<float>(size, purpose);
   };
   model_ = allocate(layout_.size() + task_->buffers(), "model");
-  if (!device_ || looks_at_gradients(algorithm, options)) gradient_ = allocate(layout_.size(), "gradient");
+  if (!device_ || needs_gradients(session_, options)) gradient_ = allocate(layout_.size(), "gradient");
   if (device_) device_->attach(model_.span(), gradient_.span());
   if (!options.gradients) return;
   evaluator_.emplace(context_, *task_, layout_, session_.facts().replicas_are_equal);

@@ -40,9 +40,10 @@ struct Facts {
   // Replicas stay apart over a checkpoint, so that a resumed run gives what an uninterrupted one gives. If not, they
   // are consolidated before it, and it holds one model, with which any number of workers can go on.
   bool resumes_apart = false;
-  bool needs_begin = false;       // steps without a begin() make no sense
-  bool meets_with_all = false;    // where models are averaged, everybody waits for everybody, not for a few
-  bool merges_on_device = false;  // it takes a model on a device as it is; else models go through main memory
+  bool needs_begin = false;         // steps without a begin() make no sense
+  bool meets_with_all = false;      // where models are averaged, everybody waits for everybody, not for a few
+  bool averages_gradients = false;  // an averager that does, at times: it looks at gradients, too
+  bool merges_on_device = false;    // it takes a model on a device as it is; else models go through main memory
 };
 
 struct RuleAndOptions;  // rules/gradient_rule.h

@@ -23,6 +23,9 @@ std::string bracketed(const Numbers& numbers) {
   return text.empty() ? "[]" : text + "]";
 }
 
+// Of what a library tells: its first line is the reason, and what follows where it was thrown.
+inline std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
 inline std::string text_of_part(std::string_view part) { return std::string(part); }
 inline std::string text_of_part(std::integral auto part) { return std::to_string(part); }
 

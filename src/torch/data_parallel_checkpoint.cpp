@@ -70,12 +70,6 @@ void load_into(torch::optim::Optimizer& optimizer, InputArchive& archive) {
   put_back();
 }
 
-// The first line of a torch sentence: what follows are addresses.
-std::string reason_of(const std::exception& failure) {
-  const std::string whole = failure.what();
-  return whole.substr(0, whole.find('\n'));
-}
-
 }  // namespace
 
 base::Archive DataParallel::Implementation::own_state() const {
@@ -148,7 +142,7 @@ base::Archive DataParallel::Implementation::load(std::span<const std::byte> byte
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
-    refuse(path, " does not fit this module and optimizer: ", reason_of(failure));
+    refuse(path, " does not fit this module and optimizer: ", base::first_line(failure.what()));
   }
 }
 

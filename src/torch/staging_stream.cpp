@@ -12,10 +12,9 @@ PinnedFloats pinned_floats(base::Memory& memory, std::size_t size, const std::st
   try {
     tensor = at::empty({static_cast<std::int64_t>(size)}, at::TensorOptions(at::kFloat).pinned_memory(true));
   } catch (const c10::Error& error) {
-    const std::string reason = error.what_without_backtrace();
     throw Error(ErrorCode::unavailable,
                 base::concatenated("there is no pinned memory for ", size * sizeof(float), " bytes (", purpose,
-                                   "): ", reason.substr(0, reason.find('\n'))));
+                                   "): ", base::first_line(error.what_without_backtrace())));
   }
   const std::shared_ptr<float> data(tensor.data_ptr<float>(), [tensor](float*) {});
   return {memory.adopt(data, size, purpose), tensor};

@@ -343,8 +343,7 @@ void StreamHook::together(const std::function<void()>& action) {
   try {
     action();
   } catch (const std::exception& error) {
-    wrong = error.what();
-    wrong = wrong.substr(0, wrong.find('\n'));
+    wrong = base::first_line(error.what());
   }
   const std::vector<std::string> all = runtime::gather_texts(context_, wrong);
   for (std::size_t rank = 0; rank < all.size(); ++rank)

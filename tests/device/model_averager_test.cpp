@@ -2,6 +2,7 @@
 // in main memory; workers are threads.
 #include "torch/model_averager.h"
 
+#include "../torch/averager_steps.h"
 #include "engines/registry.h"
 #include "pretended_device.h"
 #include "small_net.h"
@@ -45,29 +46,13 @@ struct Trainee {
     for (torch::Tensor& parameter : net.parameters()) parameter.add_(0.1 * rank);  // worker 0's count
     exchange.emplace(context, tensors_of(net), settings);
   }
-  void update() {
-    const torch::NoGradGuard no_grad;
-    for (torch::Tensor& parameter : net.parameters())
-      if (parameter.grad().defined()) parameter.add_(parameter.grad(), -0.1);
-  }
   void step(int number) {
     exchange->begin();
     for (torch::Tensor& parameter : net.parameters()) parameter.mutable_grad().reset();
     test::backward(net, rank, number, device);
-    if (exchange->gradients_are_due()) {
-      EXPECT_TRUE(exchange->average_gradients());
-    }
-    update();
-    exchange->after_update();
+    test::finish_step(*exchange, net);
   }
-  void shadow() {
-    exchange->begin();
-    if (exchange->gradients_are_due()) {
-      exchange->average_gradients(false);
-      update();
-    }
-    exchange->shadow();
-  }
+  void shadow() { test::shadow_step(*exchange, net); }
   Floats numbers() const { return test::numbers_of(net); }
 
   const int rank;

@@ -82,15 +82,8 @@ struct Scene {
   DeviceSharedModel shared;
 };
 
-void alone_on_an_engine(const std::function<void(Scene&)>& body) {
-  engines::find_backend("self").run({}, [&](engines::Engine& engine) {
-    Scene scene(engine);
-    body(scene);
-  });
-}
-
 TEST(DeviceSharedModel, freshRoundThatIsWaitedFor_movesItToTheAverage) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.step(2);
     OneRound round(scene.shared, kParameters, true);
     EXPECT_EQ(round.contribution(), parameters(12));
@@ -101,7 +94,7 @@ TEST(DeviceSharedModel, freshRoundThatIsWaitedFor_movesItToTheAverage) {
 }
 
 TEST(DeviceSharedModel, averageThatIsNotWaitedFor_isAddedOneStepLater) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.step(2);
     EXPECT_EQ(scene.seen(), mixed(12, 12)) << "no round has moved it";
     OneRound(scene.shared, kParameters, true).end_with(parameters(9), 3);
@@ -116,7 +109,7 @@ TEST(DeviceSharedModel, averageThatIsNotWaitedFor_isAddedOneStepLater) {
 }
 
 TEST(DeviceSharedModel, handingOver_waitsForNothingThatTheWorkerComputes) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.hold();
     scene.update(2);
     scene.set_out();
@@ -130,7 +123,7 @@ TEST(DeviceSharedModel, handingOver_waitsForNothingThatTheWorkerComputes) {
 }
 
 TEST(DeviceSharedModel, roundsWhileNumbersAreOnTheirWay_takeWhatIsHereAndLoseNothing) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.step(0);
     OneRound(scene.shared, kParameters, false).end_with(parameters(7), 2);
     scene.hold();
@@ -152,7 +145,7 @@ TEST(DeviceSharedModel, roundsWhileNumbersAreOnTheirWay_takeWhatIsHereAndLoseNot
 }
 
 TEST(DeviceSharedModel, aRoundThatEndsAfterNumbersHaveLanded_movesThemToo) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.hold();
     scene.update(2);
     scene.set_out();
@@ -167,7 +160,7 @@ TEST(DeviceSharedModel, aRoundThatEndsAfterNumbersHaveLanded_movesThemToo) {
 }
 
 TEST(DeviceSharedModel, severalUpdatesInOneFlight_allCount) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round(scene.shared, kParameters, false);
     scene.step(2);
     scene.step(1);
@@ -187,7 +180,7 @@ TEST(DeviceSharedModel, severalUpdatesInOneFlight_allCount) {
 }
 
 TEST(DeviceSharedModel, roundsAfterTheWorkerHasGoneOn_doNotWriteWhatItsDeviceStillReads) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.step(2);
     OneRound(scene.shared, kParameters, true).end_with(parameters(9), 3);
     scene.hold(scene.beside);
@@ -204,7 +197,7 @@ TEST(DeviceSharedModel, roundsAfterTheWorkerHasGoneOn_doNotWriteWhatItsDeviceSti
 }
 
 TEST(DeviceSharedModel, whoComesBack_goesOnWithTheModelThatItWasGiven) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.step(2);
     std::ranges::fill(scene.shared.place_for_model({}), 3.0f);
     scene.shared.prepare();

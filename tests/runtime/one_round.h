@@ -1,12 +1,23 @@
-// A round without an agent: the calls that one makes, for tests of what rounds read and write.
+// A worker and a round without an agent: the calls that one makes, for tests of what rounds read and write.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
+#include "engines/registry.h"
 #include "runtime/rounds/round_data.h"
 
 namespace flockstep::runtime {
+
+// A Scene is made of an engine.
+template <typename Scene>
+void alone_on_an_engine(const std::function<void(Scene&)>& body) {
+  engines::find_backend("self").run({}, [&](engines::Engine& engine) {
+    Scene scene(engine);
+    body(scene);
+  });
+}
 
 class OneRound {
  public:

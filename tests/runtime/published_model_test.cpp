@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/registry.h"
 #include "runtime/one_round.h"
 
 namespace flockstep::runtime {
@@ -50,15 +49,8 @@ struct Scene {
   PublishedModel published;
 };
 
-void alone_on_an_engine(const std::function<void(Scene&)>& body) {
-  engines::find_backend("self").run({}, [&](engines::Engine& engine) {
-    Scene scene(engine);
-    body(scene);
-  });
-}
-
 TEST(PublishedModel, freshAndNotMerged_givesAModelThatIsAllOfOneIteration) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     Model model = filled(3), given(kSize);
     scene.published.arrive(model);
     scene.begin_round(true).end_with(parameters(5), 2);
@@ -68,7 +60,7 @@ TEST(PublishedModel, freshAndNotMerged_givesAModelThatIsAllOfOneIteration) {
 }
 
 TEST(PublishedModel, fresh_takesTheAverageAndHasPublishedItsOwn) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     Model model = filled(6);
     scene.published.arrive(model);
     OneRound round = scene.begin_round(true);
@@ -83,7 +75,7 @@ TEST(PublishedModel, fresh_takesTheAverageAndHasPublishedItsOwn) {
 }
 
 TEST(PublishedModel, staleInFlight_mergesWithMembersPlusOne) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round = scene.begin_round();
     Model model = filled(12);
     scene.published.arrive(model);
@@ -98,7 +90,7 @@ TEST(PublishedModel, staleInFlight_mergesWithMembersPlusOne) {
 }
 
 TEST(PublishedModel, staleBehindWithNothingUnderWay_mergesAndPublishes) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.run_round(3, 2);
     EXPECT_EQ(parameters_of(scene.arrive(12, Outcome::stale_behind)), parameters(6));
     EXPECT_EQ(scene.read_by_next_round(), filled(12));
@@ -106,7 +98,7 @@ TEST(PublishedModel, staleBehindWithNothingUnderWay_mergesAndPublishes) {
 }
 
 TEST(PublishedModel, staleBehindWhileALaterRoundIsUnderWay_mergesTheOneBeforeAndLeavesTheRoundAlone) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.arrive(1, Outcome::alone);
     scene.run_round(3, 2);
     OneRound later = scene.begin_round();
@@ -121,7 +113,7 @@ TEST(PublishedModel, staleBehindWhileALaterRoundIsUnderWay_mergesTheOneBeforeAnd
 }
 
 TEST(PublishedModel, staleBehindWhileALaterRoundIsUnderWay_publishesItsOwnWithRunningStatistics) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.run_round(3, 2);
     OneRound later = scene.begin_round();
     scene.arrive(12, Outcome::stale_behind);
@@ -131,7 +123,7 @@ TEST(PublishedModel, staleBehindWhileALaterRoundIsUnderWay_publishesItsOwnWithRu
 }
 
 TEST(PublishedModel, aloneTwiceInOneFlight_publishesTheSecondAndLeavesTheRoundAlone) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.arrive(1, Outcome::alone);
     scene.run_round(3, 2);
     scene.arrive(2, Outcome::stale_behind);
@@ -146,7 +138,7 @@ TEST(PublishedModel, aloneTwiceInOneFlight_publishesTheSecondAndLeavesTheRoundAl
 }
 
 TEST(PublishedModel, aloneInAFlight_isWhatTheNextRoundReads) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round = scene.begin_round();
     scene.arrive(7, Outcome::alone);
     scene.arrive(8, Outcome::alone);
@@ -156,7 +148,7 @@ TEST(PublishedModel, aloneInAFlight_isWhatTheNextRoundReads) {
 }
 
 TEST(PublishedModel, severalRoundsBehind_mergesTheNewestOnce) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     for (const float average : {100.0f, 200.0f, 3.0f}) scene.run_round(average, 2);
     EXPECT_EQ(parameters_of(scene.arrive(12, Outcome::stale_behind)), parameters(6));
     EXPECT_EQ(scene.arrive(13, Outcome::alone), filled(13));
@@ -165,7 +157,7 @@ TEST(PublishedModel, severalRoundsBehind_mergesTheNewestOnce) {
 }
 
 TEST(PublishedModel, severalRoundsBehindWithOneUnderWay_mergesTheNewestThatIsComplete) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     for (const float average : {100.0f, 200.0f, 3.0f}) scene.run_round(average, 2);
     OneRound later = scene.begin_round();
     EXPECT_EQ(parameters_of(scene.arrive(12, Outcome::stale_behind)), parameters(6));
@@ -177,7 +169,7 @@ TEST(PublishedModel, severalRoundsBehindWithOneUnderWay_mergesTheNewestThatIsCom
 }
 
 TEST(PublishedModel, synchronised_publishesTheAverageWithRunningStatistics) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     Model model = filled(6);
     scene.published.arrive(model);
     OneRound round = scene.begin_last_of_period(true);
@@ -191,7 +183,7 @@ TEST(PublishedModel, synchronised_publishesTheAverageWithRunningStatistics) {
 }
 
 TEST(PublishedModel, lastRoundOfAPeriodThatRanWithoutTheWorker_bringsRunningStatistics) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.begin_last_of_period(false).end_with(filled(3), 2);
     EXPECT_EQ(scene.arrive(12, Outcome::stale_behind), filled(6));
     scene.begin_last_of_period(false).end_with(filled(3), 2);
@@ -203,7 +195,7 @@ TEST(PublishedModel, lastRoundOfAPeriodThatRanWithoutTheWorker_bringsRunningStat
 }
 
 TEST(PublishedModel, reset_publishesTheModelAndForgetsAverages) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.run_round(3, 2);
     scene.published.reset(filled(9));
     EXPECT_EQ(scene.arrive(10, Outcome::alone), filled(10));

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/registry.h"
 #include "runtime/one_round.h"
 
 namespace flockstep::runtime {
@@ -37,15 +36,8 @@ struct Scene {
   Model model = mixed(10, 10);
 };
 
-void alone_on_an_engine(const std::function<void(Scene&)>& body) {
-  engines::find_backend("self").run({}, [&](engines::Engine& engine) {
-    Scene scene(engine);
-    body(scene);
-  });
-}
-
 TEST(SharedModel, freshRound_movesItToTheAverage) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.update(2);
     OneRound round(scene.shared, kParameters, true);
     EXPECT_EQ(round.contribution(), parameters(12));
@@ -56,7 +48,7 @@ TEST(SharedModel, freshRound_movesItToTheAverage) {
 }
 
 TEST(SharedModel, anUpdateThatLandsWhileARoundIsUnderWay_isNotLost) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round(scene.shared, kParameters, false);
     scene.update(2);
     EXPECT_EQ(round.contribution(), parameters(10)) << "what was taken stays";
@@ -67,7 +59,7 @@ TEST(SharedModel, anUpdateThatLandsWhileARoundIsUnderWay_isNotLost) {
 }
 
 TEST(SharedModel, severalUpdatesInOneFlight_allCount) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round(scene.shared, kParameters, false);
     scene.update(2);
     scene.proceed();
@@ -82,7 +74,7 @@ TEST(SharedModel, severalUpdatesInOneFlight_allCount) {
 }
 
 TEST(SharedModel, roundsThatRunWithoutTheWorker_moveItUnderItsFeet) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound(scene.shared, kParameters, false).end_with(parameters(7), 2);
     OneRound second(scene.shared, kParameters, false);
     EXPECT_EQ(second.contribution(), parameters(7)) << "the correction of the first is in";
@@ -94,7 +86,7 @@ TEST(SharedModel, roundsThatRunWithoutTheWorker_moveItUnderItsFeet) {
 }
 
 TEST(SharedModel, lastRoundOfAPeriod_averagesRunningStatistics) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     OneRound round(scene.shared, kSize, false);
     scene.update(2);
     round.end_with(mixed(7, 6), 3);
@@ -104,7 +96,7 @@ TEST(SharedModel, lastRoundOfAPeriod_averagesRunningStatistics) {
 }
 
 TEST(SharedModel, reset_isWhereEverythingBegins) {
-  alone_on_an_engine([](Scene& scene) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
     scene.update(2);
     scene.model = mixed(1, 1);
     scene.shared.reset(scene.model);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "averager_steps.h"
 #include "engines/registry.h"
 #include "runtime/gather.h"
 #include "training.h"
@@ -32,25 +33,12 @@ struct Trainee {
     net.zero_grad();
     test::loss_of(net, test::batch_of(context.rank(), step, 4)).backward();
   }
-  void update() {
-    const torch::NoGradGuard no_grad;
-    for (torch::Tensor& parameter : net.parameters())
-      if (parameter.grad().defined()) parameter.add_(parameter.grad(), -0.1);
-  }
+  void update() { test::descend(net); }
   void step(int step) {
     backward(step);
-    if (exchange->gradients_are_due()) exchange->average_gradients();
-    update();
-    exchange->after_update();
+    test::finish_step(*exchange, net);
   }
-  void shadow() {
-    exchange->begin();
-    if (exchange->gradients_are_due()) {
-      exchange->average_gradients(false);
-      update();
-    }
-    exchange->shadow();
-  }
+  void shadow() { test::shadow_step(*exchange, net); }
   // Everybody's numbers, in rank order.
   std::vector<Floats> everybodys(const Floats& mine) {
     std::vector<double> doubles(mine.begin(), mine.end());

@@ -30,7 +30,7 @@ class DeviceSide final : public train::OnDevice {
   // After backward, which has left a gradient with each parameter that was used: all of them into the flat one, and
   // from there into its mirror. Returns the loss; this is where the host waits for the device.
   double take_gradient(const torch::Tensor& loss);
-  // The model as these numbers, or the mirror's again.
+  // The model as these numbers, until put_model().
   bool is_mirror(std::span<const float> model) const { return model.data() == mirror_.const_data_ptr(); }
   void look_at(std::span<const float> model);
 

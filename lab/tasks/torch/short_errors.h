@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/text.h"
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
@@ -18,7 +19,7 @@ auto with_short_errors(const Action& action) {
                 "the GPU has not enough memory for this run: use fewer --workers, a smaller --batch or a smaller "
                 "--size");
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace(), line = text.substr(0, text.find('\n'));
+    const std::string line = base::first_line(error.what_without_backtrace());
     if (line.starts_with("CUDA error"))
       throw Error(ErrorCode::unavailable, "the GPU failed (" + line +
                                               "): a run with --out and --checkpoint-every goes on from its last "

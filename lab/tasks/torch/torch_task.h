@@ -47,7 +47,7 @@ class TorchTask : public train::Task {
 
   // The ranges of matrices and filters, but not those of vectors: biases, and scales of normalised layers.
   std::vector<runtime::Range> weights() const;
-  // Where the model is.
+  // Optimizers that work where the model is.
   std::unique_ptr<train::Optimizer> descent(const DescentOptions& options, std::vector<runtime::Range> decaying) const;
   std::unique_ptr<train::Optimizer> adam(const AdamOptions& options, std::vector<runtime::Range> decaying = {}) const;
 

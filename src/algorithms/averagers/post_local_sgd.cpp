@@ -120,7 +120,12 @@ AlgorithmRow post_local_sgd_row() {
             return make_averager<PostLocalSgd>(inputs, post_local_sgd_options(inputs.settings));
           },
       .check = [](const base::Settings& settings, int) { post_local_sgd_options(settings); },
-      .facts = [](const base::Settings& settings) { return local_sgd_facts(post_local_sgd_options(settings).period); },
+      .facts =
+          [](const base::Settings& settings) {
+            Facts facts = local_sgd_facts(post_local_sgd_options(settings).period);
+            facts.averages_gradients = true;
+            return facts;
+          },
   };
 }
 

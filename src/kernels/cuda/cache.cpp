@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -55,12 +54,11 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// Under a name that no other thread or process has.
+// First under a name that no other thread or process has.
 void write(const std::filesystem::path& folder, const std::filesystem::path& path, std::string_view key,
            std::string_view contents) {
   make_folder(folder);
-  static std::atomic<int> next = 0;
-  std::string beside = fmt::format("{}.{}.{}.XXXXXX", path.string(), ::getpid(), next++);
+  std::string beside = path.string() + ".XXXXXX";  // which mkstemp replaces
   const int file = ::mkstemp(beside.data());
   if (file < 0) return;
   bool whole = write_all(file, heading(key, contents)) && write_all(file, contents);
