@@ -21,14 +21,21 @@ namespace flockstep::engines {
 
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
-using Tag = std::int32_t;  // 0 .. kMaximalTag
-inline constexpr Tag kMaximalTag = 1 << 20;
+using Tag = std::int64_t;  // 0 .. kMaximalTag; engines that outlive their peers take more, up to kMaximalLongTag
+inline constexpr Tag kMaximalTag = 1 << 20, kMaximalLongTag = (Tag{1} << 62) - 1;
+// Of one rank: 1, 2 and so on. A worker that was lost comes back under a higher one.
+using Incarnation = std::uint32_t;
 inline constexpr std::size_t kControlBytes = 1024;  // the longest control message
 enum class Traffic { data, figures };  // a simulation may pretend that data are larger than they are, figures never
 
+// A control message; or, on an engine that outlives its peers, that a connection was made or has ended. What a peer
+// says comes after it was met and before it is lost.
 struct Control {
+  enum class What : std::uint8_t { message, met, lost };
   int peer;
   std::vector<std::byte> payload;
+  What what = What::message;
+  Incarnation incarnation = 1;  // the peer's
 };
 struct Signal {  // raised by one side, taken by the other; raising twice before a take counts once
   virtual ~Signal() = default;
@@ -62,6 +69,16 @@ struct Engine {
   virtual void send_control(int peer, ConstBytes payload) = 0;  // never blocks; to oneself too
   virtual std::optional<Control> take_control() = 0;            // from any peer; never blocks
   virtual std::optional<int> ended() const { return {}; }       // a peer that has, where the engine hears of that
+
+  // ---- engines that outlive their peers; others break when one is lost ----
+  // Then every connection ends by itself: take_control() tells of it, what was under way to and from the peer is gone()
+  // and its bytes are free, and control messages to one who is not there are dropped. Lost peers are looked for, so the
+  // same incarnation may be met again, after a network has healed. Ranks from size() on may join. A collective is over
+  // those below size(), and throws Error{peer_lost} where one of them is lost.
+  virtual bool outlives_peers() const { return false; }
+  virtual Incarnation incarnation() const { return 1; }
+  virtual void begin_again(Incarnation /*next*/) {}  // ends all connections, and meets the peers as this one
+
   virtual base::Time now() const = 0;
   virtual void sleep(base::Duration duration) = 0;
   // Virtual time for a kernel's sweep; nothing on real engines.

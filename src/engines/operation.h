@@ -11,6 +11,9 @@ namespace flockstep::engines {
 struct Operation {
   virtual ~Operation() = default;
   virtual bool done() = 0;
+  // On engines that outlive their peers: it is not wanted any more. done() is true once nobody touches its bytes,
+  // whether they have come or not; that takes a moment where they are on their way.
+  virtual void withdraw() {}
   // Of one that is not done: the peers whose part is missing, as far as is known, rising, each once. It may take a
   // moment to find out, so only who gives up asks.
   virtual std::vector<int> missing() { return {}; }
