@@ -28,23 +28,23 @@ bool Activator::is_counted() const {
 }
 
 Ranks Activator::missing_at(const Turn& turn, Iteration round) const {
-  return united(turn.lost, turn.attendance.missing_at(round));
+  return united(turn.roster.lost(), turn.attendance.missing_at(round));
 }
 
 // Asked for by one who arrives, and so is not missing itself.
 int Activator::present_from(const Turn& turn, Iteration round, int rank) const {
   const Ranks missing = missing_at(turn, round);
-  while (contains(missing, rank)) rank = (rank + 1) % options_.workers;
+  while (contains(missing, rank)) rank = (rank + 1) % turn.roster.ranks();
   return rank;
 }
 
 int Activator::counter_of(const Turn& turn, Iteration round) const {
-  return present_from(turn, round, static_cast<int>(round % options_.workers));
+  return present_from(turn, round, static_cast<int>(round % turn.roster.ranks()));
 }
 
 int Activator::appointed_for(const Turn& turn, Iteration round) const {
   base::Random random(options_.seed, base::Purpose::appointment, 0, static_cast<std::uint32_t>(round));
-  return present_from(turn, round, static_cast<int>(random.below(static_cast<std::uint32_t>(options_.workers))));
+  return present_from(turn, round, static_cast<int>(random.below(static_cast<std::uint32_t>(turn.roster.ranks()))));
 }
 
 // With deadlines late arrivals are told too: they are what the deadline is learned from.
@@ -93,7 +93,7 @@ void Activator::decide(const Turn& turn, Iteration round) {
   const Arrivals& arrivals = arrivals_.at(round);
   const Ranks missing = missing_at(turn, round);
   const int there = static_cast<int>(without(arrivals.ranks, missing).size()),
-            all = std::max(1, options_.workers - static_cast<int>(missing.size()));
+            all = std::max(1, turn.roster.ranks() - static_cast<int>(missing.size()));
   int needed = std::max(1, all / 2);
   if (options_.activation == Activation::quorum) needed = std::min(options_.quorum, all);
   if (options_.activation == Activation::deadline) {
@@ -123,7 +123,7 @@ void Activator::activate(const Turn& turn, Iteration round, int root) {
   if (!is_new && entry->second <= root) return;
   entry->second = root;
   newest_ = std::max(newest_, round);
-  for (const int child : Tree(options_.workers, turn.lost, root).children(rank_))
+  for (const int child : Tree(turn.roster, root).children(rank_))
     turn.send(child, {.kind = Message::Kind::activate, .number = round, .root = root});
 }
 
@@ -131,12 +131,13 @@ void Activator::activate(const Turn& turn, Iteration round, int root) {
 // own.
 void Activator::on_activate(const Turn& turn, const Message& message) {
   if (message.number < oldest_) return;
-  activate(turn, message.number, message.lost == turn.lost ? message.root : rank_);
+  activate(turn, message.number, is_same(message, turn) ? message.root : rank_);
 }
 
-// Trees that were being handed on may end at the lost worker, and it may have been the one who counts. So everybody
-// says again what it knows and wants.
-void Activator::on_lost(const Turn& turn) {
+// Trees that were being handed on may end at a lost worker, which may have been the one who counts; and one who has
+// come knows nothing. So everybody says again what it knows and wants.
+void Activator::on_roster(const Turn& turn) {
+  for (auto& [round, arrivals] : arrivals_) arrivals.ranks = without(arrivals.ranks, turn.roster.lost());
   roots_.clear();
   if (newest_ >= oldest_) activate(turn, newest_, rank_);
   if (own_ > newest_) arrived(turn, own_);

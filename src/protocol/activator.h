@@ -30,8 +30,8 @@ class Activator {
   void on_arrived(const Turn& turn, int peer, const Message& message);
   void on_activate(const Turn& turn, const Message& message);
   void on_tick(const Turn& turn);
-  // turn.lost has grown.
-  void on_lost(const Turn& turn);
+  // turn.roster has changed. What lost ones have said is forgotten.
+  void on_roster(const Turn& turn);
   // turn.attendance has changed.
   void on_attendance(const Turn& turn);
   // Nobody needs to hear of rounds before this one any more.

@@ -11,6 +11,7 @@ namespace flockstep::protocol {
 // ---- events ----
 struct Arrived {  // the worker has ended this iteration, and its model is published: every one in turn, from the first
   Iteration iteration;
+  bool synchronises = false;  // the round waits for everybody who lives, and is over all: all workers say so
 };
 struct Received {
   int peer;
@@ -27,13 +28,20 @@ struct PartSent {  // its bytes may be written again
 struct Tick {};  // a time asked for by WakeAt has come; late or needless ones do no harm
 struct PeerLost {
   int peer;
+  Incarnation incarnation = 1;
 };
+struct Met {  // a connection to the peer is there: messages pass, until it is lost
+  int peer;
+  Incarnation incarnation;
+};
+struct Withdrawn {};  // as Withdraw has asked for: nothing of the round is under way
 struct Leaves {};     // the worker, between two iterations, until it comes back
 struct ComesBack {};  // it wants to begin an iteration again, and waits for Proceed
 struct Adopted {      // the model of that worker, as Adopt has asked for
   int peer;
 };
-using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted>;
+using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted, Met,
+                           Withdrawn>;
 
 // ---- actions, to be done in order ----
 struct Send {
@@ -48,6 +56,10 @@ struct Freeze {
   Ranks members;      // those who take part, in rising order, oneself included
   bool is_synchronisation;
   bool ends_period;  // a round over all workers; running statistics travel with it
+};
+// The round under way is void: nothing of it that is not done is wanted. Then Withdrawn; and Freeze begins it again.
+struct Withdraw {
+  Iteration round;
 };
 struct SendPart {
   int peer;
@@ -102,7 +114,14 @@ struct Rejoin {  // what the worker has now is the model of iteration `iteration
                  // follows
   Iteration iteration;
 };
-using Action = std::variant<Send, Freeze, SendPart, ExpectPart, AddRow, Sum, Place, Complete, Merge, Proceed, WakeAt,
-                            Adopt, Give, Rejoin>;
+struct Expelled {  // the others go on without this worker: it has to begin again, as another member under `incarnation`
+  int by;
+  Incarnation incarnation;
+};
+struct Refused {  // the peer is part of another training: this worker cannot join it
+  int by;
+};
+using Action = std::variant<Send, Freeze, Withdraw, SendPart, ExpectPart, AddRow, Sum, Place, Complete, Merge, Proceed,
+                            WakeAt, Adopt, Give, Rejoin, Expelled, Refused>;
 
 }  // namespace flockstep::protocol

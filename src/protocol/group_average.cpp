@@ -50,8 +50,7 @@ void GroupAverage::expect(std::vector<Action>& actions, const Neighbour& from, P
   actions.push_back(ExpectPart{from.rank, {round_, phase, number, absent_}});
 }
 
-void GroupAverage::send(std::vector<Action>& actions, const Neighbour& to, Phase phase, int number) {
-  ++sends_under_way_;
+void GroupAverage::send(std::vector<Action>& actions, const Neighbour& to, Phase phase, int number) const {
   actions.push_back(SendPart{to.rank, {round_, phase, number, absent_}});
 }
 
@@ -130,7 +129,6 @@ void GroupAverage::piece_is_averaged(std::vector<Action>& actions, int number, C
 }
 
 void GroupAverage::sent(std::vector<Action>& actions, int peer, const Part& part) {
-  --sends_under_way_;
   if (abandoned_) return;
   Chunk& chunk = under_way_.at(part.chunk);
   --chunk.left;

@@ -29,10 +29,11 @@ class GroupAverage {
   void sent(std::vector<Action>& actions, int peer, const Part& part);
   bool complete() const { return finished_ == chunks_; }
 
-  // Nothing more is sent; over once what was sent is off.
+  // Nothing more is sent; over once nothing is under way.
   void abandon() { abandoned_ = true; }
   bool abandoned() const { return abandoned_; }
-  bool off() const { return sends_under_way_ == 0; }
+  void withdraw() { withdrawn_ = true; }
+  bool withdrawn() const { return withdrawn_; }
 
  private:
   struct Neighbour {  // in the row, or in the column
@@ -58,7 +59,7 @@ class GroupAverage {
   void piece_is_averaged(std::vector<Action>& actions, int number, Chunk& chunk);
   void place_if_ready(std::vector<Action>& actions, int number, Chunk& chunk, std::size_t neighbour);
   void expect(std::vector<Action>& actions, const Neighbour& from, Phase phase, int number) const;
-  void send(std::vector<Action>& actions, const Neighbour& to, Phase phase, int number);
+  void send(std::vector<Action>& actions, const Neighbour& to, Phase phase, int number) const;
 
   Iteration round_;
   Ranks members_, absent_;
@@ -69,8 +70,8 @@ class GroupAverage {
   std::vector<Neighbour> neighbours_;  // beginning with the next one, so that not all send to the same at once
   std::map<int, Chunk> under_way_;
   std::vector<std::pair<int, Part>> early_;  // of chunks that have not begun here
-  int finished_ = 0, sends_under_way_ = 0;
-  bool abandoned_ = false;
+  int finished_ = 0;
+  bool abandoned_ = false, withdrawn_ = false;
 };
 
 }  // namespace flockstep::protocol

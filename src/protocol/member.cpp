@@ -9,31 +9,37 @@
 
 namespace flockstep::protocol {
 
-Member::Member(const Options& options, int rank)
+Member::Member(const Options& options, int rank, Incarnation incarnation)
     : options_(options),
       rank_(rank),
-      schedule_(options.workers, options.group_size),
+      roster_(options.elastic ? Roster::alone(rank, incarnation) : Roster(options.workers)),
+      admission_(options, rank, incarnation),
       attendance_(options, rank),
       activator_(options, rank),
       minimum_(options, rank),
       arrived_(options.first - 1),
       executed_(arrived_),
-      merged_(arrived_) {}
+      merged_(arrived_),
+      synchronises_at_(arrived_),
+      stay_(options.elastic ? Stay::outside : Stay::present) {}
 
 std::vector<Action> Member::step(base::Time now, const Event& event) {
+  if (is_expelled_) return {};
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
-  advance();
+  if (!is_expelled_) advance();
   return std::exchange(actions_, {});
 }
 
 // ---- rounds ----
 
 bool Member::ends_period(Iteration round) const {
-  return options_.sync != Sync::none && (round + 1) % options_.period == 0;
+  return (options_.sync != Sync::none && (round + 1) % options_.period == 0) || round == synchronises_at_;
 }
 
-bool Member::is_synchronisation(Iteration round) const { return options_.sync == Sync::barrier && ends_period(round); }
+bool Member::is_synchronisation(Iteration round) const {
+  return (options_.sync == Sync::barrier && ends_period(round)) || round == synchronises_at_;
+}
 
 // A worker that is away is not waited for; until all others know that it has left it may yet be expected, as agreed.
 bool Member::may_begin(Iteration round) const {
@@ -45,10 +51,14 @@ bool Member::may_begin(Iteration round) const {
 Iteration Member::newest() const { return std::max(activator_.newest(), flight_ ? flight_->round() : executed_); }
 
 Ranks Member::group_of(Iteration round) const {
-  if (!ends_period(round)) return schedule_.group_of(rank_, round);
-  Ranks all(static_cast<std::size_t>(options_.workers));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+  const int ranks = attendance_.ranks_at(round);
+  if (ends_period(round) || ranks == 1) {
+    Ranks all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  const int group_size = std::min(options_.group_size, ranks);
+  return schedules_.try_emplace(ranks, ranks, group_size).first->second.group_of(rank_, round);
 }
 
 void Member::advance() {
@@ -60,7 +70,7 @@ void Member::advance() {
       begin_flight(executed_ + 1);
     } else if (flight_->complete()) {
       end_flight();
-    } else if (flight_->abandoned() && flight_->off()) {
+    } else if (flight_->abandoned() && flight_->withdrawn()) {
       begin_flight(flight_->round());
     } else {
       return;
@@ -70,11 +80,14 @@ void Member::advance() {
 
 void Member::begin_flight(Iteration round) {
   const Ranks group = group_of(round);
-  const Ranks absent = united(absent_in(round), common(group, united(lost_, attendance_.away_at(round))));
+  const Ranks absent = united(absent_in(round), common(group, united(roster_.lost(), attendance_.away_at(round))));
   absent_[round][rank_] = absent;
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
+  if (options_.elastic && !absent.empty())  // a part that meets no other tells nothing
+    for (const int peer : flight_->members())
+      if (peer != rank_) say_absent(peer, round, absent);
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});
   for (const auto& [peer, part] : early) handle(PartReceived{peer, part});
@@ -97,6 +110,7 @@ void Member::handle(const Arrived& event) {
   base::check(event.iteration == arrived_ + 1 && !waits_for_round_ && !waits_for_minimum_,
               "a worker that arrives at every round in turn");
   arrived_ = event.iteration;
+  if (event.synchronises) synchronises_at_ = arrived_;
   behind_ = executed_ >= arrived_;
   waits_for_round_ = true;
   if (!is_synchronisation(arrived_)) activator_.arrived(turn(), arrived_);
@@ -129,8 +143,14 @@ void Member::handle(const Leaves&) {
 }
 
 void Member::handle(const ComesBack&) {
-  base::check((stay_ == Stay::leaving || stay_ == Stay::away) && !wants_back_, "a worker that is away");
+  base::check((stay_ == Stay::leaving || stay_ == Stay::away || stay_ == Stay::outside) && !wants_back_,
+              "a worker that is away");
   wants_back_ = true;
+  if (stay_ != Stay::outside) return;
+  admission_.be_ready(now_);
+  actions_.push_back(WakeAt{admission_.found_at()});
+  greet_strangers();
+  join_or_found();
 }
 
 void Member::handle(const Adopted& event) {
@@ -152,9 +172,10 @@ void Member::advance_stay() {
 }
 
 void Member::fetch_or_return() {
-  const Ranks missing = united(lost_, attendance_.missing_at(std::numeric_limits<Iteration>::max()));
-  for (donor_ = 0; donor_ < options_.workers; ++donor_) {
-    if (donor_ == rank_ || contains(missing, donor_)) continue;
+  const Ranks missing = united(roster_.lost(), attendance_.missing_at(std::numeric_limits<Iteration>::max()));
+  for (int distance = 1; distance < roster_.ranks(); ++distance) {
+    donor_ = (rank_ + distance) % roster_.ranks();
+    if (contains(missing, donor_) || (options_.elastic && !admission_.has_model(donor_))) continue;
     stay_ = Stay::fetching;
     turn().send(donor_, {.kind = Message::Kind::wanted});
     actions_.push_back(Adopt{donor_});
@@ -180,6 +201,7 @@ void Member::rejoin() {
   actions_.push_back(Rejoin{first});
   if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);
   activator_.on_attendance(turn());
+  greet_strangers();
   release_worker();
 }
 
@@ -192,7 +214,7 @@ bool Member::is_done_until(Iteration newest) const {
 
 void Member::handle(const Received& event) {
   const Message& message = event.message;
-  learn_lost(message.lost);
+  if (!hears(event)) return;
   switch (message.kind) {
     case Message::Kind::arrived: return activator_.on_arrived(turn(), event.peer, message);
     case Message::Kind::activate: return activator_.on_activate(turn(), message);
@@ -204,7 +226,10 @@ void Member::handle(const Received& event) {
       return activator_.on_attendance(turn());
     case Message::Kind::newest: return attendance_.on_newest(event.peer, message);
     case Message::Kind::away:
-    case Message::Kind::back: attendance_.on_settled(event.peer, message); return activator_.on_attendance(turn());
+    case Message::Kind::back:
+      admission_.on_model(event.peer, message.kind == Message::Kind::back);
+      attendance_.on_settled(event.peer, message);
+      return activator_.on_attendance(turn());
     case Message::Kind::wanted: return actions_.push_back(Give{event.peer});
     case Message::Kind::count_me: return minimum_.on_count_me(turn(), event.peer, message);
     case Message::Kind::counted: return minimum_.on_counted(turn(), message);
@@ -213,6 +238,8 @@ void Member::handle(const Received& event) {
         leave_out(message.number, message.ranks, event.peer);
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
+      return;
+    case Message::Kind::greeting: return;
   }
 }
 
@@ -232,20 +259,58 @@ void Member::handle(const PartSent& event) {
   flight_->sent(actions_, event.peer, event.part);
 }
 
-void Member::handle(const Tick&) { activator_.on_tick(turn()); }
+void Member::handle(const Withdrawn&) {
+  base::check(flight_ && flight_->abandoned(), "a round that is void");
+  flight_->withdraw();
+}
+
+void Member::handle(const Tick&) {
+  if (stay_ == Stay::outside) return join_or_found();
+  activator_.on_tick(turn());
+}
 
 // ---- losses ----
 
-void Member::handle(const PeerLost& event) { learn_lost({event.peer}); }
+void Member::handle(const PeerLost& event) {
+  if (options_.elastic) {
+    if (admission_.has_met(event.peer) && admission_.incarnation_of(event.peer) == event.incarnation)
+      admission_.on_lost(event.peer);
+    if (stay_ == Stay::outside) return join_or_found();
+    if (!roster_.lives(event.peer, event.incarnation)) return;
+  }
+  if (roster_.lose(event.peer, event.incarnation)) on_losses();
+}
 
-void Member::learn_lost(const Ranks& ranks) {
-  if (is_within(ranks, lost_)) return;
-  lost_ = united(lost_, ranks);
-  attendance_.on_lost(turn());
-  if (stay_ == Stay::fetching && contains(lost_, donor_)) stay_ = Stay::away;
-  activator_.on_lost(turn());
-  if (options_.sync == Sync::rolling) minimum_.on_lost(turn());
-  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), lost_), rank_);
+// A word of who is lost to this member counts nothing, and that this member is lost to its sender counts a lot.
+bool Member::hears(const Received& event) {
+  const auto& [peer, message] = event;
+  if (!options_.elastic) {
+    if (!message.roster.empty() && roster_.learn_losses(Roster(message.roster))) on_losses();
+    return true;
+  }
+  if (message.kind == Message::Kind::greeting) {
+    on_greeting(peer, message);
+    return false;
+  }
+  if (!admission_.is_in() || !admission_.has_met(peer) || !roster_.lives(peer, admission_.incarnation_of(peer)))
+    return false;
+  const Roster theirs(message.roster);
+  if (theirs.has_lost(rank_, admission_.incarnation())) {
+    expel(peer, theirs);
+    return false;
+  }
+  if (roster_.learn_losses(theirs)) on_losses();
+  return roster_.lives(peer);
+}
+
+void Member::on_losses() {
+  attendance_.on_roster(turn());
+  if (stay_ == Stay::fetching && !roster_.lives(donor_)) stay_ = Stay::away;
+  activator_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+  std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
+  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), roster_.lost()), rank_);
+  greet_strangers();
 }
 
 // Who was lost may have begun a round without one who, as nobody else had begun it, takes part in it again.
@@ -253,18 +318,19 @@ Ranks Member::absent_in(Iteration round) const {
   Ranks absent;
   if (const auto found = absent_.find(round); found != absent_.end())
     for (const auto& [who, ranks] : found->second)
-      if (!contains(lost_, who)) absent = united(absent, ranks);
+      if (roster_.lives(who)) absent = united(absent, ranks);
   return absent;
 }
 
 // A round that is under way begins again, once what was sent is off.
 void Member::leave_out(Iteration round, const Ranks& ranks, int said_by) {
-  if (contains(lost_, said_by) || is_within(ranks, absent_in(round))) return;
+  if (!roster_.lives(said_by) || is_within(ranks, absent_in(round))) return;
   const bool is_under_way = flight_ && flight_->round() == round;
   Ranks& its = absent_[round][is_under_way ? rank_ : said_by];
   its = united(its, ranks);
   if (!is_under_way) return;
   const Ranks absent = absent_in(round);
+  if (!flight_->abandoned()) actions_.push_back(Withdraw{round});
   flight_->abandon();
   for (const int peer : without(group_of(round), absent))
     if (peer != rank_) say_absent(peer, round, absent);

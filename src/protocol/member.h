@@ -10,6 +10,9 @@
 // out. Workers may leave for a while and come back (Membership): groups leave them out as they do the lost, from a
 // round on that all agree on, and their agents go on to hand on words.
 //
+// Where workers come and go (Options::elastic) a member begins alone and joins those that it meets (Admission), as one
+// who was away and comes back. Who is lost to the others hears of it and is expelled: it has to begin again.
+//
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
 #pragma once
@@ -21,6 +24,7 @@
 
 #include "math/groups.h"
 #include "protocol/activator.h"
+#include "protocol/admission.h"
 #include "protocol/group_average.h"
 #include "protocol/membership.h"
 #include "protocol/minimum.h"
@@ -29,7 +33,7 @@ namespace flockstep::protocol {
 
 class Member {
  public:
-  Member(const Options& options, int rank);
+  Member(const Options& options, int rank, Incarnation incarnation = 1);
 
   // What has to be done, in order. `now` never goes back.
   std::vector<Action> step(base::Time now, const Event& event);
@@ -57,8 +61,10 @@ class Member {
   void handle(const Leaves& event);
   void handle(const ComesBack& event);
   void handle(const Adopted& event);
+  void handle(const Met& event);
+  void handle(const Withdrawn& event);
 
-  Turn turn() { return {now_, lost_, attendance_, actions_}; }
+  Turn turn() { return {now_, roster_, attendance_, actions_}; }
   bool ends_period(Iteration round) const;
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
@@ -73,18 +79,30 @@ class Member {
   void rejoin();
   Ranks absent_in(Iteration round) const;
   void leave_out(Iteration round, const Ranks& ranks, int said_by);
-  void learn_lost(const Ranks& ranks);
   void say_absent(int peer, Iteration round, const Ranks& ranks);
+
+  // ---- who lives ----
+  bool hears(const Received& event);  // whether the message counts, once what it says of others is known
+  void on_losses();
+  void on_greeting(int peer, const Message& message);
+  void add(int peer);
+  void greet(int peer);
+  void greet_strangers();
+  void join_or_found();
+  void become_part_of(Roster roster);
+  void expel(int by, const Roster& theirs);
 
   Options options_;
   int rank_;
-  math::GroupSchedule schedule_;
+  mutable std::map<int, math::GroupSchedule> schedules_;  // by how many ranks there are
+  Roster roster_;
+  Admission admission_;
   Membership attendance_;
   Activator activator_;
   Minimum minimum_;
   base::Time now_{};
   std::vector<Action> actions_;
-  Ranks lost_;
+  bool is_expelled_ = false;
 
   Iteration arrived_;   // newest iteration that the worker has ended
   Iteration executed_;  // newest round that is complete
@@ -92,8 +110,9 @@ class Member {
   bool waits_for_round_ = false, waits_for_minimum_ = false;
   bool behind_ = false;  // the round that the worker arrived at had run by then
   bool fresh_ = false;   // the newest round that began took the model of its own iteration
+  Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
 
-  enum class Stay { present, leaving, away, fetching, returning } stay_ = Stay::present;
+  enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
   int donor_ = -1;  // whose model is fetched
 

@@ -1,13 +1,33 @@
 #include "protocol/membership.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "protocol/ranks.h"
 
 namespace flockstep::protocol {
+namespace {
 
-Membership::Membership(const Options& options, int rank) : workers_(options.workers), rank_(rank) {}
+constexpr Iteration kEver = -1;  // before all rounds
+
+}  // namespace
+
+Membership::Membership(const Options& options, int rank)
+    : rank_(rank), elastic_(options.elastic), ranks_{{kEver, options.workers}} {}
+
+void Membership::join(int ranks) {
+  ranks_ = {{kEver, ranks}};
+  records_.clear();
+  records_[rank_].changes.push_back({kEver, true});
+}
+
+int Membership::ranks_at(Iteration round) const {
+  int ranks = 0;
+  for (const auto& [first, many] : ranks_)
+    if (first <= round) ranks = std::max(ranks, many);
+  return ranks;
+}
 
 bool Membership::is_away_at(const Record& record, Iteration round) {
   bool is_away = false;
@@ -43,11 +63,12 @@ Iteration Membership::limit() const {
 }
 
 void Membership::ask(const Turn& turn, Message::Kind kind) {
+  asks_ = true;
   asked_ = kind;
   records_[rank_].is_leaving = kind == Message::Kind::leaving;
   newest_ = std::numeric_limits<Iteration>::min();
-  for (int peer = 0; peer < workers_; ++peer) {
-    if (peer == rank_ || contains(turn.lost, peer)) continue;
+  for (int peer = 0; peer < turn.roster.ranks(); ++peer) {
+    if (peer == rank_ || !turn.roster.lives(peer)) continue;
     awaited_.push_back(peer);
     turn.send(peer, {.kind = kind});
   }
@@ -56,45 +77,92 @@ void Membership::ask(const Turn& turn, Message::Kind kind) {
 void Membership::on_newest(int peer, const Message& message) {
   newest_ = std::max(newest_, message.number);
   awaited_ = without(awaited_, {peer});
+  on_told(peer, message.numbers);
+}
+
+void Membership::on_told(int peer, const std::vector<Iteration>& numbers) {
+  const auto is_count = [](Iteration number) { return number >= 0 && number <= kMostRanks; };
+  if (numbers.size() % 2 == 0 || !is_count(numbers[0])) return;
+  const auto changes = static_cast<std::size_t>(numbers[0]);
+  Record& record = records_[peer];
+  record.changes.clear();
+  for (std::size_t i = 1; i + 1 < numbers.size(); i += 2) {
+    if (i <= 2 * changes)
+      record.changes.push_back({numbers[i], numbers[i + 1] != 0});
+    else if (is_count(numbers[i + 1]))
+      ranks_[numbers[i]] = std::max(ranks_[numbers[i]], static_cast<int>(numbers[i + 1]));
+  }
+}
+
+std::vector<Iteration> Membership::told() const {
+  std::vector<Iteration> numbers{0};
+  if (const auto own = records_.find(rank_); own != records_.end())
+    for (const Change& change : own->second.changes) {
+      ++numbers[0];
+      numbers.insert(numbers.end(), {change.first, change.is_away});
+    }
+  for (const auto& [first, ranks] : ranks_) numbers.insert(numbers.end(), {first, ranks});
+  return numbers;
+}
+
+void Membership::note(int rank, Iteration first, bool is_away) {
+  records_[rank].changes.push_back({first, is_away});
+  if (!is_away && rank >= ranks_at(first)) ranks_[first] = rank + 1;
 }
 
 Iteration Membership::settle(const Turn& turn, Iteration newest) {
   const bool leaves = asked_ == Message::Kind::leaving;
   const Iteration first = std::max(newest_, newest) + 1;
-  Record& own = records_[rank_];
-  own.changes.push_back({first, leaves});
-  own.is_leaving = false;
-  for (int peer = 0; peer < workers_; ++peer)
-    if (peer != rank_ && !contains(turn.lost, peer))
+  asks_ = false;
+  note(rank_, first, leaves);
+  records_[rank_].is_leaving = false;
+  for (int peer = 0; peer < turn.roster.ranks(); ++peer)
+    if (peer != rank_ && turn.roster.lives(peer))
       turn.send(peer, {.kind = leaves ? Message::Kind::away : Message::Kind::back, .number = first});
   return first;
 }
 
 void Membership::on_asked(const Turn& turn, int peer, const Message& message, Iteration newest) {
-  if (contains(turn.lost, peer)) return;  // word of its end came first
+  if (!turn.roster.lives(peer)) return;  // word of its end came first
   Record& record = records_[peer];
   record.answered = newest;
   record.is_leaving = message.kind == Message::Kind::leaving;
-  turn.send(peer, {.kind = Message::Kind::newest, .number = newest});
+  turn.send(peer, {.kind = Message::Kind::newest,
+                   .number = newest,
+                   .numbers = elastic_ ? told() : std::vector<Iteration>()});
 }
 
 void Membership::on_settled(int peer, const Message& message) {
+  note(peer, message.number, message.kind == Message::Kind::away);
   Record& record = records_[peer];
-  record.changes.push_back({message.number, message.kind == Message::Kind::away});
   record.answered.reset();
   record.is_leaving = false;
 }
 
 // The lost are left out of everything, whatever they have asked for.
-void Membership::on_lost(const Turn& turn) {
-  awaited_ = without(awaited_, turn.lost);
+void Membership::on_roster(const Turn& turn) {
+  awaited_ = without(awaited_, turn.roster.lost());
   for (auto& [rank, record] : records_)
-    if (contains(turn.lost, rank)) record.answered.reset();
+    if (!turn.roster.lives(rank)) record.answered.reset();
+}
+
+// Whoever asks needs its answer, too.
+void Membership::on_added(const Turn& turn, int rank) {
+  records_[rank] = {};
+  records_[rank].changes.push_back({kEver, true});
+  if (!asks_) return;
+  awaited_ = united(awaited_, {rank});
+  turn.send(rank, {.kind = asked_});
 }
 
 void Membership::forget_before(Iteration round) {
   for (auto& [rank, record] : records_)
     while (record.changes.size() > 1 && record.changes[1].first <= round) record.changes.erase(record.changes.begin());
+  while (ranks_.size() > 1 && std::next(ranks_.begin())->first <= round) {
+    const int ranks = ranks_.begin()->second;
+    ranks_.erase(ranks_.begin());
+    ranks_.begin()->second = std::max(ranks_.begin()->second, ranks);
+  }
 }
 
 }  // namespace flockstep::protocol

@@ -4,6 +4,9 @@
 // after that before it has heard more: two messages' time, and no worker is waited for. The first round that nobody has
 // begun is the first without the one who leaves, who tells everybody so; coming back is the same. So everybody knows
 // who takes part in a round before beginning it, whoever leaves or comes back at the same time.
+//
+// One who joins a run is one who was away and comes back. Beyond the ranks of the first workers it makes the schedule
+// larger, from its first round on.
 #pragma once
 
 #include <map>
@@ -22,6 +25,8 @@ class Membership {
   // What is agreed on; known for every round up to limit().
   bool takes_part(int rank, Iteration round) const;
   Ranks away_at(Iteration round) const;
+  // How many ranks the schedule of groups is about.
+  int ranks_at(Iteration round) const;
   // No round after this one may begin yet.
   Iteration limit() const;
   // Those who will not arrive at the round, as far as is known: also those who have just left. For rounds to come.
@@ -30,6 +35,8 @@ class Membership {
   // ---- this worker's own change: one at a time ----
   void leave(const Turn& turn) { ask(turn, Message::Kind::leaving); }
   void come_back(const Turn& turn) { ask(turn, Message::Kind::returning); }
+  // One worker alone, which is away, among this many ranks.
+  void join(int ranks);
   void on_newest(int peer, const Message& message);
   bool all_have_answered() const { return awaited_.empty(); }
   // Then: `newest` is the newest round known here. Returns the first round that the change is about, and tells all.
@@ -38,7 +45,12 @@ class Membership {
   // ---- those of others ----
   void on_asked(const Turn& turn, int peer, const Message& message, Iteration newest);
   void on_settled(int peer, const Message& message);
-  void on_lost(const Turn& turn);
+  // turn.roster has changed, by those who are lost; by one who has joined, and is away.
+  void on_roster(const Turn& turn);
+  void on_added(const Turn& turn, int rank);
+  // What a worker tells of its own changes, and of how many ranks there are, to those who join or are joined.
+  std::vector<Iteration> told() const;
+  void on_told(int peer, const std::vector<Iteration>& numbers);
   void forget_before(Iteration round);
 
  private:
@@ -53,11 +65,15 @@ class Membership {
   };
 
   void ask(const Turn& turn, Message::Kind kind);
+  void note(int rank, Iteration first, bool is_away);
   static bool is_away_at(const Record& record, Iteration round);
 
-  int workers_, rank_;
+  int rank_;
+  bool elastic_;
+  std::map<Iteration, int> ranks_;  // of the schedule, from a round on
   std::map<int, Record> records_;
-  Message::Kind asked_{};  // by this worker
+  bool asks_ = false;      // this worker does, until settle()
+  Message::Kind asked_{};  // what
   Ranks awaited_;          // who has not answered yet
   Iteration newest_ = 0;   // of the answers
 };

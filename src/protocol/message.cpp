@@ -11,9 +11,10 @@ namespace {
 
 struct Head {
   Iteration number;
-  std::int32_t root, ranks, lost;
+  std::int32_t root, ranks, numbers, roster;
   Message::Kind kind;
 };
+constexpr std::size_t kMostNumbers = 64;
 
 // More than anybody will ever train, and far from where sums of numbers overflow.
 constexpr Iteration kMostIterations = Iteration{1} << 48;
@@ -32,8 +33,28 @@ bool can_be_said(const Message& message, int workers) {
   const bool has_ranks = counts                 ? message.ranks.size() == 1
                          : kind == Kind::absent ? are_workers(message.ranks)
                                                 : message.ranks.empty();
-  return has_number && has_ranks && is_worker(message.root) && are_workers(message.lost) &&
-         message.lost.size() < static_cast<std::size_t>(workers);
+  const bool has_numbers = message.numbers.empty() || kind == Kind::newest || kind == Kind::greeting;
+  const bool has_roster =
+      message.roster.empty() || std::ranges::any_of(message.roster, [](Version version) { return version % 2 == 1; });
+  return has_number && has_ranks && has_numbers && has_roster && is_worker(message.root) &&
+         message.numbers.size() <= kMostNumbers && message.roster.size() <= static_cast<std::size_t>(workers);
+}
+
+template <typename T>
+std::size_t bytes_of(const std::vector<T>& list) {
+  return list.size() * sizeof(T);
+}
+
+template <typename T>
+std::byte* put(std::byte* place, const std::vector<T>& list) {
+  if (!list.empty()) std::memcpy(place, list.data(), bytes_of(list));
+  return place + bytes_of(list);
+}
+
+template <typename T>
+const std::byte* take(const std::byte* place, std::vector<T>& list) {
+  if (!list.empty()) std::memcpy(list.data(), place, bytes_of(list));
+  return place + bytes_of(list);
 }
 
 }  // namespace
@@ -44,15 +65,13 @@ std::vector<std::byte> to_bytes(const Message& message) {
   head.number = message.number;
   head.root = message.root;
   head.ranks = static_cast<std::int32_t>(message.ranks.size());
-  head.lost = static_cast<std::int32_t>(message.lost.size());
+  head.numbers = static_cast<std::int32_t>(message.numbers.size());
+  head.roster = static_cast<std::int32_t>(message.roster.size());
   head.kind = message.kind;
-  std::vector<std::byte> bytes(sizeof head + (message.ranks.size() + message.lost.size()) * sizeof(int));
+  std::vector<std::byte> bytes(sizeof head + bytes_of(message.ranks) + bytes_of(message.numbers) +
+                               bytes_of(message.roster));
   std::memcpy(bytes.data(), &head, sizeof head);
-  std::byte* place = bytes.data() + sizeof head;
-  for (const Ranks* list : {&message.ranks, &message.lost}) {
-    if (!list->empty()) std::memcpy(place, list->data(), list->size() * sizeof(int));
-    place += list->size() * sizeof(int);
-  }
+  put(put(put(bytes.data() + sizeof head, message.ranks), message.numbers), message.roster);
   return bytes;
 }
 
@@ -64,18 +83,21 @@ Message message_from_bytes(std::span<const std::byte> bytes, int workers) {
   };
   if (bytes.size() < sizeof head) refuse();
   std::memcpy(&head, bytes.data(), sizeof head);
-  const std::size_t listed = (bytes.size() - sizeof head) / sizeof(int);
-  if (head.kind > Message::Kind::counted || head.ranks < 0 || head.lost < 0 ||
-      bytes.size() != sizeof head + listed * sizeof(int) ||
-      listed != static_cast<std::size_t>(head.ranks) + static_cast<std::size_t>(head.lost))
+  const auto is_length = [&](std::int32_t length) {
+    return length >= 0 && static_cast<std::size_t>(length) <= bytes.size();
+  };
+  if (head.kind > Message::Kind::greeting || !is_length(head.ranks) || !is_length(head.numbers) ||
+      !is_length(head.roster))
     refuse();
-  Message message{head.kind, head.number, head.root, Ranks(static_cast<std::size_t>(head.ranks)),
-                  Ranks(static_cast<std::size_t>(head.lost))};
-  const std::byte* place = bytes.data() + sizeof head;
-  for (Ranks* list : {&message.ranks, &message.lost}) {
-    if (!list->empty()) std::memcpy(list->data(), place, list->size() * sizeof(int));
-    place += list->size() * sizeof(int);
-  }
+  Message message{head.kind,
+                  head.number,
+                  head.root,
+                  Ranks(static_cast<std::size_t>(head.ranks)),
+                  std::vector<Iteration>(static_cast<std::size_t>(head.numbers)),
+                  Versions(static_cast<std::size_t>(head.roster))};
+  if (bytes.size() != sizeof head + bytes_of(message.ranks) + bytes_of(message.numbers) + bytes_of(message.roster))
+    refuse();
+  take(take(take(bytes.data() + sizeof head, message.ranks), message.numbers), message.roster);
   if (!can_be_said(message, workers)) refuse();
   return message;
 }

@@ -13,6 +13,10 @@ namespace flockstep::protocol {
 using Iteration = std::int64_t;
 inline constexpr Iteration kAway = std::numeric_limits<Iteration>::max();  // of a worker that is not waited for
 using Ranks = std::vector<int>;                                            // rising, each once
+using Incarnation = std::uint32_t;      // of one rank: 1, 2 and so on
+using Version = std::uint32_t;          // of what is known of one rank, see Roster
+using Versions = std::vector<Version>;  // by rank
+inline constexpr int kMostRanks = 1024;  // that may join
 
 struct Message {
   enum class Kind : std::uint8_t {
@@ -30,14 +34,17 @@ struct Message {
     wanted,     // the sender wants the receiver's model
     count_me,   // the minimum has to wait for worker `root`, for the time `ranks`, and for all below: upwards
     counted,    // the answer to `root`: everybody has finished `number`, which holds until the receiver says more
+    // Workers that come and go with their machines.
+    greeting,  // who the sender is: `number` is its Standing, `numbers` are those of Greeting
   };
   Kind kind = Kind::arrived;
   Iteration number = 0;
   int root = 0;
   Ranks ranks{};
-  Ranks lost{};  // workers that the sender knows to be lost
+  std::vector<Iteration> numbers{};
+  Versions roster{};  // who lives, as the sender knows it
 
-  bool tells_of_losses() const { return kind == Kind::absent || !lost.empty(); }
+  bool tells_of_losses() const { return kind == Kind::absent || !roster.empty(); }
   bool operator==(const Message&) const = default;
 };
 

@@ -2,26 +2,20 @@
 
 #include <algorithm>
 
-#include "protocol/ranks.h"
 #include "protocol/tree.h"
 
 namespace flockstep::protocol {
 namespace {
 
 // Rooted at the lowest worker that lives.
-Tree tree_of(int workers, const Ranks& lost) {
-  int root = 0;
-  while (contains(lost, root)) ++root;
-  return {workers, lost, root};
-}
+Tree tree_of(const Turn& turn) { return {turn.roster, turn.roster.lowest()}; }
 
 }  // namespace
 
 Minimum::Minimum(const Options& options, int rank)
-    : workers_(options.workers),
-      rank_(rank),
+    : rank_(rank),
       first_(options.first),
-      own_(options.first),
+      own_(options.elastic ? kAway : options.first),
       known_(options.first),
       told_(options.first) {}
 
@@ -33,7 +27,7 @@ void Minimum::finished(const Turn& turn, Iteration count) {
 // A count from a tree of another shape stands for other workers. Its sender will tell again once it knows what it
 // lacks.
 void Minimum::on_finished(const Turn& turn, int peer, const Message& message) {
-  if (message.lost != turn.lost) return;
+  if (!is_same(message, turn)) return;
   below_[peer] = message.number;
   update(turn);
 }
@@ -57,7 +51,7 @@ void Minimum::come_back(const Turn& turn) {
 
 // Told upwards even where it is no news, so that the root answers.
 void Minimum::ask_to_be_counted(const Turn& turn, int rank, const Ranks& time) {
-  const Tree tree = tree_of(workers_, turn.lost);
+  const Tree tree = tree_of(turn);
   told_ = least(turn);
   const Message answer{.kind = Message::Kind::counted, .number = known_, .root = rank, .ranks = time};
   if (const auto parent = tree.parent(rank_))
@@ -69,7 +63,7 @@ void Minimum::ask_to_be_counted(const Turn& turn, int rank, const Ranks& time) {
 }
 
 void Minimum::on_count_me(const Turn& turn, int peer, const Message& message) {
-  if (message.lost != turn.lost) return;
+  if (!is_same(message, turn)) return;
   below_[peer] = message.number;
   ask_to_be_counted(turn, message.root, message.ranks);
 }
@@ -80,7 +74,7 @@ void Minimum::on_counted(const Turn& turn, const Message& message) {
   on_minimum(turn, message);
 }
 
-void Minimum::on_lost(const Turn& turn) {
+void Minimum::on_roster(const Turn& turn) {
   below_.clear();
   told_ = first_;
   tell_below(turn);
@@ -90,7 +84,7 @@ void Minimum::on_lost(const Turn& turn) {
 
 Iteration Minimum::least(const Turn& turn) const {
   Iteration least = own_;
-  for (const int child : tree_of(workers_, turn.lost).children(rank_)) {
+  for (const int child : tree_of(turn).children(rank_)) {
     const auto told = below_.find(child);
     least = std::min(least, told == below_.end() ? first_ : told->second);
   }
@@ -100,7 +94,7 @@ Iteration Minimum::least(const Turn& turn) const {
 // Where all are away there is no minimum, and the last one known stays.
 void Minimum::update(const Turn& turn) {
   const Iteration least = this->least(turn);
-  if (const auto parent = tree_of(workers_, turn.lost).parent(rank_)) {
+  if (const auto parent = tree_of(turn).parent(rank_)) {
     if (least == told_) return;
     told_ = least;
     turn.send(*parent, {.kind = Message::Kind::finished, .number = least});
@@ -112,7 +106,7 @@ void Minimum::update(const Turn& turn) {
 
 void Minimum::tell_below(const Turn& turn) const {
   if (known_ == first_) return;
-  for (const int child : tree_of(workers_, turn.lost).children(rank_))
+  for (const int child : tree_of(turn).children(rank_))
     turn.send(child, {.kind = Message::Kind::minimum, .number = known_});
 }
 

@@ -12,6 +12,7 @@ namespace flockstep::protocol {
 
 class Minimum {
  public:
+  // Where workers come and go one begins away.
   Minimum(const Options& options, int rank);
 
   // Everybody living has finished so many.
@@ -31,8 +32,8 @@ class Minimum {
   void on_minimum(const Turn& turn, const Message& message);
   void on_count_me(const Turn& turn, int peer, const Message& message);
   void on_counted(const Turn& turn, const Message& message);
-  // turn.lost has grown: the tree has another shape.
-  void on_lost(const Turn& turn);
+  // turn.roster has changed: the tree has another shape.
+  void on_roster(const Turn& turn);
 
  private:
   Iteration least(const Turn& turn) const;  // of this worker and those below it
@@ -40,7 +41,7 @@ class Minimum {
   void ask_to_be_counted(const Turn& turn, int rank, const Ranks& time);
   void tell_below(const Turn& turn) const;
 
-  int workers_, rank_;
+  int rank_;
   Iteration first_, own_, known_;
   bool is_counted_ = true;
   int returns_ = 0;                 // so far: an answer to an earlier one is void

@@ -36,6 +36,11 @@ struct Options {
   int chunks = 1;              // >= 1, that a model travels in
   int window = 2;              // >= 1, chunks under way at once
   int direct = 64;             // >= 1, members that exchange parts each with each other; more stand in a Grid
+  // Workers come and go: each begins alone, and joins those that it meets; see Admission. `workers` is how many are
+  // expected at first.
+  bool elastic = false;
+  base::Duration patience{10};    // elastic: with those who are missing, before the first begin without them
+  std::uint64_t fingerprint = 0;  // elastic: of whatever else has to be equal
 };
 
 }  // namespace flockstep::protocol

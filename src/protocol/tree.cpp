@@ -13,8 +13,8 @@ int index_among_living(const Ranks& lost, int rank) {
 
 }  // namespace
 
-Tree::Tree(int workers, const Ranks& lost, int root)
-    : lost_(lost), living_(workers - static_cast<int>(lost.size())), root_(index_among_living(lost, root)) {}
+Tree::Tree(const Roster& roster, int root)
+    : lost_(roster.lost()), living_(roster.count()), root_(index_among_living(lost_, root)) {}
 
 int Tree::place_of(int rank) const { return (index_among_living(lost_, rank) - root_ + living_) % living_; }
 

@@ -6,14 +6,14 @@
 
 #include <optional>
 
-#include "protocol/message.h"
+#include "protocol/roster.h"
 
 namespace flockstep::protocol {
 
 class Tree {
  public:
-  // `root` is not in `lost`.
-  Tree(int workers, const Ranks& lost, int root);
+  // `root` lives.
+  Tree(const Roster& roster, int root);
 
   std::vector<int> children(int rank) const;
   std::optional<int> parent(int rank) const;  // nothing for the root

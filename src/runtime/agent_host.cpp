@@ -35,6 +35,7 @@ AgentHost::AgentHost(Context& context, const std::string& name, Service& service
       for_agent_(context.engine().make_signal()),
       for_worker_(context.engine().make_signal()),
       agent_(context.engine().spawn(name, [this] { run(); })) {
+  if (service.outlives_peers()) return;
   // Whoever sends from here on sends to agents that were made together with this one.
   try {
     context.wait(context.engine().barrier(), "barrier");
@@ -72,17 +73,46 @@ void AgentHost::answer() {
   for_worker_->raise();
 }
 
-void AgentHost::send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done) {
-  add(context_.engine().send(peer, own_tag(tag), data), true, peer, std::move(done));
+void AgentHost::send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done, Load load,
+                     std::function<void()> over) {
+  transfers_.push_back({context_.engine().send(peer, own_tag(tag), data), true, peer, context_.deadline(),
+                        std::move(done), std::move(over), load});
 }
 
-void AgentHost::receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done) {
-  add(context_.engine().receive(peer, own_tag(tag), data), false, peer, std::move(done));
+void AgentHost::receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done, Load load,
+                        std::function<void()> over) {
+  transfers_.push_back({context_.engine().receive(peer, own_tag(tag), data), false, peer, context_.deadline(),
+                        std::move(done), std::move(over), load});
 }
 
 engines::Tag AgentHost::own_tag(engines::Tag tag) const {
-  base::check(tag >= 0 && tag < kTags, "a tag of an agent");
-  return static_cast<engines::Tag>(instance_.number() % 4) * kTags + tag;
+  const engines::Tag tags = service_.outlives_peers() ? kLongTags : kTags;
+  base::check(tag >= 0 && tag < tags, "a tag of an agent");
+  return static_cast<engines::Tag>(instance_.number() % 4) * tags + tag;
+}
+
+void AgentHost::withdraw(Load load, std::function<void()> then) {
+  withdrawing_ = load;
+  once_withdrawn_ = std::move(then);
+  for (Transfer& transfer : transfers_) {
+    if (transfer.load != load) continue;
+    transfer.is_withdrawn = true;
+    transfer.operation->withdraw();
+  }
+}
+
+void AgentHost::end_withdrawal() {
+  const auto is_left = [this](const Transfer& transfer) { return transfer.load == *withdrawing_; };
+  if (!withdrawing_ || std::ranges::any_of(transfers_, is_left)) return;
+  withdrawing_.reset();
+  std::exchange(once_withdrawn_, {})();
+}
+
+void AgentHost::drop_all() {
+  withdrawing_.reset();
+  once_withdrawn_ = {};
+  if (!controls_.empty()) controls_.erase(controls_.begin() + 1, controls_.end());  // the first is being reacted to
+  for (const Transfer& transfer : std::exchange(transfers_, {})) transfer.over();
 }
 
 void AgentHost::send_control(int peer, std::span<const std::byte> payload) {
@@ -98,6 +128,8 @@ void AgentHost::send_control(int peer, Kind kind, std::span<const std::byte> pay
 
 AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
   Prefix prefix;
+  if (control.what != engines::Control::What::message) return Kind::message;
+  if (control.payload.size() < prefix.size() && service_.outlives_peers()) return Kind::none;
   if (control.payload.size() < prefix.size())
     throw Error(ErrorCode::mismatch,
                 "a control message of another kind arrived: all workers must run the same algorithm",
@@ -106,10 +138,6 @@ AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
   const auto word = std::bit_cast<std::uint32_t>(prefix);
   const bool is_for_us = (word & ((1u << kKindShift) - 1)) == instance_.number();
   return is_for_us ? static_cast<Kind>(word >> kKindShift) : Kind::none;
-}
-
-void AgentHost::add(engines::Pending operation, bool is_send, int peer, std::function<void()> done) {
-  transfers_.push_back({std::move(operation), is_send, peer, context_.deadline(), std::move(done)});
 }
 
 void AgentHost::after(std::function<bool()> is_done, std::function<void()> done) {
@@ -140,7 +168,11 @@ bool AgentHost::look() {
   while (auto control = context_.engine().take_control())
     if (kind_of(*control) != Kind::none) controls_.push_back(std::move(*control));
   bool any_done = false;
-  for (Transfer& transfer : transfers_) any_done = (transfer.is_done = transfer.operation->done()) || any_done;
+  for (Transfer& transfer : transfers_) {
+    transfer.is_done = transfer.operation->done();
+    transfer.is_gone = service_.outlives_peers() && !transfer.is_done && transfer.operation->gone();
+    any_done = any_done || transfer.is_done || transfer.is_gone;
+  }
   gone_ = owes_answer_ ? needed_one_that_ended() : std::nullopt;
   return has_request_ || !controls_.empty() || any_done || gone_;
 }
@@ -154,6 +186,7 @@ void AgentHost::react() {
   }
   for (; !controls_.empty(); controls_.pop_front()) on_control(controls_.front());
   end_transfers();
+  end_withdrawal();
   end_watched();
   if (now() >= wake_at_) {
     wake_at_ = base::Time::max();
@@ -165,6 +198,13 @@ void AgentHost::react() {
 }
 
 void AgentHost::on_control(const engines::Control& control) {
+  using What = engines::Control::What;
+  if (control.what == What::met) return service_.on_met(control.peer, control.incarnation);
+  if (control.what == What::lost) {
+    if (service_.outlives_peers()) return service_.on_lost(control.peer, control.incarnation);
+    context_.engine().fail(Error(ErrorCode::peer_lost, engines::gone_sentence(context_.rank(), control.peer),
+                                 std::string(context_.engine().name())));
+  }
   const auto payload = std::span(control.payload).subspan(sizeof(Prefix));
   std::int64_t arrived = -1;
   switch (kind_of(control)) {
@@ -219,11 +259,11 @@ void AgentHost::fail_late() {
 
 // What is done leaves the list first: the callbacks may start further transfers.
 void AgentHost::end_transfers() {
-  const auto first_done =
-      std::ranges::stable_partition(transfers_, [](const Transfer& transfer) { return !transfer.is_done; }).begin();
+  const auto is_under_way = [](const Transfer& transfer) { return !transfer.is_done && !transfer.is_gone; };
+  const auto first_done = std::ranges::stable_partition(transfers_, is_under_way).begin();
   std::vector<Transfer> done(std::make_move_iterator(first_done), std::make_move_iterator(transfers_.end()));
   transfers_.erase(first_done, transfers_.end());
-  for (const Transfer& transfer : done) transfer.done();
+  for (const Transfer& transfer : done) (transfer.is_gone || transfer.is_withdrawn ? transfer.over : transfer.done)();
 }
 
 void AgentHost::end_watched() {
@@ -250,6 +290,7 @@ void AgentHost::require_in_time() {
 // One that ended and was not needed any more is no loss. What is under way may be all that is missing; the engine knows
 // whether it comes.
 std::optional<int> AgentHost::needed_one_that_ended() const {
+  if (service_.outlives_peers()) return std::nullopt;
   if (transfers_.empty()) return ended_;
   for (const Transfer& transfer : transfers_)
     if (const auto gone = transfer.is_done ? std::nullopt : transfer.operation->gone()) return gone;

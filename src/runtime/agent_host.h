@@ -6,6 +6,9 @@
 // where the engine hears of it. A request that is not answered in time breaks the engine: before, the agent asks all
 // others how far their workers are, so that the sentence names those who are missing.
 //
+// On an engine that outlives its peers the service hears who is met and who is lost, and decides. What is under way with
+// one who is lost is over.
+//
 // Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
 // has left under way in control messages is dropped, and transfers have tags of their own.
 #pragma once
@@ -31,6 +34,10 @@ class AgentHost {
     virtual void on_control(int peer, std::span<const std::byte> payload) = 0;
     // Called once `wake_at` has passed; the service then asks for the next time, if any.
     virtual void on_time() {}
+    // On engines that outlive their peers. A service that has nothing to say about it counts on everybody.
+    virtual bool outlives_peers() const { return false; }
+    virtual void on_met(int /*peer*/, engines::Incarnation) {}
+    virtual void on_lost(int /*peer*/, engines::Incarnation) {}
     // For the sentence of a deadline: the round that the worker has arrived at last, and the one that all others have
     // to have arrived at before it can go on. Nothing where there are no rounds.
     struct Progress {
@@ -40,10 +47,10 @@ class AgentHost {
   };
 
   // A fourth of the engine's: agents that follow each other use different ones.
-  static constexpr engines::Tag kTags = engines::kMaximalTag / 4;
+  static constexpr engines::Tag kTags = engines::kMaximalTag / 4, kLongTags = engines::kMaximalLongTag / 4;
 
-  // Starts the agent, and returns once every worker has started its own. `service` must outlive it. `name` appears in
-  // sentences. Throws Error{bad_input} if the worker has an agent already.
+  // Starts the agent, and returns once every worker has started its own, or at once where the service outlives peers.
+  // `service` must outlive it. `name` appears in sentences. Throws Error{bad_input} if the worker has an agent already.
   AgentHost(Context& context, const std::string& name, Service& service);
   // Ends it. Transfers that are not done are withdrawn where the engine can.
   ~AgentHost();
@@ -59,9 +66,20 @@ class AgentHost {
   void answer();
   // In a request: breaks the engine if a worker has ended.
   void require_all();
-  // `done` is called once the transfer is done. The bytes are the engine's until then. Tags are below kTags.
-  void send(int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done);
-  void receive(int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done);
+  // `done` is called once the transfer is done, `over` where it will never be, since the peer is lost or it was
+  // withdrawn. The bytes are the engine's until then. Tags are below kTags, or kLongTags where the service outlives
+  // peers.
+  enum class Load { part, model };
+  void send(
+      int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done, Load load = Load::part,
+      std::function<void()> over = [] {});
+  void receive(
+      int peer, engines::Tag tag, engines::Bytes data, std::function<void()> done, Load load = Load::part,
+      std::function<void()> over = [] {});
+  // Nothing of this load is wanted any more: `then` is called once nothing of it is under way.
+  void withdraw(Load load, std::function<void()> then);
+  // All connections have ended: what is under way is over, and nothing that was said before counts.
+  void drop_all();
   void send_control(int peer, std::span<const std::byte> payload);
   // `done` is called once `is_done` is true, which no engine hears of: the work of a device. Looked at again and again,
   // without a deadline: whoever waits for what follows has one.
@@ -89,8 +107,9 @@ class AgentHost {
     bool is_send;
     int peer;
     base::Time deadline;
-    std::function<void()> done;
-    bool is_done = false;
+    std::function<void()> done, over;
+    Load load;
+    bool is_done = false, is_gone = false, is_withdrawn = false;
   };
 
   struct Watched {
@@ -122,7 +141,7 @@ class AgentHost {
   void end_watched();
   void require_in_time();
   base::Time next_time() const;
-  void add(engines::Pending operation, bool is_send, int peer, std::function<void()> done);
+  void end_withdrawal();
   void end() noexcept;
 
   Context& context_;
@@ -142,6 +161,8 @@ class AgentHost {
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   std::vector<Watched> watched_;
+  std::optional<Load> withdrawing_;
+  std::function<void()> once_withdrawn_;
   base::Time wake_at_ = base::Time::max();
   std::unique_ptr<engines::Agent> agent_;  // last: it uses the others
 };

@@ -19,7 +19,7 @@ class ModelTransfer {
   // Sends the peer what `fill` fills; `done` is called once nothing of it is under way.
   void send(
       int peer, const std::function<void(std::span<float>)>& fill, std::function<void()> done = [] {});
-  // One at a time; `done` is called once the model is there.
+  // One at a time; `done` is called once the model is there, and never where the peer is lost before.
   void receive(int peer, std::span<float> model, std::function<void()> done);
 
  private:

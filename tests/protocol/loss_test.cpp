@@ -48,7 +48,7 @@ TEST(LostPeer, aDeadlineThatPassesWhileOnlyTheLostHaveArrivedAsksForNoTimeInTheP
   for (const WakeAt& wake : only<WakeAt>(member.step(at(2.5), Tick{}))) EXPECT_GT(wake.time, at(2.5));
   // The next one to arrive has waited long enough already.
   const auto began =
-      only<Freeze>(member.step(at(3), Received{2, {.kind = Message::Kind::arrived, .number = 0, .lost = {1}}}));
+      only<Freeze>(member.step(at(3), Received{2, {.kind = Message::Kind::arrived, .number = 0, .roster = {1, 2, 1}}}));
   ASSERT_EQ(began.size(), 1u);
   EXPECT_EQ(began[0].members, (Ranks{0, 2}));
 }

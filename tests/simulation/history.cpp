@@ -20,11 +20,11 @@ std::string list(const Ranks& ranks) { return fmt::format("{{{}}}", fmt::join(ra
 std::string words(const Message& message) {
   static constexpr std::string_view kKinds[] = {"arrived", "activate",  "absent", "finished",  "minimum",
                                                 "leaving", "returning", "newest", "away from", "back from",
-                                                "wanted",  "count me",  "counted"};
+                                                "wanted",  "count me",  "counted", "greeting"};
   std::string text = fmt::format("{} {}", kKinds[static_cast<std::size_t>(message.kind)], message.number);
   if (message.kind == Message::Kind::activate) text += fmt::format(" of root {}", message.root);
   if (message.kind == Message::Kind::absent) text += " " + list(message.ranks);
-  if (!message.lost.empty()) text += ", lost " + list(message.lost);
+  if (!message.roster.empty()) text += fmt::format(", roster {}", fmt::join(message.roster, ","));
   return text;
 }
 
@@ -44,7 +44,9 @@ std::string words(const Event& event) {
             [](const PeerLost& e) { return fmt::format("is told that {} is lost", e.peer); },
             [](const Leaves&) { return std::string("leaves"); },
             [](const ComesBack&) { return std::string("wants to come back"); },
-            [](const Adopted& e) { return fmt::format("has received the model of {}", e.peer); }},
+            [](const Adopted& e) { return fmt::format("has received the model of {}", e.peer); },
+            [](const Met& e) { return fmt::format("meets {}, incarnation {}", e.peer, e.incarnation); },
+            [](const Withdrawn&) { return std::string("has withdrawn its round"); }},
       event);
 }
 
@@ -56,6 +58,7 @@ std::string words(const Action& action) {
                                  a.is_synchronisation ? "synchronisation" : "round", a.round, a.version,
                                  list(a.members));
             },
+            [](const Withdraw& a) { return fmt::format("withdraws round {}", a.round); },
             [](const SendPart& a) { return fmt::format("sends to {}: {}", a.peer, words(a.part)); },
             [](const ExpectPart& a) { return fmt::format("expects from {}: {}", a.peer, words(a.part)); },
             [](const AddRow& a) { return fmt::format("adds up its row for chunk {}", a.chunk); },
@@ -69,7 +72,9 @@ std::string words(const Action& action) {
             [](const WakeAt& a) { return fmt::format("wants to wake at {:.6f}", a.time.time_since_epoch().count()); },
             [](const Adopt& a) { return fmt::format("wants the model of {}", a.peer); },
             [](const Give& a) { return fmt::format("gives its model to {}", a.peer); },
-            [](const Rejoin& a) { return fmt::format("is back with iteration {}", a.iteration); }},
+            [](const Rejoin& a) { return fmt::format("is back with iteration {}", a.iteration); },
+            [](const Expelled& a) { return fmt::format("is expelled by {}", a.by); },
+            [](const Refused& a) { return fmt::format("is refused by {}", a.by); }},
       action);
 }
 

@@ -44,6 +44,8 @@ MemberRun::MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw
       network_(truth_, queue_),
       random_(scenario.seed, base::Purpose::test, 2),
       done_(truth_.workers.size()),
+      sending_(truth_.workers.size()),
+      withdraws_(truth_.workers.size()),
       stopped_until_(truth_.workers.size()),
       timers_(truth_.workers.size()),
       faults_(scenario.faults),
@@ -111,6 +113,10 @@ void MemberRun::hand(int rank, const Happening& happening) {
   if (const auto* part = std::get_if<PartReceived>(&event))
     worker.receive(part->peer, part->part, network_.pieces(happening.post));
   if (const auto* adopted = std::get_if<Adopted>(&event)) worker.adopt(network_.gift(adopted->peer, rank));
+  if (std::holds_alternative<PartSent>(event)) {
+    --sending_[static_cast<std::size_t>(rank)];
+    end_withdrawal(rank);
+  }
   if (std::holds_alternative<Leaves>(event)) {
     truth_.away |= bit(rank);
     truth_.ever_left |= bit(rank);
@@ -139,6 +145,7 @@ void MemberRun::carry_out(int rank, const Action& action) {
       network_.void_attempts(rank);
     }
   } else if (const auto* part = std::get_if<SendPart>(&action)) {
+    ++sending_[static_cast<std::size_t>(rank)];
     network_.post(rank, part->peer, part->part);
   } else if (const auto* expected = std::get_if<ExpectPart>(&action)) {
     network_.expect(rank, expected->peer, expected->part);
@@ -146,6 +153,9 @@ void MemberRun::carry_out(int rank, const Action& action) {
     truth_.contributions.push_back(
         worker.freeze(*freeze, truth_.group_of(rank, freeze->round), truth_.contributions.size()));
     network_.void_attempts(rank);
+  } else if (std::holds_alternative<Withdraw>(action)) {
+    withdraws_[static_cast<std::size_t>(rank)] = true;
+    end_withdrawal(rank);
   } else if (const auto* row = std::get_if<AddRow>(&action)) {
     worker.add_row(row->chunk);
   } else if (const auto* sum = std::get_if<Sum>(&action)) {
@@ -176,6 +186,13 @@ void MemberRun::carry_out(int rank, const Action& action) {
     queue_.put(time + truth_.scenario.timers.draw(random_),
                {.rank = rank, .timer = ++timers_[static_cast<std::size_t>(rank)]});
   }
+}
+
+void MemberRun::end_withdrawal(int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  if (!withdraws_[place] || sending_[place] > 0) return;
+  withdraws_[place] = false;
+  queue_.put(truth_.now, {.rank = rank, .event = Withdrawn{}});
 }
 
 void MemberRun::go_on(int rank, Iteration iteration) {

@@ -36,6 +36,7 @@ class MemberRun {
   void carry_out(int rank, const protocol::Action& action);
   template <typename Happened, typename Tell>
   bool tell_checkers(const Happened& happened, const Tell& tell);  // whether all of them were told
+  void end_withdrawal(int rank);
   void go_on(int rank, Iteration iteration);
   void begin_iteration(int rank, Iteration iteration);
   Model draw_update();
@@ -51,6 +52,8 @@ class MemberRun {
   std::vector<std::unique_ptr<Participant>> members_;
   Checkers checkers_;
   std::vector<std::int64_t> done_;     // actions of each worker
+  std::vector<int> sending_;           // parts of each worker that are not off
+  std::vector<bool> withdraws_;        // each worker, until they are
   std::vector<double> stopped_until_;  // of each worker
   std::vector<std::uint64_t> timers_;  // newest of each worker
   std::vector<Fault> faults_;          // still to come

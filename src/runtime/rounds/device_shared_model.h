@@ -58,6 +58,7 @@ class DeviceSharedModel : public RoundData {
   std::span<float> landing(Range part, std::span<float>) override { return part.of(c_.span()); }
   void settle(Range, std::span<const float>) override {}
   void complete(int) override;
+  void abandon() override { taken_ = {}; }
 
   void give(std::span<float> values) override;
   std::span<float> place_for_model(std::span<float>) override { return whole(); }

@@ -40,6 +40,7 @@ void PublishedModel::publish() {
 void PublishedModel::freeze(std::size_t size, bool is_fresh) {
   landing_size_ = size;
   is_fresh_ = is_fresh;
+  copied_ = 0;
   if (is_fresh) {
     reading_ = published_;
     landing_ = arriving_;
@@ -61,6 +62,13 @@ void PublishedModel::ready(Range range) {
   if (!is_fresh_) return;
   const std::span<const float> from = range.of(arriving_);
   context_.queue().copy(range.of(*published_).data(), from.data(), from.size_bytes());
+  copied_ = range.end();
+}
+
+// Averages of a fresh round land in the worker's own model, of which a copy is what is published.
+void PublishedModel::abandon() {
+  if (is_fresh_) context_.queue().copy(arriving_.data(), published_->data(), copied_ * sizeof(float));
+  reading_ = writing_ = nullptr;
 }
 
 // A round that does not end a period leaves out the running statistics: with them what is published is all of one

@@ -36,6 +36,7 @@ class PublishedModel : public RoundData {
   std::span<float> landing(Range part, std::span<float>) override { return part.of(landing_); }
   void settle(Range, std::span<const float>) override {}
   void complete(int members) override;
+  void abandon() override;
 
   void give(std::span<float> values) override;
   void rejoin(std::span<float> values, bool) override { reset(values); }
@@ -59,6 +60,7 @@ class PublishedModel : public RoundData {
   std::size_t landing_size_ = 0, average_size_ = 0;
   int members_ = 0;        // of average_
   bool is_fresh_ = false;  // the newest round that began
+  std::size_t copied_ = 0;  // of it, from the first number on, into what is published
   // The worker's model from its arrival to its merge: published when a round asks for it, at the latest when merged.
   std::span<float> arriving_;
 };

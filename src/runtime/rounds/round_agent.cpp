@@ -1,23 +1,19 @@
 #include "runtime/rounds/round_agent.h"
 
 #include <fmt/core.h>
+#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "runtime/gather.h"
 
 namespace flockstep::runtime {
 namespace {
 
 using protocol::Phase;
-
-// Parts of the few rounds and chunks that two workers can have under way differ in these bits.
-engines::Tag tag_of(const protocol::Part& part) {
-  return static_cast<engines::Tag>((part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) |
-                                   part.chunk % (1 << 13));
-}
 
 protocol::Options with_chunks(protocol::Options options, int chunks) {
   options.chunks = chunks;
@@ -33,11 +29,12 @@ int RoundAgent::chunks_of(std::size_t size, std::size_t chunk_floats) {
 RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::size_t grouped, std::size_t size,
                        RoundData& data, Pace pace, std::size_t chunk_floats)
     : context_(context),
+      options_(with_chunks(options, chunks_of(size, chunk_floats))),
       grouped_(grouped),
       size_(size),
       data_(data),
-      member_(with_chunks(options, chunks_of(size, chunk_floats)), context.rank()),
-      parts_(context, with_chunks(options, chunks_of(size, chunk_floats)), size, data),
+      member_(std::in_place, options_, context.rank(), context.engine().incarnation()),
+      parts_(context, options_, size, data),
       pace_(pace),
       models_(context, host_, size),
       ended_(options.first),
@@ -46,16 +43,32 @@ RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::
 // ---- the worker's side ----
 
 std::optional<protocol::Outcome> RoundAgent::arrive(protocol::Iteration iteration, std::span<float> values) {
+  return arrive({iteration}, values, pace_);
+}
+
+void RoundAgent::synchronise(std::span<float> values) {
+  base::check(options_.elastic, "workers that come and go");
+  arrive({.iteration = ended_, .synchronises = true}, values, Pace::waits);
+}
+
+std::optional<protocol::Outcome> RoundAgent::arrive(const protocol::Arrived& event, std::span<float> values,
+                                                    Pace pace) {
   base::check(values.empty() || values.size() == size_, "the size that was announced");
-  ended_ = iteration + 1;
+  ended_ = event.iteration + 1;
   data_.prepare();
-  const auto arrive = [this, iteration] { step(protocol::Arrived{iteration}); };
+  const auto arrive = [this, event] {
+    if (must_join_)
+      join();
+    else
+      step(event);
+  };
   host_.ask(
       [&] {
-        when_free([this, values, arrive] {
-          if (pace_ == Pace::waits) {
+        when_free([this, values, pace, arrive] {
+          if (pace == Pace::waits || must_join_) {
             values_ = values;
             waits_ = true;
+            if (must_join_) return join();
             data_.arrive(values);
           } else {
             is_in_flight_ = true;
@@ -67,7 +80,7 @@ std::optional<protocol::Outcome> RoundAgent::arrive(protocol::Iteration iteratio
         });
       },
       "round");
-  return std::exchange(met_, std::nullopt);
+  return std::exchange(outcome_met_, std::nullopt);
 }
 
 void RoundAgent::catch_up(std::span<float> values) {
@@ -90,7 +103,7 @@ void RoundAgent::leave() {
   host_.ask(
       [&] {
         when_free([this] {
-          step(protocol::Leaves{});
+          if (!must_join_) step(protocol::Leaves{});
           host_.answer();
         });
       },
@@ -104,11 +117,10 @@ void RoundAgent::come_back(std::span<float> values) {
       [&] {
         values_ = values;
         waits_ = true;
-        is_adopted_ = false;
-        step(protocol::ComesBack{});
+        join();
       },
       "the return");
-  is_away_ = false;
+  is_away_ = has_joined_anew_ = false;
 }
 
 // Every round that is known to run was started by a worker that has waited for it, or still waits for it here: so the
@@ -116,7 +128,7 @@ void RoundAgent::come_back(std::span<float> values) {
 std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
   std::array<double, 3> mine{static_cast<double>(ended_), is_away_ ? 1.0 : 0.0, 0};
   with_data([&] {
-    const protocol::Iteration known = member_.newest();  // -1 before the first
+    const protocol::Iteration known = member_->newest();  // -1 before the first
     mine[2] = static_cast<double>(is_free() ? known : std::max(known, ended_ - 1));
   });
   const std::vector<double> all = gather_doubles(context_, mine);
@@ -151,7 +163,7 @@ void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const
 
 // A model that was given may still be under way to one who has received it: an agent must not end before its transfers.
 void RoundAgent::answer_if_at_rest() {
-  if (!rest_after_ || !is_free() || !member_.is_done_until(*rest_after_) || host_.transfers() > 0) return;
+  if (!rest_after_ || !is_free() || !member_->is_done_until(*rest_after_) || host_.transfers() > 0) return;
   rest_after_.reset();
   host_.answer();
 }
@@ -179,7 +191,7 @@ std::optional<protocol::Outcome> RoundAgent::settle(std::span<float> values) {
         once_landed([this] { answer_with_records(); });
       },
       "rest");
-  return std::exchange(met_, std::nullopt);
+  return std::exchange(outcome_met_, std::nullopt);
 }
 
 // ---- the agent's ----
@@ -210,13 +222,21 @@ void RoundAgent::once_landed(std::function<void()> action) {
 void RoundAgent::answer_with_records() {
   handed_over_.insert(handed_over_.end(), records_.begin(), records_.end());
   records_.clear();
-  met_ = std::exchange(outcome_, std::nullopt);
+  outcome_met_ = std::exchange(outcome_, std::nullopt);
   host_.answer();
 }
 
+// Where nobody counts on the peer, what it does not mean to say is as good as its end.
 void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
-  protocol::Message message = protocol::message_from_bytes(payload, context_.size());
-  if (message.tells_of_losses())
+  protocol::Message message;
+  try {
+    message = protocol::message_from_bytes(payload, options_.elastic ? protocol::kMostRanks : context_.size());
+  } catch (const Error& error) {
+    if (!options_.elastic) throw;
+    context_.log().warn("worker {} is left out: {}", peer, error.what());
+    return step(protocol::PeerLost{peer, met_[peer]});
+  }
+  if (!options_.elastic && message.tells_of_losses())
     throw Error(ErrorCode::mismatch,
                 fmt::format("worker {} tells of workers that are lost, and no engine outlives a loss: all workers must "
                             "run the same version of Flockstep",
@@ -225,8 +245,19 @@ void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
   step(protocol::Received{peer, std::move(message)});
 }
 
+void RoundAgent::on_met(int peer, engines::Incarnation incarnation) {
+  met_[peer] = incarnation;
+  step(protocol::Met{peer, incarnation});
+}
+
+void RoundAgent::on_lost(int peer, engines::Incarnation incarnation) {
+  context_.log().info("worker {} is lost", peer);
+  std::erase(wanted_by_, peer);
+  step(protocol::PeerLost{peer, incarnation});
+}
+
 void RoundAgent::step(const protocol::Event& event) {
-  for (const protocol::Action& action : member_.step(host_.now(), event))
+  for (const protocol::Action& action : member_->step(host_.now(), event))
     std::visit([this](const auto& what) { perform(what); }, action);
   answer_if_at_rest();
   go_on_if_free();
@@ -238,22 +269,39 @@ void RoundAgent::perform(const protocol::Send& action) {
 
 base::RoundRole RoundAgent::role_in(const protocol::Freeze& action) const {
   if (action.is_synchronisation) return base::RoundRole::synchronisation;
-  if (member_.activator_of(action.round) == context_.rank()) return base::RoundRole::activated_here;
+  if (member_->activator_of(action.round) == context_.rank()) return base::RoundRole::activated_here;
   return action.round == action.version ? base::RoundRole::fresh : base::RoundRole::passive;
 }
 
 void RoundAgent::perform(const protocol::Freeze& action) {
-  base::check(!is_under_way_, "a round that begins once: no engine outlives a lost worker");
+  base::check(!is_under_way_, "one round at a time");
   round_ = {.role = role_in(action),
             .begin = host_.now(),
             .end = host_.now(),
             .number = action.round,
-            .activator = member_.activator_of(action.round),
+            .activator = member_->activator_of(action.round),
             .staleness = action.round - action.version};
   is_under_way_ = true;
   const std::size_t size = action.ends_period ? size_ : grouped_;
   parts_.begin(action.members, size);
   data_.freeze(size, action.version == action.round);
+}
+
+void RoundAgent::perform(const protocol::Withdraw&) {
+  host_.withdraw(AgentHost::Load::part, [this] {
+    is_under_way_ = false;
+    data_.abandon();
+    step(protocol::Withdrawn{});
+  });
+}
+
+// Parts of the few rounds and chunks that two workers can have under way differ in the lower bits. A round that begins
+// again is over other members: parts of the two attempts must never meet.
+engines::Tag RoundAgent::tag_of(const protocol::Part& part) const {
+  const engines::Tag tag = (part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) | part.chunk % (1 << 13);
+  if (!options_.elastic) return tag;
+  const std::uint64_t attempt = base::hash_of(std::span(part.absent)) >> 24;
+  return static_cast<engines::Tag>(attempt << 18) | tag;
 }
 
 void RoundAgent::perform(const protocol::SendPart& action) {
@@ -318,6 +366,38 @@ void RoundAgent::perform(const protocol::Adopt& action) {
 void RoundAgent::perform(const protocol::Rejoin& action) {
   data_.rejoin(values_, is_adopted_);
   ended_ = action.iteration;
+  has_joined_anew_ = true;
+}
+
+// ---- workers that come and go ----
+
+void RoundAgent::join() {
+  must_join_ = is_adopted_ = false;
+  step(protocol::ComesBack{});
+}
+
+// Its models count nowhere any more. Connections end first, and with them all that is under way.
+void RoundAgent::perform(const protocol::Expelled& action) {
+  context_.log().warn("worker {} has gone on without this one, which joins anew as incarnation {}", action.by,
+                      action.incarnation);
+  context_.engine().begin_again(action.incarnation);
+  host_.drop_all();
+  if (std::exchange(is_under_way_, false)) data_.abandon();
+  wanted_by_.clear();
+  met_.clear();
+  is_in_flight_ = false;
+  member_.emplace(options_, context_.rank(), context_.engine().incarnation());
+  must_join_ = true;
+  if (waits_ && !is_landing_) join();
+}
+
+void RoundAgent::perform(const protocol::Refused& action) {
+  context_.engine().fail(
+      Error(ErrorCode::mismatch,
+            fmt::format("worker {} cannot join the run of worker {}, which has another algorithm, other options, another "
+                        "seed or another model: start it with the same",
+                        context_.rank(), action.by),
+            std::string(context_.engine().name())));
 }
 
 }  // namespace flockstep::runtime

@@ -4,11 +4,15 @@
 // A worker waits until its round is complete, or overlaps it: then it hands its numbers over and goes on, and waits
 // where it arrives again before that. So at most one round of a worker is in flight.
 //
+// Where workers come and go (protocol::Options::elastic) the worker joins those that are there. An agent that is expelled
+// begins again by itself, and the worker joins anew with its next step.
+//
 // It knows nothing of what the numbers mean: see RoundData. A model travels in chunks, of which a few are under way at
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <optional>
 
 #include "protocol/member.h"
@@ -32,6 +36,9 @@ class RoundAgent final : private AgentHost::Service {
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's. How the worker has met
   // the round, and where it overlaps rounds how it has met the one before, if there was one.
   std::optional<protocol::Outcome> arrive(protocol::Iteration iteration, std::span<float> values);
+  // The same for an iteration whose round waits for everybody who lives and is over all: all workers call it. Only where
+  // workers come and go.
+  void synchronise(std::span<float> values);
   // Between two of these, for a worker that overlaps rounds: if one is complete that its numbers know nothing of, they
   // are handed over once more.
   void catch_up(std::span<float> values);
@@ -44,8 +51,11 @@ class RoundAgent final : private AgentHost::Service {
   // complete.
   void leave();
   // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
-  // its own, in `values`.
+  // its own, in `values`. Where workers come and go it comes first of all.
   void come_back(std::span<float> values);
+  // Whether the worker has joined anew in the last arrive() or synchronise(): its numbers are another one's, and ended()
+  // is what those count.
+  bool has_joined_anew() { return std::exchange(has_joined_anew_, false); }
 
   struct Standing {
     protocol::Iteration ended;
@@ -63,6 +73,7 @@ class RoundAgent final : private AgentHost::Service {
   std::optional<protocol::Outcome> settle(std::span<float> values);
 
  private:
+  std::optional<protocol::Outcome> arrive(const protocol::Arrived& event, std::span<float> values, Pace pace);
   void when_free(std::function<void()> action);
   void go_on_if_free();
   bool is_free() const { return !is_in_flight_ && !is_landing_; }
@@ -73,12 +84,18 @@ class RoundAgent final : private AgentHost::Service {
   void give(int peer);
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override { step(protocol::Tick{}); }
-  std::optional<Progress> progress() const override { return Progress{member_.arrived(), member_.needed()}; }
+  bool outlives_peers() const override { return options_.elastic; }
+  void on_met(int peer, engines::Incarnation incarnation) override;
+  void on_lost(int peer, engines::Incarnation incarnation) override;
+  std::optional<Progress> progress() const override { return Progress{member_->arrived(), member_->needed()}; }
+  engines::Tag tag_of(const protocol::Part& part) const;
+  void join();
   void step(const protocol::Event& event);
   base::RoundRole role_in(const protocol::Freeze& action) const;
 
   void perform(const protocol::Send& action);
   void perform(const protocol::Freeze& action);
+  void perform(const protocol::Withdraw& action);
   void perform(const protocol::SendPart& action);
   void perform(const protocol::ExpectPart& action);
   void perform(const protocol::AddRow& action) { parts_.add_row(action.chunk); }
@@ -91,11 +108,15 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Adopt& action);
   void perform(const protocol::Give& action);
   void perform(const protocol::Rejoin& action);
+  void perform(const protocol::Expelled& action);
+  void perform(const protocol::Refused& action);
 
   Context& context_;
+  const protocol::Options options_;
   const std::size_t grouped_, size_;
   RoundData& data_;
-  protocol::Member member_;
+  std::optional<protocol::Member> member_;
+  std::map<int, engines::Incarnation> met_;
   RoundParts parts_;
   base::Round round_{};  // under way, or the newest
   bool is_under_way_ = false;
@@ -109,14 +130,16 @@ class RoundAgent final : private AgentHost::Service {
   std::optional<protocol::Outcome> outcome_;
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
   bool is_adopted_ = false;                        // `values_` is another one's model
+  bool must_join_ = false;                         // once the worker is here
   std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
   std::vector<base::Round> records_;
   ModelTransfer models_;  // for those who come back
   // The worker's.
   std::vector<base::Round> handed_over_;
-  std::optional<protocol::Outcome> met_;
+  std::optional<protocol::Outcome> outcome_met_;
   protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
   bool is_away_ = false;
+  bool has_joined_anew_ = false;  // written by the agent
   AgentHost host_;  // last: its thread uses the others
 };
 

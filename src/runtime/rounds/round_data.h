@@ -54,6 +54,8 @@ class RoundData {
   // The average is in its landing, and the contribution to this part is not needed any more.
   virtual void settle(Range part, std::span<const float> average) = 0;
   virtual void complete(int members) = 0;
+  // The round is void, and nothing of it is under way: freeze() begins it again, or another one.
+  virtual void abandon() {}
 
   // ---- workers that leave and come back; nothing of a round is under way ----
   // A whole model for one who comes back.

@@ -18,7 +18,8 @@ std::size_t slots_of(const protocol::Options& options) {
 std::size_t spare_of_a_chunk(const protocol::Options& options, std::size_t size) {
   const std::size_t chunk = base::Partition(size, static_cast<std::size_t>(options.chunks)).size(0);
   std::size_t most = 0;
-  for (int members = 1; members <= options.workers; ++members)
+  const int workers = options.elastic ? protocol::kMostRanks : options.workers;
+  for (int members = 1; members <= workers; ++members)
     most = std::max(most, RoundCut::spare_floats(protocol::Grid(members, options.direct), chunk));
   return most;
 }

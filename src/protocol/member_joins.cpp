@@ -1,0 +1,95 @@
+// The part of Member that is about workers who come and go.
+#include "base/check.h"
+#include "protocol/member.h"
+#include "protocol/ranks.h"
+
+namespace flockstep::protocol {
+
+void Member::handle(const Met& event) {
+  base::check(options_.elastic, "workers that come and go");
+  admission_.on_met(event.peer, event.incarnation);
+  greet(event.peer);
+}
+
+void Member::greet(int peer) {
+  Standing standing = wants_back_ ? Standing::ready : Standing::idle;
+  if (stay_ != Stay::outside)
+    standing = stay_ == Stay::present || stay_ == Stay::leaving ? Standing::present : Standing::in;
+  const Greeting greeting{standing,           options_.fingerprint,    admission_.flock(),
+                          admission_.ranks(), admission_.group_size(), roster_,
+                          attendance_.told()};
+  turn().send(peer, greeting.message());
+}
+
+// Those who are part of this flock hear of everything anyway.
+void Member::greet_strangers() {
+  for (const int peer : admission_.met())
+    if (!admission_.is_in() || !roster_.lives(peer, admission_.incarnation_of(peer))) greet(peer);
+}
+
+void Member::on_greeting(int peer, const Message& message) {
+  const auto greeting = Greeting::from(message);
+  if (!greeting || !admission_.has_met(peer)) return;
+  if (greeting->fingerprint != options_.fingerprint) {
+    if (!admission_.is_in() && wants_back_) actions_.push_back(Refused{peer});
+    return;
+  }
+  admission_.on_greeting(peer, *greeting);
+  if (!admission_.is_in()) return join_or_found();
+  if (greeting->standing < Standing::in) return;
+  const bool is_lost_there = greeting->roster.has_lost(rank_, admission_.incarnation()),
+             is_lost_here = roster_.has_lost(peer, admission_.incarnation_of(peer));
+  if (greeting->flock != admission_.flock() || (is_lost_there && is_lost_here)) {
+    if (is_stronger(greeting->roster, roster_)) expel(peer, greeting->roster);
+  } else if (is_lost_there) {
+    expel(peer, greeting->roster);
+  } else if (!is_lost_here) {
+    if (roster_.learn_losses(greeting->roster)) on_losses();
+    add(peer);
+    attendance_.on_told(peer, greeting->attendance);
+    activator_.on_attendance(turn());
+  }
+}
+
+// Whatever an earlier incarnation has said is void. What this worker has told of itself the new one may not have heard.
+void Member::add(int peer) {
+  if (!roster_.add(peer, admission_.incarnation_of(peer))) return;
+  for (auto& [round, words] : absent_) words.erase(peer);
+  greet(peer);
+  attendance_.on_added(turn(), peer);
+  activator_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+}
+
+void Member::join_or_found() {
+  if (stay_ != Stay::outside || !wants_back_) return;
+  if (const auto contact = admission_.contact()) {
+    admission_.join(*contact);
+    options_.group_size = admission_.group_size();
+    become_part_of(admission_.greeting_of(*contact).roster);
+  } else if (admission_.may_found(now_)) {
+    admission_.found();
+    become_part_of(Roster::alone(rank_, admission_.incarnation()));
+  }
+}
+
+void Member::become_part_of(Roster roster) {
+  roster_ = std::move(roster);
+  roster_.add(rank_, admission_.incarnation());
+  attendance_.join(admission_.ranks());
+  stay_ = Stay::away;
+  for (const int peer : admission_.met()) greet(peer);  // before anything else is said as part of it
+  for (const int peer : admission_.met())
+    if (admission_.is_of_this_flock(peer) && !roster_.has_lost(peer, admission_.incarnation_of(peer))) {
+      add(peer);
+      attendance_.on_told(peer, admission_.greeting_of(peer).attendance);
+    }
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+}
+
+void Member::expel(int by, const Roster& theirs) {
+  is_expelled_ = true;
+  actions_.push_back(Expelled{by, std::max(roster_.next_incarnation(rank_), theirs.next_incarnation(rank_))});
+}
+
+}  // namespace flockstep::protocol
