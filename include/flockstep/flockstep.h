@@ -47,7 +47,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   int rank() const;
-  int size() const;
+  int size() const;  // of those that a run begins with
+  // Which life of this rank it is, from 1: a worker that was lost and started again, or that the others went on without,
+  // has a higher one. Always 1 but on an engine that outlives its workers ("mesh").
+  int incarnation() const;
 
  private:
   friend class DataParallel;
@@ -127,6 +130,14 @@ class Synchronizer {
   // Error{mismatch} on every worker where the models differ, unless eager_solo or eager_majority was restored. No harm
   // elsewhere.
   void begin(std::span<const float> model);
+
+  // In place of begin() on an engine that outlives its workers ("mesh"), for wagma and flock; elsewhere the same as
+  // begin(). Returns once this worker takes part: `model` is then that of a worker that is there, and updates() what that
+  // one counts. Where nobody is it is its own. Waits for the others to agree, not for their steps.
+  void join(std::span<float> model);
+  // Local updates so far; after join(), and after a step in which a worker has found out that the others went on without
+  // it, those of the others.
+  std::int64_t updates() const;
 
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
   // In the same order on every worker, every number once; until after_backward returns nobody else may touch them.

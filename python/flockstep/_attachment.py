@@ -17,7 +17,7 @@ from flockstep._averaged_model import tensors_of
 from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import BadInputError, Error
 from flockstep._telemetry import Recorder
-from flockstep._worker import Attached, attach
+from flockstep._worker import Attached, attach, attach_elastic
 
 
 class Attachment:
@@ -38,6 +38,8 @@ class Attachment:
         holder: str,
         averages_gradients: bool,
         starts_anew: bool,
+        elastic: bool,
+        first_step: int,
         process_group: dist.ProcessGroup | None,
         timeout: timedelta | None,
         run_dir: str | os.PathLike[str] | None,
@@ -52,7 +54,9 @@ class Attachment:
         with ExitStack() as undo:
             undo.callback(ddp.end)
             ddp.watch(model)
-            self._worker: Attached = attach(process_group, deadline=timeout)
+            self._worker: Attached = (
+                attach_elastic(deadline=timeout) if elastic else attach(process_group, deadline=timeout)
+            )
             undo.callback(self._worker.close)
             self.recorder = Recorder(self._worker, run_dir, algorithm, options)
             try:
@@ -66,6 +70,8 @@ class Attachment:
                     holder=holder,
                     averages_gradients=averages_gradients,
                     starts_anew=starts_anew,
+                    elastic=elastic,
+                    first_step=first_step,
                 )
             except Error as error:  # which names options as the command does
                 sentence = str(error).replace(f"--{algorithm}.", "")
@@ -76,6 +82,11 @@ class Attachment:
         self.is_closed = False
         self._process = os.getpid()
         self._alive.add(self)
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of this rank it is, from 1."""
+        return self._worker.native.incarnation
 
     def gather_texts(self, mine: str) -> list[str]:
         """Everybody's. Collective."""

@@ -9,6 +9,10 @@ from torch.futures import Future
 
 class Worker:
     def __init__(self, data: Sequence[ProcessGroupGloo], control: ProcessGroupGloo, deadline_s: float) -> None: ...
+    @staticmethod
+    def from_environment(deadline_s: float) -> Worker: ...
+    @property
+    def incarnation(self) -> int: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -31,6 +35,8 @@ class ModelAverager:
         holder: str,
         averages_gradients: bool,
         starts_anew: bool,
+        elastic: bool,
+        first_step: int,
     ) -> None: ...
     def close(self) -> None: ...
     @property

@@ -1,4 +1,4 @@
-"""Makes this process a worker: Gloo groups of our own over the ranks of a process group, and an engine on them."""
+"""Makes this process a worker: with Gloo groups of our own over the ranks of a process group, or in an elastic run."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _DATA_LANES = 3
 _MOMENT_S = 0.1
 _GLANCE_S = 0.005
 _LONGEST = timedelta(days=11574)  # clocks count nanoseconds in 64 bits
+_ELASTIC_TIMEOUT = timedelta(minutes=5)
 
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
@@ -40,7 +41,7 @@ class Attached:
         size: the number of workers.
     """
 
-    def __init__(self, native: _native.Worker, make_group: Callable[[str], dist.ProcessGroupGloo]) -> None:
+    def __init__(self, native: _native.Worker, make_group: Callable[[str], dist.ProcessGroupGloo] | None) -> None:
         self.native = native
         self._make_group = make_group
         self.rank = native.rank
@@ -48,6 +49,7 @@ class Attached:
 
     def make_group(self, name: str) -> dist.ProcessGroupGloo:
         """One more Gloo group over the same ranks, all of which call this in the same order."""
+        assert self._make_group is not None, "workers of a process group"
         return self._make_group(name)
 
     def close(self) -> None:
@@ -74,14 +76,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     group = dist.group.WORLD if process_group is None else process_group
     if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
         raise BadInputError("this process is not a member of the process group that it was given")
-    timeout = timeout_of(group) if deadline is None else deadline
-    if not isinstance(timeout, timedelta):
-        raise BadTypeError(f"a timeout is a datetime.timedelta, and {timeout!r} is none")
-    if timeout <= timedelta(0):
-        raise BadInputError(f"a timeout is longer than 0, and {timeout} is not")
-    if timeout > _LONGEST:
-        raise BadInputError(f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end")
-
+    timeout = _checked(timeout_of(group) if deadline is None else deadline)
     ranks = dist.get_process_group_ranks(group)
     # Where torchrun starts workers again, the store still has the addresses of those before.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -103,7 +98,33 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
 
     global _has_been_attached
     _has_been_attached = True
-    attached = Attached(_native.Worker(data, control, timeout.total_seconds()), make_group)
+    return _kept(_native.Worker(data, control, timeout.total_seconds()), make_group, timeout)
+
+
+def attach_elastic(*, deadline: timedelta | None = None) -> Attached:
+    """Makes this process a worker of the run whose launcher has started it; not collective.
+
+    Args:
+        deadline: of every single wait for the others; five minutes if None.
+    """
+    timeout = _checked(_ELASTIC_TIMEOUT if deadline is None else deadline)
+    return _kept(_native.Worker.from_environment(timeout.total_seconds()), None, timeout)
+
+
+def _checked(timeout: object) -> timedelta:
+    if not isinstance(timeout, timedelta):
+        raise BadTypeError(f"a timeout is a datetime.timedelta, and {timeout!r} is none")
+    if timeout <= timedelta(0):
+        raise BadInputError(f"a timeout is longer than 0, and {timeout} is not")
+    if timeout > _LONGEST:
+        raise BadInputError(f"a timeout is at most {_LONGEST.days} days, not {timeout}: every wait comes to an end")
+    return timeout
+
+
+def _kept(
+    native: _native.Worker, make_group: Callable[[str], dist.ProcessGroupGloo] | None, timeout: timedelta
+) -> Attached:
+    attached = Attached(native, make_group)
     _attached.append(weakref.ref(attached, _attached.remove))
     logger.info("worker %d of %d, deadline %g s", attached.rank, attached.size, timeout.total_seconds())
     return attached

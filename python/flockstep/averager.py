@@ -46,6 +46,7 @@ class AveragerOptions(TypedDict, total=False):
 
 
 COMMON_DEFAULTS: AveragerOptions = {"process_group": None, "timeout": None, "run_dir": None}
+_ELASTIC_DEFAULTS: dict[str, Any] = {"elastic": False, "first_step": 0}  # of those averagers that take them
 
 
 class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
@@ -81,6 +82,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
         options = self._completed(given)
         common = {name: options.pop(name) for name in COMMON_DEFAULTS}
+        common |= {name: options.pop(name, default) for name, default in _ELASTIC_DEFAULTS.items()}
+        _check_elastic(common)
         check(optimizer, model, self._name)
         self.__setstate__(
             {
@@ -170,6 +173,24 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     def _after_step(self, native: _native.ModelAverager) -> None:
         self._consolidated = False
         self._follow(native)
+
+    @property
+    def steps(self) -> int:
+        """Steps so far, with those that others have taken while this worker was away, or before it joined."""
+        return self._native().steps
+
+    @property
+    def rank(self) -> int:
+        """Of this worker: the same for the whole run, also when it is lost and started again."""
+        return self._attach().rank
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of this rank it is, from 1: a higher one after each loss, also where a worker was only thought lost.
+
+        Always 1 without ``elastic``.
+        """
+        return self._attach().incarnation
 
     # ---- what workers do together ----
 
@@ -286,7 +307,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     def _load_own_state(self, state: dict[str, Any] | None) -> None:
         self._consolidated = True
-        if state is None:
+        if state is None or self._common["elastic"]:  # then steps are counted by those who are there
             return
         self._saved = bytes.fromhex(state["state"])
         if self._attachment is not None:
@@ -337,13 +358,16 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
                 holder=self._name,
                 averages_gradients=self._averages_gradients(),
                 starts_anew=not self._saved,
+                elastic=self._common["elastic"],
+                first_step=self._common["first_step"],
                 process_group=self.join_process_group,
                 timeout=self._common["timeout"],
                 run_dir=self._common["run_dir"],
             )
             self._attachment = attachment
             weakref.finalize(self, attachment.close).atexit = False
-            self._compare_learning_rates(attachment)
+            if not self._common["elastic"]:
+                self._compare_learning_rates(attachment)
             if self._saved:
                 self._restore(attachment.native)
             self._follow(attachment.native)
@@ -391,6 +415,17 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_elastic(common: dict[str, Any]) -> None:
+    if not isinstance(common["elastic"], bool):
+        raise BadTypeError(f"elastic is True or False, not {common['elastic']!r}")
+    if not isinstance(common["first_step"], int) or isinstance(common["first_step"], bool):
+        raise BadTypeError(f"first_step is a number of steps, not {common['first_step']!r}")
+    if common["first_step"] < 0:
+        raise BadInputError(f"first_step is 0 or more, not {common['first_step']}")
+    if common["elastic"] and common["process_group"] is not None:
+        raise BadInputError("an elastic run has no process group: leave process_group out")
 
 
 def _text(name: str, value: object) -> str:

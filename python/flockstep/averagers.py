@@ -36,6 +36,11 @@ class RoundOptions(AveragerOptions, total=False):
             lateness.
         overlap: True: a step hands over what it has and goes on while its round is averaged; what the round changes is
             added in a later step. It needs ``merge="additive"``.
+        elastic: True: workers may be lost, come back and be added while the others go on; the script is started with
+            ``flockstep launch`` and needs no process group. Making the averager joins those that are there: the model
+            becomes theirs, and :attr:`steps` what they count. Nothing is collective, and :meth:`consolidate`, which
+            counts as a step, averages those who live.
+        first_step: with ``elastic``: the steps that the model was loaded after, for when nobody is there to join.
     """
 
     group_size: int | None
@@ -46,6 +51,8 @@ class RoundOptions(AveragerOptions, total=False):
     quorum: int | None
     deadline: timedelta | None
     overlap: bool
+    elastic: bool
+    first_step: int
 
 
 class PeriodOptions(AveragerOptions, total=False):
@@ -119,6 +126,8 @@ class Flock(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
+        "elastic": False,
+        "first_step": 0,
         **COMMON_DEFAULTS,
     }
 
@@ -148,6 +157,8 @@ class Wagma(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
+        "elastic": False,
+        "first_step": 0,
         **COMMON_DEFAULTS,
     }
 

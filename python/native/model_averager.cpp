@@ -87,7 +87,7 @@ void bind_model_averager(py::module_& module) {
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
                        const std::string& algorithm, const std::map<std::string, std::string>& options,
                        const Listed& parameters, const Listed& buffers, const std::string& holder,
-                       bool averages_gradients, bool starts_anew) {
+                       bool averages_gradients, bool starts_anew, bool elastic, std::int64_t first_step) {
              const py::gil_scoped_release released;
              return std::make_unique<ModelAverager>(std::move(worker), std::move(recording), parameters, buffers,
                                                     torch_front::ModelAveragerSettings{
@@ -96,10 +96,13 @@ void bind_model_averager(py::module_& module) {
                                                         .holder = holder,
                                                         .averages_gradients = averages_gradients,
                                                         .starts_anew = starts_anew,
+                                                        .elastic = elastic,
+                                                        .steps = first_step,
                                                     });
            }),
            py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
-           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"))
+           py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"),
+           py::arg("elastic"), py::arg("first_step"))
       .def("close", &ModelAverager::close, Released())
       .def_property_readonly("meets_in_lockstep", ask(&Averager::meets_in_lockstep))
       .def_property_readonly("steps", ask(&Averager::steps))

@@ -1,5 +1,8 @@
 #include "native/worker.h"
 
+#include <unistd.h>
+
+#include "engines/mesh/options.h"
 #include "native/parts.h"
 #include "runtime/gather.h"
 
@@ -8,8 +11,29 @@ namespace py = pybind11;
 namespace flockstep::python {
 
 Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
-    : attachment_(groups), context_(attachment_.engine(), base::Duration(deadline_s)) {
+    : attachment_(std::make_unique<engines::c10d::Attachment>(groups)),
+      context_(attachment_->engine(), base::Duration(deadline_s)),
+      process_(getpid()) {
   base::keep_lines(context_.log(), log_lines_);
+}
+
+Worker::Worker(double deadline_s)
+    : engine_(engines::mesh::make_engine(engines::mesh::MeshOptions::from_environment())),
+      context_(*engine_, base::Duration(deadline_s)),
+      process_(getpid()) {
+  base::keep_lines(context_.log(), log_lines_);
+}
+
+// In a forked child the engine's threads are not, so that nobody could end it.
+Worker::~Worker() {
+  if (getpid() != process_) static_cast<void>(engine_.release());
+}
+
+void Worker::close() noexcept {
+  if (attachment_)
+    attachment_->close();
+  else if (getpid() == process_)
+    engine_->close();
 }
 
 // Levels as Python's logging numbers them. Whoever logs needs no lock of Python's: Python comes and takes the lines.
@@ -28,6 +52,14 @@ void bind_worker(py::module_& module) {
              return std::make_shared<Worker>(engines::c10d::Groups{data, control}, deadline_s);
            }),
            py::arg("data"), py::arg("control"), py::arg("deadline_s"))
+      .def_static(
+          "from_environment",
+          [](double deadline_s) {
+            const py::gil_scoped_release released;
+            return std::make_shared<Worker>(deadline_s);
+          },
+          py::arg("deadline_s"))
+      .def_property_readonly("incarnation", [](Worker& worker) { return worker.context().engine().incarnation(); })
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
       .def("take_log_lines", &take_log_lines)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "algorithms/algorithm.h"
 #include "base/settings.h"
@@ -22,6 +23,9 @@ struct AlgorithmInputs {
   // Where the model is on a device and the algorithm merges there (Facts): then the spans of models that its hooks are
   // given are empty.
   const runtime::DeviceModel* device_model = nullptr;
+  // Workers come and go (Facts::survives_losses): a fingerprint of whatever has to be equal, which nobody compares
+  // before a worker joins.
+  std::optional<std::uint64_t> fingerprint = {};
 
   // How the spans of models are divided; the layout of gradients is shorter.
   runtime::Layout models() const { return {layout.size() + buffers, layout.bucket_floats()}; }
@@ -44,6 +48,7 @@ struct Facts {
   bool meets_with_all = false;      // where models are averaged, everybody waits for everybody, not for a few
   bool averages_gradients = false;  // an averager that does, at times: it looks at gradients, too
   bool merges_on_device = false;    // it takes a model on a device as it is; else models go through main memory
+  bool survives_losses = false;     // it goes on without lost workers, and takes in new ones, where the engine can
 };
 
 struct RuleAndOptions;  // rules/gradient_rule.h

@@ -35,6 +35,7 @@ const std::vector<std::size_t>& checked(const std::vector<std::size_t>& tensors,
 
 int Worker::rank() const { return implementation_.context.rank(); }
 int Worker::size() const { return implementation_.context.size(); }
+int Worker::incarnation() const { return static_cast<int>(implementation_.context.engine().incarnation()); }
 
 void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& body) {
   engines::LaunchOptions options;
@@ -66,7 +67,8 @@ Synchronizer::Implementation::Implementation(runtime::Context& context, std::str
               {.row = algorithms::find_algorithm(algorithm),
                .options = {options.begin(), options.end()},
                .seed = settings.seed,
-               .buffers = settings.buffers},
+               .buffers = settings.buffers,
+               .elastic = true},
               {{"parameters", std::to_string(layout.size())},
                {"tensors", fmt::format("{}", tensors)},
                {"buffers", std::to_string(settings.buffers)}}) {}
@@ -111,6 +113,15 @@ void Synchronizer::Implementation::begin(std::span<const float> model) {
   const std::span<const float> seen = models.of({const_cast<float*>(model.data()), model.size()});
   session.require_same_model(seen);
   session.begin(seen);
+}
+
+void Synchronizer::Implementation::join(std::span<float> model) {
+  if (!session.is_elastic()) return begin(model);
+  check_model(model);
+  require_nothing_announced("join");
+  models.fetch(model, {0, model.size()});
+  session.join(models.of(model));
+  models.put(model, {0, model.size()});
 }
 
 void Synchronizer::Implementation::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
@@ -225,6 +236,8 @@ Synchronizer::Synchronizer(Synchronizer&&) noexcept = default;
 Synchronizer& Synchronizer::operator=(Synchronizer&&) noexcept = default;
 
 void Synchronizer::begin(std::span<const float> model) { implementation_->begin(model); }
+void Synchronizer::join(std::span<float> model) { implementation_->join(model); }
+std::int64_t Synchronizer::updates() const { return implementation_->session.updates(); }
 void Synchronizer::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
   implementation_->ready(gradient, begin, size);
 }

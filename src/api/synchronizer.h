@@ -15,6 +15,7 @@ struct Synchronizer::Implementation {
                  const runtime::Devices& devices = {});
 
   void begin(std::span<const float> model);
+  void join(std::span<float> model);
   void ready(std::span<float> gradient, std::size_t begin, std::size_t size);
   void after_backward(std::span<float> gradient, double weight);
   std::span<float> reduce_scatter(std::span<float> gradient, double weight);

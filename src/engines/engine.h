@@ -78,6 +78,7 @@ struct Engine {
   virtual bool outlives_peers() const { return false; }
   virtual Incarnation incarnation() const { return 1; }
   virtual void begin_again(Incarnation /*next*/) {}  // ends all connections, and meets the peers as this one
+  virtual void close() noexcept {}  // the peers lose this worker; waits and operations throw from then on
 
   virtual base::Time now() const = 0;
   virtual void sleep(base::Duration duration) = 0;

@@ -15,7 +15,7 @@ std::optional<Greeting> Greeting::from(const Message& message) {
   if (message.number < 0 || message.number > static_cast<Iteration>(Standing::present) ||
       numbers.size() < kGreetingNumbers || message.roster.empty())
     return std::nullopt;
-  if (numbers[2] < 1 || numbers[2] > kMostRanks || numbers[3] < 1 || numbers[3] > numbers[2]) return std::nullopt;
+  if (numbers[2] < 1 || numbers[2] > kMostRanks || numbers[3] < 1 || numbers[3] > kMostRanks) return std::nullopt;
   return Greeting{static_cast<Standing>(message.number),
                   std::bit_cast<std::uint64_t>(numbers[0]),
                   numbers[1],

@@ -13,9 +13,20 @@ namespace flockstep::session {
 namespace {
 
 // Options are checked first: facts are read from them.
-algorithms::Facts checked_facts(const SessionSettings& settings, int workers) {
-  settings.row.check(settings.options, workers);
-  return algorithms::facts_of(settings.row, settings.options, workers);
+algorithms::Facts checked_facts(const SessionSettings& settings, runtime::Context& context) {
+  settings.row.check(settings.options, context.size());
+  const bool others_may_come = settings.elastic && context.engine().outlives_peers();
+  return algorithms::facts_of(settings.row, settings.options, others_may_come ? std::max(2, context.size()) : context.size());
+}
+
+std::uint64_t hash_of(const runtime::Agreed& agreed) {
+  base::Hash hash;
+  for (const auto& [name, value] : agreed)
+    for (const std::string& text : {name, value}) {
+      const std::uint64_t size = text.size();
+      hash.add(std::as_bytes(std::span(&size, 1))).add(std::as_bytes(std::span(text)));
+    }
+  return hash.value();
 }
 
 algorithms::Departures& departures_of(algorithms::Algorithm& algorithm) {
@@ -32,30 +43,49 @@ Session::Session(runtime::Context& context, const runtime::Layout& layout, Sessi
     : context_(context),
       layout_(layout),
       settings_(std::move(settings)),
-      facts_(checked_facts(settings_, context.size())),
+      facts_(checked_facts(settings_, context)),
+      is_elastic_(settings_.elastic && context.engine().outlives_peers() && facts_.survives_losses),
       steps_(settings_.watches) {
   runtime::Agreed agreed{{"algorithm", std::string(row().name)}};
   runtime::add_settings(agreed, row().name, settings_.options);
   agreed.emplace_back("seed", std::to_string(settings_.seed));
   agreed.insert(agreed.end(), more.begin(), more.end());
-  runtime::check_agreement(context_, agreed);
+  if (is_elastic_)
+    fingerprint_ = hash_of(agreed);
+  else
+    runtime::check_agreement(context_, agreed);
   algorithm_ = make();
 }
 
 std::unique_ptr<algorithms::Algorithm> Session::make() const {
   const algorithms::AlgorithmInputs inputs{context_,       layout_,           settings_.options,
-                                           settings_.seed, settings_.buffers, settings_.device_model};
+                                           settings_.seed, settings_.buffers, settings_.device_model,
+                                           is_elastic_ ? std::optional(fingerprint_) : std::nullopt};
   return settings_.make ? settings_.make(inputs) : row().make(inputs);
 }
 
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
+  if (is_elastic_)
+    throw Error(ErrorCode::bad_input,
+                "on an engine that outlives its workers one joins those that are there: call join(model) in place of "
+                "begin(model)");
   if (given_up_) {
     give_up(*given_up_, model);
     end_given_up();
   }
   algorithm_->begin(updates_, model);
   begun_ = true;
+}
+
+void Session::join(std::span<float> model, std::int64_t updates) {
+  if (!is_elastic_) return begin(model);
+  if (begun_) throw Error(ErrorCode::bad_input, "join was called twice: make another Synchronizer to join again");
+  if (!restored_) updates_ = updates;
+  algorithm_->begin(updates_, model);
+  begun_ = true;
+  departures_of(*algorithm_).come_back(model);
+  go_on_together();
 }
 
 // What it makes of the model is given up, too.
@@ -88,7 +118,7 @@ void Session::require_begun() const {
 }
 
 void Session::require_same_model(std::span<const float> model) {
-  if (begun_ || !facts_.needs_begin || begins_apart()) return;
+  if (begun_ || !facts_.needs_begin || begins_apart() || is_elastic_) return;
   const std::uint64_t hash = base::hash_of(model);
   const std::array<double, 2> mine{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
   const std::vector<double> all = runtime::gather_doubles(context_, mine);
@@ -140,6 +170,7 @@ void Session::after_update(std::span<float> model) {
     throw Error(ErrorCode::bad_input,
                 "this worker has left: it takes no step before it has come back, by come_back or consolidate");
   algorithm_->after_update(updates_++, model);
+  if (is_elastic_) go_on_together();
 }
 
 void Session::leave() {
@@ -167,6 +198,7 @@ bool Session::drain(std::span<float> gradient) {
 
 void Session::consolidate(std::span<float> model) {
   require_begun();
+  if (is_elastic_ && is_away_) come_back(model);
   algorithm_->consolidate(model);
   go_on_together();
 }
@@ -198,6 +230,10 @@ void Session::save(base::Archive& archive) const {
 }
 
 std::string Session::restore(const base::Archive& archive) {
+  if (is_elastic_ && begun_)
+    throw Error(ErrorCode::bad_input,
+                "this worker is part of a run already, whose model and steps are those of all: restore a state before it "
+                "joins");
   std::unique_ptr<algorithms::Algorithm> other = begun_ ? make() : nullptr;
   std::string remade = (other ? *other : *algorithm_).restore(archive);
   const auto updates = archive.get_value<std::int64_t>("updates");

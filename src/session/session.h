@@ -28,6 +28,8 @@ struct SessionSettings {
   std::function<std::unique_ptr<algorithms::Algorithm>(const algorithms::AlgorithmInputs&)> make = {};
   // Only for algorithms that merge on devices; outlives the session.
   const runtime::DeviceModel* device_model = nullptr;
+  // Workers may come and go, where engine and algorithm can: then begin with join(), and nothing is collective.
+  bool elastic = false;
 };
 
 class Session {
@@ -45,6 +47,10 @@ class Session {
   // Before the first step that is taken here, and after a restore(): collective where an algorithm has to be given up.
   // Throws Error{bad_input} the second time.
   void begin(std::span<const float> model);
+  // The same where workers come and go: `model` becomes that of a worker that is there, and `updates` what it counts.
+  // Where nobody is it goes on from its own, after so many `updates`, or as it was restored.
+  bool is_elastic() const { return is_elastic_; }
+  void join(std::span<float> model, std::int64_t updates = 0);
   bool has_begun() const { return begun_; }
   // Throws Error{bad_input} if the algorithm needs a beginning and had none.
   void require_begun() const;
@@ -105,6 +111,8 @@ class Session {
   const runtime::Layout& layout_;
   const SessionSettings settings_;
   const algorithms::Facts facts_;
+  const bool is_elastic_;
+  std::uint64_t fingerprint_ = 0;
   Steps steps_;
   std::int64_t updates_ = 0;
   bool begun_ = false, restored_ = false, is_away_ = false;

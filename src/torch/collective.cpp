@@ -6,6 +6,11 @@
 
 namespace flockstep::torch_front {
 
+void add_own_tensors(runtime::Agreed& agreed, const FlatModule& flat) {
+  for (std::size_t index = 0; index < flat.descriptions().size(); ++index)
+    agreed.emplace_back(base::concatenated("as tensor ", index), flat.descriptions()[index]);
+}
+
 void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatModule& flat) {
   // Whoever has fewer tensors than another has nothing in the places behind them.
   const auto mine = static_cast<double>(flat.descriptions().size());

@@ -9,6 +9,8 @@
 namespace flockstep::torch_front {
 
 // Adds each tensor's name, shape and type to what all workers must have alike.
+void add_own_tensors(runtime::Agreed& agreed, const FlatModule& flat);
+// The same where some may have fewer. Collective.
 void add_tensors(runtime::Agreed& agreed, runtime::Context& context, const FlatModule& flat);
 
 // Everybody has worker 0's parameters and buffers; `model` is the span that the module is attached to.

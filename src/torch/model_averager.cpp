@@ -24,7 +24,10 @@ std::shared_ptr<const void> owner_of(const base::Buffer<float>& buffer) {
 runtime::Agreed agreed_with_tensors(runtime::Context& context, const ModelAveragerSettings& settings,
                                     const FlatModule& flat) {
   runtime::Agreed agreed{{"averaging of gradients", std::to_string(settings.averages_gradients)}};
-  add_tensors(agreed, context, flat);
+  if (settings.elastic)
+    add_own_tensors(agreed, flat);
+  else
+    add_tensors(agreed, context, flat);
   return agreed;
 }
 
@@ -50,7 +53,8 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
                 .buffers = flat_.buffers(),
                 .watches = false,
                 .make = make,
-                .device_model = merges_ ? &merges_->model() : nullptr},
+                .device_model = merges_ ? &merges_->model() : nullptr,
+                .elastic = settings.elastic},
                agreed_with_tensors(context, settings, flat_)) {
   base::Memory& memory = context_.engine().memory();
   if (!merges_) {
@@ -61,7 +65,19 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
     gradient_ = flat_.span_for(memory, flat_.parameters(), "gradient");
     flat_.attach_gradient(gradient_.span(), owner_of(gradient_), &context_);
   }
-  if (settings_.starts_anew) broadcast();
+  if (settings_.elastic)
+    join();
+  else if (settings_.starts_anew)
+    broadcast();
+}
+
+void ModelAverager::join() {
+  if (!is_elastic())
+    throw Error(ErrorCode::bad_input,
+                base::concatenated(settings_.algorithm,
+                                   " cannot go on without a lost worker, since its workers wait for each other: use flock or "
+                                   "wagma, or leave elastic out"));
+  with_model([this](std::span<float> model) { session_.join(model, settings_.steps); });
 }
 
 void ModelAverager::broadcast() {
@@ -174,6 +190,7 @@ void ModelAverager::come_back() {
 
 // Whoever was absent from the last meeting takes what the others have, and is there again.
 void ModelAverager::consolidate() {
+  if (is_elastic()) return with_model([this](std::span<float> model) { session_.consolidate(model); });
   leave();
   begin();
   if (meets_in_lockstep()) ask({.consolidates = true});

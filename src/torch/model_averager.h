@@ -11,6 +11,9 @@
 // and comes back when models are consolidated. Where workers meet in lockstep they ask each other who is there, and one
 // that has no more batches shadows the others' meetings.
 //
+// Where workers come and go (`elastic`) nothing is collective: the constructor joins those that are there, from whom the
+// tensors are then, and consolidate is over those who live.
+//
 // A model on a device goes through a pinned mirror where it meets others, or stays there: see device_merges.h.
 #pragma once
 
@@ -31,6 +34,8 @@ struct ModelAveragerSettings {
   bool starts_anew = true;                          // else a restore() follows, and the tensors stay as they are
   std::size_t bucket_kib = 4096;
   std::uint64_t seed = 1;  // of whatever the algorithm draws
+  bool elastic = false;    // workers come and go; throws Error{bad_input} where engine or algorithm cannot
+  std::int64_t steps = 0;  // elastic: that the tensors come from, where nobody is there to join
 };
 
 class ModelAverager {
@@ -57,6 +62,7 @@ class ModelAverager {
 
   // Before a local update. Collective the first time, and after a restore().
   void begin();
+  bool is_elastic() const { return session_.is_elastic(); }
   // Whether the next update is to be made with gradients that are averaged over all workers.
   bool gradients_are_due() const { return session_.algorithm().gradients_are_equal(); }
   // Does so, in the tensors; who has no batch takes the others' gradients. False where the result is not finite.
@@ -94,6 +100,7 @@ class ModelAverager {
   void attend(bool present);
   void update();
   void broadcast();
+  void join();
   // With the model where the algorithm takes it, and back in the tensors afterwards.
   template <typename F>
   void with_model(const F& action);

@@ -16,10 +16,10 @@ class Alone final : public Algorithm, private Departures {
   std::int64_t next_step(std::int64_t counted) const override { return counted; }
 };
 
-// The one place where a single worker is a case of its own: an Averager may count on others.
+// The one place where a single worker is a case of its own: an Averager may count on others, now or later.
 template <typename Averager, typename... More>
 std::unique_ptr<Algorithm> make_averager(const AlgorithmInputs& inputs, More&&... more) {
-  if (inputs.context.size() == 1) return std::make_unique<Alone>();
+  if (inputs.context.size() == 1 && !inputs.fingerprint) return std::make_unique<Alone>();
   return std::make_unique<Averager>(inputs, std::forward<More>(more)...);
 }
 

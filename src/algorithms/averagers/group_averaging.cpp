@@ -73,6 +73,7 @@ class GroupAveraging final : public Algorithm, private Departures {
     else
       agent_->catch_up(model);
     meetings_.add(agent_->take_records());
+    if (agent_->has_joined_anew()) follow();
   }
 
   Departures* departures() override { return this; }
@@ -83,6 +84,7 @@ class GroupAveraging final : public Algorithm, private Departures {
   void come_back(std::span<float> model) override {
     agent_->come_back(model);
     meetings_.add(agent_->take_records());
+    if (options_.protocol.elastic) follow();
   }
   // A worker that overlaps rounds may take some steps before it arrives at the next.
   std::int64_t next_step(std::int64_t counted) const override {
@@ -91,6 +93,7 @@ class GroupAveraging final : public Algorithm, private Departures {
 
   void consolidate(std::span<float> model) override {
     require_begun();
+    if (options_.protocol.elastic) return synchronise(model);
     const auto all = agent_->come_to_rest();
     const bool all_are_there = std::ranges::none_of(all, &runtime::RoundAgent::Standing::is_away);
     if (all_are_there && group_averaging_facts(options_).replicas_are_equal) return;
@@ -107,6 +110,16 @@ class GroupAveraging final : public Algorithm, private Departures {
   const MeetingReport* meetings() const override { return &meetings_.report(); }
 
  private:
+  // Where workers come and go: a round like others, which counts as a step. Whoever has left is back with it.
+  void synchronise(std::span<float> model) {
+    agent_->synchronise(model);
+    meetings_.add(agent_->take_records());
+    follow();
+  }
+
+  // As those count who are there.
+  void follow() { steps_ = agent_->ended() * options_.steps_a_round; }
+
   // Who has left long ago has nothing to add.
   std::vector<bool> those_who_count(const std::vector<runtime::RoundAgent::Standing>& all) const {
     const auto newest = std::ranges::max(all, {}, &runtime::RoundAgent::Standing::ended).ended;
@@ -171,6 +184,7 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
   GroupAveragingOptions options;
   protocol::Options& rounds = options.protocol;
   rounds.workers = workers;
+  options.survives_losses = true;
   options.merge = reader.choice("merge", kMerges);
   rounds.sync = reader.choice("sync", kSyncs);
   options.overlap = overlap_of(reader);
@@ -194,7 +208,8 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
     throw Error(
         ErrorCode::bad_input,
         fmt::format("--{0}.overlap on needs --{0}.merge additive: the published merge waits for its round", name));
-  rounds.group_size = workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(workers);
+  // One worker alone may get company, where others join it.
+  rounds.group_size = workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(std::max(2, workers));
   rounds.quorum = workers > 1 && quorum > 0 ? static_cast<int>(quorum) : std::max(1, workers - 1);
   return options;
 }
@@ -203,11 +218,14 @@ Facts group_averaging_facts(const GroupAveragingOptions& options) {
   const bool makes_equal = options.protocol.sync == Sync::barrier && options.protocol.period == 1;
   return {.replicas_are_equal = makes_equal && !options.overlap,
           .needs_begin = true,
-          .merges_on_device = options.merge == MergeRule::additive};
+          .merges_on_device = options.merge == MergeRule::additive,
+          .survives_losses = options.survives_losses};
 }
 
 std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, GroupAveragingOptions options) {
   options.protocol.seed = inputs.seed;
+  options.protocol.elastic = inputs.fingerprint && options.survives_losses;
+  options.protocol.fingerprint = inputs.fingerprint.value_or(0);
   if (options.merge == MergeRule::published)
     return make_averager<GroupAveraging<InSpan<runtime::PublishedModel>>>(inputs, options);
   if (inputs.device_model) return make_averager<GroupAveraging<OnDevice>>(inputs, options);

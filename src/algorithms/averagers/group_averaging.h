@@ -19,6 +19,7 @@ struct GroupAveragingOptions {
   MergeRule merge = MergeRule::published;
   bool overlap = false;            // with additive merges: a worker takes the next step while its round runs
   std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
+  bool survives_losses = false;    // where the engine does
   protocol::Options protocol;
 };
 
