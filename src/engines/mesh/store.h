@@ -1,0 +1,60 @@
+// The store of a run: a small server in the launcher's process that keeps the book of its workers. It gives a rank that
+// registers a new incarnation, and remembers through the death of any worker. Workers ask it when they begin (or begin
+// again) and go on without it. Who does not know the run's secret learns and changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engines/mesh/book.h"
+
+namespace flockstep::engines::mesh {
+
+struct StoreOptions {
+  std::string host = "127.0.0.1";  // listens at this address, under which the workers reach it
+  std::uint16_t port = 0;          // 0: any that is free
+  std::string secret;              // not empty; make_secret() makes one
+  std::string run;                 // a name that keeps runs with one secret apart
+  int workers = 0;                 // ranks 0 .. workers - 1 are given away already
+};
+
+// Has a thread of its own, which ends with it. Throws Error{unavailable} where it cannot listen.
+class Store {
+ public:
+  explicit Store(const StoreOptions& options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  std::string address() const;  // host:port
+  Book book() const;
+  // So many ranks that nobody else has been given, rising.
+  std::vector<int> reserve_ranks(int count);
+
+ private:
+  struct Server;
+  std::unique_ptr<Server> server_;
+};
+
+// Hexadecimal text of 32 random bytes.
+std::string make_secret();
+
+struct StoreAddress {
+  std::string address;  // host:port
+  std::string secret, run;
+  base::Duration patience{10};  // of each request, in which it is tried again
+};
+
+struct Registration {
+  Incarnation incarnation = 1;
+  Book book;  // the new entry is in it
+};
+
+// What the store answers. Each throws Error{unavailable} with the reason when the patience ends or the secret is wrong.
+// `at_least`: the incarnation is no lower. An empty host in `address` (":port") stands for the one that the worker
+// reaches the store from.
+Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least = 1);
+std::vector<int> reserve_ranks(const StoreAddress& store, int count);
+Book read_book(const StoreAddress& store);
+
+}  // namespace flockstep::engines::mesh
