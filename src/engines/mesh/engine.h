@@ -34,7 +34,7 @@ class MeshEngine final : public ProcessEngine, private Hub::Ears {
   // Before close(), where this worker fails: peers hear why.
   void abandon(const Error& error) noexcept { record(error); }
   // Leaves the run: peers see this worker lost. Waits and operations throw from then on. A second call does nothing.
-  void close() noexcept;
+  void close() noexcept override;
 
  private:
   class PendingExchange;
