@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flockstep.bench import adacons, averager, ddp, exchange, lab
+from flockstep.bench import adacons, averager, ddp, elastic, exchange, lab
 from flockstep.bench.contenders import CONTENDERS
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
@@ -86,6 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     g9.add_argument("--steps", type=_Count(4), default=200, help="of a worker, and of plain torch [200]")
     g9.add_argument("--rounds", type=_Count(1), default=3, help="of both in turns [3]")
     g9.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
+    f1 = names.add_parser("elastic", help="workers that are killed and come back, under the launcher (F1 to F4)")
+    f1.add_argument("--kills", type=_Count(1), default=100, help="for F1 to F3, in several runs [100]")
+    f1.add_argument("--kills-a-run", type=_Count(1), default=20, help="[20]")
+    f1.add_argument("--seeds", type=_Count(0), default=3, help="for F4, each with and without kills; 0: no F4 [3]")
+    f1.add_argument("--steps", type=_Count(2), default=4000, help="of each run for F4 [4000]")
+    f1.add_argument("--data", default="", metavar="DIR", help="for F4: the files of Fashion-MNIST [made points]")
+    f1.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
+    f1.set_defaults(device="cpu")
     return parser
 
 
@@ -146,6 +154,10 @@ def main(arguments: list[str]) -> int:
         return 2
     if chosen.name == "lab":
         return _run_lab(chosen)
+    if chosen.name == "elastic":
+        return elastic.run(
+            chosen.kills, chosen.kills_a_run, chosen.seeds, chosen.steps, chosen.data, chosen.json
+        )
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
     return _RUN[chosen.name](chosen)
