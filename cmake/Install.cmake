@@ -24,5 +24,5 @@ configure_package_config_file(cmake/flockstepConfig.cmake.in ${PROJECT_BINARY_DI
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/flockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/flockstepConfig.cmake ${PROJECT_BINARY_DIR}/flockstepConfigVersion.cmake
-              cmake/FindHighway.cmake cmake/FindSimGrid.cmake cmake/FlockstepTorch.cmake
+              cmake/FindHighway.cmake cmake/FindSimGrid.cmake cmake/FindSodium.cmake cmake/FlockstepTorch.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/flockstep)

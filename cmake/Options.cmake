@@ -41,6 +41,14 @@ flockstep_option(FLOCKSTEP_MPI "the mpi engine" MPI_CXX_FOUND "${MPI_CXX_VERSION
 find_package(SimGrid QUIET)
 flockstep_option(FLOCKSTEP_SIM "the sim engine" SimGrid_FOUND "${SimGrid_VERSION}" "libsimgrid-dev")
 
+find_package(Asio 1.18 QUIET)
+find_package(Sodium QUIET)
+set(flockstep_mesh_found FALSE)
+if(Asio_FOUND AND Sodium_FOUND)
+  set(flockstep_mesh_found TRUE)
+endif()
+flockstep_option(FLOCKSTEP_MESH "the mesh engine" flockstep_mesh_found "${Asio_VERSION} and ${Sodium_VERSION}" "libasio-dev with libsodium-dev")
+
 # Torch comes inside a Python package. Looked for where it is cheap to look: CMAKE_PREFIX_PATH, an active virtual
 # environment, then the one that scripts/setup.sh made. A wheel is for the Python that builds it, and for its torch.
 if(SKBUILD)

@@ -31,6 +31,8 @@ packages=(
   "libopenmpi-dev"       "the mpi engine"
   "openmpi-bin"          "mpirun"
   "libsimgrid-dev"       "the sim engine"
+  "libasio-dev"          "the mesh engine"
+  "libsodium-dev"        "the same"
   "libboost-dev"         "headers that SimGrid's own headers need"
 )
 requirements=(-r scripts/requirements.txt)

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "engines/mesh/options.h"
+
 namespace flockstep::engines {
 
 std::optional<Launched> launched() {
@@ -17,6 +19,7 @@ std::optional<Launched> launched() {
 
 std::string resolve_engine(const std::string& name) {
   if (name != "auto") return name;
+  if (mesh::MeshOptions::are_in_environment()) return "mesh";
   return launched() ? "mpi" : "threads";
 }
 

@@ -12,6 +12,8 @@
 namespace flockstep::engines {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr base::Duration kPatienceForAnAnswer{1}, kPatienceForAnswers{2};
 
 }  // namespace
@@ -50,6 +52,21 @@ std::vector<int> ProcessEngine::absent_from(std::uint64_t collective) {
     silent = roll_call_.silent(rank_);
   const std::vector<int> absent = roll_call_.absent(rank_, collective);
   return absent.empty() ? silent : absent;
+}
+
+void ProcessEngine::sleep(base::Duration duration) {
+  if (duration > 0s) std::this_thread::sleep_for(duration);
+}
+
+bool ProcessEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
+  const auto is_ready = [&] {
+    require_usable();
+    return ready();
+  };
+  // A deadline may lie further away than the clock can count.
+  while (!bell_.wait_for(is_ready, std::clamp<base::Duration>(deadline - now(), 0s, 1h)))
+    if (now() >= deadline) return false;
+  return true;
 }
 
 std::unique_ptr<Agent> ProcessEngine::spawn(const std::string& name, std::function<void()> body) {

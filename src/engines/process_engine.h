@@ -22,9 +22,11 @@ class ProcessEngine : public PairwiseEngine {
   Pending barrier() final;
 
   base::Time now() const final { return base::Time(std::chrono::steady_clock::now() - origin_); }
+  void sleep(base::Duration duration) override;
   void charge(double, Traffic) final {}
   std::unique_ptr<Signal> make_signal() final { return std::make_unique<BellSignal>(bell_); }
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
+  bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
   [[noreturn]] void fail(const Error& error) final;
   bool is_broken() const { return first_error_.is_there(); }
 

@@ -4,6 +4,7 @@
 
 #include "base/names.h"
 #include "engines/c10d/backend.h"
+#include "engines/mesh/backend.h"
 #include "engines/mpi/backend.h"
 #include "engines/self/backend.h"
 #include "engines/sim/backend.h"
@@ -12,11 +13,12 @@
 namespace flockstep::engines {
 namespace {
 
-constexpr std::array<Backend, 5> kBackends{{
+constexpr std::array<Backend, 6> kBackends{{
     {"self", "one worker", self::availability, self::run},
     {"threads", "workers as threads of this process", threads::availability, threads::run},
     {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run},
     {"c10d", "one worker per PyTorch process, started by torchrun", c10d::availability, c10d::run},
+    {"mesh", "one worker per process, each of which may be lost, started by flockstep launch", mesh::availability, mesh::run},
     {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run},
 }};
 

@@ -15,7 +15,7 @@ struct Subject {
   bool deterministic = false;
   std::uint64_t seed = 1;  // of the order in deterministic mode
   // The others are other processes, in which the same test runs.
-  bool is_a_process() const { return engine == "mpi" || engine == "c10d"; }
+  bool is_a_process() const { return engine == "mpi" || engine == "c10d" || engine == "mesh"; }
 };
 
 // Set once, before any test.
@@ -24,6 +24,7 @@ Subject& subject();
 // Runs `body` on every worker of this process and returns when all are done. Rethrows.
 void on_every_worker(const WorkerMain& body);
 void on_lanes(const WorkerMain& body);
+void on_mesh(const WorkerMain& body);
 
 // Long enough never to pass in a test that works, short enough to end one that hangs.
 inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(600); }
@@ -37,10 +38,15 @@ inline void finish_all(Engine& engine, std::vector<Pending>& operations) {
   for (const Pending& operation : operations) finish(engine, operation);
 }
 
-// A control message from any peer, or nothing once the deadline has passed.
+// A control message from any peer, others left out, or nothing once the deadline has passed.
 inline std::optional<Control> wait_for_control(Engine& engine, base::Time deadline) {
   std::optional<Control> taken;
-  engine.wait_until([&] { return (taken = engine.take_control()).has_value(); }, deadline);
+  const auto is_message = [&] {
+    while ((taken = engine.take_control()))
+      if (taken->what == Control::What::message) return true;
+    return false;
+  };
+  engine.wait_until(is_message, deadline);
   return taken;
 }
 

@@ -1,5 +1,5 @@
 // main() of every test program: tests on engines run on the one that is named, from those that the command can start,
-// and c10d over lanes in memory.
+// c10d over lanes in memory, and mesh over this host.
 //   engines_test --engine threads --workers 3 --gtest_filter=Conformance.*
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,7 @@ namespace flockstep::engines::conformance {
 
 void on_every_worker(const WorkerMain& body) {
   if (subject().engine == "c10d") return on_lanes(body);
+  if (subject().engine == "mesh") return on_mesh(body);
   LaunchOptions options;
   options.workers = subject().workers;
   options.deterministic = subject().deterministic;

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -189,21 +188,6 @@ bool C10dEngine::pass(const Transfers::Piece& piece) {
       return false;
     }
   if (piece.ends_transfer) links_.count_passed(piece.peer, piece.is_send);
-  return true;
-}
-
-void C10dEngine::sleep(base::Duration duration) {
-  if (duration > 0s) std::this_thread::sleep_for(duration);
-}
-
-bool C10dEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
-  const auto is_ready = [&] {
-    require_usable();
-    return ready();
-  };
-  // A deadline may lie further away than the clock can count.
-  while (!bell().wait_for(is_ready, std::clamp<base::Duration>(deadline - now(), 0s, 1h)))
-    if (now() >= deadline) return false;
   return true;
 }
 

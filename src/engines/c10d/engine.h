@@ -9,9 +9,9 @@
 #include <list>
 
 #include "engines/c10d/links.h"
-#include "engines/c10d/loopback.h"
 #include "engines/c10d/transfers.h"
 #include "engines/c10d/waiters.h"
+#include "engines/loopback.h"
 #include "engines/process_engine.h"
 
 namespace flockstep::engines::c10d {
@@ -30,9 +30,6 @@ class C10dEngine final : public ProcessEngine {
   void send_control(int peer, ConstBytes payload) override;
   std::optional<Control> take_control() override;
   std::optional<int> ended() const override { return links_.ended(); }
-
-  void sleep(base::Duration duration) override;
-  bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
 
   // As Attachment's.
   void close() noexcept;

@@ -1,4 +1,4 @@
-// Messages of a worker to itself: whichever end comes second copies. Gloo has no connection to oneself.
+// Messages of a worker to itself, for engines without a connection to oneself: whichever end comes second copies.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #include "engines/bell.h"
 
-namespace flockstep::engines::c10d {
+namespace flockstep::engines {
 
 class Loopback {
  public:
@@ -35,10 +35,11 @@ class Loopback {
    public:
     Waiting(Loopback& loopback, Tag tag, std::shared_ptr<std::atomic<bool>> done)
         : loopback_(loopback), tag_(tag), done_(std::move(done)) {}
-    ~Waiting() override {
+    ~Waiting() override { withdraw(); }
+    bool done() override { return done_->load(std::memory_order_acquire); }
+    void withdraw() override {
       if (!*done_) loopback_.withdraw(tag_, done_);
     }
-    bool done() override { return done_->load(std::memory_order_acquire); }
 
    private:
     Loopback& loopback_;
@@ -76,6 +77,7 @@ class Loopback {
   void withdraw(Tag tag, const std::shared_ptr<std::atomic<bool>>& done) {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(tag);
+    *done = true;
     if (found == waiting_.end()) return;
     std::erase_if(found->second, [&](const End& end) { return end.done == done; });
     if (found->second.empty()) waiting_.erase(found);
@@ -87,4 +89,4 @@ class Loopback {
   std::map<Tag, std::deque<End>> waiting_;  // of each tag, sends only or receives only
 };
 
-}  // namespace flockstep::engines::c10d
+}  // namespace flockstep::engines
