@@ -14,7 +14,7 @@ from pathlib import Path
 
 # As in src/CMakeLists.txt and lab/CMakeLists.txt.
 LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorithms", "telemetry"]
-LAYERS += ["session", "api", "torch"]
+LAYERS += ["session", "api", "supervisor", "torch"]
 LAYERS += ["train", "tasks", "runs", "compare", "study", "bench", "command"]
 USERS_OF_ENGINES = {"runtime", "algorithms", "telemetry", "session", "train"}
 PURE = {"math", "protocol"}

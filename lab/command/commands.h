@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace flockstep::command {
 
@@ -14,6 +16,8 @@ void add_report(CLI::App& app, Action& chosen);
 void add_study(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_calibrate(CLI::App& app, Action& chosen);
+// `words` are what the call has after --.
+void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& words);
 void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines, platforms
 
 }  // namespace flockstep::command

@@ -1,5 +1,5 @@
-// The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, and the lists `algorithms`,
-// `tasks`, `engines`, `platforms`.
+// The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, `launch`, and the lists
+// `algorithms`, `tasks`, `engines`, `platforms`.
 // Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -54,6 +54,16 @@ std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
   return unknown_flag_sentence(command, extras[0].substr(0, extras[0].find('=')));
 }
 
+// Of `launch`: what stands after --, which is another program's business.
+std::vector<std::string> take_words_of_worker(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "launch") return {};
+  const auto dashes = std::ranges::find(arguments, "--");
+  if (dashes == arguments.end()) return {};
+  std::vector<std::string> words(dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+  return words;
+}
+
 int run(std::vector<std::string> arguments) {
   CLI::App app("Data-parallel deep learning without lockstep.", "flockstep");
   app.set_version_flag("--version", std::string("flockstep ") + kVersion);
@@ -66,6 +76,8 @@ int run(std::vector<std::string> arguments) {
   add_study(app, chosen);
   add_bench(app, chosen);
   add_calibrate(app, chosen);
+  const std::vector<std::string> words = take_words_of_worker(arguments);
+  add_launch(app, chosen, words);
   add_listings(app, chosen);
 
   if (arguments.empty()) {

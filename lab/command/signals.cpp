@@ -1,5 +1,6 @@
 #include "command/signals.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,11 +10,14 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "base/hash.h"
 #include "engines/launcher.h"
+#include "flockstep/error.h"
 #include "runtime/gather.h"
 
 namespace flockstep::command {
@@ -30,6 +34,8 @@ std::array<std::atomic<pid_t>, 4096> g_lower_ranks{};  // processes; filled befo
 std::atomic<int> g_lower_rank_count{0};
 
 std::array<std::atomic<pid_t>, kMostChildren> g_children{};  // runs in processes of their own; 0: none
+
+std::atomic<int> g_pipe_of_signals{-1};  // its writing end
 
 constexpr int kTerminated = 128 + SIGTERM;
 
@@ -74,6 +80,13 @@ void on_end_early(int number) {
 
 void on_terminate_silently(int) { _exit(kTerminated); }
 
+void on_signal_for_pipe(int number) {
+  const auto byte = static_cast<unsigned char>(number);
+  const int before = errno;
+  [[maybe_unused]] const auto written = write(g_pipe_of_signals.load(), &byte, 1);
+  errno = before;
+}
+
 void install(int number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -109,6 +122,19 @@ void end_early_on_signals() {
 bool end_requested() {
   g_asks_for_end = true;
   return g_end_requested.load();
+}
+
+int signals_as_bytes() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(ErrorCode::unavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  g_pipe_of_signals = ends[1];
+  install(SIGINT, on_signal_for_pipe);
+  install(SIGTERM, on_signal_for_pipe);
+  struct sigaction at_hangup {};
+  sigaction(SIGHUP, nullptr, &at_hangup);
+  if (at_hangup.sa_handler != SIG_IGN) install(SIGHUP, on_signal_for_pipe);
+  return ends[0];
 }
 
 void ignore_further_signals() {

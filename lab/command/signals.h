@@ -27,6 +27,10 @@ bool end_requested();
 void ignore_further_signals();
 constexpr int kEndedEarly = 128 + SIGTERM;  // its exit code, whichever of the two it was
 
+// From here on Ctrl-C, SIGTERM and, unless it is ignored as under nohup, SIGHUP do nothing but write their numbers, as
+// one byte each, to a pipe. Returns the reading end.
+int signals_as_bytes();
+
 // Until it is taken back: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
 // ends it first.
 constexpr std::size_t kMostChildren = 256;

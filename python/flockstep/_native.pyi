@@ -7,6 +7,22 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed import ProcessGroupGloo
 from torch.futures import Future
 
+class LaunchOptions:
+    workers: int
+    command: list[str]
+    hosts: list[str]
+    restarts: int
+    heartbeat: str
+    join: str
+    secret_file: str
+    address: str
+    port: int
+    ssh: str
+    prefix: bool
+    def __init__(self) -> None: ...
+
+def supervise(options: LaunchOptions, stop: int) -> int: ...
+
 class Worker:
     def __init__(self, data: Sequence[ProcessGroupGloo], control: ProcessGroupGloo, deadline_s: float) -> None: ...
     @staticmethod

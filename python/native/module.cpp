@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_native, module) {
   module.doc() = "The compiled half of flockstep; its interface is the package's own business.";
   flockstep::python::bind_errors(module);
+  flockstep::python::bind_launch(module);
   flockstep::python::bind_worker(module);
   flockstep::python::bind_model_averager(module);
   flockstep::python::bind_recording(module);

@@ -6,6 +6,7 @@
 namespace flockstep::python {
 
 void bind_errors(pybind11::module_& module);              // first: what the others throw arrives as flockstep.Error
+void bind_launch(pybind11::module_& module);              // workers that may end and are started again
 void bind_worker(pybind11::module_& module);              // a worker of the c10d engine
 void bind_recording(pybind11::module_& module);           // what a worker measures, and its files
 void bind_communication_hook(pybind11::module_& module);  // a gradient rule behind a communication hook

@@ -1,0 +1,29 @@
+#include "supervisor/run_store.h"
+
+#include <numeric>
+
+#include "engines/mesh/store.h"
+
+namespace flockstep::supervisor {
+
+RunStore::RunStore(const Options& options, const std::string& secret) : workers_(options.workers) {
+  if (options.join.empty()) {
+    store_ = std::make_unique<engines::mesh::Store>(
+        engines::mesh::StoreOptions{.host = store_host(options),
+                                    .port = static_cast<std::uint16_t>(options.port),
+                                    .secret = secret,
+                                    .run = {},
+                                    .workers = options.workers});
+    address_ = store_->address();
+    ranks_.resize(static_cast<std::size_t>(options.workers));
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  } else {
+    address_ = options.join;
+    ranks_ = engines::mesh::reserve_ranks({.address = address_, .secret = secret, .run = {}}, options.workers);
+    workers_ = ranks_.front();  // at least: those who joined before are counted, too
+  }
+}
+
+RunStore::~RunStore() = default;
+
+}  // namespace flockstep::supervisor

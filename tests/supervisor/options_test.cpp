@@ -1,0 +1,86 @@
+// Wrong calls of the launcher, and who is started where.
+#include "supervisor/options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "flockstep/error.h"
+#include "supervisor/remote.h"
+
+namespace flockstep::supervisor {
+namespace {
+
+Options some_options() {
+  Options options;
+  options.workers = 4;
+  options.command = {"python", "train.py"};
+  return options;
+}
+
+std::string refusal(const std::function<void(Options&)>& change) {
+  Options options = some_options();
+  change(options);
+  try {
+    check(options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LaunchOptions, thatAreFineAreTaken) {
+  EXPECT_EQ(refusal([](Options&) {}), "");
+  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"a", "me@b.example.org", "10.0.0.3"}; }), "");
+  EXPECT_EQ(refusal([](Options& o) { o.join = "a.b:4000", o.secret_file = "secret"; }), "");
+}
+
+TEST(LaunchOptions, thatCannotBeMeantAreRefusedWithOneSentence) {
+  EXPECT_EQ(refusal([](Options& o) { o.command.clear(); }),
+            "launch needs the command of a worker after --, such as `-- python train.py`");
+  EXPECT_EQ(refusal([](Options& o) { o.workers = 0; }), "launch needs --workers, the number of workers to start");
+  EXPECT_EQ(refusal([](Options& o) { o.workers = -1; }), "--workers takes a whole number from 1 to 4096, not -1");
+  EXPECT_EQ(refusal([](Options& o) { o.restarts = -1; }), "--restarts takes a whole number from 0 to 1000000, not -1");
+  EXPECT_EQ(refusal([](Options& o) { o.port = 65536; }), "--port takes a whole number from 0 to 65535, not 65536");
+  EXPECT_EQ(refusal([](Options& o) { o.heartbeat = "5"; }),
+            "--heartbeat takes a time such as 320ms, 1.5s or 50us, not '5'");
+  EXPECT_EQ(refusal([](Options& o) { o.heartbeat = "1ms"; }), "--heartbeat takes a time from 100ms to 3600s, not 1ms");
+  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"a", ""}; }), "--hosts takes names such as a,b or user@a, not ''");
+  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"-oProxyCommand=x"}; }),
+            "--hosts takes names such as a,b or user@a, not '-oProxyCommand=x'");
+  EXPECT_EQ(refusal([](Options& o) {
+              o.hosts = {"a", "b"}, o.workers = 1;
+            }),
+            "1 worker cannot be spread over 2 hosts: give each host one at least");
+  EXPECT_EQ(refusal([](Options& o) { o.join = "a", o.secret_file = "s"; }),
+            "--join takes host:port, as the launcher of the run to join has told, not 'a'");
+  EXPECT_EQ(refusal([](Options& o) { o.join = "a:0", o.secret_file = "s"; }),
+            "the port in --join takes a whole number from 1 to 65535, not '0'");
+  EXPECT_EQ(refusal([](Options& o) { o.join = "a:1"; }),
+            "--join needs the run's secret: give its file with --secret-file");
+  EXPECT_EQ(refusal([](Options& o) { o.join = "a:1", o.secret_file = "s", o.port = 5; }),
+            "--port is for the store of a new run, and --join asks for another's: leave one out");
+}
+
+TEST(LaunchOptions, spreadWorkersInBlocks) {
+  Options options = some_options();
+  EXPECT_EQ(host_of(options, 3), "");
+  options.hosts = {"a", "b", "c"};
+  options.workers = 7;
+  std::string hosts;
+  for (int i = 0; i < options.workers; ++i) hosts += host_of(options, i);
+  EXPECT_EQ(hosts, "aaabbcc");
+}
+
+TEST(RemoteScript, quotesWhateverIsInAWord) {
+  EXPECT_EQ(quoted("it's $HOME `x` \n"), "'it'\\''s $HOME `x` \n'");
+  EXPECT_EQ(quoted(""), "''");
+}
+
+TEST(RemoteScript, refusesWhatIsTooLong) {
+  EXPECT_THROW(script_of({.id = "a.0", .folder = "/", .variables = {}, .command = {std::string(200'000, 'x')}}), Error);
+}
+
+}  // namespace
+}  // namespace flockstep::supervisor
