@@ -98,6 +98,8 @@ class History final : public Checker {
 
 }  // namespace
 
+std::string describe(const Message& message) { return words(message); }
+
 std::unique_ptr<Checker> make_history(const Truth& truth, std::FILE* out) {
   return std::make_unique<History>(truth, out);
 }
