@@ -180,18 +180,23 @@ void CountingData::rejoin(std::span<float> values, bool is_adopted) {
 // ---- real models ----
 
 void SteadyData::arrive(std::span<float> values) {
-  forget();
+  has_changed_ = true;
   PassedOn::arrive(values);
 }
 
 void SteadyData::hand_over(std::span<float> values) {
-  forget();
+  has_changed_ = true;
   PassedOn::hand_over(values);
 }
 
 void SteadyData::rejoin(std::span<float> values, bool is_adopted) {
-  forget();
+  has_changed_ = true;
   PassedOn::rejoin(values, is_adopted);
+}
+
+void SteadyData::freeze(std::size_t size, bool is_fresh) {
+  if (std::exchange(has_changed_, false)) is_seen_.assign(is_seen_.size(), false);
+  PassedOn::freeze(size, is_fresh);
 }
 
 std::span<const float> SteadyData::contribution(runtime::Range part) const {
@@ -210,7 +215,7 @@ std::span<const float> SteadyData::contribution(runtime::Range part) const {
 }
 
 void SteadyData::complete(int members) {
-  forget();
+  has_changed_ = true;
   PassedOn::complete(members);
 }
 

@@ -134,15 +134,16 @@ class SteadyData final : public PassedOn {
   void arrive(std::span<float> values) override;
   void hand_over(std::span<float> values) override;
   void rejoin(std::span<float> values, bool is_adopted) override;
+  void freeze(std::size_t size, bool is_fresh) override;
   std::span<const float> contribution(runtime::Range part) const override;
   void complete(int members) override;
 
  private:
-  void forget() { is_seen_.assign(is_seen_.size(), false); }
 
   const Machine& machine_;
   mutable std::vector<float> seen_;
   mutable std::vector<bool> is_seen_;
+  bool has_changed_ = false;  // since the newest attempt began
 };
 
 }  // namespace flockstep::simulation
