@@ -40,8 +40,9 @@ struct ComesBack {};  // it wants to begin an iteration again, and waits for Pro
 struct Adopted {      // the model of that worker, as Adopt has asked for
   int peer;
 };
-using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted, Met,
-                           Withdrawn>;
+struct Forgone {};  // as Forgo has asked for: no model is on its way here
+using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted, Forgone,
+                           Met, Withdrawn>;
 
 // ---- actions, to be done in order ----
 struct Send {
@@ -107,6 +108,7 @@ struct WakeAt {  // give a Tick then; replaces what was asked for before
 struct Adopt {  // receive the peer's model, which becomes this worker's; no round is under way
   int peer;
 };
+struct Forgo {};  // that model is not wanted any more. Then Forgone
 struct Give {  // send the peer a model that is all of one iteration, such as what is published
   int peer;
 };
@@ -122,6 +124,6 @@ struct Refused {  // the peer is part of another training: this worker cannot jo
   int by;
 };
 using Action = std::variant<Send, Freeze, Withdraw, SendPart, ExpectPart, AddRow, Sum, Place, Complete, Merge, Proceed,
-                            WakeAt, Adopt, Give, Rejoin, Expelled, Refused>;
+                            WakeAt, Adopt, Forgo, Give, Rejoin, Expelled, Refused>;
 
 }  // namespace flockstep::protocol

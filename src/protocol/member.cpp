@@ -1,6 +1,7 @@
 #include "protocol/member.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -80,7 +81,7 @@ void Member::advance() {
 
 void Member::begin_flight(Iteration round) {
   const Ranks group = group_of(round);
-  const Ranks absent = united(absent_in(round), common(group, united(roster_.lost(), attendance_.away_at(round))));
+  const Ranks absent = united(absent_in(round), united(lost_of(group), common(group, attendance_.away_at(round))));
   absent_[round][rank_] = absent;
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
@@ -154,7 +155,12 @@ void Member::handle(const ComesBack&) {
 }
 
 void Member::handle(const Adopted& event) {
-  if (stay_ == Stay::fetching && event.peer == donor_) ask_to_return();
+  if (stay_ == Stay::fetching && event.peer == donor_ && !is_forgoing_) ask_to_return();
+}
+
+void Member::handle(const Forgone&) {
+  is_forgoing_ = false;
+  stay_ = Stay::away;
 }
 
 // The bound goes on without this worker only now: up to here its models are in averages, and must not grow too old.
@@ -303,14 +309,29 @@ bool Member::hears(const Received& event) {
   return roster_.lives(peer);
 }
 
+// Of another one's model some may still arrive: none is fetched, and the worker does not begin, before that is over.
+void Member::forgo() {
+  if (!options_.elastic) {
+    stay_ = Stay::away;
+  } else if (!std::exchange(is_forgoing_, true)) {
+    actions_.push_back(Forgo{});
+  }
+}
+
 void Member::on_losses() {
   attendance_.on_roster(turn());
-  if (stay_ == Stay::fetching && !roster_.lives(donor_)) stay_ = Stay::away;
+  if (stay_ == Stay::fetching && !roster_.lives(donor_)) forgo();
   activator_.on_roster(turn());
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
-  if (flight_) leave_out(flight_->round(), common(group_of(flight_->round()), roster_.lost()), rank_);
+  if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
+}
+
+Ranks Member::lost_of(const Ranks& ranks) const {
+  Ranks lost;
+  std::ranges::copy_if(ranks, std::back_inserter(lost), [this](int rank) { return !roster_.lives(rank); });
+  return lost;
 }
 
 // Who was lost may have begun a round without one who, as nobody else had begun it, takes part in it again.

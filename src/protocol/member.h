@@ -61,6 +61,7 @@ class Member {
   void handle(const Leaves& event);
   void handle(const ComesBack& event);
   void handle(const Adopted& event);
+  void handle(const Forgone& event);
   void handle(const Met& event);
   void handle(const Withdrawn& event);
 
@@ -77,6 +78,7 @@ class Member {
   void fetch_or_return();
   void ask_to_return();
   void rejoin();
+  Ranks lost_of(const Ranks& ranks) const;  // also those who were never heard of
   Ranks absent_in(Iteration round) const;
   void leave_out(Iteration round, const Ranks& ranks, int said_by);
   void say_absent(int peer, Iteration round, const Ranks& ranks);
@@ -84,6 +86,7 @@ class Member {
   // ---- who lives ----
   bool hears(const Received& event);  // whether the message counts, once what it says of others is known
   void on_losses();
+  void forgo();
   void on_greeting(int peer, const Message& message);
   void add(int peer);
   void greet(int peer);
@@ -114,7 +117,8 @@ class Member {
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
-  int donor_ = -1;  // whose model is fetched
+  int donor_ = -1;            // whose model is fetched
+  bool is_forgoing_ = false;  // it, since the donor is lost
 
   std::optional<GroupAverage> flight_;
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a

@@ -92,8 +92,7 @@ engines::Tag AgentHost::own_tag(engines::Tag tag) const {
 }
 
 void AgentHost::withdraw(Load load, std::function<void()> then) {
-  withdrawing_ = load;
-  once_withdrawn_ = std::move(then);
+  withdrawals_.push_back({load, std::move(then)});
   for (Transfer& transfer : transfers_) {
     if (transfer.load != load) continue;
     transfer.is_withdrawn = true;
@@ -101,16 +100,24 @@ void AgentHost::withdraw(Load load, std::function<void()> then) {
   }
 }
 
-void AgentHost::end_withdrawal() {
-  const auto is_left = [this](const Transfer& transfer) { return transfer.load == *withdrawing_; };
-  if (!withdrawing_ || std::ranges::any_of(transfers_, is_left)) return;
-  withdrawing_.reset();
-  std::exchange(once_withdrawn_, {})();
+bool AgentHost::is_withdrawn(const Withdrawal& withdrawal) const {
+  return std::ranges::none_of(transfers_, [&](const Transfer& transfer) { return transfer.load == withdrawal.load; });
+}
+
+// One at a time: what it is for may begin new transfers.
+void AgentHost::end_withdrawals() {
+  while (true) {
+    const auto over =
+        std::ranges::find_if(withdrawals_, [this](const Withdrawal& withdrawal) { return is_withdrawn(withdrawal); });
+    if (over == withdrawals_.end()) return;
+    const auto then = std::move(over->then);
+    withdrawals_.erase(over);
+    then();
+  }
 }
 
 void AgentHost::drop_all() {
-  withdrawing_.reset();
-  once_withdrawn_ = {};
+  withdrawals_.clear();
   if (!controls_.empty()) controls_.erase(controls_.begin() + 1, controls_.end());  // the first is being reacted to
   for (const Transfer& transfer : std::exchange(transfers_, {})) transfer.over();
 }
@@ -174,7 +181,9 @@ bool AgentHost::look() {
     any_done = any_done || transfer.is_done || transfer.is_gone;
   }
   gone_ = owes_answer_ ? needed_one_that_ended() : std::nullopt;
-  return has_request_ || !controls_.empty() || any_done || gone_;
+  const bool any_withdrawn =
+      std::ranges::any_of(withdrawals_, [this](const Withdrawal& withdrawal) { return is_withdrawn(withdrawal); });
+  return has_request_ || !controls_.empty() || any_done || any_withdrawn || gone_;
 }
 
 void AgentHost::react() {
@@ -186,7 +195,7 @@ void AgentHost::react() {
   }
   for (; !controls_.empty(); controls_.pop_front()) on_control(controls_.front());
   end_transfers();
-  end_withdrawal();
+  end_withdrawals();
   end_watched();
   if (now() >= wake_at_) {
     wake_at_ = base::Time::max();

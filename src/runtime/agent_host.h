@@ -69,7 +69,7 @@ class AgentHost {
   // `done` is called once the transfer is done, `over` where it will never be, since the peer is lost or it was
   // withdrawn. The bytes are the engine's until then. Tags are below kTags, or kLongTags where the service outlives
   // peers.
-  enum class Load { part, model };
+  enum class Load { part, model, gift };  // of a model for this worker; for another one
   void send(
       int peer, engines::Tag tag, engines::ConstBytes data, std::function<void()> done, Load load = Load::part,
       std::function<void()> over = [] {});
@@ -112,6 +112,10 @@ class AgentHost {
     bool is_done = false, is_gone = false, is_withdrawn = false;
   };
 
+  struct Withdrawal {
+    Load load;
+    std::function<void()> then;
+  };
   struct Watched {
     std::function<bool()> is_done;
     base::Time since;
@@ -141,7 +145,8 @@ class AgentHost {
   void end_watched();
   void require_in_time();
   base::Time next_time() const;
-  void end_withdrawal();
+  bool is_withdrawn(const Withdrawal& withdrawal) const;
+  void end_withdrawals();
   void end() noexcept;
 
   Context& context_;
@@ -161,8 +166,7 @@ class AgentHost {
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   std::vector<Watched> watched_;
-  std::optional<Load> withdrawing_;
-  std::function<void()> once_withdrawn_;
+  std::vector<Withdrawal> withdrawals_;
   base::Time wake_at_ = base::Time::max();
   std::unique_ptr<engines::Agent> agent_;  // last: it uses the others
 };

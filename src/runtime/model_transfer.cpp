@@ -29,7 +29,7 @@ void ModelTransfer::send(int peer, const std::function<void(std::span<float>)>& 
   for (std::size_t chunk = 0; chunk < count; ++chunk)
     host_.send(peer, kModelTag,
                engines::const_bytes_of(std::span<const float>(base::Partition(size_, count).of(model, chunk))),
-               end_of_chunk, AgentHost::Load::model, end_of_chunk);
+               end_of_chunk, AgentHost::Load::gift, end_of_chunk);
 }
 
 void ModelTransfer::receive(int peer, std::span<float> model, std::function<void()> done) {

@@ -16,19 +16,22 @@ constexpr std::int64_t kMostHappenings = 1'000'000;
 
 }  // namespace
 
-Cluster::Cluster(const Scenario& scenario)
+Cluster::Cluster(const Scenario& scenario) : Cluster(scenario, scenario.options.workers) {}
+
+Cluster::Cluster(const Scenario& scenario, int ranks)
     : scenario_(scenario),
       random_(scenario.seed, base::Purpose::test, 3),
-      stopped_until_(static_cast<std::size_t>(scenario.options.workers)),
+      stopped_until_(static_cast<std::size_t>(ranks)),
       calls_(stopped_until_.size()) {
   for (const Fault& fault : scenario.faults)
     if (fault.kind == Fault::Kind::stop) faults_.push_back(fault);
 }
 
-Cluster::Strand& Cluster::spawn(int rank, std::function<void()> body) {
-  auto& strand = *strands_.emplace_back(std::make_unique<Strand>(rank, [this, body = std::move(body)] {
+Cluster::Strand& Cluster::spawn(int rank, std::function<void()> body, const Life* life) {
+  auto& strand = *strands_.emplace_back(std::make_unique<Strand>(rank, life, [this, body = std::move(body)] {
     try {
       body();
+    } catch (const Crash&) {
     } catch (...) {
       break_with(std::current_exception());
     }
@@ -67,7 +70,7 @@ void Cluster::ring(int rank) {
   for (const auto& strand : strands_) {
     if (strand->rank != rank || !strand->ready || strand->is_look_due) continue;
     strand->is_look_due = true;
-    const double notices = is_broken() ? now_ : now_ + scenario_.reactions.draw(random_);
+    const double notices = is_over(*strand) ? now_ : now_ + scenario_.reactions.draw(random_);
     at(notices, [this, strand = strand.get()] {
       strand->is_look_due = false;
       look(*strand);
@@ -77,12 +80,12 @@ void Cluster::ring(int rank) {
 
 void Cluster::look(Strand& strand) {
   if (!strand.ready) return;
-  if (stopped_until(strand.rank) > now_ && !is_broken()) {
+  if (stopped_until(strand.rank) > now_ && !is_over(strand)) {
     at(stopped_until(strand.rank), [this, &strand] { look(strand); });
     return;
   }
   try {
-    strand.is_met = is_broken() || (*strand.ready)();
+    strand.is_met = is_over(strand) || (*strand.ready)();
   } catch (...) {
     strand.thrown = std::current_exception();
   }
@@ -99,8 +102,13 @@ void Cluster::resume(Strand& strand) {
   ring(strand.rank);
 }
 
-bool Cluster::wait_until(const std::function<bool()>& ready, double deadline) {
+void Cluster::throw_if_over() {
   if (is_broken()) std::rethrow_exception(error_);
+  if (current_->has_crashed()) throw Crash{};
+}
+
+bool Cluster::wait_until(const std::function<bool()>& ready, double deadline) {
+  throw_if_over();
   Strand& strand = *current_;
   if (ready()) return true;
   strand.ready = &ready;
@@ -109,7 +117,7 @@ bool Cluster::wait_until(const std::function<bool()>& ready, double deadline) {
   set_timer(strand);
   pause();
   if (strand.thrown) std::rethrow_exception(std::exchange(strand.thrown, nullptr));
-  if (is_broken()) std::rethrow_exception(error_);
+  throw_if_over();
   return strand.is_met;
 }
 
@@ -148,11 +156,19 @@ void Cluster::count_call(int rank) {
   current_->deadline = until;
   at(until, [this, strand = current_] { look(*strand); });
   pause();
+  if (current_->has_crashed()) throw Crash{};
+}
+
+void Cluster::crash(int rank, Life& life) {
+  life.is_over = true;
+  stopped_until_[static_cast<std::size_t>(rank)] = 0;
+  for (const auto& strand : strands_)
+    if (strand->life == &life) at(now_, [this, strand = strand.get()] { look(*strand); });
 }
 
 void Cluster::break_with(std::exception_ptr error) {
   if (!error_) error_ = std::move(error);
-  for (int rank = 0; rank < scenario_.options.workers; ++rank) ring(rank);
+  for (std::size_t rank = 0; rank < stopped_until_.size(); ++rank) ring(static_cast<int>(rank));
 }
 
 }  // namespace flockstep::simulation

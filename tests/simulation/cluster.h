@@ -15,14 +15,23 @@
 
 namespace flockstep::simulation {
 
+// Of one worker's process: once it is over, all its strands end wherever they are.
+struct Life {
+  bool is_over = false;
+};
+// What ends them, thrown out of waits and calls.
+struct Crash {};
+
 class Cluster {
  public:
   // One worker, or one agent.
   struct Strand {
-    Strand(int of, std::function<void()> body) : rank(of), fiber(std::move(body)) {}
+    Strand(int of, const Life* its, std::function<void()> body) : rank(of), life(its), fiber(std::move(body)) {}
 
     const int rank;
+    const Life* const life;  // null where nothing crashes
     Fiber fiber;
+    bool has_crashed() const { return life && life->is_over; }
     const std::function<bool()>* ready = nullptr;  // what it waits for, while it does
     double deadline = 0;
     double timer = kNever;  // when it is looked at next, because of a deadline
@@ -31,6 +40,8 @@ class Cluster {
   };
 
   explicit Cluster(const Scenario& scenario);
+  // For so many ranks, of which some may come later.
+  Cluster(const Scenario& scenario, int ranks);
 
   const Scenario& scenario() const { return scenario_; }
   base::Random& random() { return random_; }
@@ -38,7 +49,7 @@ class Cluster {
   std::int64_t events() const { return events_; }
 
   // What `body` throws breaks the cluster. It begins when the others wait.
-  Strand& spawn(int rank, std::function<void()> body);
+  Strand& spawn(int rank, std::function<void()> body, const Life* life = nullptr);
   // Until all strands have ended; then throws what broke the cluster, if anything did.
   void run();
 
@@ -52,6 +63,8 @@ class Cluster {
   // Something is sent or received: a stop may be due, which lasts from here on.
   void count_call(int rank);
   int stops() const { return stops_; }
+  // Of that worker. Where one of its own strands does it, that one goes on to the end of the call.
+  void crash(int rank, Life& life);
 
   // The first error stays. Whoever waits, or begins to, throws.
   void break_with(std::exception_ptr error);
@@ -70,6 +83,8 @@ class Cluster {
   void resume(Strand& strand);
   void pause() { current_->fiber.pause(); }
   void set_timer(Strand& strand);
+  bool is_over(const Strand& strand) const { return is_broken() || strand.has_crashed(); }
+  void throw_if_over();
   double stopped_until(int rank) const { return stopped_until_[static_cast<std::size_t>(rank)]; }
 
   const Scenario& scenario_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulation/fiber_agent.h"
+
 namespace flockstep::simulation {
 
 using engines::Bytes;
@@ -65,32 +67,6 @@ Pending SeededNetwork::gather(int rank, ConstBytes mine, std::span<const Bytes> 
 // ---- one worker's ----
 
 namespace {
-
-class RingingSignal final : public engines::Signal {
- public:
-  RingingSignal(Cluster& cluster, int rank) : cluster_(cluster), rank_(rank) {}
-  void raise() override {
-    is_raised_ = true;
-    cluster_.ring(rank_);
-  }
-  bool take() override { return std::exchange(is_raised_, false); }
-
- private:
-  Cluster& cluster_;
-  int rank_;
-  bool is_raised_ = false;
-};
-
-class FiberAgent final : public engines::Agent {
- public:
-  FiberAgent(Cluster& cluster, Cluster::Strand& strand) : cluster_(cluster), strand_(strand) {}
-  ~FiberAgent() override { cluster_.join(strand_); }
-  bool done() override { return strand_.fiber.is_over(); }
-
- private:
-  Cluster& cluster_;
-  Cluster::Strand& strand_;
-};
 
 [[noreturn]] void not_there(const char* what) {
   throw Error(ErrorCode::unavailable, std::string("the seeded engine has no ") + what, "seeded");

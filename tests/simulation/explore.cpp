@@ -37,6 +37,7 @@ void Summary::add(const Summary& other) {
   for (const auto& [kind, count] : other.kinds) kinds[kind] += count;
   members += other.members;
   agents += other.agents;
+  elastic += other.elastic;
   if (other.failure && (!failure || other.failure->seed < failure->seed)) failure = other.failure;
 }
 
@@ -77,6 +78,12 @@ void run_agents(const Scenario& scenario, const Exploration& how, Summary& summa
   summary.agents += run.counts();
 }
 
+void run_elastic(const ElasticScenario& scenario, const Exploration& how, Summary& summary) {
+  ElasticRun run(scenario, how.elastic_flaw, how.elastic_rounds, how.history);
+  note_failure(scenario.base, how, summary, [&] { run.run(); });
+  summary.elastic += run.counts();
+}
+
 }  // namespace
 
 void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
@@ -86,6 +93,11 @@ void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary) {
   if (how.runs_members) run_members(scenario, how, summary);
   if (how.history && how.runs_agents) fmt::print(how.history, "the same with real agents, without crashes:\n");
   if (how.runs_agents) run_agents(scenario, how, summary);
+  if (how.runs_elastic) {
+    const ElasticScenario elastic = draw_elastic(seed);
+    if (how.history) fmt::print(how.history, "workers that come and go:\n{}\n", describe(elastic));
+    run_elastic(elastic, how, summary);
+  }
   ++summary.runs;
   note_kind(summary, scenario);
 }
@@ -109,7 +121,15 @@ std::string to_text(const Summary& summary) {
       summary.runs, summary.crashes, summary.stops, summary.absences, summary.members.returns, kind("barrier"),
       kind("rolling"), kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"),
       kind("appointed"), kind("published"), kind("additive"), met(summary.members), summary.members.grids,
-      met(summary.agents));
+      met(summary.agents)) +
+         fmt::format(
+             "  elastic: {} runs, {} with a crash, {} of them with one who comes back, {} with a partition, {} with a "
+             "false suspicion, {} with a stop, {} with growth; {} joins, {} expelled, {} transfers withdrawn; the last "
+             "one needed {:.3f} of the time allowed\n  elastic: {}\n",
+             summary.elastic.runs, summary.elastic.crashes, summary.elastic.restarts, summary.elastic.partitions,
+             summary.elastic.suspicions, summary.elastic.stops, summary.elastic.growths, summary.elastic.joins,
+             summary.elastic.expulsions, summary.elastic.withdrawn, summary.elastic.longest,
+             met(summary.elastic.counts));
 }
 
 }  // namespace flockstep::simulation

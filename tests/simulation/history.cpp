@@ -45,6 +45,7 @@ std::string words(const Event& event) {
             [](const Leaves&) { return std::string("leaves"); },
             [](const ComesBack&) { return std::string("wants to come back"); },
             [](const Adopted& e) { return fmt::format("has received the model of {}", e.peer); },
+            [](const Forgone&) { return std::string("expects no model any more"); },
             [](const Met& e) { return fmt::format("meets {}, incarnation {}", e.peer, e.incarnation); },
             [](const Withdrawn&) { return std::string("has withdrawn its round"); }},
       event);
@@ -71,6 +72,7 @@ std::string words(const Action& action) {
             [](const Proceed& a) { return fmt::format("proceeds to iteration {}", a.iteration); },
             [](const WakeAt& a) { return fmt::format("wants to wake at {:.6f}", a.time.time_since_epoch().count()); },
             [](const Adopt& a) { return fmt::format("wants the model of {}", a.peer); },
+            [](const Forgo&) { return std::string("wants no model any more"); },
             [](const Give& a) { return fmt::format("gives its model to {}", a.peer); },
             [](const Rejoin& a) { return fmt::format("is back with iteration {}", a.iteration); },
             [](const Expelled& a) { return fmt::format("is expelled by {}", a.by); },
@@ -97,6 +99,8 @@ class History final : public Checker {
 };
 
 }  // namespace
+
+std::string describe(const Message& message) { return words(message); }
 
 std::unique_ptr<Checker> make_history(const Truth& truth, std::FILE* out) {
   return std::make_unique<History>(truth, out);

@@ -20,17 +20,19 @@ namespace flockstep::simulation {
 namespace {
 
 constexpr std::string_view kUsage =
-    "explorer [--seeds FROM..TO | --seed N] [--seconds S] [--jobs J] [--verbose]\n"
+    "explorer [--seeds FROM..TO | --seed N] [--seconds S] [--jobs J] [--only KIND] [--verbose]\n"
     "  --seeds    all seeds from FROM to TO, both included (0..9999)\n"
     "  --seed     one of them; with --verbose all that happens\n"
     "  --seconds  begin no seed after so long\n"
-    "  --jobs     so many at a time (1)\n";
+    "  --jobs     so many at a time (1)\n"
+    "  --only     one kind of run: members, agents or elastic\n";
 
 struct Arguments {
   std::uint64_t from = 0, to = 9999;
   double seconds = 0;
   int jobs = 1;
   bool verbose = false, help = false;
+  std::string_view only;
 };
 
 template <typename T>
@@ -49,9 +51,9 @@ std::string parse(int count, char** values, Arguments& arguments) {
       (name == "--help" ? arguments.help : arguments.verbose) = true;
       continue;
     }
-    if (name != "--seeds" && name != "--seed" && name != "--seconds" && name != "--jobs")
-      return fmt::format("explorer does not take '{}'; it takes --seeds, --seed, --seconds, --jobs and --verbose",
-                         name);
+    if (name != "--seeds" && name != "--seed" && name != "--seconds" && name != "--jobs" && name != "--only")
+      return fmt::format(
+          "explorer does not take '{}'; it takes --seeds, --seed, --seconds, --jobs, --only and --verbose", name);
     if (++i == count) return fmt::format("{} needs a value", name);
     const std::string_view value = values[i];
     if (name == "--seeds") {
@@ -69,6 +71,10 @@ std::string parse(int count, char** values, Arguments& arguments) {
       const auto seconds = number<double>(value);
       if (!seconds || !(*seconds > 0)) return fmt::format("--seconds takes a number above 0, not '{}'", value);
       arguments.seconds = *seconds;
+    } else if (name == "--only") {
+      if (value != "members" && value != "agents" && value != "elastic")
+        return fmt::format("--only takes members, agents or elastic, not '{}'", value);
+      arguments.only = value;
     } else {
       const auto jobs = number<int>(value);
       if (!jobs || *jobs < 1 || *jobs > 1024)
@@ -110,6 +116,11 @@ class Run {
     Summary mine;
     Exploration how;
     if (arguments_.verbose) how.history = stdout;
+    if (!arguments_.only.empty()) {
+      how.runs_members = arguments_.only == "members";
+      how.runs_agents = arguments_.only == "agents";
+      how.runs_elastic = arguments_.only == "elastic";
+    }
     const bool is_terminal = shows_progress && isatty(STDERR_FILENO) && !arguments_.verbose;
     auto shown = begun_;
     while (!failed_) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "math/groups.h"
+#include "simulation/draws.h"
 
 namespace flockstep::simulation {
 namespace {
@@ -14,31 +15,6 @@ namespace {
 using protocol::Activation;
 using protocol::Options;
 using protocol::Sync;
-
-// Draws in the words that the scenario is written in.
-class Draws {
- public:
-  explicit Draws(std::uint64_t seed) : random_(seed, base::Purpose::test) {}
-
-  int between(int low, int high) {
-    return low + static_cast<int>(random_.below(static_cast<std::uint32_t>(high - low + 1)));
-  }
-  bool in_percent(int percent) { return between(0, 99) < percent; }
-  double between(double low, double high) { return low + (high - low) * random_.uniform(); }
-  // As often in each power of ten.
-  double power_of_ten(double low, double high) { return std::pow(10.0, between(low, high)); }
-  template <typename T, std::size_t N>
-  T one_of(const std::array<T, N>& values) {
-    return values[static_cast<std::size_t>(between(0, static_cast<int>(N) - 1))];
-  }
-  Delays delays(double low, double high) {
-    const double longest = power_of_ten(low, high);
-    return {longest * one_of(std::array{1.0, 0.1, 0.001}), longest};
-  }
-
- private:
-  base::Random random_;
-};
 
 Options draw_options(Draws& draws) {
   Options options;

@@ -50,6 +50,13 @@ inline constexpr std::string_view kSameBits = "all members of a group get the sa
 inline constexpr std::string_view kMerged = "a worker goes on with what its merge gives";
 inline constexpr std::string_view kOwnSpan = "nobody writes a worker's model while the worker computes";
 inline constexpr std::string_view kFits = "both ends of a message agree how long it is";
+// of workers that come and go
+inline constexpr std::string_view kCounted =
+    "an average counts each of its members once, with what it took for this attempt at the round";
+inline constexpr std::string_view kNobody = "no average is of nobody";
+inline constexpr std::string_view kLeftOut = "no attempt at a round counts one whom a member knew to be lost";
+inline constexpr std::string_view kUnchanged = "a round that begins again takes what the worker has done, and no more";
+inline constexpr std::string_view kOneFlock = "all who live end in one flock once the network is whole";
 // of the simulation itself
 inline constexpr std::string_view kNoThrow = "a member copes with all that can happen";
 }  // namespace property

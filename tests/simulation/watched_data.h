@@ -28,6 +28,7 @@ class PassedOn : public runtime::RoundData {
   std::span<float> landing(runtime::Range part, std::span<float> spare) override { return data_.landing(part, spare); }
   void settle(runtime::Range part, std::span<const float> average) override { data_.settle(part, average); }
   void complete(int members) override { data_.complete(members); }
+  void abandon() override { data_.abandon(); }
   void give(std::span<float> values) override { data_.give(values); }
   std::span<float> place_for_model(std::span<float> values) override { return data_.place_for_model(values); }
   void rejoin(std::span<float> values, bool is_adopted) override { data_.rejoin(values, is_adopted); }

@@ -16,6 +16,7 @@ void PublishedModel::reset(std::span<const float> model) {
   base::check(!reading_, "a model that no round reads");
   context_.uncharged().copy(published_->data(), model.data(), model.size_bytes());
   average_ = nullptr;
+  arriving_ = {};
 }
 
 // The place that is neither published nor taken by the round under way.
@@ -86,6 +87,18 @@ void PublishedModel::complete(int members) {
 
 void PublishedModel::give(std::span<float> values) {
   context_.queue().copy(values.data(), published_->data(), published_->size_bytes());
+}
+
+// A place that nothing lies in: no round is under way, and the average is too old for who comes back.
+std::span<float> PublishedModel::place_for_model(std::span<float>) {
+  average_ = nullptr;
+  adopted_ = third();
+  return adopted_;
+}
+
+void PublishedModel::rejoin(std::span<float> values, bool is_adopted) {
+  if (is_adopted) context_.queue().copy(values.data(), adopted_.data(), adopted_.size_bytes());
+  reset(values);
 }
 
 void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {

@@ -39,7 +39,8 @@ class PublishedModel : public RoundData {
   void abandon() override;
 
   void give(std::span<float> values) override;
-  void rejoin(std::span<float> values, bool) override { reset(values); }
+  std::span<float> place_for_model(std::span<float> values) override;
+  void rejoin(std::span<float> values, bool is_adopted) override;
 
  private:
   using Place = std::span<float>;
@@ -57,6 +58,7 @@ class PublishedModel : public RoundData {
   Place* writing_ = nullptr;  // where averages land while a round is under way that is not fresh
   Place landing_;             // the same, or the worker's own model
   Place* average_ = nullptr;  // the newest one that is complete, unless its place was needed
+  Place adopted_;             // where another one's model is received to
   std::size_t landing_size_ = 0, average_size_ = 0;
   int members_ = 0;        // of average_
   bool is_fresh_ = false;  // the newest round that began

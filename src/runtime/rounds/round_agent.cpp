@@ -363,6 +363,10 @@ void RoundAgent::perform(const protocol::Adopt& action) {
   });
 }
 
+void RoundAgent::perform(const protocol::Forgo&) {
+  host_.withdraw(AgentHost::Load::model, [this] { step(protocol::Forgone{}); });
+}
+
 void RoundAgent::perform(const protocol::Rejoin& action) {
   data_.rejoin(values_, is_adopted_);
   ended_ = action.iteration;

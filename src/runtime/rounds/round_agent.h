@@ -106,6 +106,7 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Proceed& action);
   void perform(const protocol::WakeAt& action) { host_.wake_at(action.time); }
   void perform(const protocol::Adopt& action);
+  void perform(const protocol::Forgo& action);
   void perform(const protocol::Give& action);
   void perform(const protocol::Rejoin& action);
   void perform(const protocol::Expelled& action);

@@ -60,7 +60,8 @@ class RoundData {
   // ---- workers that leave and come back; nothing of a round is under way ----
   // A whole model for one who comes back.
   virtual void give(std::span<float>) { base::check(false, "models to give"); }
-  // Where another one's model is received to, for a worker that comes back.
+  // Where another one's model is received to, for a worker that comes back. It may never come: what the worker goes on
+  // with where it joins nobody must not lie there.
   virtual std::span<float> place_for_model(std::span<float> values) { return values; }
   // The worker is back: with `values` if they are another one's, else with its own, which they become.
   virtual void rejoin(std::span<float>, bool /*is_adopted*/) { base::check(false, "workers that leave"); }

@@ -1,0 +1,261 @@
+#include "simulation/elastic_transfers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "simulation/violation.h"
+
+namespace flockstep::simulation {
+namespace {
+
+using engines::ConstBytes;
+using engines::Pending;
+using engines::Tag;
+
+// What lies where something will be received: as floats, not a number.
+constexpr std::byte kUnwritten{0xff};
+constexpr Tag kTagOfRound = (Tag{1} << 18) - 1;
+
+bool touch(ConstBytes a, ConstBytes b) {
+  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+template <typename T>
+class ElasticTransfers::Operation final : public engines::Operation {
+ public:
+  Operation(ElasticTransfers& transfers, T& transfer) : transfers_(transfers), transfer_(transfer) {}
+  ~Operation() override {
+    if (!transfer_.is_free) transfers_.free(transfer_);
+  }
+  bool done() override { return is_done_ = is_done_ || transfers_.end(transfer_); }
+  void withdraw() override {
+    if (!transfer_.is_free && !std::exchange(transfer_.is_withdrawn, true)) transfers_.withdraw(transfer_);
+  }
+  std::optional<int> gone() override {
+    if (is_done_ || !transfer_.is_gone()) return {};
+    if (!transfer_.is_free) transfers_.free(transfer_);
+    return transfer_.peer;
+  }
+
+ private:
+  ElasticTransfers& transfers_;
+  T& transfer_;
+  bool is_done_ = false;
+};
+
+void ElasticTransfers::Transfer::is_at(const ConnectionPtr& its, Machine& own, int other, Tag with) {
+  connection = its;
+  side = its ? its->side_of(own) : 0;
+  machine = &own;
+  peer = other;
+  tag = with;
+}
+
+Pending ElasticTransfers::send(Machine& from, int to, Tag tag, ConstBytes data) {
+  const Scenario& scenario = cluster_.scenario();
+  require_room(from, data, false);
+  ++messages_;
+  const auto connection = network_.connection(from, to);
+  Message& message = all_messages_.emplace_back();
+  message.is_at(connection, from, to, tag);
+  message.data = data;
+  message.bytes.assign(data.begin(), data.end());
+  message.is_read_late = cluster_.random().uniform() < scenario.read_late;
+  message.is_rendezvous = cluster_.random().uniform() < scenario.rendezvous;
+  if (!connection) {
+    message.is_free = true;
+    return std::make_unique<Operation<Message>>(*this, message);
+  }
+  sending_.push_back(&message);
+  const auto met = std::ranges::find_if(
+      receiving_, [&](const Receive* receive) { return !receive->message && fits(message, *receive); });
+  if (met == receiving_.end()) {
+    unmatched_.push_back(&message);
+  } else {
+    message.receive = *met;
+    (*met)->message = &message;
+  }
+  if (!message.is_rendezvous) {
+    if (!message.is_read_late) read(message);
+    cluster_.at(cluster_.now() + draw(scenario.sent), [this, &message] { take_off(message); });
+  }
+  // It may have been sent before the other end has heard of the connection.
+  const double there = connection->ends[static_cast<std::size_t>(1 - message.side)].is_met ? 0 : draw(network_.scenario().connect);
+  cluster_.at(cluster_.now() + there + draw(scenario.parts), [this, &message] { arrive(message); });
+  return std::make_unique<Operation<Message>>(*this, message);
+}
+
+Pending ElasticTransfers::receive(Machine& at, int peer, Tag tag, engines::Bytes data) {
+  require_room(at, data, true);
+  std::ranges::fill(data, kUnwritten);
+  const auto connection = network_.connection(at, peer);
+  Receive& receive = all_receives_.emplace_back();
+  receive.is_at(connection, at, peer, tag);
+  receive.data = data;
+  receive.is_written_late = cluster_.random().below(2) == 0;
+  if (!connection) {
+    receive.is_free = true;
+    return std::make_unique<Operation<Receive>>(*this, receive);
+  }
+  receiving_.push_back(&receive);
+  const auto met = std::ranges::find_if(unmatched_, [&](const Message* message) { return fits(*message, receive); });
+  if (met != unmatched_.end()) {
+    receive.message = *met;
+    (*met)->receive = &receive;
+    unmatched_.erase(met);
+    meet(*receive.message);
+  }
+  return std::make_unique<Operation<Receive>>(*this, receive);
+}
+
+bool ElasticTransfers::fits(const Message& message, const Receive& receive) const {
+  const ElasticFlaw& flaw = network_.flaw();
+  if (receive.is_withdrawn || message.is_recalled || message.side == receive.side) return false;
+  if (message.connection != receive.connection &&
+      !(flaw.crosses_connections && message.machine->rank == receive.peer && message.peer == receive.machine->rank))
+    return false;
+  return message.tag == receive.tag ||
+         (flaw.attempts_share_tags && (message.tag & kTagOfRound) == (receive.tag & kTagOfRound));
+}
+
+// What was read before its sender's end closed may yet arrive.
+bool ElasticTransfers::reaches(const Message& message) const {
+  const Connection::End &own = message.connection->ends[static_cast<std::size_t>(message.side)],
+                        &other = message.connection->ends[static_cast<std::size_t>(1 - message.side)];
+  if (network_.flaw().crosses_connections) return message.is_read || !own.is_closed;
+  return !other.is_closed && !other.drops && (message.is_read || (!own.is_closed && !message.is_free));
+}
+
+void ElasticTransfers::arrive(Message& message) {
+  if (cluster_.is_broken() || message.is_recalled || !reaches(message)) return;
+  message.has_arrived = true;
+  meet(message);
+}
+
+void ElasticTransfers::meet(Message& message) {
+  if (!message.has_arrived || !message.receive) return;
+  message.is_moving = true;
+  if (!message.is_rendezvous) return hand_over(message);
+  const double over = cluster_.now() + draw(cluster_.scenario().parts);
+  cluster_.at(over, [this, &message] { hand_over(message); });
+  cluster_.at(over + draw(cluster_.scenario().sent), [this, &message] { take_off(message); });
+}
+
+void ElasticTransfers::hand_over(Message& message) {
+  if (cluster_.is_broken() || !reaches(message)) return;
+  Receive& receive = *message.receive;
+  if (receive.is_free) return;
+  if (receive.data.size() != message.data.size())
+    return cluster_.break_with(std::make_exception_ptr(
+        Violation(property::kFits, receive.machine->rank, -1,
+                  fmt::format("worker {} sends {} bytes where {} are expected", message.machine->rank,
+                              message.data.size(), receive.data.size()))));
+  read(message);
+  receive.has_come = true;
+  if (!receive.is_written_late) write(receive);
+  cluster_.ring(receive.machine->rank);
+}
+
+void ElasticTransfers::take_off(Message& message) {
+  if (message.is_free || message.connection->ends[static_cast<std::size_t>(message.side)].is_closed) return;
+  message.is_off = true;
+  cluster_.ring(message.machine->rank);
+}
+
+// From here on the sender may write the bytes again.
+void ElasticTransfers::read(Message& message) {
+  if (std::exchange(message.is_read, true)) return;
+  if (!std::ranges::equal(message.bytes, message.data)) touched(message.machine->rank, message.peer, "sends");
+}
+
+void ElasticTransfers::write(Receive& receive) {
+  if (!std::ranges::all_of(receive.data, [](std::byte byte) { return byte == kUnwritten; }))
+    touched(receive.machine->rank, receive.peer, "receives");
+  std::ranges::copy(receive.message->bytes, receive.data.begin());
+  receive.is_written = true;
+}
+
+bool ElasticTransfers::end(Message& message) {
+  if (message.is_withdrawn && (message.is_free || network_.flaw().withdraws_at_once)) return true;
+  if (!message.is_off || message.is_free) return false;
+  read(message);
+  message.is_free = true;
+  std::erase(sending_, &message);
+  return true;
+}
+
+bool ElasticTransfers::end(Receive& receive) {
+  if (receive.is_withdrawn && (receive.is_free || network_.flaw().withdraws_at_once)) return true;
+  if (!receive.has_come || receive.is_free) return false;
+  if (!receive.is_written) write(receive);
+  if (!std::ranges::equal(receive.message->bytes, receive.data)) touched(receive.machine->rank, receive.peer, "receives");
+  receive.is_free = true;
+  std::erase(receiving_, &receive);
+  return true;
+}
+
+// ---- what is not wanted any more ----
+
+// What is moving moves on to its end; what has not met anything may yet arrive, where its bytes are on their way.
+void ElasticTransfers::withdraw(Message& message) {
+  ++withdrawn_;
+  if (message.is_off || message.is_moving) return;
+  if (message.is_rendezvous || cluster_.random().below(2) == 0) {
+    message.is_recalled = true;
+    std::erase(unmatched_, &message);
+    if (message.receive) std::exchange(message.receive, nullptr)->message = nullptr;
+  } else {
+    read(message);
+  }
+  cluster_.at(cluster_.now() + draw(cluster_.scenario().sent), [this, &message] {
+    if (message.is_free) return;
+    if (!std::ranges::equal(message.bytes, message.data)) touched(message.machine->rank, message.peer, "sends");
+    free(message);
+    cluster_.ring(message.machine->rank);
+  });
+}
+
+void ElasticTransfers::withdraw(Receive& receive) {
+  ++withdrawn_;
+  if (receive.message && receive.message->is_moving) return;
+  if (receive.message) {  // it has yet to arrive, for another one
+    receive.message->receive = nullptr;
+    unmatched_.insert(unmatched_.begin(), std::exchange(receive.message, nullptr));
+  }
+  cluster_.at(cluster_.now() + draw(cluster_.scenario().sent), [this, &receive] {
+    if (receive.is_free) return;
+    if (!std::ranges::all_of(receive.data, [](std::byte byte) { return byte == kUnwritten; }))
+      touched(receive.machine->rank, receive.peer, "receives");
+    free(receive);
+    cluster_.ring(receive.machine->rank);
+  });
+}
+
+void ElasticTransfers::free(Message& message) {
+  message.is_free = true;
+  std::erase(sending_, &message);
+}
+
+void ElasticTransfers::free(Receive& receive) {
+  receive.is_free = true;
+  std::erase(receiving_, &receive);
+}
+
+void ElasticTransfers::require_room(const Machine& machine, ConstBytes data, bool is_written) const {
+  for (const Receive* receive : receiving_)
+    if (receive->machine == &machine && touch(data, receive->data)) touched(machine.rank, receive->peer, "receives");
+  for (const Message* message : sending_)
+    if (is_written && message->machine == &machine && touch(data, message->data))
+      touched(machine.rank, message->peer, "sends");
+}
+
+void ElasticTransfers::touched(int rank, int peer, const char* what) const {
+  throw Violation(property::kUntouched, rank, -1,
+                  fmt::format("it writes where it {} a part {} worker {}", what, *what == 's' ? "to" : "from", peer));
+}
+
+}  // namespace flockstep::simulation
