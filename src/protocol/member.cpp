@@ -126,12 +126,18 @@ void Member::release_worker() {
     merged_ = executed_;
     waits_for_round_ = false;
     waits_for_minimum_ = true;
-    if (options_.sync == Sync::rolling) minimum_.finished(turn(), arrived_ + 1);
+    if (counts_finished()) minimum_.finished(turn(), arrived_ + 1);
   }
-  if (waits_for_minimum_ && (options_.sync != Sync::rolling || minimum_.known() >= arrived_ + 2 - options_.period)) {
+  if (waits_for_minimum_ && (!counts_finished() || minimum_.known() >= finished_to_go_on())) {
     waits_for_minimum_ = false;
     actions_.push_back(Proceed{arrived_ + 1});
   }
+}
+
+// A worker may end after it has synchronised: not before everybody has, who might begin the round again without it.
+Iteration Member::finished_to_go_on() const {
+  if (arrived_ == synchronises_at_ && arrived_ >= options_.first) return arrived_ + 1;
+  return options_.sync == Sync::rolling ? arrived_ + 2 - options_.period : options_.first;
 }
 
 // ---- away and back ----
@@ -168,7 +174,7 @@ void Member::advance_stay() {
   if (stay_ == Stay::leaving && attendance_.all_have_answered()) {
     stay_ = Stay::away;
     attendance_.settle(turn(), newest());
-    if (options_.sync == Sync::rolling) minimum_.leave(turn());
+    if (counts_finished()) minimum_.leave(turn());
   }
   if (stay_ == Stay::away) {
     activator_.forget_before(activator_.newest() - options_.period);
@@ -193,7 +199,7 @@ void Member::fetch_or_return() {
 void Member::ask_to_return() {
   stay_ = Stay::returning;
   attendance_.come_back(turn());
-  if (options_.sync == Sync::rolling) minimum_.come_back(turn());
+  if (counts_finished()) minimum_.come_back(turn());
 }
 
 // As one who has ended all iterations before the first round that it takes part in.
@@ -205,7 +211,7 @@ void Member::rejoin() {
   wants_back_ = false;
   waits_for_minimum_ = true;
   actions_.push_back(Rejoin{first});
-  if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);
+  if (counts_finished()) minimum_.finished(turn(), first);
   activator_.on_attendance(turn());
   greet_strangers();
   release_worker();
@@ -322,7 +328,7 @@ void Member::on_losses() {
   attendance_.on_roster(turn());
   if (stay_ == Stay::fetching && !roster_.lives(donor_)) forgo();
   activator_.on_roster(turn());
-  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+  if (counts_finished()) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();

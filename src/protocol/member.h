@@ -74,6 +74,8 @@ class Member {
   void begin_flight(Iteration round);
   void end_flight();
   void release_worker();
+  bool counts_finished() const { return options_.sync == Sync::rolling || options_.elastic; }
+  Iteration finished_to_go_on() const;  // iterations that everybody has to have finished before the worker may
   void advance_stay();
   void fetch_or_return();
   void ask_to_return();

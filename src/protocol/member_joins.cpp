@@ -58,7 +58,7 @@ void Member::add(int peer) {
   greet(peer);
   attendance_.on_added(turn(), peer);
   activator_.on_roster(turn());
-  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+  if (counts_finished()) minimum_.on_roster(turn());
 }
 
 void Member::join_or_found() {
@@ -84,7 +84,7 @@ void Member::become_part_of(Roster roster) {
       add(peer);
       attendance_.on_told(peer, admission_.greeting_of(peer).attendance);
     }
-  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+  if (counts_finished()) minimum_.on_roster(turn());
 }
 
 void Member::expel(int by, const Roster& theirs) {
