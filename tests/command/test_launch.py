@@ -15,19 +15,26 @@ import pytest
 from conftest import COMMAND, run
 from paths import HANG_S
 
-SSH = """#!/bin/sh
+SSH = f"""#!{sys.executable}
 # As ssh: HOST, then a command, for a shell there that has an environment of its own and that outlives the connection.
 # SIGUSR1 is the end of the connection.
-trap 'exit 255' USR1
-host=$1
-shift
-echo "$host $*" >> "$FAKE_SSH_LOG"
-echo $$ > "$FAKE_SSH_LOG.$host"
-exec 3<&0
-setsid env -i PATH="$PATH" FAKE_HOST="$host" /bin/sh -c "$*" <&3 3<&- &
-exec <&- 3<&-
-wait $!
+import os, signal, subprocess, sys
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(255))
+host, *command = sys.argv[1:]
+log = os.environ["FAKE_SSH_LOG"]
+with open(log, "a") as file:
+    file.write(" ".join([host, *command]) + "\\n")
+with open(log + "." + host, "w") as file:
+    file.write(str(os.getpid()) + "\\n")
+environment = dict(PATH=os.environ["PATH"], FAKE_HOST=host)
+done = subprocess.run(["/bin/sh", "-c", " ".join(command)], env=environment, start_new_session=True)
+sys.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
 """
+
+
+@pytest.fixture(autouse=True)
+def _mesh(needs):
+    needs("mesh")
 
 
 @pytest.fixture
@@ -213,14 +220,16 @@ def test_a_second_ctrl_c_kills_at_once(tmp_path):
     assert time.monotonic() - begin < 5
 
 
-def test_what_a_lost_worker_started_ends_with_it(tmp_path):
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_what_a_lost_worker_started_ends_with_it(tmp_path, ssh, where):
     worker = (
         "import subprocess\n"
         "if restarts: sys.exit(0)\n"
         "child = subprocess.Popen(['sleep', '3600'])\n"
         "open(f'{sys.argv[1]}/child', 'w').write(f'{child.pid}\\n')\n"
     )
-    with launched(tmp_path, "--workers", 1, worker=worker + FOREVER) as process:
+    hosts = hosts_of(ssh, "a") if where == "there" else []
+    with launched(tmp_path, "--workers", 1, *hosts, worker=worker + FOREVER) as process:
         child = pid_in(tmp_path / "child")
         os.kill(pid_in(tmp_path / "0.0"), signal.SIGKILL)
         process.communicate(timeout=HANG_S)
@@ -326,6 +335,21 @@ def test_lines_stay_whole(tmp_path, prefix):
     assert out.count("half\n") == 3
 
 
+def test_on_a_terminal_lines_begin_with_the_rank():
+    ours, its = os.openpty()
+    with open(ours, "rb", closefd=True) as terminal:
+        done = subprocess.run(
+            [COMMAND, "launch", "--workers", "1", "--", "echo", "hello"],
+            stdin=subprocess.DEVNULL,
+            stdout=its,
+            stderr=subprocess.DEVNULL,
+            timeout=HANG_S,
+        )
+        os.close(its)
+        assert done.returncode == 0
+        assert terminal.readline() == b"[0] hello\r\n"
+
+
 def test_workers_are_spread_over_hosts_and_told_through_standard_input(tmp_path, ssh):
     program, log = ssh
     worker = (
@@ -365,21 +389,33 @@ def test_a_worker_of_another_host_is_started_again_with_its_status_told(tmp_path
     assert "worker 0 on a ended with status 4 after" in errors
 
 
-def test_ctrl_c_ends_workers_of_other_hosts(tmp_path, ssh):
-    ignores = "if rank == 1: signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=ignores + FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        assert not any(
-            Path(f"/proc/{worker}/environ").read_text().split("FLOCKSTEP_SECRET=")[1][:64].encode() in line
-            for worker in workers
-            for line in command_lines()
-        )
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_workers_of_other_hosts(tmp_path, ssh, number):
+    worker = (
+        "if rank == 1:\n"
+        "  for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
+        "elif rank == 2:\n"
+        "  def end(number, frame):\n"
+        "    print('ended by', number)\n"
+        "    sys.exit(0)\n"
+        "  signal.signal(signal.SIGTERM, end)\n"
+        "  assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"  # not ignored from the start
+        "  signal.signal(signal.SIGINT, end)\n"
+    )
+    with launched(tmp_path, "--workers", 3, *hosts_of(ssh), worker=worker + FOREVER) as process:
+        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(3)]
+        environment = Path(f"/proc/{workers[0]}/environ").read_bytes().split(b"\0")
+        (secret,) = [each.partition(b"=")[2] for each in environment if each.startswith(b"FLOCKSTEP_SECRET=")]
+        assert len(secret) == 64
+        assert not any(secret in line for line in command_lines())
         begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=HANG_S)
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=HANG_S)
         assert time.monotonic() - begin < 6
         assert workers_of(tmp_path) == []
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
+    assert f"ended by {int(number)}\n" in out
+    assert "killing what has not ended: worker 1\n" in errors
 
 
 def test_workers_of_other_hosts_go_on_without_the_launcher(tmp_path, ssh):
@@ -410,6 +446,39 @@ def test_a_lost_connection_ends_what_is_left_when_the_worker_is_started_again(tm
         _, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 143
     assert "worker 1 on b lost its connection after" in errors
+
+
+def test_others_join_with_ranks_that_nobody_has(tmp_path):
+    """And with the number of workers that the run began with."""
+    secret = tmp_path / "secret"
+    worker = (
+        "print(rank, os.environ['FLOCKSTEP_WORKERS'])\n"
+        "while not os.path.exists(sys.argv[1] + '/end'): time.sleep(0.01)\n"
+    )
+    with launched(tmp_path, "--workers", 3, "--secret-file", secret, worker=worker) as first:
+        store = re.search(r"--join (\S+) ", first.stderr.readline())[1]
+        joins = ["--join", store, "--secret-file", secret]
+        with launched(tmp_path, "--workers", 2, *joins, worker=worker) as second:
+            assert {second.stdout.readline() for _ in range(2)} == {"3 3\n", "4 3\n"}
+            with launched(tmp_path, "--workers", 1, *joins, worker=worker) as third:
+                assert third.stdout.readline() == "5 3\n"
+                (tmp_path / "end").touch()
+                for process in (first, second, third):
+                    process.communicate(timeout=HANG_S)
+                    assert process.returncode == 0
+
+
+def test_who_has_another_secret_does_not_join(tmp_path):
+    secret = tmp_path / "secret"
+    with launched(tmp_path, "--workers", 1, worker=FOREVER) as process:
+        store = re.search(r"--join (\S+) ", process.stderr.readline())[1]
+        secret.write_text("0" * 64)
+        secret.chmod(0o600)
+        done = run("launch", "--workers", 1, "--join", store, "--secret-file", secret, "--", "true")
+        assert done.returncode == 1
+        assert done.stderr.startswith("flockstep: ")
+        assert done.stderr.count("\n") == 1
+        assert process.poll() is None
 
 
 WRONG = [

@@ -36,7 +36,7 @@ constexpr std::size_t kMostHalfOpenRequests = 256;
 // The thread serves one request per connection. The lock is for those who call the Store itself.
 struct Store::Server {
   explicit Server(const StoreOptions& options)
-      : secret(options.secret, options.run), acceptor(io), next_rank(options.workers) {
+      : secret(options.secret, options.run), acceptor(io), workers(options.workers), next_rank(workers) {
     listen_at(acceptor, {options.host, options.port}, "the run's store");
     address = address_text(options.host, acceptor.local_endpoint().port());
     asio::co_spawn(io, serve(), asio::detached);
@@ -93,6 +93,7 @@ struct Store::Server {
   StoreAnswer carry_out(const StoreRequest& request) {
     const std::lock_guard lock(mutex);
     StoreAnswer answer;
+    if (request.what == StoreRequest::What::read) answer.number = workers;
     if (request.what == StoreRequest::What::reserve) answer.number = reserve(request.number);
     if (request.what == StoreRequest::What::enter) {
       BookEntry& entry = entries[request.number];
@@ -118,6 +119,7 @@ struct Store::Server {
   std::list<std::weak_ptr<tcp::socket>> half_open;
   mutable std::mutex mutex;
   std::map<int, BookEntry> entries;
+  const int workers;
   int next_rank;
   std::thread thread;
 };

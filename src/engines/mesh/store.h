@@ -56,5 +56,6 @@ struct Registration {
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least = 1);
 std::vector<int> reserve_ranks(const StoreAddress& store, int count);
 Book read_book(const StoreAddress& store);
+int read_workers(const StoreAddress& store);  // how many the run began with
 
 }  // namespace flockstep::engines::mesh

@@ -127,4 +127,6 @@ std::vector<int> reserve_ranks(const StoreAddress& store, int count) {
 
 Book read_book(const StoreAddress& store) { return ask(store, {}).book; }
 
+int read_workers(const StoreAddress& store) { return ask(store, {}).number; }
+
 }  // namespace flockstep::engines::mesh
