@@ -13,7 +13,8 @@ struct Launched {
 // Nothing when this process was started alone.
 std::optional<Launched> launched();
 
-// The engine "auto" stands for: mesh under `flockstep launch`, mpi under mpirun, threads otherwise. Other names are themselves.
+// The engine "auto" stands for: mesh under `flockstep launch`, mpi under mpirun, threads otherwise. Other names are
+// themselves.
 std::string resolve_engine(const std::string& name);
 
 }  // namespace flockstep::engines

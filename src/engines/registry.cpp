@@ -18,7 +18,8 @@ constexpr std::array<Backend, 6> kBackends{{
     {"threads", "workers as threads of this process", threads::availability, threads::run},
     {"mpi", "one worker per process, started by mpirun", mpi::availability, mpi::run},
     {"c10d", "one worker per PyTorch process, started by torchrun", c10d::availability, c10d::run},
-    {"mesh", "one worker per process, each of which may be lost, started by flockstep launch", mesh::availability, mesh::run},
+    {"mesh", "one worker per process, each of which may be lost, started by flockstep launch", mesh::availability,
+     mesh::run},
     {"sim", "workers as SimGrid actors in virtual time", sim::availability, sim::run},
 }};
 

@@ -13,7 +13,10 @@ namespace {
 void meet_all(Engine& engine) {
   int met = 0;
   const auto are_all_met = [&] {
-    while (const auto control = engine.take_control()) met += control->what == Control::What::met;
+    while (const auto control = engine.take_control()) {
+      EXPECT_EQ(control->what, Control::What::met) << "worker " << control->peer << " was lost at the start";
+      ++met;
+    }
     return met == engine.size() - 1;
   };
   ASSERT_TRUE(engine.wait_until(are_all_met, in_good_time(engine)));

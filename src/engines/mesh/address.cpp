@@ -16,8 +16,10 @@ HostAndPort parse_address(std::string_view text, std::string_view what) {
   if (is_sound) {
     std::string_view host = text.substr(0, colon);
     const std::string_view port = text.substr(colon + 1);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    else is_sound = host.find(':') == std::string_view::npos;
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+      host = host.substr(1, host.size() - 2);
+    else
+      is_sound = host.find(':') == std::string_view::npos;
     parsed.host = host;
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parsed.port);
     is_sound = is_sound && error == std::errc() && end == port.data() + port.size();

@@ -17,22 +17,20 @@ constexpr std::size_t kBufferBytes = 2 * kMostPayload;
 constexpr std::size_t kMostUnsent = 64 << 20;  // a peer that takes no frames any more
 
 void set_option(asio::ip::tcp::socket& socket, int level, int option, int value) {
-  (void)setsockopt(socket.native_handle(), level, option, &value, sizeof value);  // one that is missing costs speed only
+  (void)setsockopt(socket.native_handle(), level, option, &value,
+                   sizeof value);  // one that is missing costs speed only
 }
 
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, ConnectionEnds ends, std::unique_ptr<ProvableMemory> memory,
                        Clock::duration timeout)
-    : socket_(std::move(socket)),
-      ends_(ends),
-      memory_(std::move(memory)),
-      timeout_(timeout),
-      buffer_(kBufferBytes) {
+    : socket_(std::move(socket)), ends_(ends), memory_(std::move(memory)), timeout_(timeout), buffer_(kBufferBytes) {
   const auto timeout_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   set_option(socket_, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket_, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout_ms));
-  set_option(socket_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(kSliceBytes));  // what may be overtaken by nobody
+  set_option(socket_, IPPROTO_TCP, TCP_NOTSENT_LOWAT,
+             static_cast<int>(kSliceBytes));  // what may be overtaken by nobody
 }
 
 void Connection::start(std::shared_ptr<Owner> owner) {
@@ -85,16 +83,23 @@ void Connection::pump() {
   buffers[0] = asio::buffer(sending_);
   if (!streams_.empty()) {
     const Stream& stream = streams_.front();
-    const ConstBytes slice = stream.message.subspan(stream.sent, std::min(stream.message.size() - stream.sent, kSliceBytes));
+    const ConstBytes slice =
+        stream.message.subspan(stream.sent, std::min(stream.message.size() - stream.sent, kSliceBytes));
     slice_sending_ = slice.size();
-    slice_header_ = {.code = FrameCode::data, .length = static_cast<std::uint32_t>(slice.size()), .from = ends_.own,
-                     .to = ends_.peer, .number = stream.number, .size = stream.message.size(), .position = stream.sent};
+    slice_header_ = {.code = FrameCode::data,
+                     .length = static_cast<std::uint32_t>(slice.size()),
+                     .from = ends_.own,
+                     .to = ends_.peer,
+                     .number = stream.number,
+                     .size = stream.message.size(),
+                     .position = stream.sent};
     buffers[1] = asio::buffer(&slice_header_, sizeof slice_header_);
     buffers[2] = asio::buffer(slice.data(), slice.size());
   }
   is_writing_ = true;
-  asio::async_write(socket_, buffers,
-                    [self = shared_from_this()](const std::error_code& error, std::size_t) { self->on_written(error); });
+  asio::async_write(socket_, buffers, [self = shared_from_this()](const std::error_code& error, std::size_t) {
+    self->on_written(error);
+  });
 }
 
 void Connection::on_written(const std::error_code& error) {
@@ -135,8 +140,10 @@ void Connection::parse() {
   while (parse_one()) {
   }
   if (is_closed_) return settle();
-  if (slice_place_.empty()) read();
-  else read_slice();
+  if (slice_place_.empty())
+    read();
+  else
+    read_slice();
 }
 
 bool Connection::parse_one() {

@@ -27,7 +27,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual std::optional<Bytes> place_for(const FrameHeader& header) = 0;
     virtual void placed(const FrameHeader& header) = 0;
     virtual void on_closed(std::string_view why) = 0;  // once
-    virtual void on_idle() = 0;  // once, after it: nobody here touches anybody's bytes any more
+    virtual void on_idle() = 0;                        // once, after it: nobody here touches anybody's bytes any more
   };
 
   Connection(asio::ip::tcp::socket socket, ConnectionEnds ends, std::unique_ptr<ProvableMemory> memory,

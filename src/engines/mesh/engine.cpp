@@ -39,7 +39,8 @@ class MeshEngine::PendingExchange final : public Operation {
     if (exchange_->is_complete() || (is_withdrawn_ && exchange_->has_ended())) return true;
     engine_.require_usable();
     // A collective that a peer's failure has ended tells that failure, so that all workers name the same cause.
-    if (exchange_->kind() == Kind::collective && exchange_->lost() && exchange_->told()) engine_.fail(*exchange_->told());
+    if (exchange_->kind() == Kind::collective && exchange_->lost() && exchange_->told())
+      engine_.fail(*exchange_->told());
     return false;
   }
 

@@ -53,16 +53,16 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // ---- any thread ----
   bool is_complete() const { return is_complete_.load(std::memory_order_acquire); }
   bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }  // nobody touches the bytes any more
-  std::optional<int> lost() const;        // the first lost peer, once the exchange has ended
+  std::optional<int> lost() const;                                 // the first lost peer, once the exchange has ended
   const Error* told() const { return told_ ? &*told_ : nullptr; }  // why that peer ended, if it has said; after lost()
   std::vector<int> missing() const;
 
   // ---- the connections' thread ----
   // Posts receives, then sends whose wave has come, now and whenever a receive has come.
   void start(PartPoster& poster);
-  void come(Part& part);                                 // it is over and complete
-  void end(Part& part);                                  // it is over
-  void withdraw();                                       // ends all parts, as soon as that can be
+  void come(Part& part);                                  // it is over and complete
+  void end(Part& part);                                   // it is over
+  void withdraw();                                        // ends all parts, as soon as that can be
   void lose(int peer, const std::optional<Error>& told);  // the same
 
  private:

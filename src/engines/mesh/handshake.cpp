@@ -106,8 +106,7 @@ asio::awaitable<Card> accept(tcp::socket& socket, const Secret& secret, std::fun
   if (!secret.is_proven(ConstBytes(claim).subspan(kCardBytes), "dial", {nonces[0], nonces[1], card})) throw_unproven();
   const Card dialler = card_in(card);
   const std::vector<std::byte> own_card = bytes_of_card(judge(dialler));
-  const CardAndProof answer =
-      signed_card(own_card, secret.prove("accept", {nonces[0], nonces[1], card, own_card}));
+  const CardAndProof answer = signed_card(own_card, secret.prove("accept", {nonces[0], nonces[1], card, own_card}));
   co_await asio::async_write(socket, asio::buffer(answer), use_awaitable);
   co_return dialler;
 }

@@ -1,5 +1,5 @@
-// How two workers get to know each other: nothing that one says is acted on before it has proven that it knows the run's
-// secret, over numbers that the other has just drawn. All that is said has a fixed size.
+// How two workers get to know each other: nothing that one says is acted on before it has proven that it knows the
+// run's secret, over numbers that the other has just drawn. All that is said has a fixed size.
 //
 //   dialler -> acceptor   magic, nonce
 //   acceptor -> dialler   nonce

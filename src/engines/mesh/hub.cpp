@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Clock::duration kFarewell = 1s;        // for peers to hear it
-constexpr Clock::duration kTendEvery = 50ms;     // at most
-constexpr int kMostSupersessions = 8;            // more: two processes fight for one rank
+constexpr Clock::duration kFarewell = 1s;     // for peers to hear it
+constexpr Clock::duration kTendEvery = 50ms;  // at most
+constexpr int kMostSupersessions = 8;         // more: two processes fight for one rank
 
 StoreAddress store_of(const MeshOptions& options) { return {options.store, options.secret, options.run}; }
 
@@ -49,7 +49,8 @@ void Hub::run() noexcept {
       io_.run();
       return;
     } catch (const std::exception& failure) {
-      ears_.hear_failure(Error(ErrorCode::unavailable, fmt::format("the mesh engine failed: {}", failure.what()), "mesh"));
+      ears_.hear_failure(
+          Error(ErrorCode::unavailable, fmt::format("the mesh engine failed: {}", failure.what()), "mesh"));
     }
   }
 }
@@ -106,8 +107,10 @@ void Hub::ask(int peer) {
 }
 
 void Hub::post(const PartPtr& part) {
-  if (has_left_) part->exchange->end(*part);
-  else session_with(part->transfer.peer)->post(part);
+  if (has_left_)
+    part->exchange->end(*part);
+  else
+    session_with(part->transfer.peer)->post(part);
 }
 
 bool Hub::is_met(int rank) {
@@ -167,10 +170,9 @@ void Hub::on_outdated(Incarnation known) {
   leave_all({});
   begin(known + 1, {});
   if (options_.store.empty()) return;
-  asio::co_spawn(io_,
-                 ask_store(store_of(options_),
-                           {StoreRequest::What::enter, options_.rank, known + 1, meetings_.address()}),
-                 [](std::exception_ptr, const StoreAnswer&) {});  // a store that has gone changes nothing
+  asio::co_spawn(
+      io_, ask_store(store_of(options_), {StoreRequest::What::enter, options_.rank, known + 1, meetings_.address()}),
+      [](std::exception_ptr, const StoreAnswer&) {});  // a store that has gone changes nothing
 }
 
 void Hub::leave_all(ConstBytes farewell) {

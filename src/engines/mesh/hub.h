@@ -1,5 +1,6 @@
-// The connections of one worker and the thread that serves them. All state is that thread's: callers hand over what they
-// want, and hear through Ears. Its only locks are those of the queue of tasks and of the copier; both are innermost.
+// The connections of one worker and the thread that serves them. All state is that thread's: callers hand over what
+// they want, and hear through Ears. Its only locks are those of the queue of tasks and of the copier; both are
+// innermost.
 #pragma once
 
 #include <asio/executor_work_guard.hpp>
@@ -51,6 +52,7 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   asio::any_io_executor executor() override { return io_.get_executor(); }
 
   bool is_met(int rank) override;
+  void probe(int rank) override { session_with(rank)->say(FrameCode::heartbeat); }
   void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory) override;
   void on_outdated(Incarnation known) override;
 

@@ -77,7 +77,8 @@ void Meetings::close() {
 void Meetings::learn(const Book& book) {
   for (const BookEntry& entry : book) {
     if (entry.rank == rank_) {
-      if (entry.incarnation == incarnation_ && !entry.address.empty() && address_.front() == ':') address_ = entry.address;
+      if (entry.incarnation == incarnation_ && !entry.address.empty() && address_.front() == ':')
+        address_ = entry.address;
       continue;
     }
     Contact& contact = contacts_[entry.rank];
@@ -134,7 +135,8 @@ asio::awaitable<void> Meetings::try_to_meet(Contact& contact, std::string addres
   if (era != era_) co_return;
   contact.is_dialling = false;
   if (verdict == Verdict::admitted) co_return;
-  contact.back_off = verdict == Verdict::busy ? kFirstBackOff : std::clamp(2 * contact.back_off, kFirstBackOff, kLongestBackOff);
+  contact.back_off =
+      verdict == Verdict::busy ? kFirstBackOff : std::clamp(2 * contact.back_off, kFirstBackOff, kLongestBackOff);
   contact.due = Clock::now() + contact.back_off;
 }
 
@@ -240,10 +242,14 @@ Card Meetings::judge(const Card& dialler) {
   }
   Contact& contact = contacts_[dialler.rank];
   const bool is_same = dialler.incarnation == contact.known;
-  if (dialler.incarnation < contact.known || (is_same && contact.instance != 0 && contact.instance != dialler.instance)) {
+  if (dialler.incarnation < contact.known ||
+      (is_same && contact.instance != 0 && contact.instance != dialler.instance)) {
     own.verdict = Verdict::outdated;
     own.known = contact.known;
   } else if (!is_open_ || contact.is_accepting || (is_same && contact.is_dialling && rank_ < dialler.rank)) {
+    own.verdict = Verdict::busy;
+  } else if (is_same && circle_.is_met(dialler.rank)) {
+    circle_.probe(dialler.rank);
     own.verdict = Verdict::busy;
   } else {
     contact.known = dialler.incarnation;

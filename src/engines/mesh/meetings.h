@@ -2,8 +2,8 @@
 // thread only, but for the constructor.
 //
 // Two workers may dial each other at once. The lower rank's attempt goes on then: the lower one answers `busy` while it
-// dials, the higher one gives its own attempt up. A worker dials only whom it has no connection with, so a peer with a
-// connection that dials again has lost it: the new one takes its place.
+// dials, the higher one gives its own attempt up. One that dials though there is a connection has lost it, or has
+// dialled before it was there: it is told to try again, and a word over the connection shows which.
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -21,6 +21,7 @@ namespace flockstep::engines::mesh {
 struct Circle {  // of those whom a worker has met
   virtual ~Circle() = default;
   virtual bool is_met(int rank) = 0;
+  virtual void probe(int rank) = 0;  // whether the connection with it is still there
   virtual void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory) = 0;
   virtual void on_outdated(Incarnation known) = 0;  // a peer knows another process of this rank, with this incarnation
 };
@@ -55,7 +56,7 @@ class Meetings {
     Clock::duration back_off{};
     Clock::time_point due{};
   };
-  struct Seed {  // a worker of whom only the address is known
+  struct Seed {     // a worker of whom only the address is known
     int rank = -1;  // once it has told
     Contact contact;
   };

@@ -50,8 +50,10 @@ base::Duration heartbeat_in_environment(base::Duration otherwise) {
   if (text.empty()) return otherwise;
   const std::string told = text;
   double unit = 1;
-  if (text.ends_with("ms")) unit = 1e-3, text.resize(text.size() - 2);
-  else if (text.ends_with("s")) text.pop_back();
+  if (text.ends_with("ms"))
+    unit = 1e-3, text.resize(text.size() - 2);
+  else if (text.ends_with("s"))
+    text.pop_back();
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc() || end != text.data() + text.size())
@@ -85,15 +87,17 @@ void MeshOptions::check() const {
   if (rank < 0 || rank >= kMostRanks || workers < 1 || workers > kMostRanks)
     throw_bad(fmt::format("rank {} of {} workers: ranks are 0 to {}", rank, workers, kMostRanks - 1));
   if (secret.empty())
-    throw_bad("the run has no secret: set FLOCKSTEP_SECRET_FILE to a file that only you can read, with the same text "
-              "for all workers");
+    throw_bad(
+        "the run has no secret: set FLOCKSTEP_SECRET_FILE to a file that only you can read, with the same text "
+        "for all workers");
   if (heartbeat < base::Duration(0.05) || heartbeat > base::Duration(3600))
     throw_bad("the heartbeat's timeout has to be between 50 ms and an hour");
   if (!store.empty()) (void)parse_address(store, "FLOCKSTEP_STORE");
   for (const std::string& peer : peers) (void)parse_address(peer, "a worker in FLOCKSTEP_PEERS");
   if (store.empty() && host.empty())
-    throw_bad("there is neither FLOCKSTEP_STORE nor FLOCKSTEP_HOST: set the store's address, or the address that the "
-              "others reach this worker at");
+    throw_bad(
+        "there is neither FLOCKSTEP_STORE nor FLOCKSTEP_HOST: set the store's address, or the address that the "
+        "others reach this worker at");
 }
 
 }  // namespace flockstep::engines::mesh

@@ -30,7 +30,8 @@ Secret::Secret(const std::string& secret, const std::string& run) {
   require_sodium();
   crypto_generichash_state state;
   crypto_generichash_init(&state, nullptr, 0, key_.size());
-  for (const std::string_view part : {std::string_view("flockstep mesh"), std::string_view(secret), std::string_view(run)})
+  for (const std::string_view part :
+       {std::string_view("flockstep mesh"), std::string_view(secret), std::string_view(run)})
     absorb(state, bytes_of_text(part));
   crypto_generichash_final(&state, key_.data(), key_.size());
 }

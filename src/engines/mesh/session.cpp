@@ -32,8 +32,10 @@ void Session::post(const PartPtr& part) {
   part->state = Part::State::waiting;
   if (is_over_) return part->exchange->lose(peer_, told_);
   if (part->transfer.is_send) {
-    if (is_met()) offer(part);
-    else unsent_.push_back(part);
+    if (is_met())
+      offer(part);
+    else
+      unsent_.push_back(part);
     return;
   }
   const auto found = offers_.find(key_of(*part));
@@ -187,8 +189,10 @@ void Session::on_copied(std::uint64_t number, CopyJob::End end) {
   }
   incoming_.erase(number);
   if (!is_over_) say_number(FrameCode::taken, number);
-  if (is_wanted && end == CopyJob::End::copied) part->exchange->come(*part);
-  else part->exchange->end(*part);
+  if (is_wanted && end == CopyJob::End::copied)
+    part->exchange->come(*part);
+  else
+    part->exchange->end(*part);
 }
 
 bool Session::hear_pull(std::uint64_t number) {
@@ -217,8 +221,10 @@ void Session::end_sends(std::uint64_t number, bool has_come) {
   const auto node = sends_.extract(number);
   const PartPtr part = node.mapped();
   inline_sends_ -= part->is_inline;
-  if (has_come) part->exchange->come(*part);
-  else part->exchange->end(*part);
+  if (has_come)
+    part->exchange->come(*part);
+  else
+    part->exchange->end(*part);
 }
 
 // One that was taken meanwhile is not there any more: `taken` is on its way, or will be.
@@ -264,16 +270,20 @@ void Session::placed(const FrameHeader& header) {
     say_number(FrameCode::taken, header.number);
   }
   if (!part) return;
-  if (part->is_withdrawn) part->exchange->end(*part);
-  else if (is_last) part->exchange->come(*part);
+  if (part->is_withdrawn)
+    part->exchange->end(*part);
+  else if (is_last)
+    part->exchange->come(*part);
 }
 
 void Session::leave(ConstBytes farewell) {
   if (is_over_) return;
   const auto self = shared_from_this();
   is_over_ = is_left_ = true;
-  if (connection_) connection_->leave(farewell);
-  else is_idle_ = true;
+  if (connection_)
+    connection_->leave(farewell);
+  else
+    is_idle_ = true;
   lose_parts();
 }
 

@@ -28,7 +28,7 @@ class Session final : public Connection::Owner, public std::enable_shared_from_t
     virtual bool hear_answer(int peer, ConstBytes payload) = 0;
     virtual void on_mismatch(int peer, std::size_t expected, std::size_t sent) = 0;
     virtual void on_lost(Session& session, const std::string& sentence) = 0;  // not after leave()
-    virtual void on_settled() = 0;  // the connection is idle
+    virtual void on_settled() = 0;                                            // the connection is idle
     virtual void copy(std::shared_ptr<CopyJob> job) = 0;
     virtual asio::any_io_executor executor() = 0;
   };

@@ -15,7 +15,8 @@ using asio::ip::tcp;
 void listen_at(tcp::acceptor& acceptor, const HostAndPort& place, std::string_view what) {
   try {
     tcp::resolver resolver(acceptor.get_executor());
-    const tcp::endpoint endpoint = *resolver.resolve(place.host, std::to_string(place.port), tcp::resolver::passive).begin();
+    const tcp::endpoint endpoint =
+        *resolver.resolve(place.host, std::to_string(place.port), tcp::resolver::passive).begin();
     acceptor.open(endpoint.protocol());
     acceptor.set_option(tcp::acceptor::reuse_address(true));
     acceptor.bind(endpoint);

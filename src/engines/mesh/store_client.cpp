@@ -26,7 +26,8 @@ constexpr auto kPatienceWithOne = 2s;  // attempt
 constexpr auto kBackOff = 100ms;
 
 StoreAnswer ask(const StoreAddress& store, const StoreRequest& request) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(store.patience);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(store.patience);
   while (true) {
     std::string why;
     try {
@@ -41,14 +42,15 @@ StoreAnswer ask(const StoreAddress& store, const StoreRequest& request) {
       if (thrown) std::rethrow_exception(thrown);
       return answer;
     } catch (const std::system_error& error) {
-      why = error.code() == asio::error::eof ? "it closes the connection, as it does when the secret is another one" : error.code().message();
+      why = error.code() == asio::error::eof ? "it closes the connection, as it does when the secret is another one"
+                                             : error.code().message();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       why = error.what();
     }
     if (std::chrono::steady_clock::now() + kBackOff >= end)
-      throw Error(ErrorCode::unavailable,
-                  fmt::format("the run's store at {} does not answer: {}", store.address, why), "mesh");
+      throw Error(ErrorCode::unavailable, fmt::format("the run's store at {} does not answer: {}", store.address, why),
+                  "mesh");
     std::this_thread::sleep_for(kBackOff);
   }
 }
@@ -84,8 +86,8 @@ asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request)
   const auto socket = std::make_shared<tcp::socket>(co_await asio::this_coro::executor);
   const auto limit = co_await connect_to(socket, parse_address(store.address, "the store"), kPatienceWithOne);
   if (request.address.starts_with(':'))
-    request.address = address_text(socket->local_endpoint().address().to_string(),
-                                   parse_address(request.address, "a worker").port);
+    request.address =
+        address_text(socket->local_endpoint().address().to_string(), parse_address(request.address, "a worker").port);
   const Nonces nonces = co_await exchange_nonces_as_dialler(*socket, kStoreMagic);
   WireWriter writer;
   const std::vector<std::byte> asked = bytes_of_request(request);

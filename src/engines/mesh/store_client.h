@@ -24,7 +24,7 @@ struct StoreAnswer {
 inline constexpr std::size_t kRequestBytes = 1 + 4 + 4 + 2 + kMostAddressBytes;
 inline constexpr std::size_t kMostBookBytes = kMostRanks * (10 + kMostAddressBytes);
 
-std::vector<std::byte> bytes_of_request(const StoreRequest& request);     // kRequestBytes
+std::vector<std::byte> bytes_of_request(const StoreRequest& request);  // kRequestBytes
 std::optional<StoreRequest> request_in(ConstBytes bytes);
 
 // Once. Throws std::system_error, or Error{unavailable} for an answer without a proof.

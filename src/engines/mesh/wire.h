@@ -16,10 +16,8 @@ static_assert(std::endian::native == std::endian::little, "numbers go over the w
 class WireWriter {
  public:
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  void put(const T& value) {
-    put_bytes(std::as_bytes(std::span(&value, 1)));
-  }
+  requires std::is_trivially_copyable_v<T>
+  void put(const T& value) { put_bytes(std::as_bytes(std::span(&value, 1))); }
   void put_bytes(ConstBytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   void put_text(std::string_view text) {  // at most 65535 bytes
     put(static_cast<std::uint16_t>(text.size()));
@@ -36,8 +34,7 @@ class WireReader {
   explicit WireReader(ConstBytes bytes) : bytes_(bytes) {}
 
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  T get() {
+  requires std::is_trivially_copyable_v<T> T get() {
     T value{};
     if (const ConstBytes taken = get_bytes(sizeof value); !taken.empty())
       std::memcpy(&value, taken.data(), sizeof value);
