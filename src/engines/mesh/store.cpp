@@ -68,26 +68,31 @@ struct Store::Server {
 
   // Whoever knows no secret gets nothing but a random number, and a closed connection.
   asio::awaitable<void> answer_one(std::shared_ptr<tcp::socket> socket) {
+    const auto limit = limit_time(socket, kPatienceWithRequest);
     try {
-      const auto limit = limit_time(socket, kPatienceWithRequest);
-      const Nonces nonces = co_await exchange_nonces_as_acceptor(*socket, kStoreMagic);
-      std::array<std::byte, kRequestBytes + sizeof(Proof)> asked;
-      co_await asio::async_read(*socket, asio::buffer(asked), use_awaitable);
-      const ConstBytes bytes = ConstBytes(asked).first(kRequestBytes);
-      if (!secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes})) co_return;
-      const auto request = request_in(bytes);
-      if (!request) co_return;
-      const StoreAnswer answer = carry_out(*request);
-      WireWriter body, whole;
-      body.put(static_cast<std::int32_t>(answer.number));
-      body.put_bytes(book_payload(answer.book, kMostBookBytes));
-      whole.put(static_cast<std::uint32_t>(body.bytes().size()));
-      whole.put(secret.prove("answer", {nonces[0], nonces[1], bytes, body.bytes()}));
-      whole.put_bytes(body.bytes());
-      co_await asio::async_write(*socket, asio::buffer(whole.bytes()), use_awaitable);
-      limit->cancel();
+      co_await answer(*socket);
     } catch (const std::exception&) {  // whoever has gone asks again
     }
+    limit->cancel();
+    close_quietly(*socket);
+  }
+
+  asio::awaitable<void> answer(tcp::socket& socket) {
+    const Nonces nonces = co_await exchange_nonces_as_acceptor(socket, kStoreMagic);
+    std::array<std::byte, kRequestBytes + sizeof(Proof)> asked;
+    co_await asio::async_read(socket, asio::buffer(asked), use_awaitable);
+    const ConstBytes bytes = ConstBytes(asked).first(kRequestBytes);
+    if (!secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes})) co_return;
+    const auto request = request_in(bytes);
+    if (!request) co_return;
+    const StoreAnswer answer = carry_out(*request);
+    WireWriter body, whole;
+    body.put(static_cast<std::int32_t>(answer.number));
+    body.put_bytes(book_payload(answer.book, kMostBookBytes));
+    whole.put(static_cast<std::uint32_t>(body.bytes().size()));
+    whole.put(secret.prove("answer", {nonces[0], nonces[1], bytes, body.bytes()}));
+    whole.put_bytes(body.bytes());
+    co_await asio::async_write(socket, asio::buffer(whole.bytes()), use_awaitable);
   }
 
   StoreAnswer carry_out(const StoreRequest& request) {
