@@ -66,8 +66,8 @@ def test_who_has_another_secret_does_not_join(tmp_path):
         secret.write_text("0" * 64)
         secret.chmod(0o600)
         done = run("launch", "--workers", 1, "--join", store, "--secret-file", secret, "--", "true")
-        assert done.returncode == 1
-        assert done.stderr.startswith("flockstep: ")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"flockstep: the store at {store} does not know this run: give the secret")
         assert done.stderr.count("\n") == 1
         assert process.poll() is None
 
