@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "base/files.h"
@@ -29,7 +28,7 @@ struct Order {
   std::int32_t rank = 0, target = STDERR_FILENO;
 };
 constexpr std::size_t kLongestLine = 8 << 10;
-constexpr auto kMoment = std::chrono::seconds(2);
+constexpr int kMomentMs = 2000;
 
 class RelayProcess {
  public:
@@ -37,15 +36,16 @@ class RelayProcess {
 
   // False if the launcher vanished without a goodbye.
   bool run() {
-    while (control_.get() >= 0 || !streams_.empty()) {
+    while (is_ordered_ || !streams_.empty()) {
       std::vector<pollfd> watched;
       for (const Stream& stream : streams_) watched.push_back({stream.source.get(), POLLIN, 0});
-      watched.push_back({control_.get(), POLLIN, 0});
+      if (is_ordered_) watched.push_back({control_.get(), POLLIN, 0});
       if (::poll(watched.data(), watched.size(), -1) < 0) continue;
+      const bool has_order = is_ordered_ && watched.back().revents != 0;
       // Streams first: what a worker wrote comes before what is said about its end.
       for (std::size_t i = streams_.size(); i-- > 0;)
         if (watched[i].revents != 0 && !pass_on(streams_[i])) streams_.erase(streams_.begin() + static_cast<long>(i));
-      if (watched.back().revents != 0) obey();
+      if (has_order) obey();
     }
     return said_goodbye_;
   }
@@ -94,7 +94,7 @@ class RelayProcess {
     const ::ssize_t count = ::recvmsg(control_.get(), &message, MSG_CMSG_CLOEXEC);
     if (count < 0 && errno == EINTR) return;
     if (count < static_cast<::ssize_t>(sizeof order)) {
-      control_.close();
+      is_ordered_ = false;
       return;
     }
     const cmsghdr* with = CMSG_FIRSTHDR(&message);
@@ -110,7 +110,8 @@ class RelayProcess {
     }
   }
 
-  Descriptor control_;
+  Descriptor control_;      // closed with this process: the launcher sees the end
+  bool is_ordered_ = true;  // by somebody who lives
   bool with_prefix_, said_goodbye_ = false;
   std::vector<Stream> streams_;
   std::vector<char> buffer_ = std::vector<char>(64 << 10);
@@ -173,11 +174,12 @@ Relay::Relay(bool with_prefix, const std::string& folder) {
 
 Relay::~Relay() {
   send_order(control_.get(), {Order::What::goodbye}, {});
-  control_.close();
+  ::shutdown(control_.get(), SHUT_WR);
   // Somebody whom a worker left behind may still write; the relay then stays for that one.
-  const auto deadline = std::chrono::steady_clock::now() + kMoment;
-  while (::waitpid(id_, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  pollfd end{control_.get(), POLLIN, 0};
+  if (::poll(&end, 1, kMomentMs) > 0)
+    while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 Descriptor Relay::stream(int rank, int target) {

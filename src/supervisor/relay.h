@@ -9,7 +9,6 @@
 
 #include <string>
 
-#include "base/time.h"
 #include "supervisor/descriptor.h"
 
 namespace flockstep::supervisor {

@@ -19,8 +19,9 @@ RunStore::RunStore(const Options& options, const std::string& secret) : workers_
     std::iota(ranks_.begin(), ranks_.end(), 0);
   } else {
     address_ = options.join;
-    ranks_ = engines::mesh::reserve_ranks({.address = address_, .secret = secret, .run = {}}, options.workers);
-    workers_ = ranks_.front();  // at least: those who joined before are counted, too
+    const engines::mesh::StoreAddress store{.address = address_, .secret = secret, .run = {}};
+    workers_ = engines::mesh::read_workers(store);
+    ranks_ = engines::mesh::reserve_ranks(store, options.workers);
   }
 }
 

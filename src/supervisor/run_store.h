@@ -15,7 +15,8 @@ namespace flockstep::supervisor {
 
 class RunStore {
  public:
-  // Throws Error{unavailable} where it cannot listen, or where the run to join does not answer or has another secret.
+  // Throws Error{unavailable} where it cannot listen, or where the run to join does not answer; Error{bad_input} where
+  // that run has another secret.
   RunStore(const Options& options, const std::string& secret);
   ~RunStore();
 

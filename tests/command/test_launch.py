@@ -1,108 +1,31 @@
-"""`flockstep launch`: workers that are started again alone, output in whole lines, an end on Ctrl-C, other hosts by ssh."""
+"""`flockstep launch`: workers that are started again alone, an end on Ctrl-C, output in whole lines."""
 
-import contextlib
 import itertools
 import os
 import re
 import signal
-import stat
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
-from conftest import COMMAND, run
+from conftest import COMMAND
+from launched import (
+    FOREVER,
+    NOTE,
+    expect_that_children_end,
+    launched,
+    pid_in,
+    run_launched,
+    secret_files,
+    wait_for,
+    workers_of,
+)
 from paths import HANG_S
 
-SSH = """#!/bin/sh
-# As ssh: HOST, then a command, for a shell there that has an environment of its own and that outlives the connection.
-# SIGUSR1 is the end of the connection.
-trap 'exit 255' USR1
-host=$1
-shift
-echo "$host $*" >> "$FAKE_SSH_LOG"
-echo $$ > "$FAKE_SSH_LOG.$host"
-exec 3<&0
-setsid env -i PATH="$PATH" FAKE_HOST="$host" /bin/sh -c "$*" <&3 3<&- &
-exec <&- 3<&-
-wait $!
-"""
 
-
-@pytest.fixture
-def ssh(tmp_path, monkeypatch):
-    """A program that stands in for ssh, and the list of its calls."""
-    program, log = tmp_path / "ssh", tmp_path / "ssh.log"
-    program.write_text(SSH)
-    program.chmod(0o755)
-    log.touch()
-    monkeypatch.setenv("FAKE_SSH_LOG", str(log))
-    return program, log
-
-
-@contextlib.contextmanager
-def launched(tmp_path, *options, worker):
-    """The launcher as a process, its workers programs in Python. None of them outlives the test."""
-    script = tmp_path / "worker.py"
-    script.write_text(
-        "import os, signal, sys, time\nrank, restarts = (int(os.environ['FLOCKSTEP_' + name]) for name in ('RANK', 'RESTARTS'))\n"
-        + worker
-    )
-    process = subprocess.Popen(
-        [COMMAND, "launch", *map(str, options), "--", sys.executable, "-u", script, tmp_path],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        for worker_id in workers_of(tmp_path):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker_id, signal.SIGKILL)
-        process.communicate()
-
-
-def run_launched(tmp_path, *options, worker):
-    with launched(tmp_path, *options, worker=worker) as process:
-        out, errors = process.communicate(timeout=HANG_S)
-    return process.returncode, out, errors
-
-
-def workers_of(tmp_path):
-    """Processes whose command line is that of this test's workers."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if words[1:3] == [b"-u", str(tmp_path / "worker.py").encode()] and state_of(entry) not in "ZX":
-                found.append(int(entry.name))
-    return found
-
-
-def state_of(entry):
-    return (entry / "stat").read_text().rpartition(")")[2].split()[0]
-
-
-def wait_for(is_so, what):
-    deadline = time.monotonic() + HANG_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def pid_in(path):
-    """What a worker has written there, once it is whole."""
-    wait_for(lambda: path.exists() and path.read_text().endswith("\n"), f"{path.name} is not written")
-    return int(path.read_text())
-
-
-NOTE = "open(f'{sys.argv[1]}/{rank}.{restarts}', 'w').write(f'{os.getpid()}\\n')\n"
-FOREVER = NOTE + "while True: time.sleep(3600)\n"
+@pytest.fixture(autouse=True)
+def _mesh(needs):
+    needs("mesh")
 
 
 def test_a_killed_worker_alone_is_started_again_with_its_rank(tmp_path):
@@ -214,18 +137,7 @@ def test_a_second_ctrl_c_kills_at_once(tmp_path):
 
 
 def test_what_a_lost_worker_started_ends_with_it(tmp_path):
-    worker = (
-        "import subprocess\n"
-        "if restarts: sys.exit(0)\n"
-        "child = subprocess.Popen(['sleep', '3600'])\n"
-        "open(f'{sys.argv[1]}/child', 'w').write(f'{child.pid}\\n')\n"
-    )
-    with launched(tmp_path, "--workers", 1, worker=worker + FOREVER) as process:
-        child = pid_in(tmp_path / "child")
-        os.kill(pid_in(tmp_path / "0.0"), signal.SIGKILL)
-        process.communicate(timeout=HANG_S)
-        assert process.returncode == 0
-        wait_for(lambda: not Path(f"/proc/{child}").exists() or state_of(Path(f"/proc/{child}")) == "Z", "it lives on")
+    expect_that_children_end(tmp_path)
 
 
 def test_workers_go_on_when_the_launcher_is_killed(tmp_path):
@@ -259,44 +171,6 @@ def test_what_workers_write_is_passed_on_when_the_launcher_is_killed(tmp_path):
         assert process.communicate(timeout=HANG_S)[0] == "still here\n"
 
 
-def secret_files(worker):
-    """The files that a worker's environment names."""
-    variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
-    return [
-        Path(value) for name, _, value in (each.partition("=") for each in variables) if name == "FLOCKSTEP_SECRET_FILE"
-    ]
-
-
-def command_lines():
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            yield entry.read_bytes()
-
-
-def test_the_secret_is_in_a_file_of_mode_0600_and_on_no_command_line(tmp_path):
-    with launched(tmp_path, "--workers", 2, worker=FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        (secret,) = {file for worker in workers for file in secret_files(worker)}
-        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-        assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
-        text = secret.read_text().strip()
-        assert re.fullmatch("[0-9a-f]{64}", text)
-        lines = list(command_lines())
-        assert any(str(tmp_path).encode() in line for line in lines)
-        assert not any(text.encode() in line for line in lines)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=HANG_S)
-        assert not secret.parent.exists()
-
-
-def test_a_named_secret_is_made_once_and_kept(tmp_path):
-    file = tmp_path / "secret"
-    worker = "print(open(os.environ['FLOCKSTEP_SECRET_FILE']).read().strip())\n"
-    seen = [run_launched(tmp_path, "--workers", 1, "--secret-file", file, worker=worker)[1] for _ in range(2)]
-    assert seen[0] == seen[1] == file.read_text()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
 def test_workers_learn_their_place_from_the_environment(tmp_path):
     names = ["RANK", "WORKERS", "STORE", "RESTARTS", "HEARTBEAT", "HOST"]
     worker = f"print(*(os.environ['FLOCKSTEP_' + name] for name in {names}))\n"
@@ -326,137 +200,16 @@ def test_lines_stay_whole(tmp_path, prefix):
     assert out.count("half\n") == 3
 
 
-def test_workers_are_spread_over_hosts_and_told_through_standard_input(tmp_path, ssh):
-    program, log = ssh
-    worker = (
-        "print(os.environ['FAKE_HOST'], rank, restarts, os.environ['FLOCKSTEP_WORKERS'], os.getcwd(), sys.argv[2:])\n"
-        "print('to errors', file=sys.stderr)\n"
-        "assert len(os.environ['FLOCKSTEP_SECRET']) == 64\n"
-        "assert 'FLOCKSTEP_SECRET_FILE' not in os.environ\n"
-    )
-    script = tmp_path / "worker.py"
-    script.write_text(
-        "import os, sys\nrank, restarts = (int(os.environ['FLOCKSTEP_' + name]) for name in ('RANK', 'RESTARTS'))\n"
-        + worker
-    )
-    odd = ["it's", "$HOME `id`", "", 'a "b"\n', "--"]
-    options = ["--workers", 4, "--hosts", "a,me@b", "--ssh", program, "--address", "127.0.0.1"]
-    done = run("launch", *options, "--", sys.executable, script, tmp_path, *odd, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    hosts = ["a", "a", "me@b", "me@b"]
-    assert sorted(done.stdout.splitlines()) == sorted(
-        f"{host} {rank} 0 4 {tmp_path} {odd}" for rank, host in enumerate(hosts)
-    )
-    assert done.stderr.count("to errors\n") == 4
-    assert sorted(log.read_text().splitlines()) == sorted(f"{host} sh -s" for host in hosts)
-
-
-def hosts_of(ssh, hosts="a,b"):
-    return ["--hosts", hosts, "--ssh", ssh[0], "--address", "127.0.0.1"]
-
-
-def test_a_worker_of_another_host_is_started_again_with_its_status_told(tmp_path, ssh):
-    worker = (
-        "if restarts == 0 and rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nif rank == 0: sys.exit(3 + restarts)\n"
-    )
-    code, _, errors = run_launched(tmp_path, "--workers", 2, "--restarts", 1, *hosts_of(ssh), worker=worker)
-    assert code == 0
-    assert "worker 1 on b was killed by SIGKILL after" in errors
-    assert "worker 0 on a ended with status 4 after" in errors
-
-
-def test_ctrl_c_ends_workers_of_other_hosts(tmp_path, ssh):
-    ignores = "if rank == 1: signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=ignores + FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        assert not any(
-            Path(f"/proc/{worker}/environ").read_text().split("FLOCKSTEP_SECRET=")[1][:64].encode() in line
-            for worker in workers
-            for line in command_lines()
+def test_on_a_terminal_lines_begin_with_the_rank():
+    ours, its = os.openpty()
+    with open(ours, "rb", closefd=True) as terminal:
+        done = subprocess.run(
+            [COMMAND, "launch", "--workers", "1", "--", "echo", "hello"],
+            stdin=subprocess.DEVNULL,
+            stdout=its,
+            stderr=subprocess.DEVNULL,
+            timeout=HANG_S,
         )
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=HANG_S)
-        assert time.monotonic() - begin < 6
-        assert workers_of(tmp_path) == []
-    assert process.returncode == 130
-
-
-def test_workers_of_other_hosts_go_on_without_the_launcher(tmp_path, ssh):
-    worker = (
-        "while not os.path.exists(sys.argv[1] + '/killed'): time.sleep(0.01)\n"
-        "for line in range(30000): print('line', line, 'x' * 50)\n"
-        "open(f'{sys.argv[1]}/done.{rank}', 'w').write(f'{rank}\\n')\n"
-    )
-    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=NOTE + worker) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        process.kill()
-        process.wait(timeout=HANG_S)
-        process.stdout.close()
-        process.stderr.close()
-        assert sorted(workers_of(tmp_path)) == sorted(workers)
-        (tmp_path / "killed").touch()
-        for rank in range(2):
-            assert pid_in(tmp_path / f"done.{rank}") == rank
-
-
-def test_a_lost_connection_ends_what_is_left_when_the_worker_is_started_again(tmp_path, ssh):
-    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        os.kill(pid_in(Path(f"{ssh[1]}.b")), signal.SIGUSR1)
-        again = pid_in(tmp_path / "1.1")
-        wait_for(lambda: sorted(workers_of(tmp_path)) == sorted([workers[0], again]), "the old worker lives on")
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=HANG_S)
-    assert process.returncode == 143
-    assert "worker 1 on b lost its connection after" in errors
-
-
-WRONG = [
-    (["--workers", 2], "launch needs the command of a worker after --, such as `-- python train.py`"),
-    (["--workers", 2, "--"], "launch needs the command of a worker after --, such as `-- python train.py`"),
-    (["--workers", 2, "python", "train.py"], "launch needs -- before the command of a worker: write `-- python ...`"),
-    (["--", "true"], "launch needs --workers, the number of workers to start"),
-    (["--workers", 0, "--", "true"], "launch needs --workers, the number of workers to start"),
-    (["--workers", -3, "--", "true"], "--workers takes a whole number from 1 to 4096, not -3"),
-    (["--worker", 3, "--", "true"], "launch does not take --worker; did you mean --workers?"),
-    (["--workers", 1, "--heartbeat", "soon", "--", "true"], "--heartbeat takes a time such as 320ms, 1.5s or 50us"),
-    (["--workers", 1, "--hosts", "a;b", "--", "true"], "--hosts takes names such as a,b or user@a, not 'a;b'"),
-    (["--workers", 1, "--join", "here:1", "--", "true"], "--join needs the run's secret"),
-    (["--workers", 1, "--", "no-such-program"], "cannot start no-such-program: No such file or directory"),
-    (
-        ["--workers", 1, "--join", "a:1", "--secret-file", "/no/file", "--", "true"],
-        "--secret-file /no/file: cannot read it",
-    ),
-    (
-        ["--workers", 1, "--hosts", "a", "--ssh", "/no/ssh", "--address", "127.0.0.1", "--", "true"],
-        "cannot start /no/ssh",
-    ),
-]
-
-
-@pytest.mark.parametrize(("arguments", "sentence"), WRONG)
-def test_a_wrong_call_gets_one_sentence(arguments, sentence):
-    done = run("launch", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"flockstep: {sentence}"), done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("mode", "text", "reason"),
-    [
-        (0o640, "0" * 64, "others than its owner may use it (mode 0640): chmod 600 "),
-        (0o600, "0" * 63, "it does not hold a secret, which is 64 hexadecimal digits"),
-        (0o600, "0" * 65, "it does not hold a secret, which is 64 hexadecimal digits"),
-        (0o600, "z" * 64, "it does not hold a secret, which is 64 hexadecimal digits"),
-    ],
-)
-def test_a_secret_that_others_can_read_or_that_is_none_is_refused(tmp_path, mode, text, reason):
-    file = tmp_path / "secret"
-    file.write_text(text + "\n")
-    file.chmod(mode)
-    done = run("launch", "--workers", 1, "--secret-file", file, "--", "true")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"flockstep: --secret-file {file}: {reason}")
+        os.close(its)
+        assert done.returncode == 0
+        assert terminal.readline() == b"[0] hello\r\n"

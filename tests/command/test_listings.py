@@ -34,7 +34,7 @@ def test_engines_say_what_is_here_or_how_to_get_it():
     listed = run_json("engines")
     assert listed["simd"]
     by_name = {engine["name"]: engine for engine in listed["engines"]}
-    assert list(by_name) == ["self", "threads", "mpi", "c10d", "sim"]
+    assert list(by_name) == ["self", "threads", "mpi", "c10d", "mesh", "sim"]
     for engine in by_name.values():
         assert engine["version"] if engine["available"] else "build with" in engine["reason"]
     if by_name["mpi"]["available"]:

@@ -3,27 +3,9 @@
 #include <exception>
 #include <thread>
 
-#include "conformance.h"
-#include "engines/mesh/options.h"
+#include "mesh_run.h"
 
 namespace flockstep::engines::conformance {
-namespace {
-
-// Control messages to peers that have not been met are lost, and the suite waits for each.
-void meet_all(Engine& engine) {
-  int met = 0;
-  const auto are_all_met = [&] {
-    while (const auto control = engine.take_control()) {
-      EXPECT_EQ(control->what, Control::What::met) << "worker " << control->peer << " was lost at the start";
-      ++met;
-    }
-    return met == engine.size() - 1;
-  };
-  ASSERT_TRUE(engine.wait_until(are_all_met, in_good_time(engine)));
-}
-
-}  // namespace
-
 void on_mesh(const WorkerMain& body) {
   const int workers = subject().workers;
   mesh::StoreOptions store_options;
@@ -42,8 +24,9 @@ void on_mesh(const WorkerMain& body) {
           options.workers = workers;
           options.store = store.address();
           options.secret = store_options.secret;
+          options.reads_memory = rank % 2 == 0;  // the others get long messages through their connections
           const auto engine = mesh::make_engine(options);
-          meet_all(*engine);
+          meet(*engine, workers - 1);  // control messages to those who have not been met are lost
           all_have_met.arrive_and_wait();
           body(*engine);
         } catch (...) {

@@ -134,7 +134,7 @@ bool MeshEngine::hear(Control control) {
 }
 
 bool MeshEngine::hear_answer(int peer, ConstBytes payload) {
-  if (peer >= size()) return true;
+  if (peer >= size()) return false;  // nobody asks those who joined later
   const bool is_sound = roll_call().take_answer(peer, payload);
   bell().ring();
   return is_sound;

@@ -204,8 +204,10 @@ void Hub::begin_again(Incarnation next) {
   });
   Registration registration{std::max(next, Incarnation(incarnation_ + 1)), {}};
   try {
+    StoreAddress store = store_of(options_);
+    store.patience = {};  // one attempt
     if (!options_.store.empty())
-      registration = register_worker(store_of(options_), options_.rank, address, registration.incarnation);
+      registration = register_worker(store, options_.rank, address, registration.incarnation);
   } catch (const Error& error) {  // the store has gone: the peers know enough
     if (error.code() != ErrorCode::unavailable) throw;
   }

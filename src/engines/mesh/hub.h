@@ -50,6 +50,7 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   void on_settled() override;
   void copy(std::shared_ptr<CopyJob> job) override { copier_.run(std::move(job)); }
   asio::any_io_executor executor() override { return io_.get_executor(); }
+  bool reads_memory() const override { return options_.reads_memory; }
 
   bool is_met(int rank) override;
   void probe(int rank) override { session_with(rank)->say(FrameCode::heartbeat); }

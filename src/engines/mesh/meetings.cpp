@@ -132,6 +132,7 @@ asio::awaitable<void> Meetings::try_to_meet(Contact& contact, std::string addres
     verdict = co_await meet_at(contact, address, rank, seed, era);
   } catch (const std::exception&) {  // nobody there, or nobody of this run: again later
   }
+  if (const auto socket = contact.attempt.lock()) close_quietly(*socket);  // moved from, where they have met
   if (era != era_) co_return;
   contact.is_dialling = false;
   if (verdict == Verdict::admitted) co_return;
@@ -208,30 +209,34 @@ asio::awaitable<void> Meetings::admit(Socket socket) {
   const std::uint64_t era = era_;
   auto memory = std::make_unique<ProvableMemory>();
   std::optional<Card> admitted;
+  const std::function<Card(const Card&)> decide = [&](const Card& dialler) {
+    Card own = judge(dialler);
+    own.memory = memory->proof();
+    if (own.verdict == Verdict::admitted && era == era_) {
+      admitted = dialler;
+      contacts_[dialler.rank].is_accepting = true;
+    }
+    return own;
+  };
+  const auto limit = limit_time(socket, kPatience);
+  bool is_through = false;
   try {
-    const auto limit = limit_time(socket, kPatience);
-    const std::function<Card(const Card&)> decide = [&](const Card& dialler) {
-      Card own = judge(dialler);
-      own.memory = memory->proof();
-      if (own.verdict == Verdict::admitted && era == era_) {
-        admitted = dialler;
-        contacts_[dialler.rank].is_accepting = true;
-      }
-      return own;
-    };
     co_await accept(*socket, secret_, decide);
-    limit->cancel();
+    is_through = true;
   } catch (const std::exception&) {  // a stranger, or one that has gone: both are nobody to us
-    if (admitted && era == era_) contacts_[admitted->rank].is_accepting = false;
-    co_return;
   }
-  if (!admitted || era != era_) co_return;
-  Contact& contact = contacts_[admitted->rank];
-  contact.is_accepting = false;
-  contact.back_off = {};
-  if (contact.is_dialling)
-    if (const auto attempt = contact.attempt.lock()) close_quietly(*attempt);
-  circle_.meet(std::move(*socket), *admitted, std::move(memory));
+  limit->cancel();
+  if (admitted && era == era_) {
+    Contact& contact = contacts_[admitted->rank];
+    contact.is_accepting = false;
+    if (is_through) {
+      contact.back_off = {};
+      if (const auto attempt = contact.attempt.lock(); attempt && contact.is_dialling) close_quietly(*attempt);
+      circle_.meet(std::move(*socket), *admitted, std::move(memory));
+      co_return;
+    }
+  }
+  close_quietly(*socket);
 }
 
 Card Meetings::judge(const Card& dialler) {

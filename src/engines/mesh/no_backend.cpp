@@ -32,5 +32,6 @@ std::string make_secret() { throw_unavailable(); }
 Registration register_worker(const StoreAddress&, int, const std::string&, Incarnation) { throw_unavailable(); }
 std::vector<int> reserve_ranks(const StoreAddress&, int) { throw_unavailable(); }
 Book read_book(const StoreAddress&) { throw_unavailable(); }
+int read_workers(const StoreAddress&) { throw_unavailable(); }
 
 }  // namespace flockstep::engines::mesh

@@ -13,6 +13,7 @@ struct MeshOptions {
   std::string secret, run;         // as the store's
   std::string host;  // host or host:port that the others reach this worker at; empty: where it reaches the store from
   base::Duration heartbeat{5};  // a peer that is silent for so long is lost
+  bool reads_memory = true;     // of peers on the same host, where the system lets it
   Incarnation incarnation = 1;  // at least
 
   // From FLOCKSTEP_RANK, _WORKERS, _STORE or _PEERS, _SECRET_FILE or _SECRET, _HOST, _HEARTBEAT, _RESTARTS and _RUN.

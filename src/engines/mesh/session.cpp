@@ -21,7 +21,7 @@ void Session::meet(std::shared_ptr<Connection> connection, Incarnation incarnati
   connection_ = std::move(connection);
   incarnation_ = incarnation;
   memory_ = memory;
-  is_readable_ = is_valid(memory);
+  is_readable_ = home_.reads_memory() && is_valid(memory);
   connection_->start(shared_from_this());
   say(FrameCode::book, book_payload(book));
   for (const PartPtr& part : std::exchange(unsent_, {})) offer(part);

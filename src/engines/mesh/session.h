@@ -31,6 +31,7 @@ class Session final : public Connection::Owner, public std::enable_shared_from_t
     virtual void on_settled() = 0;                                            // the connection is idle
     virtual void copy(std::shared_ptr<CopyJob> job) = 0;
     virtual asio::any_io_executor executor() = 0;
+    virtual bool reads_memory() const = 0;
   };
 
   Session(Home& home, int peer) : home_(home), peer_(peer) {}

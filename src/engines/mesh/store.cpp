@@ -36,7 +36,7 @@ constexpr std::size_t kMostHalfOpenRequests = 256;
 // The thread serves one request per connection. The lock is for those who call the Store itself.
 struct Store::Server {
   explicit Server(const StoreOptions& options)
-      : secret(options.secret, options.run), acceptor(io), next_rank(options.workers) {
+      : secret(options.secret, options.run), acceptor(io), workers(options.workers), next_rank(workers) {
     listen_at(acceptor, {options.host, options.port}, "the run's store");
     address = address_text(options.host, acceptor.local_endpoint().port());
     asio::co_spawn(io, serve(), asio::detached);
@@ -68,31 +68,37 @@ struct Store::Server {
 
   // Whoever knows no secret gets nothing but a random number, and a closed connection.
   asio::awaitable<void> answer_one(std::shared_ptr<tcp::socket> socket) {
+    const auto limit = limit_time(socket, kPatienceWithRequest);
     try {
-      const auto limit = limit_time(socket, kPatienceWithRequest);
-      const Nonces nonces = co_await exchange_nonces_as_acceptor(*socket, kStoreMagic);
-      std::array<std::byte, kRequestBytes + sizeof(Proof)> asked;
-      co_await asio::async_read(*socket, asio::buffer(asked), use_awaitable);
-      const ConstBytes bytes = ConstBytes(asked).first(kRequestBytes);
-      if (!secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes})) co_return;
-      const auto request = request_in(bytes);
-      if (!request) co_return;
-      const StoreAnswer answer = carry_out(*request);
-      WireWriter body, whole;
-      body.put(static_cast<std::int32_t>(answer.number));
-      body.put_bytes(book_payload(answer.book, kMostBookBytes));
-      whole.put(static_cast<std::uint32_t>(body.bytes().size()));
-      whole.put(secret.prove("answer", {nonces[0], nonces[1], bytes, body.bytes()}));
-      whole.put_bytes(body.bytes());
-      co_await asio::async_write(*socket, asio::buffer(whole.bytes()), use_awaitable);
-      limit->cancel();
+      co_await answer(*socket);
     } catch (const std::exception&) {  // whoever has gone asks again
     }
+    limit->cancel();
+    close_quietly(*socket);
+  }
+
+  asio::awaitable<void> answer(tcp::socket& socket) {
+    const Nonces nonces = co_await exchange_nonces_as_acceptor(socket, kStoreMagic);
+    std::array<std::byte, kRequestBytes + sizeof(Proof)> asked;
+    co_await asio::async_read(socket, asio::buffer(asked), use_awaitable);
+    const ConstBytes bytes = ConstBytes(asked).first(kRequestBytes);
+    if (!secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes})) co_return;
+    const auto request = request_in(bytes);
+    if (!request) co_return;
+    const StoreAnswer answer = carry_out(*request);
+    WireWriter body, whole;
+    body.put(static_cast<std::int32_t>(answer.number));
+    body.put_bytes(book_payload(answer.book, kMostBookBytes));
+    whole.put(static_cast<std::uint32_t>(body.bytes().size()));
+    whole.put(secret.prove("answer", {nonces[0], nonces[1], bytes, body.bytes()}));
+    whole.put_bytes(body.bytes());
+    co_await asio::async_write(socket, asio::buffer(whole.bytes()), use_awaitable);
   }
 
   StoreAnswer carry_out(const StoreRequest& request) {
     const std::lock_guard lock(mutex);
     StoreAnswer answer;
+    if (request.what == StoreRequest::What::read) answer.number = workers;
     if (request.what == StoreRequest::What::reserve) answer.number = reserve(request.number);
     if (request.what == StoreRequest::What::enter) {
       BookEntry& entry = entries[request.number];
@@ -118,6 +124,7 @@ struct Store::Server {
   std::list<std::weak_ptr<tcp::socket>> half_open;
   mutable std::mutex mutex;
   std::map<int, BookEntry> entries;
+  const int workers;
   int next_rank;
   std::thread thread;
 };

@@ -50,11 +50,13 @@ struct Registration {
   Book book;  // the new entry is in it
 };
 
-// What the store answers. Each throws Error{unavailable} with the reason when the patience ends or the secret is wrong.
+// What the store answers. Each throws Error{unavailable} with the reason when the patience ends, Error{bad_input} when
+// the store hears another secret than its own.
 // `at_least`: the incarnation is no lower. An empty host in `address` (":port") stands for the one that the worker
 // reaches the store from.
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least = 1);
 std::vector<int> reserve_ranks(const StoreAddress& store, int count);
 Book read_book(const StoreAddress& store);
+int read_workers(const StoreAddress& store);  // how many the run began with
 
 }  // namespace flockstep::engines::mesh

@@ -37,13 +37,19 @@ StoreAnswer ask(const StoreAddress& store, const StoreRequest& request) {
       asio::co_spawn(io, ask_store(store, request), [&](std::exception_ptr error, StoreAnswer got) {
         thrown = error;
         answer = std::move(got);
+        io.stop();
       });
       io.run();
       if (thrown) std::rethrow_exception(thrown);
       return answer;
     } catch (const std::system_error& error) {
-      why = error.code() == asio::error::eof ? "it closes the connection, as it does when the secret is another one"
-                                             : error.code().message();
+      if (error.code() == asio::error::eof)
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("the store at {} does not know this run: give the secret (and FLOCKSTEP_RUN) of its "
+                                "launcher",
+                                store.address),
+                    "mesh");
+      why = error.code().message();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       why = error.what();
@@ -128,5 +134,7 @@ std::vector<int> reserve_ranks(const StoreAddress& store, int count) {
 }
 
 Book read_book(const StoreAddress& store) { return ask(store, {}).book; }
+
+int read_workers(const StoreAddress& store) { return ask(store, {}).number; }
 
 }  // namespace flockstep::engines::mesh

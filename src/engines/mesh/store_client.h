@@ -18,7 +18,7 @@ struct StoreRequest {
   std::string address;
 };
 struct StoreAnswer {
-  int number = 0;  // the incarnation, or the first rank
+  int number = 0;  // the incarnation, the first rank, or how many workers the run began with
   Book book;
 };
 inline constexpr std::size_t kRequestBytes = 1 + 4 + 4 + 2 + kMostAddressBytes;

@@ -1,0 +1,154 @@
+"""`flockstep launch --hosts`: workers that are started through ssh, for which a program stands in."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import run
+from launched import (
+    FOREVER,
+    NOTE,
+    PLACE,
+    command_lines,
+    expect_that_children_end,
+    launched,
+    pid_in,
+    run_launched,
+    wait_for,
+    workers_of,
+)
+from paths import HANG_S
+
+SSH = f"""#!{sys.executable}
+# As ssh: HOST, then a command, for a shell there that has an environment of its own and that outlives the connection.
+# SIGUSR1 is the end of the connection.
+import os, signal, subprocess, sys
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(255))
+host, *command = sys.argv[1:]
+log = os.environ["FAKE_SSH_LOG"]
+with open(log, "a") as file:
+    file.write(" ".join([host, *command]) + "\\n")
+with open(log + "." + host, "w") as file:
+    file.write(str(os.getpid()) + "\\n")
+environment = dict(PATH=os.environ["PATH"], FAKE_HOST=host)
+done = subprocess.run(["/bin/sh", "-c", " ".join(command)], env=environment, start_new_session=True)
+sys.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _mesh(needs):
+    needs("mesh")
+
+
+@pytest.fixture
+def ssh(tmp_path, monkeypatch):
+    """A program that stands in for ssh, and the list of its calls."""
+    program, log = tmp_path / "ssh", tmp_path / "ssh.log"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    log.touch()
+    monkeypatch.setenv("FAKE_SSH_LOG", str(log))
+    return program, log
+
+
+def hosts_of(ssh, hosts="a,b"):
+    return ["--hosts", hosts, "--ssh", ssh[0], "--address", "127.0.0.1"]
+
+
+def test_workers_are_spread_over_hosts_and_told_through_standard_input(tmp_path, ssh):
+    program, log = ssh
+    worker = (
+        "print(os.environ['FAKE_HOST'], rank, restarts, os.environ['FLOCKSTEP_WORKERS'], os.getcwd(), sys.argv[2:])\n"
+        "print('to errors', file=sys.stderr)\n"
+        "assert len(os.environ['FLOCKSTEP_SECRET']) == 64\n"
+        "assert 'FLOCKSTEP_SECRET_FILE' not in os.environ\n"
+    )
+    script = tmp_path / "worker.py"
+    script.write_text(PLACE + worker)
+    odd = ["it's", "$HOME `id`", "", 'a "b"\n', "--"]
+    options = ["--workers", 4, "--hosts", "a,me@b", "--ssh", program, "--address", "127.0.0.1"]
+    done = run("launch", *options, "--", sys.executable, script, tmp_path, *odd, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    hosts = ["a", "a", "me@b", "me@b"]
+    assert sorted(done.stdout.splitlines()) == sorted(
+        f"{host} {rank} 0 4 {tmp_path} {odd}" for rank, host in enumerate(hosts)
+    )
+    assert done.stderr.count("to errors\n") == 4
+    assert sorted(log.read_text().splitlines()) == sorted(f"{host} sh -s" for host in hosts)
+
+
+def test_a_worker_of_another_host_is_started_again_with_its_status_told(tmp_path, ssh):
+    worker = (
+        "if restarts == 0 and rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nif rank == 0: sys.exit(3 + restarts)\n"
+    )
+    code, _, errors = run_launched(tmp_path, "--workers", 2, "--restarts", 1, *hosts_of(ssh), worker=worker)
+    assert code == 0
+    assert "worker 1 on b was killed by SIGKILL after" in errors
+    assert "worker 0 on a ended with status 4 after" in errors
+
+
+def test_what_a_lost_worker_started_ends_with_it(tmp_path, ssh):
+    expect_that_children_end(tmp_path, *hosts_of(ssh, "a"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_workers_of_other_hosts(tmp_path, ssh, number):
+    worker = (
+        "if rank == 1:\n"
+        "  for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
+        "elif rank == 2:\n"
+        "  def end(number, frame):\n"
+        "    print('ended by', number)\n"
+        "    sys.exit(0)\n"
+        "  signal.signal(signal.SIGTERM, end)\n"
+        "  assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"  # not ignored from the start
+        "  signal.signal(signal.SIGINT, end)\n"
+    )
+    with launched(tmp_path, "--workers", 3, *hosts_of(ssh), worker=worker + FOREVER) as process:
+        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(3)]
+        environment = Path(f"/proc/{workers[0]}/environ").read_bytes().split(b"\0")
+        (secret,) = [each.partition(b"=")[2] for each in environment if each.startswith(b"FLOCKSTEP_SECRET=")]
+        assert len(secret) == 64
+        assert not any(secret in line for line in command_lines())
+        begin = time.monotonic()
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=HANG_S)
+        assert time.monotonic() - begin < 6
+        assert workers_of(tmp_path) == []
+    assert process.returncode == 128 + number
+    assert f"ended by {int(number)}\n" in out
+    assert "killing what has not ended: worker 1\n" in errors
+
+
+def test_workers_of_other_hosts_go_on_without_the_launcher(tmp_path, ssh):
+    worker = (
+        "while not os.path.exists(sys.argv[1] + '/killed'): time.sleep(0.01)\n"
+        "for line in range(30000): print('line', line, 'x' * 50)\n"
+        "open(f'{sys.argv[1]}/done.{rank}', 'w').write(f'{rank}\\n')\n"
+    )
+    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=NOTE + worker) as process:
+        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
+        process.kill()
+        process.wait(timeout=HANG_S)
+        process.stdout.close()
+        process.stderr.close()
+        assert sorted(workers_of(tmp_path)) == sorted(workers)
+        (tmp_path / "killed").touch()
+        for rank in range(2):
+            assert pid_in(tmp_path / f"done.{rank}") == rank
+
+
+def test_a_lost_connection_ends_what_is_left_when_the_worker_is_started_again(tmp_path, ssh):
+    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=FOREVER) as process:
+        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
+        os.kill(pid_in(Path(f"{ssh[1]}.b")), signal.SIGUSR1)
+        again = pid_in(tmp_path / "1.1")
+        wait_for(lambda: sorted(workers_of(tmp_path)) == sorted([workers[0], again]), "the old worker lives on")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=HANG_S)
+    assert process.returncode == 143
+    assert "worker 1 on b lost its connection after" in errors
