@@ -21,6 +21,7 @@ from flockstep.bench.harness import Spread, Target
 _WORKERS = 4
 _AROUND_S = 3.0  # a step that ends so long after a kill is one around it
 _PATIENCE_S = 60.0
+_LEFT = 2  # workers that train on, at least
 _LOOK_S = 0.002
 LOST_BAR_S, JOINED_BAR_S = 1.0, 2.0
 
@@ -182,6 +183,8 @@ class Run:
         if not ranks or self._launcher.poll() is not None:
             return False
         rank = self._random.choice(ranks)
+        if not self._wait(lambda: len(set(self._training()) - {rank}) >= _LEFT):  # where all die there is nothing to join
+            return False
         others = [other for other in self._training() if other != rank and self._moment(other) != "done"]
         kill = Kill(time.monotonic(), rank, self._moment(rank))
         try:
