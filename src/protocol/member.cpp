@@ -28,6 +28,7 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
   if (is_expelled_) return {};
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
+  if (!is_expelled_) hear_again();
   if (!is_expelled_) advance();
   return std::exchange(actions_, {});
 }
@@ -220,7 +221,7 @@ bool Member::is_done_until(Iteration newest) const {
 
 void Member::handle(const Received& event) {
   const Message& message = event.message;
-  if (!hears(event)) return;
+  if (!hears(event) || is_too_early(event)) return;
   switch (message.kind) {
     case Message::Kind::arrived: return activator_.on_arrived(turn(), event.peer, message);
     case Message::Kind::activate: return activator_.on_activate(turn(), message);
@@ -309,6 +310,22 @@ bool Member::hears(const Received& event) {
   return roster_.lives(peer);
 }
 
+// A count stands for those below its sender in the sender's tree. Who has not heard yet of one who has joined keeps it.
+bool Member::is_too_early(const Received& event) {
+  const Message& message = event.message;
+  if (!options_.elastic || (message.kind != Message::Kind::finished && message.kind != Message::Kind::count_me))
+    return false;
+  if (!Roster(message.roster).is_ahead_of(roster_)) return false;
+  ahead_.push_back(event);
+  return true;
+}
+
+void Member::hear_again() {
+  if (ahead_.empty()) return;
+  for (const Received& event : std::exchange(ahead_, {}))
+    if (roster_.lives(event.peer) && !is_expelled_) handle(event);
+}
+
 // Of another one's model some may still arrive: none is fetched, and the worker does not begin, before that is over.
 void Member::forgo() {
   if (!options_.elastic) {
@@ -324,6 +341,7 @@ void Member::on_losses() {
   activator_.on_roster(turn());
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
+  std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
 }

@@ -85,6 +85,8 @@ class Member {
 
   // ---- who lives ----
   bool hears(const Received& event);  // whether the message counts, once what it says of others is known
+  bool is_too_early(const Received& event);
+  void hear_again();
   void on_losses();
   void forgo();
   void on_greeting(int peer, const Message& message);
@@ -124,6 +126,7 @@ class Member {
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
   // round has begun without is this member's own word.
   std::map<Iteration, std::map<int, Ranks>> absent_;
+  std::vector<Received> ahead_;              // words about trees of those who know more than this member
   std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 

@@ -55,6 +55,8 @@ void Member::on_greeting(int peer, const Message& message) {
 void Member::add(int peer) {
   if (!roster_.add(peer, admission_.incarnation_of(peer))) return;
   for (auto& [round, words] : absent_) words.erase(peer);
+  std::erase_if(early_, [peer](const auto& early) { return early.first == peer; });
+  std::erase_if(ahead_, [peer](const Received& event) { return event.peer == peer; });
   greet(peer);
   attendance_.on_added(turn(), peer);
   activator_.on_roster(turn());
@@ -64,6 +66,10 @@ void Member::add(int peer) {
 void Member::join_or_found() {
   if (stay_ != Stay::outside || !wants_back_) return;
   if (const auto contact = admission_.contact()) {
+    // Who was started anew may have got an incarnation that was used before.
+    if (const Roster& theirs = admission_.greeting_of(*contact).roster;
+        theirs.has_lost(rank_, admission_.incarnation()))
+      return expel(*contact, theirs);
     admission_.join(*contact);
     options_.group_size = admission_.group_size();
     become_part_of(admission_.greeting_of(*contact).roster);
