@@ -22,6 +22,7 @@ Member::Member(const Options& options, int rank, Incarnation incarnation)
       executed_(arrived_),
       merged_(arrived_),
       synchronises_at_(arrived_),
+      last_completed_(arrived_),
       stay_(options.elastic ? Stay::outside : Stay::present) {}
 
 std::vector<Action> Member::step(base::Time now, const Event& event) {
@@ -87,9 +88,12 @@ void Member::begin_flight(Iteration round) {
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
-  if (options_.elastic && !absent.empty())  // a part that meets no other tells nothing
+  if (options_.elastic && !absent.empty()) {  // a part that meets no other tells nothing
     for (const int peer : flight_->members())
       if (peer != rank_) say_absent(peer, round, absent);
+    for (const int peer : common(group, absent))
+      if (roster_.lives(peer) && attendance_.takes_part(peer, round)) say_absent(peer, round, {rank_});
+  }
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});
   for (const auto& [peer, part] : early) handle(PartReceived{peer, part});
@@ -98,6 +102,12 @@ void Member::begin_flight(Iteration round) {
 void Member::end_flight() {
   executed_ = flight_->round();
   actions_.push_back(Complete{executed_, static_cast<int>(flight_->members().size()), is_synchronisation(executed_)});
+  if (options_.elastic && executed_ == synchronises_at_) {
+    lingers_for_ = without(flight_->members(), {rank_});
+    for (int peer = 0; peer < roster_.ranks(); ++peer)
+      if (peer != rank_ && roster_.lives(peer))
+        turn().send(peer, {.kind = Message::Kind::completed, .number = executed_});
+  }
   flight_.reset();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   std::erase_if(early_, [this](const auto& early) { return early.second.round <= executed_; });
@@ -118,8 +128,14 @@ void Member::handle(const Arrived& event) {
   if (!is_synchronisation(arrived_)) activator_.arrived(turn(), arrived_);
 }
 
+bool Member::lingers() const {
+  if (arrived_ != synchronises_at_) return false;
+  const Ranks done = last_completed_ >= arrived_ ? completed_by_ : Ranks();
+  return without(lingers_for_, done).size() > lost_of(without(lingers_for_, done)).size();
+}
+
 void Member::release_worker() {
-  if (waits_for_round_ && executed_ >= arrived_) {
+  if (waits_for_round_ && executed_ >= arrived_ && !lingers()) {
     Outcome outcome = fresh_ ? Outcome::fresh : Outcome::stale_in_flight;
     if (behind_) outcome = merged_ < executed_ ? Outcome::stale_behind : Outcome::alone;
     if (is_synchronisation(arrived_)) outcome = Outcome::synchronised;
@@ -246,6 +262,13 @@ void Member::handle(const Received& event) {
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
       return;
+    case Message::Kind::completed:
+      if (message.number > last_completed_) completed_by_.clear();
+      last_completed_ = std::max(last_completed_, message.number);
+      if (message.number == last_completed_) completed_by_ = united(completed_by_, {event.peer});
+      return;
+    case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
+    case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
     case Message::Kind::greeting: return;
   }
 }

@@ -74,6 +74,7 @@ class Member {
   void begin_flight(Iteration round);
   void end_flight();
   void release_worker();
+  bool lingers() const;
   void advance_stay();
   void fetch_or_return();
   void ask_to_return();
@@ -116,6 +117,10 @@ class Member {
   bool behind_ = false;  // the round that the worker arrived at had run by then
   bool fresh_ = false;   // the newest round that began took the model of its own iteration
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
+  // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
+  Ranks lingers_for_;
+  Iteration last_completed_;  // the newest of such rounds that others have completed
+  Ranks completed_by_;
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
