@@ -22,12 +22,14 @@ Member::Member(const Options& options, int rank, Incarnation incarnation)
       executed_(arrived_),
       merged_(arrived_),
       synchronises_at_(arrived_),
+      last_completed_(arrived_),
       stay_(options.elastic ? Stay::outside : Stay::present) {}
 
 std::vector<Action> Member::step(base::Time now, const Event& event) {
   if (is_expelled_) return {};
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
+  if (!is_expelled_) hear_again();
   if (!is_expelled_) advance();
   return std::exchange(actions_, {});
 }
@@ -86,9 +88,12 @@ void Member::begin_flight(Iteration round) {
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
-  if (options_.elastic && !absent.empty())  // a part that meets no other tells nothing
+  if (options_.elastic && !absent.empty()) {  // a part that meets no other tells nothing
     for (const int peer : flight_->members())
       if (peer != rank_) say_absent(peer, round, absent);
+    for (const int peer : common(group, absent))
+      if (roster_.lives(peer) && attendance_.takes_part(peer, round)) say_absent(peer, round, {rank_});
+  }
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});
   for (const auto& [peer, part] : early) handle(PartReceived{peer, part});
@@ -97,6 +102,12 @@ void Member::begin_flight(Iteration round) {
 void Member::end_flight() {
   executed_ = flight_->round();
   actions_.push_back(Complete{executed_, static_cast<int>(flight_->members().size()), is_synchronisation(executed_)});
+  if (options_.elastic && executed_ == synchronises_at_) {
+    lingers_for_ = without(flight_->members(), {rank_});
+    for (int peer = 0; peer < roster_.ranks(); ++peer)
+      if (peer != rank_ && roster_.lives(peer))
+        turn().send(peer, {.kind = Message::Kind::completed, .number = executed_});
+  }
   flight_.reset();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   std::erase_if(early_, [this](const auto& early) { return early.second.round <= executed_; });
@@ -117,8 +128,14 @@ void Member::handle(const Arrived& event) {
   if (!is_synchronisation(arrived_)) activator_.arrived(turn(), arrived_);
 }
 
+bool Member::lingers() const {
+  if (arrived_ != synchronises_at_) return false;
+  const Ranks done = last_completed_ >= arrived_ ? completed_by_ : Ranks();
+  return without(lingers_for_, done).size() > lost_of(without(lingers_for_, done)).size();
+}
+
 void Member::release_worker() {
-  if (waits_for_round_ && executed_ >= arrived_) {
+  if (waits_for_round_ && executed_ >= arrived_ && !lingers()) {
     Outcome outcome = fresh_ ? Outcome::fresh : Outcome::stale_in_flight;
     if (behind_) outcome = merged_ < executed_ ? Outcome::stale_behind : Outcome::alone;
     if (is_synchronisation(arrived_)) outcome = Outcome::synchronised;
@@ -126,18 +143,12 @@ void Member::release_worker() {
     merged_ = executed_;
     waits_for_round_ = false;
     waits_for_minimum_ = true;
-    if (counts_finished()) minimum_.finished(turn(), arrived_ + 1);
+    if (options_.sync == Sync::rolling) minimum_.finished(turn(), arrived_ + 1);
   }
-  if (waits_for_minimum_ && (!counts_finished() || minimum_.known() >= finished_to_go_on())) {
+  if (waits_for_minimum_ && (options_.sync != Sync::rolling || minimum_.known() >= arrived_ + 2 - options_.period)) {
     waits_for_minimum_ = false;
     actions_.push_back(Proceed{arrived_ + 1});
   }
-}
-
-// A worker may end after it has synchronised: not before everybody has, who might begin the round again without it.
-Iteration Member::finished_to_go_on() const {
-  if (arrived_ == synchronises_at_ && arrived_ >= options_.first) return arrived_ + 1;
-  return options_.sync == Sync::rolling ? arrived_ + 2 - options_.period : options_.first;
 }
 
 // ---- away and back ----
@@ -174,7 +185,7 @@ void Member::advance_stay() {
   if (stay_ == Stay::leaving && attendance_.all_have_answered()) {
     stay_ = Stay::away;
     attendance_.settle(turn(), newest());
-    if (counts_finished()) minimum_.leave(turn());
+    if (options_.sync == Sync::rolling) minimum_.leave(turn());
   }
   if (stay_ == Stay::away) {
     activator_.forget_before(activator_.newest() - options_.period);
@@ -199,7 +210,7 @@ void Member::fetch_or_return() {
 void Member::ask_to_return() {
   stay_ = Stay::returning;
   attendance_.come_back(turn());
-  if (counts_finished()) minimum_.come_back(turn());
+  if (options_.sync == Sync::rolling) minimum_.come_back(turn());
 }
 
 // As one who has ended all iterations before the first round that it takes part in.
@@ -211,7 +222,7 @@ void Member::rejoin() {
   wants_back_ = false;
   waits_for_minimum_ = true;
   actions_.push_back(Rejoin{first});
-  if (counts_finished()) minimum_.finished(turn(), first);
+  if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);
   activator_.on_attendance(turn());
   greet_strangers();
   release_worker();
@@ -226,7 +237,7 @@ bool Member::is_done_until(Iteration newest) const {
 
 void Member::handle(const Received& event) {
   const Message& message = event.message;
-  if (!hears(event)) return;
+  if (!hears(event) || is_too_early(event)) return;
   switch (message.kind) {
     case Message::Kind::arrived: return activator_.on_arrived(turn(), event.peer, message);
     case Message::Kind::activate: return activator_.on_activate(turn(), message);
@@ -251,6 +262,13 @@ void Member::handle(const Received& event) {
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
       return;
+    case Message::Kind::completed:
+      if (message.number > last_completed_) completed_by_.clear();
+      last_completed_ = std::max(last_completed_, message.number);
+      if (message.number == last_completed_) completed_by_ = united(completed_by_, {event.peer});
+      return;
+    case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
+    case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
     case Message::Kind::greeting: return;
   }
 }
@@ -315,6 +333,22 @@ bool Member::hears(const Received& event) {
   return roster_.lives(peer);
 }
 
+// A count stands for those below its sender in the sender's tree. Who has not heard yet of one who has joined keeps it.
+bool Member::is_too_early(const Received& event) {
+  const Message& message = event.message;
+  if (!options_.elastic || (message.kind != Message::Kind::finished && message.kind != Message::Kind::count_me))
+    return false;
+  if (!Roster(message.roster).is_ahead_of(roster_)) return false;
+  ahead_.push_back(event);
+  return true;
+}
+
+void Member::hear_again() {
+  if (ahead_.empty()) return;
+  for (const Received& event : std::exchange(ahead_, {}))
+    if (roster_.lives(event.peer) && !is_expelled_) handle(event);
+}
+
 // Of another one's model some may still arrive: none is fetched, and the worker does not begin, before that is over.
 void Member::forgo() {
   if (!options_.elastic) {
@@ -328,8 +362,9 @@ void Member::on_losses() {
   attendance_.on_roster(turn());
   if (stay_ == Stay::fetching && !roster_.lives(donor_)) forgo();
   activator_.on_roster(turn());
-  if (counts_finished()) minimum_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
+  std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
 }

@@ -74,8 +74,7 @@ class Member {
   void begin_flight(Iteration round);
   void end_flight();
   void release_worker();
-  bool counts_finished() const { return options_.sync == Sync::rolling || options_.elastic; }
-  Iteration finished_to_go_on() const;  // iterations that everybody has to have finished before the worker may
+  bool lingers() const;
   void advance_stay();
   void fetch_or_return();
   void ask_to_return();
@@ -87,6 +86,8 @@ class Member {
 
   // ---- who lives ----
   bool hears(const Received& event);  // whether the message counts, once what it says of others is known
+  bool is_too_early(const Received& event);
+  void hear_again();
   void on_losses();
   void forgo();
   void on_greeting(int peer, const Message& message);
@@ -116,6 +117,10 @@ class Member {
   bool behind_ = false;  // the round that the worker arrived at had run by then
   bool fresh_ = false;   // the newest round that began took the model of its own iteration
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
+  // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
+  Ranks lingers_for_;
+  Iteration last_completed_;  // the newest of such rounds that others have completed
+  Ranks completed_by_;
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
@@ -126,6 +131,7 @@ class Member {
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
   // round has begun without is this member's own word.
   std::map<Iteration, std::map<int, Ranks>> absent_;
+  std::vector<Received> ahead_;              // words about trees of those who know more than this member
   std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 

@@ -55,15 +55,21 @@ void Member::on_greeting(int peer, const Message& message) {
 void Member::add(int peer) {
   if (!roster_.add(peer, admission_.incarnation_of(peer))) return;
   for (auto& [round, words] : absent_) words.erase(peer);
+  std::erase_if(early_, [peer](const auto& early) { return early.first == peer; });
+  std::erase_if(ahead_, [peer](const Received& event) { return event.peer == peer; });
   greet(peer);
   attendance_.on_added(turn(), peer);
   activator_.on_roster(turn());
-  if (counts_finished()) minimum_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
 }
 
 void Member::join_or_found() {
   if (stay_ != Stay::outside || !wants_back_) return;
   if (const auto contact = admission_.contact()) {
+    // Who was started anew may have got an incarnation that was used before.
+    if (const Roster& theirs = admission_.greeting_of(*contact).roster;
+        theirs.has_lost(rank_, admission_.incarnation()))
+      return expel(*contact, theirs);
     admission_.join(*contact);
     options_.group_size = admission_.group_size();
     become_part_of(admission_.greeting_of(*contact).roster);
@@ -84,7 +90,7 @@ void Member::become_part_of(Roster roster) {
       add(peer);
       attendance_.on_told(peer, admission_.greeting_of(peer).attendance);
     }
-  if (counts_finished()) minimum_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
 }
 
 void Member::expel(int by, const Roster& theirs) {
