@@ -30,8 +30,25 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
   if (!is_expelled_) hear_again();
+  if (!is_expelled_) lose_strangers();
   if (!is_expelled_) advance();
+  ask_to_be_woken();
   return std::exchange(actions_, {});
+}
+
+// The activator asks for its own times alone; the earliest of all counts.
+void Member::ask_to_be_woken() {
+  if (wake_at_ <= now_) wake_at_ = base::Time::max();
+  base::Time time = wake_at_;
+  for (const Action& action : actions_)
+    if (const auto* wake = std::get_if<WakeAt>(&action)) time = wake->time;
+  for (const auto& [stranger, since] : strangers_) time = std::min(time, patience_with(stranger.first, since));
+  if (strangers_.empty() || time == wake_at_ || is_expelled_) {
+    wake_at_ = time;
+    return;
+  }
+  wake_at_ = time;
+  actions_.push_back(WakeAt{time});
 }
 
 // ---- rounds ----
@@ -189,9 +206,18 @@ void Member::advance_stay() {
   }
   if (stay_ == Stay::away) {
     activator_.forget_before(activator_.newest() - options_.period);
-    if (wants_back_ && !flight_ && !attendance_.takes_part(rank_, executed_ + 1)) fetch_or_return();
+    if (wants_back_ && !flight_ && strangers_.empty() && !attendance_.takes_part(rank_, executed_ + 1))
+      fetch_or_return();
   }
-  if (stay_ == Stay::returning && attendance_.all_have_answered() && minimum_.is_counted()) rejoin();
+  if (stay_ == Stay::returning && attendance_.all_have_answered()) {
+    if (!strangers_.empty()) {  // they have to be asked, too
+      attendance_.give_up(turn());
+      if (options_.sync == Sync::rolling) minimum_.leave(turn());
+      stay_ = Stay::away;
+    } else if (minimum_.is_counted()) {
+      rejoin();
+    }
+  }
 }
 
 void Member::fetch_or_return() {
@@ -330,6 +356,7 @@ bool Member::hears(const Received& event) {
     return false;
   }
   if (roster_.learn_losses(theirs)) on_losses();
+  note_strangers(theirs);
   return roster_.lives(peer);
 }
 
@@ -365,6 +392,7 @@ void Member::on_losses() {
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
   std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
+  lingers_for_ = without(lingers_for_, roster_.lost());
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
 }

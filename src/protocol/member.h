@@ -66,6 +66,7 @@ class Member {
   void handle(const Withdrawn& event);
 
   Turn turn() { return {now_, roster_, attendance_, actions_}; }
+  void ask_to_be_woken();
   bool ends_period(Iteration round) const;
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
@@ -85,6 +86,10 @@ class Member {
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
   // ---- who lives ----
+  void note_strangers(const Roster& theirs);
+  void forget_known_strangers();
+  void lose_strangers();
+  base::Time patience_with(int rank, base::Time since) const;
   bool hears(const Received& event);  // whether the message counts, once what it says of others is known
   bool is_too_early(const Received& event);
   void hear_again();
@@ -109,6 +114,10 @@ class Member {
   base::Time now_{};
   std::vector<Action> actions_;
   bool is_expelled_ = false;
+  // Whom others count among the living, and this member has not heard from, since when. While it does not know them the
+  // trees of the two differ, and nothing is counted: so this does not last.
+  std::map<std::pair<int, Incarnation>, base::Time> strangers_;
+  base::Time wake_at_ = base::Time::max();  // as was asked for last
 
   Iteration arrived_;   // newest iteration that the worker has ended
   Iteration executed_;  // newest round that is complete

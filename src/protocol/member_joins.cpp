@@ -56,11 +56,47 @@ void Member::add(int peer) {
   if (!roster_.add(peer, admission_.incarnation_of(peer))) return;
   for (auto& [round, words] : absent_) words.erase(peer);
   std::erase_if(early_, [peer](const auto& early) { return early.first == peer; });
+  lingers_for_ = without(lingers_for_, {peer});
   std::erase_if(ahead_, [peer](const Received& event) { return event.peer == peer; });
   greet(peer);
   attendance_.on_added(turn(), peer);
   activator_.on_roster(turn());
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+}
+
+void Member::note_strangers(const Roster& theirs) {
+  for (int rank = 0; rank < theirs.ranks(); ++rank) {
+    if (!theirs.lives(rank)) continue;
+    const Incarnation incarnation = theirs.next_incarnation(rank) - 1;
+    if (!roster_.lives(rank, incarnation) && !roster_.has_lost(rank, incarnation))
+      strangers_.try_emplace({rank, incarnation}, now_);
+  }
+}
+
+void Member::forget_known_strangers() {
+  std::erase_if(strangers_, [this](const auto& stranger) {
+    const auto& [rank, incarnation] = stranger.first;
+    return roster_.lives(rank, incarnation) || roster_.has_lost(rank, incarnation);
+  });
+}
+
+// Two who cannot reach each other must not lose each other at once; and one who is not there yet is the one to go.
+base::Time Member::patience_with(int rank, base::Time since) const {
+  const bool is_there = stay_ == Stay::present || stay_ == Stay::leaving;
+  return since + ((is_there ? 1 : 3) + (rank_ < rank ? 0 : 1)) * options_.patience;
+}
+
+void Member::lose_strangers() {
+  if (strangers_.empty()) return;
+  forget_known_strangers();
+  bool is_any_lost = false;
+  for (const auto& [stranger, since] : strangers_)
+    if (now_ >= patience_with(stranger.first, since))
+      is_any_lost = roster_.lose(stranger.first, stranger.second) || is_any_lost;
+  if (is_any_lost) {
+    forget_known_strangers();
+    on_losses();
+  }
 }
 
 void Member::join_or_found() {
