@@ -22,7 +22,6 @@ Member::Member(const Options& options, int rank, Incarnation incarnation)
       executed_(arrived_),
       merged_(arrived_),
       synchronises_at_(arrived_),
-      last_completed_(arrived_),
       stay_(options.elastic ? Stay::outside : Stay::present) {}
 
 std::vector<Action> Member::step(base::Time now, const Event& event) {
@@ -147,8 +146,10 @@ void Member::handle(const Arrived& event) {
 
 bool Member::lingers() const {
   if (arrived_ != synchronises_at_) return false;
-  const Ranks done = last_completed_ >= arrived_ ? completed_by_ : Ranks();
-  return without(lingers_for_, done).size() > lost_of(without(lingers_for_, done)).size();
+  return std::ranges::any_of(lingers_for_, [this](int peer) {
+    const auto found = completed_.find(peer);
+    return found == completed_.end() || found->second < arrived_;
+  });
 }
 
 void Member::release_worker() {
@@ -289,9 +290,7 @@ void Member::handle(const Received& event) {
         say_absent(event.peer, message.number, {rank_});
       return;
     case Message::Kind::completed:
-      if (message.number > last_completed_) completed_by_.clear();
-      last_completed_ = std::max(last_completed_, message.number);
-      if (message.number == last_completed_) completed_by_ = united(completed_by_, {event.peer});
+      completed_[event.peer] = message.number;
       return;
     case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
     case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
@@ -357,7 +356,8 @@ bool Member::hears(const Received& event) {
   }
   if (roster_.learn_losses(theirs)) on_losses();
   note_strangers(theirs);
-  return roster_.lives(peer);
+  // Else it was said to an earlier incarnation, of whose end the sender has yet to hear.
+  return roster_.lives(peer) && theirs.lives(rank_, admission_.incarnation());
 }
 
 // A count stands for those below its sender in the sender's tree. Who has not heard yet of one who has joined keeps it.
@@ -392,7 +392,7 @@ void Member::on_losses() {
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
   std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
-  lingers_for_ = without(lingers_for_, roster_.lost());
+  lingers_for_ = without(lingers_for_, lost_of(lingers_for_));
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
 }

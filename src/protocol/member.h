@@ -128,8 +128,7 @@ class Member {
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
   // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
   Ranks lingers_for_;
-  Iteration last_completed_;  // the newest of such rounds that others have completed
-  Ranks completed_by_;
+  std::map<int, Iteration> completed_;  // the newest of such rounds, by who has said so
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;

@@ -57,6 +57,7 @@ void Member::add(int peer) {
   for (auto& [round, words] : absent_) words.erase(peer);
   std::erase_if(early_, [peer](const auto& early) { return early.first == peer; });
   lingers_for_ = without(lingers_for_, {peer});
+  completed_.erase(peer);
   std::erase_if(ahead_, [peer](const Received& event) { return event.peer == peer; });
   greet(peer);
   attendance_.on_added(turn(), peer);
