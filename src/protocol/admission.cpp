@@ -104,7 +104,10 @@ void Admission::join(int contact) {
 void Admission::found() { flock_ = Iteration{incarnation_} << 16 | (rank_ + 1); }
 
 bool is_stronger(const Roster& one, const Roster& other) {
-  return one.count() != other.count() ? one.count() > other.count() : one.lowest() < other.lowest();
+  if (one.count() != other.count()) return one.count() > other.count();
+  for (int rank = 0; rank < std::max(one.ranks(), other.ranks()); ++rank)
+    if (one.lives(rank) != other.lives(rank)) return one.lives(rank);
+  return false;
 }
 
 }  // namespace flockstep::protocol

@@ -96,7 +96,10 @@ class Member {
   void on_losses();
   void forgo();
   void on_greeting(int peer, const Message& message);
+  bool is_apart_from(int peer) const;
+  bool is_weaker_than(const Greeting& greeting) const;
   void add(int peer);
+  void add_as_greeted(int peer);
   void greet(int peer);
   void greet_strangers();
   void join_or_found();

@@ -37,18 +37,38 @@ void Member::on_greeting(int peer, const Message& message) {
   admission_.on_greeting(peer, *greeting);
   if (!admission_.is_in()) return join_or_found();
   if (greeting->standing < Standing::in) return;
-  const bool is_lost_there = greeting->roster.has_lost(rank_, admission_.incarnation()),
-             is_lost_here = roster_.has_lost(peer, admission_.incarnation_of(peer));
-  if (greeting->flock != admission_.flock() || (is_lost_there && is_lost_here)) {
-    if (is_stronger(greeting->roster, roster_)) expel(peer, greeting->roster);
+  const bool lives_here = roster_.lives(peer, admission_.incarnation_of(peer)),
+             is_lost_here = roster_.has_lost(peer, admission_.incarnation_of(peer)),
+             is_lost_there = greeting->roster.has_lost(rank_, admission_.incarnation());
+  if (greeting->flock != admission_.flock() || (!lives_here && is_apart_from(peer))) {
+    if (is_weaker_than(*greeting)) expel(peer, greeting->roster);
   } else if (is_lost_there) {
     expel(peer, greeting->roster);
   } else if (!is_lost_here) {
     if (roster_.learn_losses(greeting->roster)) on_losses();
-    add(peer);
-    attendance_.on_told(peer, greeting->attendance);
-    activator_.on_attendance(turn());
+    add_as_greeted(peer);
+    note_strangers(greeting->roster);
   }
+}
+
+// Two who take part in rounds, and have never asked each other, belong to halves that have gone on without each other,
+// whoever began the flock; and so does one whom the other half has lost.
+bool Member::is_apart_from(int peer) const {
+  const Greeting& greeting = admission_.greeting_of(peer);
+  const bool is_there = stay_ == Stay::present || stay_ == Stay::leaving;
+  return is_there && (greeting.standing == Standing::present ||
+                      greeting.roster.has_lost(rank_, admission_.incarnation()));
+}
+
+bool Member::is_weaker_than(const Greeting& greeting) const {
+  if (is_stronger(greeting.roster, roster_)) return true;
+  return !is_stronger(roster_, greeting.roster) && greeting.flock < admission_.flock();
+}
+
+void Member::add_as_greeted(int peer) {
+  add(peer);
+  attendance_.on_told(peer, admission_.greeting_of(peer).attendance);
+  activator_.on_attendance(turn());
 }
 
 // Whatever an earlier incarnation has said is void. What this worker has told of itself the new one may not have heard.
@@ -63,13 +83,19 @@ void Member::add(int peer) {
   attendance_.on_added(turn(), peer);
   activator_.on_roster(turn());
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
+  greet_strangers();
 }
 
+// One that has greeted this member already is none.
 void Member::note_strangers(const Roster& theirs) {
   for (int rank = 0; rank < theirs.ranks(); ++rank) {
     if (!theirs.lives(rank)) continue;
     const Incarnation incarnation = theirs.next_incarnation(rank) - 1;
-    if (!roster_.lives(rank, incarnation) && !roster_.has_lost(rank, incarnation))
+    if (roster_.lives(rank, incarnation) || roster_.has_lost(rank, incarnation)) continue;
+    if (admission_.has_met(rank) && admission_.incarnation_of(rank) == incarnation &&
+        admission_.is_of_this_flock(rank) && !is_apart_from(rank))
+      add_as_greeted(rank);
+    else
       strangers_.try_emplace({rank, incarnation}, now_);
   }
 }
@@ -122,11 +148,9 @@ void Member::become_part_of(Roster roster) {
   attendance_.join(admission_.ranks());
   stay_ = Stay::away;
   for (const int peer : admission_.met()) greet(peer);  // before anything else is said as part of it
+  const Roster known = roster_;  // a flock may have fallen apart: these belong to the half that is joined
   for (const int peer : admission_.met())
-    if (admission_.is_of_this_flock(peer) && !roster_.has_lost(peer, admission_.incarnation_of(peer))) {
-      add(peer);
-      attendance_.on_told(peer, admission_.greeting_of(peer).attendance);
-    }
+    if (admission_.is_of_this_flock(peer) && known.lives(peer, admission_.incarnation_of(peer))) add_as_greeted(peer);
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
 }
 
