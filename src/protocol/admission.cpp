@@ -58,6 +58,11 @@ bool Admission::has_model(int peer) const {
   return found != peers_.end() && found->second.greeting && found->second.greeting->standing == Standing::present;
 }
 
+bool Admission::is_in_a_flock(int peer) const {
+  const auto& greeting = peers_.at(peer).greeting;
+  return greeting && greeting->standing >= Standing::in;
+}
+
 bool Admission::is_of_this_flock(int peer) const {
   const auto& greeting = peers_.at(peer).greeting;
   return greeting && greeting->standing >= Standing::in && greeting->flock == flock_ &&

@@ -30,6 +30,7 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
   std::visit([this](const auto& what) { handle(what); }, event);
   if (!is_expelled_) hear_again();
   if (!is_expelled_) lose_strangers();
+  if (!is_expelled_ && std::exchange(must_give_way_, false)) give_way();
   if (!is_expelled_) advance();
   ask_to_be_woken();
   return std::exchange(actions_, {});
@@ -395,6 +396,7 @@ void Member::on_losses() {
   lingers_for_ = without(lingers_for_, lost_of(lingers_for_));
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
+  if (options_.elastic) must_give_way_ = true;
 }
 
 Ranks Member::lost_of(const Ranks& ranks) const {

@@ -97,7 +97,8 @@ class Member {
   void forgo();
   void on_greeting(int peer, const Message& message);
   bool is_apart_from(int peer) const;
-  bool is_weaker_than(const Greeting& greeting) const;
+  void give_way_or_lose(int peer);
+  void give_way();
   void add(int peer);
   void add_as_greeted(int peer);
   void greet(int peer);
@@ -117,6 +118,7 @@ class Member {
   base::Time now_{};
   std::vector<Action> actions_;
   bool is_expelled_ = false;
+  bool must_give_way_ = false;  // if there is a stronger half: fewer live here than before
   // Whom others count among the living, and this member has not heard from, since when. While it does not know them the
   // trees of the two differ, and nothing is counted: so this does not last.
   std::map<std::pair<int, Incarnation>, base::Time> strangers_;

@@ -37,32 +37,42 @@ void Member::on_greeting(int peer, const Message& message) {
   admission_.on_greeting(peer, *greeting);
   if (!admission_.is_in()) return join_or_found();
   if (greeting->standing < Standing::in) return;
-  const bool lives_here = roster_.lives(peer, admission_.incarnation_of(peer)),
-             is_lost_here = roster_.has_lost(peer, admission_.incarnation_of(peer)),
-             is_lost_there = greeting->roster.has_lost(rank_, admission_.incarnation());
-  if (greeting->flock != admission_.flock() || (!lives_here && is_apart_from(peer))) {
-    if (is_weaker_than(*greeting)) expel(peer, greeting->roster);
-  } else if (is_lost_there) {
-    expel(peer, greeting->roster);
-  } else if (!is_lost_here) {
-    if (roster_.learn_losses(greeting->roster)) on_losses();
-    add_as_greeted(peer);
-    note_strangers(greeting->roster);
-  }
+  if (is_apart_from(peer)) return give_way_or_lose(peer);
+  if (greeting->roster.has_lost(rank_, admission_.incarnation())) return expel(peer, greeting->roster);
+  if (roster_.has_lost(peer, admission_.incarnation_of(peer))) return;
+  if (roster_.learn_losses(greeting->roster)) on_losses();
+  add_as_greeted(peer);
+  note_strangers(greeting->roster);
 }
 
-// Two who take part in rounds, and have never asked each other, belong to halves that have gone on without each other,
-// whoever began the flock; and so does one whom the other half has lost.
+// Besides other flocks: two who take part in rounds, and of whom one has not asked the other, belong to halves that have
+// gone on without each other, whoever began the flock; and so does one whom the other half has lost.
 bool Member::is_apart_from(int peer) const {
   const Greeting& greeting = admission_.greeting_of(peer);
-  const bool is_there = stay_ == Stay::present || stay_ == Stay::leaving;
-  return is_there && (greeting.standing == Standing::present ||
-                      greeting.roster.has_lost(rank_, admission_.incarnation()));
+  if (greeting.flock != admission_.flock()) return true;
+  if (stay_ != Stay::present && stay_ != Stay::leaving) return false;
+  if (greeting.roster.has_lost(rank_, admission_.incarnation()))
+    return !roster_.lives(peer, admission_.incarnation_of(peer));
+  return greeting.standing == Standing::present && !greeting.roster.lives(rank_, admission_.incarnation());
 }
 
-bool Member::is_weaker_than(const Greeting& greeting) const {
-  if (is_stronger(greeting.roster, roster_)) return true;
-  return !is_stronger(roster_, greeting.roster) && greeting.flock < admission_.flock();
+// The weaker half joins the other.
+void Member::give_way_or_lose(int peer) {
+  const Greeting& theirs = admission_.greeting_of(peer);
+  const Incarnation incarnation = admission_.incarnation_of(peer);
+  const bool lives_here = roster_.lives(peer, incarnation);
+  Roster ours = roster_;
+  if (lives_here) ours.lose(peer, incarnation);
+  if (is_stronger(theirs.roster, ours) ||
+      (!is_stronger(ours, theirs.roster) && theirs.flock < admission_.flock()))
+    return expel(peer, theirs.roster);
+  if (lives_here && roster_.lose(peer, incarnation)) on_losses();
+}
+
+// This half may have become the weaker one.
+void Member::give_way() {
+  for (const int peer : admission_.met())
+    if (!is_expelled_ && admission_.is_in_a_flock(peer) && is_apart_from(peer)) give_way_or_lose(peer);
 }
 
 void Member::add_as_greeted(int peer) {
