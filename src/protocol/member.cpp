@@ -22,7 +22,6 @@ Member::Member(const Options& options, int rank, Incarnation incarnation)
       executed_(arrived_),
       merged_(arrived_),
       synchronises_at_(arrived_),
-      last_completed_(arrived_),
       stay_(options.elastic ? Stay::outside : Stay::present) {}
 
 std::vector<Action> Member::step(base::Time now, const Event& event) {
@@ -30,8 +29,26 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
   if (!is_expelled_) hear_again();
+  if (!is_expelled_) lose_strangers();
+  if (!is_expelled_ && std::exchange(must_give_way_, false)) give_way();
   if (!is_expelled_) advance();
+  ask_to_be_woken();
   return std::exchange(actions_, {});
+}
+
+// The activator asks for its own times alone; the earliest of all counts.
+void Member::ask_to_be_woken() {
+  if (wake_at_ <= now_) wake_at_ = base::Time::max();
+  base::Time time = wake_at_;
+  for (const Action& action : actions_)
+    if (const auto* wake = std::get_if<WakeAt>(&action)) time = wake->time;
+  for (const auto& [stranger, since] : strangers_) time = std::min(time, patience_with(stranger.first, since));
+  if (strangers_.empty() || time == wake_at_ || is_expelled_) {
+    wake_at_ = time;
+    return;
+  }
+  wake_at_ = time;
+  actions_.push_back(WakeAt{time});
 }
 
 // ---- rounds ----
@@ -130,8 +147,10 @@ void Member::handle(const Arrived& event) {
 
 bool Member::lingers() const {
   if (arrived_ != synchronises_at_) return false;
-  const Ranks done = last_completed_ >= arrived_ ? completed_by_ : Ranks();
-  return without(lingers_for_, done).size() > lost_of(without(lingers_for_, done)).size();
+  return std::ranges::any_of(lingers_for_, [this](int peer) {
+    const auto found = completed_.find(peer);
+    return found == completed_.end() || found->second < arrived_;
+  });
 }
 
 void Member::release_worker() {
@@ -189,9 +208,18 @@ void Member::advance_stay() {
   }
   if (stay_ == Stay::away) {
     activator_.forget_before(activator_.newest() - options_.period);
-    if (wants_back_ && !flight_ && !attendance_.takes_part(rank_, executed_ + 1)) fetch_or_return();
+    if (wants_back_ && !flight_ && strangers_.empty() && !attendance_.takes_part(rank_, executed_ + 1))
+      fetch_or_return();
   }
-  if (stay_ == Stay::returning && attendance_.all_have_answered() && minimum_.is_counted()) rejoin();
+  if (stay_ == Stay::returning && attendance_.all_have_answered()) {
+    if (!strangers_.empty()) {  // they have to be asked, too
+      attendance_.give_up(turn());
+      if (options_.sync == Sync::rolling) minimum_.leave(turn());
+      stay_ = Stay::away;
+    } else if (minimum_.is_counted()) {
+      rejoin();
+    }
+  }
 }
 
 void Member::fetch_or_return() {
@@ -263,9 +291,7 @@ void Member::handle(const Received& event) {
         say_absent(event.peer, message.number, {rank_});
       return;
     case Message::Kind::completed:
-      if (message.number > last_completed_) completed_by_.clear();
-      last_completed_ = std::max(last_completed_, message.number);
-      if (message.number == last_completed_) completed_by_ = united(completed_by_, {event.peer});
+      completed_[event.peer] = message.number;
       return;
     case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
     case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
@@ -330,7 +356,9 @@ bool Member::hears(const Received& event) {
     return false;
   }
   if (roster_.learn_losses(theirs)) on_losses();
-  return roster_.lives(peer);
+  note_strangers(theirs);
+  // Else it was said to an earlier incarnation, of whose end the sender has yet to hear.
+  return roster_.lives(peer) && theirs.lives(rank_, admission_.incarnation());
 }
 
 // A count stands for those below its sender in the sender's tree. Who has not heard yet of one who has joined keeps it.
@@ -365,8 +393,10 @@ void Member::on_losses() {
   if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
   std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
+  lingers_for_ = without(lingers_for_, lost_of(lingers_for_));
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
+  if (options_.elastic) must_give_way_ = true;
 }
 
 Ranks Member::lost_of(const Ranks& ranks) const {

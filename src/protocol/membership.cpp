@@ -130,6 +130,14 @@ Iteration Membership::settle(const Turn& turn, Iteration newest) {
   return first;
 }
 
+// As one who comes back is away already, to say so changes nothing.
+void Membership::give_up(const Turn& turn) {
+  asks_ = false;
+  awaited_.clear();
+  for (int peer = 0; peer < turn.roster.ranks(); ++peer)
+    if (peer != rank_ && turn.roster.lives(peer)) turn.send(peer, {.kind = Message::Kind::away, .number = newest_});
+}
+
 void Membership::on_asked(const Turn& turn, int peer, const Message& message, Iteration newest) {
   if (!turn.roster.lives(peer)) return;  // word of its end came first
   Record& record = records_[peer];

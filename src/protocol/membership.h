@@ -42,6 +42,9 @@ class Membership {
   // Then: `newest` is the newest round known here. Returns the first round that the change is about, and tells all.
   Iteration settle(const Turn& turn, Iteration newest);
 
+  // The change is not made: whoever has answered may go on.
+  void give_up(const Turn& turn);
+
   // ---- those of others ----
   void on_asked(const Turn& turn, int peer, const Message& message, Iteration newest);
   void on_settled(int peer, const Message& message);

@@ -363,6 +363,7 @@ void RoundAgent::give(int peer) {
 }
 
 void RoundAgent::perform(const protocol::Adopt& action) {
+  is_adopted_ = false;
   models_.receive(action.peer, data_.place_for_model(values_), [this, peer = action.peer] {
     is_adopted_ = true;
     step(protocol::Adopted{peer});
