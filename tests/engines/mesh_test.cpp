@@ -124,8 +124,7 @@ TEST(Mesh, aPeerThatClosesIsLostAfterWhatItHasSaid) {
 TEST(Mesh, aWorkerThatFailsBreaksItsOwnEngineAndItsPeersHearWhy) {
   MeshRun run(3);
   const auto first = run.make(0), second = run.make(1), third = run.make(2);
-  meet(*first, 2);
-  meet(*third, 2);
+  for (Engine* engine : {first.get(), second.get(), third.get()}) meet(*engine, 2);
   EXPECT_EQ(code_of([&] { second->fail(Error(ErrorCode::bad_file, "the disk is full")); }), ErrorCode::bad_file);
   EXPECT_EQ(code_of([&] { second->send_control(0, {}); }), ErrorCode::bad_file);
   for (Engine* engine : {first.get(), third.get()}) {
