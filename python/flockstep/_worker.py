@@ -84,21 +84,21 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
     call = _Call(PrefixStore(prefix, default_store()), group)
-    try:
-        prefix = f"{prefix}/{call.number(timeout)}"
-        if _transport() == "mesh":
-            return _attach_mesh(PrefixStore(f"{prefix}/mesh", default_store()), group, timeout)
-        data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
-        control = _make_group(f"{prefix}/control", group, timeout)
-    except RuntimeError as error:
-        call.withdraw()
-        raise _unreachable(timeout, error) from error
-
     def make_group(name: str) -> dist.ProcessGroupGloo:
         try:
             return _make_group(f"{prefix}/{name}", group, timeout)
         except RuntimeError as error:
             raise _unreachable(timeout, error) from error
+
+    try:
+        prefix = f"{prefix}/{call.number(timeout)}"
+        if _transport() == "mesh":
+            return _attach_mesh(PrefixStore(f"{prefix}/mesh", default_store()), group, make_group, timeout)
+        data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
+        control = _make_group(f"{prefix}/control", group, timeout)
+    except RuntimeError as error:
+        call.withdraw()
+        raise _unreachable(timeout, error) from error
 
     global _has_been_attached
     _has_been_attached = True
@@ -112,7 +112,12 @@ def _transport() -> str:
     return chosen
 
 
-def _attach_mesh(store: PrefixStore, members: dist.ProcessGroup, timeout: timedelta) -> Attached:
+def _attach_mesh(
+    store: PrefixStore,
+    members: dist.ProcessGroup,
+    make_group: Callable[[str], dist.ProcessGroupGloo],
+    timeout: timedelta,
+) -> Attached:
     """Workers that connect to each other themselves; those of one host read from each other's memory."""
     rank, size = dist.get_rank(members), dist.get_world_size(members)
     served = None
@@ -122,7 +127,8 @@ def _attach_mesh(store: PrefixStore, members: dist.ProcessGroup, timeout: timede
         store.set("address", f"{served.address} {secret}")
     store.wait(["address"], timeout)
     address, secret = store.get("address").decode().split()
-    attached = _kept(_native.Worker.of_store(address, secret, rank, size, timeout.total_seconds()), None, timeout)
+    native = _native.Worker.of_store(address, secret, rank, size, timeout.total_seconds())
+    attached = _kept(native, make_group, timeout)
     attached.served = served
     return attached
 
