@@ -172,6 +172,7 @@ bool AgentHost::look() {
     has_request_ = true;
   }
   ended_ = context_.engine().ended();  // before its last words are taken
+  if (!ended_) ended_ = lost_;
   while (auto control = context_.engine().take_control())
     if (kind_of(*control) != Kind::none) controls_.push_back(std::move(*control));
   bool any_done = false;
@@ -214,8 +215,8 @@ void AgentHost::on_control(const engines::Control& control) {
   }
   if (control.what == What::lost) {
     if (service_.outlives_peers()) return service_.on_lost(control.peer, control.incarnation);
-    context_.engine().fail(Error(ErrorCode::peer_lost, engines::gone_sentence(context_.rank(), control.peer),
-                                 std::string(context_.engine().name())));
+    lost_ = control.peer;
+    return;
   }
   const auto payload = std::span(control.payload).subspan(sizeof(Prefix));
   std::int64_t arrived = -1;

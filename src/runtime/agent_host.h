@@ -162,6 +162,7 @@ class AgentHost {
   base::Time asked_{};  // when the request came
   std::optional<Inquiry> inquiry_;
   std::optional<int> ended_;  // a worker that has
+  std::optional<int> lost_;   // the same on an engine that outlives it
   std::optional<int> gone_;   // one without which a request will not be answered
   std::deque<engines::Control> controls_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines

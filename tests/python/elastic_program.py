@@ -1,0 +1,63 @@
+"""A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
+
+elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of Flock, and `algorithm`, `rank2_period`
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import flockstep
+import torch
+from torch import nn
+
+
+def main(folder, steps, *options):
+    torch.set_num_threads(1)
+    chosen = dict(option.split("=") for option in options)
+    averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
+    first_step = int(chosen.pop("first_step", 0))
+    step_s = float(chosen.pop("step_s", 0.01))
+    period = int(chosen.pop("period", 10))
+    rank, restarts = (int(os.environ[f"FLOCKSTEP_{name}"]) for name in ("RANK", "RESTARTS"))
+    notes = open(Path(folder) / f"{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
+
+    def note(what, **more):
+        notes.write(json.dumps({"what": what, "pid": os.getpid(), "restarts": restarts, **more}) + "\n")
+
+    torch.manual_seed(rank)  # all begin with models of their own
+    model = nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30), nn.Linear(30, 2))
+    inner = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        optimizer = averager(inner, model, elastic=True, first_step=first_step, period=period)
+    except flockstep.Error as error:
+        note("refused", sentence=str(error))
+        raise
+    note("joined", steps=optimizer.steps, incarnation=optimizer.incarnation)
+    lives = {optimizer.incarnation}
+    last = Path(folder) / "steps"  # another end, which the test writes
+
+    def end():
+        return int(last.read_text() or steps) if last.exists() else int(steps)
+
+    while optimizer.steps < end():
+        optimizer.zero_grad()
+        model(torch.randn(8, 20)).square().mean().backward()
+        time.sleep(step_s)
+        began = time.monotonic()
+        optimizer.step()
+        if optimizer.incarnation not in lives:
+            lives.add(optimizer.incarnation)
+            note("joined anew", steps=optimizer.steps, incarnation=optimizer.incarnation)
+        note("step", steps=optimizer.steps, seconds=time.monotonic() - began)
+    optimizer.consolidate()
+    state = b"".join(tensor.numpy().tobytes() for tensor in model.state_dict().values() if tensor.is_floating_point())
+    note("done", steps=optimizer.steps, model=hashlib.sha256(state).hexdigest())
+    optimizer.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,167 @@
+"""Runs whose workers are lost, come back and are added: under the launcher, with real kills."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from launching import environment, run_program
+from paths import HANG_S
+
+PROGRAM = Path(__file__).with_name("elastic_program.py")
+LAUNCH = [sys.executable, "-m", "flockstep.launch"]
+WORKERS = 3
+
+
+class Run:
+    """A launcher and what its workers note."""
+
+    def __init__(self, folder, steps, *options, launcher=(), workers=WORKERS):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*LAUNCH, "--workers", str(workers), *map(str, launcher), "--"]
+            + [sys.executable, str(PROGRAM), str(folder), str(steps), *options],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def notes(self, rank):
+        path = self.folder / f"{rank}.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def to_join(self):
+        """What a launcher takes to add workers to this run, once it trains."""
+        self.wait(0, "step", 10)
+        announced = self.process.stderr.readline().split()
+        return [word for name in ("--join", "--secret-file") for word in (name, announced[announced.index(name) + 1])]
+
+    def wait(self, rank, what, count=1):
+        """For the last of so many notes of this kind."""
+        end = time.monotonic() + HANG_S
+        while time.monotonic() < end:
+            found = [note for note in self.notes(rank) if note["what"] == what]
+            if len(found) >= count:
+                return found[-1]
+            assert self.process.poll() in (None, 0) or what == "refused", self.process.communicate()[1]
+            time.sleep(0.01)
+        raise AssertionError(f"worker {rank} has not noted {what}: {self.notes(rank)[-3:]}")
+
+    def end_soon(self):
+        """A while after the newest step of all, so that nobody is beyond it."""
+        newest = max(note.get("steps", 0) for rank in range(8) for note in self.notes(rank))
+        path = self.folder / "new_steps"
+        path.write_text(str(newest + 100))
+        path.rename(self.folder / "steps")
+
+    def end(self):
+        try:
+            _, errors = self.process.communicate(timeout=HANG_S)
+        finally:
+            self.kill()
+        assert self.process.returncode == 0, errors
+        return errors
+
+    def kill(self):
+        self.process.kill()
+        for path in self.folder.glob("*.jsonl"):
+            for note in self.notes(int(path.stem)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(note["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def started(*arguments, **keywords):
+        runs.append(Run(tmp_path, *arguments, **keywords))
+        return runs[-1]
+
+    yield started
+    for run in runs:
+        run.kill()
+
+
+def models(run, ranks):
+    return {note["model"] for rank in ranks for note in run.notes(rank) if note["what"] == "done"}
+
+
+@pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
+def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
+    run = start(100_000, f"algorithm={algorithm}")
+    for rank in range(WORKERS):
+        run.wait(rank, "step", 20)
+    os.kill(run.wait(1, "joined")["pid"], signal.SIGKILL)
+    joined = run.wait(1, "joined", 2)
+    assert joined["steps"] > 20
+    assert joined["incarnation"] == 2
+    run.end_soon()
+    errors = run.end()
+    assert "worker 1 was killed by SIGKILL" in errors
+    assert len(models(run, range(WORKERS))) == 1
+    for rank in (0, 2):
+        steps = [note["steps"] for note in run.notes(rank) if note["what"] == "step"]
+        assert steps == list(range(1, len(steps) + 1)), "each step once, in its order"
+        assert max(note["seconds"] for note in run.notes(rank) if note["what"] == "step") < 5
+
+
+def test_a_run_grows(start):
+    run = start(100_000, workers=2)
+    more = start(100_000, workers=1, launcher=run.to_join())
+    joined = more.wait(2, "joined")
+    assert joined["steps"] > 0
+    run.end_soon()
+    more.end()
+    run.end()
+    assert len(models(run, range(3))) == 1
+
+
+def test_a_worker_that_was_only_slow_joins_anew(start):
+    run = start(100_000, launcher=["--heartbeat", "1s"])
+    for rank in range(WORKERS):
+        run.wait(rank, "step", 20)
+    slow = run.wait(1, "joined")["pid"]
+    os.kill(slow, signal.SIGSTOP)
+    before = len(run.notes(0))
+    time.sleep(2.5)
+    os.kill(slow, signal.SIGCONT)
+    assert len(run.notes(0)) > before, "the others went on"
+    anew = run.wait(1, "joined anew")
+    assert anew["incarnation"] == 2
+    run.end_soon()
+    run.end()
+    assert len(models(run, range(WORKERS))) == 1
+    assert len([note for note in run.notes(1) if note["what"] == "joined"]) == 1, "it is the same process"
+
+
+def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(start):
+    run = start(130, "first_step=100")
+    run.end()
+    assert {run.notes(rank)[0]["steps"] >= 100 for rank in range(WORKERS)} == {True}
+    assert len(models(run, range(WORKERS))) == 1
+
+
+def test_who_has_other_options_is_refused(start):
+    run = start(100_000, workers=2)
+    other = start(100_000, "period=5", workers=1, launcher=[*run.to_join(), "--restarts", 0])
+    refused = other.wait(2, "refused")
+    assert "cannot join the run of worker" in refused["sentence"]
+    run.end_soon()
+    run.end()
+    assert len(models(run, range(2))) == 1
+
+
+def test_without_a_launcher_one_sentence_says_what_to_do():
+    done = run_program([sys.executable, PROGRAM, ".", 1], env=environment(FLOCKSTEP_RANK="0", FLOCKSTEP_RESTARTS="0"))
+    assert done.returncode == 1
+    assert "FLOCKSTEP_" in done.stderr.splitlines()[-1]
