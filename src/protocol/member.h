@@ -83,6 +83,7 @@ class Member {
   Ranks lost_of(const Ranks& ranks) const;  // also those who were never heard of
   Ranks absent_in(Iteration round) const;
   void leave_out(Iteration round, const Ranks& ranks, int said_by);
+  bool has_completed_with(int peer, const Message& message) const;
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
   // ---- who lives ----
@@ -141,6 +142,10 @@ class Member {
   bool is_forgoing_ = false;  // it, since the donor is lost
 
   std::optional<GroupAverage> flight_;
+  struct Attempt {
+    Ranks members, absent;
+  };
+  std::map<Iteration, Attempt> attempts_;  // by which the newest rounds were completed
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
   // round has begun without is this member's own word.
   std::map<Iteration, std::map<int, Ranks>> absent_;
