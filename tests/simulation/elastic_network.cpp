@@ -172,9 +172,9 @@ void ElasticNetwork::connect(int one, int other) {
   connection->made = cluster_.now();
   connections_[pair] = connection;
   for (const int side : {0, 1}) {
-    double& newest = connection->ends[place(side)].newest;
-    newest = cluster_.now() + draw(scenario_.connect);
-    cluster_.at(newest, [this, connection, side] { meet(connection, side); });
+    Connection::End& end = connection->ends[place(side)];
+    end.met_at = end.newest = cluster_.now() + draw(scenario_.connect);
+    cluster_.at(end.met_at, [this, connection, side] { meet(connection, side); });
   }
 }
 
@@ -201,8 +201,8 @@ ConnectionPtr ElasticNetwork::connection(const Machine& machine, int rank) const
 
 bool ElasticNetwork::is_up(int one, int other, double since) const {
   const auto found = connections_.find(pair_of(one, other));
-  return found != connections_.end() && found->second->is_up() && found->second->ends[0].newest <= since &&
-         found->second->ends[1].newest <= since;
+  return found != connections_.end() && found->second->is_up() && found->second->ends[0].met_at <= since &&
+         found->second->ends[1].met_at <= since;
 }
 
 void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes payload) {

@@ -40,6 +40,7 @@ struct Connection {
     bool is_gone = false;    // transfers say so
     bool is_told = false;    // lost
     bool drops = false;      // what would arrive here
+    double met_at = 0;       // when it is told
     double newest = 0;       // when the newest message arrives here
   };
   std::array<End, 2> ends;

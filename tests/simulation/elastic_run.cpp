@@ -274,7 +274,7 @@ void ElasticRun::require_bound(const Machine& machine, Iteration next) const {
 }
 
 void ElasticRun::require_one_flock() const {
-  if (!faults_before_end_ || *faults_before_end_ != faults()) return;
+  if (!faults_before_end_ || *faults_before_end_ != faults() || cluster_.stops() > 0) return;
   for (const End& end : ends_) {
     const bool is_same = scenario_.counts_models ? end.counted == ends_.front().counted : end.model == ends_.front().model;
     if (!is_same)
