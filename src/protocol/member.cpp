@@ -301,9 +301,7 @@ void Member::handle(const Received& event) {
                !has_completed_with(event.peer, message))
         say_absent(event.peer, message.number, {rank_});
       return;
-    case Message::Kind::completed:
-      completed_[event.peer] = message.number;
-      return;
+    case Message::Kind::completed: completed_[event.peer] = message.number; return;
     case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
     case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
     case Message::Kind::greeting: return;

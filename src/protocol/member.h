@@ -129,8 +129,8 @@ class Member {
   Iteration executed_;  // newest round that is complete
   Iteration merged_;    // newest round whose average was merged
   bool waits_for_round_ = false, waits_for_minimum_ = false;
-  bool behind_ = false;  // the round that the worker arrived at had run by then
-  bool fresh_ = false;   // the newest round that began took the model of its own iteration
+  bool behind_ = false;        // the round that the worker arrived at had run by then
+  bool fresh_ = false;         // the newest round that began took the model of its own iteration
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
   // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
   Ranks lingers_for_;

@@ -26,8 +26,9 @@ std::optional<Message> read(const std::vector<std::byte>& bytes) {
 
 TEST(Message, whatMembersSayIsReadAsItWasSaid) {
   const std::vector<Message> said{
-      {Kind::arrived, 17}, {Kind::activate, 3, 4},          {Kind::absent, 5, 0, {1, 3}, {}, {1, 1, 1, 2}}, {Kind::finished, kAway},
-      {Kind::newest, -1},  {Kind::count_me, kAway, 2, {7}}, {Kind::counted, 12, 4, {1000}}};
+      {Kind::arrived, 17},           {Kind::activate, 3, 4}, {Kind::absent, 5, 0, {1, 3}, {}, {1, 1, 1, 2}},
+      {Kind::finished, kAway},       {Kind::newest, -1},     {Kind::count_me, kAway, 2, {7}},
+      {Kind::counted, 12, 4, {1000}}};
   for (const Message& message : said) EXPECT_EQ(read(to_bytes(message)), message);
 }
 

@@ -95,7 +95,7 @@ std::vector<ElasticSabotage> elastic_sabotages() {
       {"nobody is told of a loss", property::kEnds, {.tells_no_loss = true}},
       // words
       {"a joiner begins a round too early", property::kEnds, {.tamper = tampering(tell_older_round)}},
-      {"the expelled do not hear of it", property::kEnds, {.tamper = tampering(hide_loss)}},
+      {"the expelled do not hear of it", property::kBound, {.tamper = tampering(hide_loss)}},
       {"nobody says who takes no part", property::kEnds, {.tamper = dropping(Message::Kind::absent)}},
       {"what is said of absent ones is lost", property::kEnds, {.tamper = tampering(leave_out_nobody)}},
       {"nobody says that it has the last average", property::kEnds, {.tamper = dropping(Message::Kind::completed)}},

@@ -85,7 +85,8 @@ Pending ElasticTransfers::send(Machine& from, int to, Tag tag, ConstBytes data) 
     cluster_.at(cluster_.now() + draw(scenario.sent), [this, &message] { take_off(message); });
   }
   // It may have been sent before the other end has heard of the connection.
-  const double there = connection->ends[static_cast<std::size_t>(1 - message.side)].is_met ? 0 : draw(network_.scenario().connect);
+  const double there =
+      connection->ends[static_cast<std::size_t>(1 - message.side)].is_met ? 0 : draw(network_.scenario().connect);
   cluster_.at(cluster_.now() + there + draw(scenario.parts), [this, &message] { arrive(message); });
   return std::make_unique<Operation<Message>>(*this, message);
 }
@@ -193,7 +194,8 @@ bool ElasticTransfers::end(Receive& receive) {
   if (receive.is_withdrawn && (receive.is_free || network_.flaw().withdraws_at_once)) return true;
   if (!receive.has_come || receive.is_free) return false;
   if (!receive.is_written) write(receive);
-  if (!std::ranges::equal(receive.message->bytes, receive.data)) touched(receive.machine->rank, receive.peer, "receives");
+  if (!std::ranges::equal(receive.message->bytes, receive.data))
+    touched(receive.machine->rank, receive.peer, "receives");
   receive.is_free = true;
   std::erase(receiving_, &receive);
   return true;
