@@ -41,8 +41,8 @@ struct Adopted {      // the model of that worker, as Adopt has asked for
   int peer;
 };
 struct Forgone {};  // as Forgo has asked for: no model is on its way here
-using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted, Forgone,
-                           Met, Withdrawn>;
+using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted,
+                           Forgone, Met, Withdrawn>;
 
 // ---- actions, to be done in order ----
 struct Send {
@@ -109,7 +109,7 @@ struct Adopt {  // receive the peer's model, which becomes this worker's; no rou
   int peer;
 };
 struct Forgo {};  // that model is not wanted any more. Then Forgone
-struct Give {  // send the peer a model that is all of one iteration, such as what is published
+struct Give {     // send the peer a model that is all of one iteration, such as what is published
   int peer;
 };
 struct Rejoin {  // what the worker has now is the model of iteration `iteration - 1`, for rounds to take; Proceed

@@ -22,6 +22,7 @@ class GroupAverage {
 
   Iteration round() const { return round_; }
   const Ranks& members() const { return members_; }
+  const Ranks& absent() const { return absent_; }
 
   void begin(std::vector<Action>& actions);
   // Parts of this attempt, from members.

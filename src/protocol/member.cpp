@@ -9,6 +9,11 @@
 #include "protocol/ranks.h"
 
 namespace flockstep::protocol {
+namespace {
+
+constexpr Iteration kRememberedAttempts = 64;
+
+}  // namespace
 
 Member::Member(const Options& options, int rank, Incarnation incarnation)
     : options_(options),
@@ -124,6 +129,10 @@ void Member::end_flight() {
     for (int peer = 0; peer < roster_.ranks(); ++peer)
       if (peer != rank_ && roster_.lives(peer))
         turn().send(peer, {.kind = Message::Kind::completed, .number = executed_});
+  }
+  if (options_.elastic) {
+    attempts_[executed_] = {flight_->members(), flight_->absent()};
+    attempts_.erase(attempts_.begin(), attempts_.lower_bound(executed_ - kRememberedAttempts));
   }
   flight_.reset();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
@@ -245,6 +254,7 @@ void Member::ask_to_return() {
 void Member::rejoin() {
   const Iteration first = attendance_.settle(turn(), newest());
   arrived_ = executed_ = merged_ = first - 1;
+  attempts_.clear();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   stay_ = Stay::present;
   wants_back_ = false;
@@ -287,16 +297,22 @@ void Member::handle(const Received& event) {
     case Message::Kind::absent:
       if (message.number > executed_)
         leave_out(message.number, message.ranks, event.peer);
-      else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
+      else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer) &&
+               !has_completed_with(event.peer, message))
         say_absent(event.peer, message.number, {rank_});
       return;
-    case Message::Kind::completed:
-      completed_[event.peer] = message.number;
-      return;
+    case Message::Kind::completed: completed_[event.peer] = message.number; return;
     case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
     case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
     case Message::Kind::greeting: return;
   }
+}
+
+// A word about the attempt that is complete here, or about one before it: its sender has all that it needs of this one.
+bool Member::has_completed_with(int peer, const Message& message) const {
+  const auto found = attempts_.find(message.number);
+  return found != attempts_.end() && contains(found->second.members, peer) &&
+         is_within(message.ranks, found->second.absent);
 }
 
 void Member::handle(const PartReceived& event) {

@@ -83,6 +83,7 @@ class Member {
   Ranks lost_of(const Ranks& ranks) const;  // also those who were never heard of
   Ranks absent_in(Iteration round) const;
   void leave_out(Iteration round, const Ranks& ranks, int said_by);
+  bool has_completed_with(int peer, const Message& message) const;
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
   // ---- who lives ----
@@ -128,8 +129,8 @@ class Member {
   Iteration executed_;  // newest round that is complete
   Iteration merged_;    // newest round whose average was merged
   bool waits_for_round_ = false, waits_for_minimum_ = false;
-  bool behind_ = false;  // the round that the worker arrived at had run by then
-  bool fresh_ = false;   // the newest round that began took the model of its own iteration
+  bool behind_ = false;        // the round that the worker arrived at had run by then
+  bool fresh_ = false;         // the newest round that began took the model of its own iteration
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
   // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
   Ranks lingers_for_;
@@ -141,6 +142,10 @@ class Member {
   bool is_forgoing_ = false;  // it, since the donor is lost
 
   std::optional<GroupAverage> flight_;
+  struct Attempt {
+    Ranks members, absent;
+  };
+  std::map<Iteration, Attempt> attempts_;  // by which the newest rounds were completed
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
   // round has begun without is this member's own word.
   std::map<Iteration, std::map<int, Ranks>> absent_;

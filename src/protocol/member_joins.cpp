@@ -45,8 +45,8 @@ void Member::on_greeting(int peer, const Message& message) {
   note_strangers(greeting->roster);
 }
 
-// Besides other flocks: two who take part in rounds, and of whom one has not asked the other, belong to halves that have
-// gone on without each other, whoever began the flock; and so does one whom the other half has lost.
+// Besides other flocks: two who take part in rounds, and of whom one has not asked the other, belong to halves that
+// have gone on without each other, whoever began the flock; and so does one whom the other half has lost.
 bool Member::is_apart_from(int peer) const {
   const Greeting& greeting = admission_.greeting_of(peer);
   if (greeting.flock != admission_.flock()) return true;
@@ -63,8 +63,7 @@ void Member::give_way_or_lose(int peer) {
   const bool lives_here = roster_.lives(peer, incarnation);
   Roster ours = roster_;
   if (lives_here) ours.lose(peer, incarnation);
-  if (is_stronger(theirs.roster, ours) ||
-      (!is_stronger(ours, theirs.roster) && theirs.flock < admission_.flock()))
+  if (is_stronger(theirs.roster, ours) || (!is_stronger(ours, theirs.roster) && theirs.flock < admission_.flock()))
     return expel(peer, theirs.roster);
   if (lives_here && roster_.lose(peer, incarnation)) on_losses();
 }

@@ -143,9 +143,8 @@ void Membership::on_asked(const Turn& turn, int peer, const Message& message, It
   Record& record = records_[peer];
   record.answered = newest;
   record.is_leaving = message.kind == Message::Kind::leaving;
-  turn.send(peer, {.kind = Message::Kind::newest,
-                   .number = newest,
-                   .numbers = elastic_ ? told() : std::vector<Iteration>()});
+  turn.send(peer,
+            {.kind = Message::Kind::newest, .number = newest, .numbers = elastic_ ? told() : std::vector<Iteration>()});
 }
 
 void Membership::on_settled(int peer, const Message& message) {
@@ -160,8 +159,7 @@ void Membership::on_roster(const Turn& turn) {
   awaited_ = without(awaited_, turn.roster.lost());
   for (auto& [rank, inquiry] : inquiries_) inquiry.awaited = without(inquiry.awaited, turn.roster.lost());
   for (auto& [rank, record] : records_)
-    if (!turn.roster.lives(rank) && record.answered)
-      inquire(turn, rank, *std::exchange(record.answered, std::nullopt));
+    if (!turn.roster.lives(rank) && record.answered) inquire(turn, rank, *std::exchange(record.answered, std::nullopt));
   std::erase_if(inquiries_, [](const auto& inquiry) { return inquiry.second.awaited.empty(); });
 }
 

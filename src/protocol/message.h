@@ -13,10 +13,10 @@ namespace flockstep::protocol {
 using Iteration = std::int64_t;
 inline constexpr Iteration kAway = std::numeric_limits<Iteration>::max();  // of a worker that is not waited for
 using Ranks = std::vector<int>;                                            // rising, each once
-using Incarnation = std::uint32_t;      // of one rank: 1, 2 and so on
-using Version = std::uint32_t;          // of what is known of one rank, see Roster
-using Versions = std::vector<Version>;  // by rank
-inline constexpr int kMostRanks = 1024;  // that may join
+using Incarnation = std::uint32_t;                                         // of one rank: 1, 2 and so on
+using Version = std::uint32_t;                                             // of what is known of one rank, see Roster
+using Versions = std::vector<Version>;                                     // by rank
+inline constexpr int kMostRanks = 1024;                                    // that may join
 
 struct Message {
   enum class Kind : std::uint8_t {

@@ -6,8 +6,8 @@
 // where the engine hears of it. A request that is not answered in time breaks the engine: before, the agent asks all
 // others how far their workers are, so that the sentence names those who are missing.
 //
-// On an engine that outlives its peers the service hears who is met and who is lost, and decides. What is under way with
-// one who is lost is over.
+// On an engine that outlives its peers the service hears who is met and who is lost, and decides. What is under way
+// with one who is lost is over.
 //
 // Agents of all workers are made together, and those that are made together hear of each other alone: what a former one
 // has left under way in control messages is dropped, and transfers have tags of their own.

@@ -171,7 +171,9 @@ void CountingData::complete(int members) {
 
 void CountingData::abandon() { size_ = 0; }
 
-void CountingData::give(std::span<float> values) { std::ranges::fill(values, static_cast<float>(roll_.gives(machine_))); }
+void CountingData::give(std::span<float> values) {
+  std::ranges::fill(values, static_cast<float>(roll_.gives(machine_)));
+}
 
 void CountingData::rejoin(std::span<float> values, bool is_adopted) {
   if (!is_adopted) return;

@@ -21,7 +21,7 @@ class Roll {
   };
   struct Presence {  // of a process in a flock
     double since;
-    Iteration ended;  // iterations
+    Iteration ended;               // iterations
     std::set<int> last_counted{};  // contributions of the newest average
   };
 
@@ -50,7 +50,8 @@ class Roll {
 // What both kinds know of a worker.
 class ElasticData : public PassedOn {
  public:
-  ElasticData(runtime::RoundData& data, Roll& roll, Machine& machine) : PassedOn(data), roll_(roll), machine_(machine) {}
+  ElasticData(runtime::RoundData& data, Roll& roll, Machine& machine)
+      : PassedOn(data), roll_(roll), machine_(machine) {}
 
   void watch(const runtime::RoundAgent& agent) { agent_ = &agent; }
   // The worker begins to wait until it may join.
@@ -72,7 +73,7 @@ class ElasticData : public PassedOn {
   Roll& roll_;
   Machine& machine_;
   const runtime::RoundAgent* agent_ = nullptr;
-  Iteration round_ = 0;     // under way, or the next
+  Iteration round_ = 0;      // under way, or the next
   bool has_joined_ = false;  // and has begun no round since
   double waits_since_ = 0;
   int members_ = 0;
@@ -140,7 +141,6 @@ class SteadyData final : public PassedOn {
   void complete(int members) override;
 
  private:
-
   const Machine& machine_;
   mutable std::vector<float> seen_;
   mutable std::vector<bool> is_seen_;

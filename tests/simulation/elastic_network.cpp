@@ -19,8 +19,7 @@ std::size_t place(int rank) { return static_cast<std::size_t>(rank); }
 
 template <typename... Words>
 void ElasticNetwork::tell(const char* format, const Words&... words) const {
-  if (history_)
-    fmt::print(history_, "{:12.6f}     {}\n", cluster_.now(), fmt::format(fmt::runtime(format), words...));
+  if (history_) fmt::print(history_, "{:12.6f}     {}\n", cluster_.now(), fmt::format(fmt::runtime(format), words...));
 }
 
 ElasticNetwork::ElasticNetwork(Cluster& cluster, const ElasticScenario& scenario, const ElasticFlaw& flaw,
@@ -144,9 +143,9 @@ void ElasticNetwork::begin_break(const Break& its) {
 // ---- connections ----
 
 bool ElasticNetwork::is_apart(int one, int other) const {
-  return std::ranges::any_of(partitioned_, [&](const Break* its) {
-    return its->half[place(one)] != its->half[place(other)];
-  }) || suspected_.contains(pair_of(one, other));
+  return std::ranges::any_of(partitioned_,
+                             [&](const Break* its) { return its->half[place(one)] != its->half[place(other)]; }) ||
+         suspected_.contains(pair_of(one, other));
 }
 
 void ElasticNetwork::connect_later(int one, int other, double delay) {
@@ -172,9 +171,9 @@ void ElasticNetwork::connect(int one, int other) {
   connection->made = cluster_.now();
   connections_[pair] = connection;
   for (const int side : {0, 1}) {
-    double& newest = connection->ends[place(side)].newest;
-    newest = cluster_.now() + draw(scenario_.connect);
-    cluster_.at(newest, [this, connection, side] { meet(connection, side); });
+    Connection::End& end = connection->ends[place(side)];
+    end.met_at = end.newest = cluster_.now() + draw(scenario_.connect);
+    cluster_.at(end.met_at, [this, connection, side] { meet(connection, side); });
   }
 }
 
@@ -201,8 +200,8 @@ ConnectionPtr ElasticNetwork::connection(const Machine& machine, int rank) const
 
 bool ElasticNetwork::is_up(int one, int other, double since) const {
   const auto found = connections_.find(pair_of(one, other));
-  return found != connections_.end() && found->second->is_up() && found->second->ends[0].newest <= since &&
-         found->second->ends[1].newest <= since;
+  return found != connections_.end() && found->second->is_up() && found->second->ends[0].met_at <= since &&
+         found->second->ends[1].met_at <= since;
 }
 
 void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes payload) {
@@ -221,8 +220,8 @@ void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes pay
   cluster_.at(end.newest, [this, connection, side, sender = from.rank, bytes = std::move(bytes)]() mutable {
     Connection::End& its = connection->ends[place(side)];
     if (its.is_closed || its.drops) return;
-    put(*its.machine, {sender, std::move(bytes), Control::What::message,
-                       connection->ends[place(1 - side)].incarnation});
+    put(*its.machine,
+        {sender, std::move(bytes), Control::What::message, connection->ends[place(1 - side)].incarnation});
   });
 }
 
@@ -272,7 +271,9 @@ void ElasticNetwork::cut(const ConnectionPtr& connection) {
 void ElasticNetwork::close(const ConnectionPtr& connection, int side) {
   Connection::End& end = connection->ends[place(side)];
   if (std::exchange(end.is_closed, true)) return;
-  const auto later = [this] { return cluster_.now() + (cluster_.random().below(2) == 0 ? 0 : draw(scenario_.base.reactions)); };
+  const auto later = [this] {
+    return cluster_.now() + (cluster_.random().below(2) == 0 ? 0 : draw(scenario_.base.reactions));
+  };
   const bool is_same_life = end.machine->is_there && end.machine->incarnation == end.incarnation;
   note_fault();
   if (!is_same_life || !end.is_met || flaw_.tells_no_loss) {

@@ -26,7 +26,8 @@ struct Machine {
   Life life;
   bool is_there = true;  // until it ends or crashes
   std::deque<engines::Control> controls;
-  std::int64_t calls = 0, crash_at = std::numeric_limits<std::int64_t>::max();  // of the engine; at the one after so many
+  std::int64_t calls = 0,
+               crash_at = std::numeric_limits<std::int64_t>::max();  // of the engine; at the one after so many
   std::set<Who> told_lost, knows_lost;  // by the control stream; the second once it has reacted
   bool has_reacted = true;              // to all that it has taken
 };
@@ -40,6 +41,7 @@ struct Connection {
     bool is_gone = false;    // transfers say so
     bool is_told = false;    // lost
     bool drops = false;      // what would arrive here
+    double met_at = 0;       // when it is told
     double newest = 0;       // when the newest message arrives here
   };
   std::array<End, 2> ends;
@@ -124,7 +126,7 @@ class ElasticNetwork {
   std::vector<Incarnation> book_;  // the newest, by rank
   std::vector<int> lives_;
   std::map<Pair, ConnectionPtr> connections_;
-  std::set<Pair> waiting_;                // to be connected
+  std::set<Pair> waiting_;                 // to be connected
   std::vector<const Break*> partitioned_;  // now
   std::set<Pair> suspected_;
   std::vector<Break> breaks_;  // still to come

@@ -33,8 +33,7 @@ ElasticCounts& ElasticCounts::operator+=(const ElasticCounts& other) {
   return *this;
 }
 
-ElasticRun::ElasticRun(const ElasticScenario& scenario, const ElasticFlaw& flaw, const Wrap& rounds,
-                       std::FILE* history)
+ElasticRun::ElasticRun(const ElasticScenario& scenario, const ElasticFlaw& flaw, const Wrap& rounds, std::FILE* history)
     : scenario_(scenario),
       rounds_(rounds),
       cluster_(scenario.base, scenario.ranks + 1),  // and the one that starts them
@@ -78,7 +77,8 @@ ElasticCounts ElasticRun::counts() const {
 }
 
 void ElasticRun::run() {
-  for (int rank = 0; rank < scenario_.ranks; ++rank) start_later(rank, scenario_.start_after[static_cast<std::size_t>(rank)]);
+  for (int rank = 0; rank < scenario_.ranks; ++rank)
+    start_later(rank, scenario_.start_after[static_cast<std::size_t>(rank)]);
   network_.on_begin_again = [this](Machine& machine) { roll_.leaves(machine); };
   network_.on_crash = [this](Machine& machine) {
     roll_.leaves(machine);
@@ -225,8 +225,7 @@ void ElasticRun::take_steps(runtime::Context& context, Machine& machine, Elastic
 
 bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::vector<float>& model) {
   const double settled = 3 * worst_step() + 40 * worst_delays() + scenario_.base.options.patience.count();
-  if (!faults_before_end_)
-    faults_before_end_ = network_.is_quiet_for(settled) && to_start_ == 0 ? faults() : -1;
+  if (!faults_before_end_) faults_before_end_ = network_.is_quiet_for(settled) && to_start_ == 0 ? faults() : -1;
   const ElasticCrash* crash = crash_of(machine);
   if (crash && crash->when == ElasticCrash::When::synchronises)
     machine.crash_at = std::min(machine.crash_at, machine.calls + crash->calls);
@@ -274,12 +273,14 @@ void ElasticRun::require_bound(const Machine& machine, Iteration next) const {
 }
 
 void ElasticRun::require_one_flock() const {
-  if (!faults_before_end_ || *faults_before_end_ != faults()) return;
+  if (!faults_before_end_ || *faults_before_end_ != faults() || cluster_.stops() > 0) return;
   for (const End& end : ends_) {
-    const bool is_same = scenario_.counts_models ? end.counted == ends_.front().counted : end.model == ends_.front().model;
+    const bool is_same =
+        scenario_.counts_models ? end.counted == ends_.front().counted : end.model == ends_.front().model;
     if (!is_same)
-      throw Violation(property::kOneFlock, end.rank, -1,
-                      fmt::format("workers {} and {} have different averages in the end", ends_.front().rank, end.rank));
+      throw Violation(
+          property::kOneFlock, end.rank, -1,
+          fmt::format("workers {} and {} have different averages in the end", ends_.front().rank, end.rank));
   }
 }
 

@@ -13,7 +13,8 @@
 namespace flockstep::simulation {
 
 struct ElasticCounts {
-  std::int64_t runs = 0, crashes = 0, restarts = 0, partitions = 0, suspicions = 0, stops = 0, growths = 0;  // runs with one
+  std::int64_t runs = 0, crashes = 0, restarts = 0, partitions = 0, suspicions = 0, stops = 0,
+               growths = 0;  // runs with one
   std::int64_t joins = 0, expulsions = 0, withdrawn = 0;
   double longest = 0;  // until all had finished after the last fault, as a share of what is allowed
   Counts counts;
@@ -66,7 +67,7 @@ class ElasticRun {
   ElasticTransfers transfers_;
   Roll roll_;
   int running_ = 0, to_start_ = 0, restarts_ = 0, joins_ = 0;
-  double allowed_ = 0;  // seconds after the last fault
+  double allowed_ = 0;                    // seconds after the last fault
   std::optional<int> faults_before_end_;  // if nothing had gone wrong for long when the first came to its last round
   std::vector<End> ends_;
   Counts counts_;

@@ -43,8 +43,8 @@ ElasticCrash draw_crash(Draws& draws, int ranks, int calls_of_a_run) {
   using When = ElasticCrash::When;
   ElasticCrash crash;
   crash.rank = draws.between(0, ranks - 1);
-  crash.when = draws.one_of(std::array{When::calls, When::calls, When::calls, When::time, When::gives,
-                                       When::synchronises});
+  crash.when =
+      draws.one_of(std::array{When::calls, When::calls, When::calls, When::time, When::gives, When::synchronises});
   crash.life = draws.in_percent(75) ? 0 : draws.between(1, 2);
   const bool is_early = crash.life > 0 || draws.in_percent(30);  // while it joins, or all begin
   crash.calls = draws.between(0, is_early ? 30 : calls_of_a_run);
@@ -104,9 +104,9 @@ ElasticScenario draw_elastic(std::uint64_t seed) {
 }
 
 std::string describe(const ElasticScenario& scenario) {
-  std::string text = fmt::format("{}; up to {} ranks, patience {:.3g} s, {}", describe(scenario.base), scenario.ranks,
-                                 scenario.base.options.patience.count(),
-                                 scenario.counts_models ? "models that count" : "real models");
+  std::string text =
+      fmt::format("{}; up to {} ranks, patience {:.3g} s, {}", describe(scenario.base), scenario.ranks,
+                  scenario.base.options.patience.count(), scenario.counts_models ? "models that count" : "real models");
   for (std::size_t rank = 0; rank < scenario.start_after.size(); ++rank)
     text += fmt::format("; worker {} starts at {:.3g} s", rank, scenario.start_after[rank]);
   for (const ElasticCrash& crash : scenario.crashes) {

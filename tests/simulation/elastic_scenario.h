@@ -25,9 +25,9 @@ struct ElasticCrash {
 struct Break {
   enum class Kind { suspicion, partition };
   Kind kind = Kind::suspicion;
-  std::int64_t calls = 0;     // of the engine by all workers before
-  int one = 0, other = 0;     // suspicion: the first decides
-  std::vector<bool> half{};   // partition: by rank
+  std::int64_t calls = 0;    // of the engine by all workers before
+  int one = 0, other = 0;    // suspicion: the first decides
+  std::vector<bool> half{};  // partition: by rank
   double heals_after = 0;
 };
 
@@ -37,7 +37,7 @@ struct ElasticScenario {
   std::vector<double> start_after;  // by rank; growth comes late
   std::vector<ElasticCrash> crashes;
   std::vector<Break> breaks;
-  Delays connect, close;     // until a connection is made, and until the second end hears that it has ended
+  Delays connect, close;      // until a connection is made, and until the second end hears that it has ended
   bool counts_models = true;  // numbers that show who is in an average, in place of real models
   bool stale_book = false;    // who is started anew knows nothing of incarnations that workers took by themselves
 

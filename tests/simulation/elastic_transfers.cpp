@@ -29,7 +29,8 @@ class ElasticTransfers::Operation final : public engines::Operation {
  public:
   Operation(ElasticTransfers& transfers, T& transfer) : transfers_(transfers), transfer_(transfer) {}
   ~Operation() override {
-    if (!transfer_.is_free) transfers_.free(transfer_);
+    const bool is_lied_about = transfer_.is_withdrawn && transfers_.network_.flaw().withdraws_at_once;
+    if (!transfer_.is_free && !is_lied_about) transfers_.free(transfer_);
   }
   bool done() override { return is_done_ = is_done_ || transfers_.end(transfer_); }
   void withdraw() override {
@@ -84,7 +85,8 @@ Pending ElasticTransfers::send(Machine& from, int to, Tag tag, ConstBytes data) 
     cluster_.at(cluster_.now() + draw(scenario.sent), [this, &message] { take_off(message); });
   }
   // It may have been sent before the other end has heard of the connection.
-  const double there = connection->ends[static_cast<std::size_t>(1 - message.side)].is_met ? 0 : draw(network_.scenario().connect);
+  const double there =
+      connection->ends[static_cast<std::size_t>(1 - message.side)].is_met ? 0 : draw(network_.scenario().connect);
   cluster_.at(cluster_.now() + there + draw(scenario.parts), [this, &message] { arrive(message); });
   return std::make_unique<Operation<Message>>(*this, message);
 }
@@ -192,7 +194,8 @@ bool ElasticTransfers::end(Receive& receive) {
   if (receive.is_withdrawn && (receive.is_free || network_.flaw().withdraws_at_once)) return true;
   if (!receive.has_come || receive.is_free) return false;
   if (!receive.is_written) write(receive);
-  if (!std::ranges::equal(receive.message->bytes, receive.data)) touched(receive.machine->rank, receive.peer, "receives");
+  if (!std::ranges::equal(receive.message->bytes, receive.data))
+    touched(receive.machine->rank, receive.peer, "receives");
   receive.is_free = true;
   std::erase(receiving_, &receive);
   return true;
@@ -212,7 +215,7 @@ void ElasticTransfers::withdraw(Message& message) {
     read(message);
   }
   cluster_.at(cluster_.now() + draw(cluster_.scenario().sent), [this, &message] {
-    if (message.is_free) return;
+    if (message.is_free || !message.machine->is_there) return;
     if (!std::ranges::equal(message.bytes, message.data)) touched(message.machine->rank, message.peer, "sends");
     free(message);
     cluster_.ring(message.machine->rank);
@@ -227,7 +230,7 @@ void ElasticTransfers::withdraw(Receive& receive) {
     unmatched_.insert(unmatched_.begin(), std::exchange(receive.message, nullptr));
   }
   cluster_.at(cluster_.now() + draw(cluster_.scenario().sent), [this, &receive] {
-    if (receive.is_free) return;
+    if (receive.is_free || !receive.machine->is_there) return;
     if (!std::ranges::all_of(receive.data, [](std::byte byte) { return byte == kUnwritten; }))
       touched(receive.machine->rank, receive.peer, "receives");
     free(receive);

@@ -20,7 +20,7 @@ class ElasticTransfers {
 
  private:
   struct Receive;
-  struct Transfer {  // either end's
+  struct Transfer {            // either end's
     ConnectionPtr connection;  // null where there is none
     int side = 0;              // of the end whose bytes these are
     Machine* machine = nullptr;

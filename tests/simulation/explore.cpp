@@ -115,13 +115,14 @@ std::string to_text(const Summary& summary) {
         counts.merges);
   };
   return fmt::format(
-      "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
-      "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n  members: {}, {} in a grid\n  agents: "
-      "{}\n",
-      summary.runs, summary.crashes, summary.stops, summary.absences, summary.members.returns, kind("barrier"),
-      kind("rolling"), kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"),
-      kind("appointed"), kind("published"), kind("additive"), met(summary.members), summary.members.grids,
-      met(summary.agents)) +
+             "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
+             "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  merge: {}, {}\n  members: {}, {} in a grid\n  "
+             "agents: "
+             "{}\n",
+             summary.runs, summary.crashes, summary.stops, summary.absences, summary.members.returns, kind("barrier"),
+             kind("rolling"), kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"),
+             kind("appointed"), kind("published"), kind("additive"), met(summary.members), summary.members.grids,
+             met(summary.agents)) +
          fmt::format(
              "  elastic: {} runs, {} with a crash, {} of them with one who comes back, {} with a partition, {} with a "
              "false suspicion, {} with a stop, {} with growth; {} joins, {} expelled, {} transfers withdrawn; the last "

@@ -48,6 +48,13 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
     EXPECT_GT(counts.fresh, counts.merges / 10);
     EXPECT_LT(counts.fresh, counts.merges);
   }
+  const ElasticCounts& elastic = summary.elastic;
+  for (const std::int64_t runs :
+       {elastic.crashes, elastic.restarts, elastic.partitions, elastic.suspicions, elastic.stops, elastic.growths})
+    EXPECT_GE(runs, 30);
+  EXPECT_GE(elastic.joins, 600);
+  EXPECT_GE(elastic.expulsions, 100);
+  EXPECT_GE(elastic.withdrawn, 300);
 }
 
 TEST(Explorer, aFailureNamesPropertyWorkerRoundAndTheCommandThatReplaysIt) {

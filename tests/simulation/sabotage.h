@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulation/agent_run.h"
+#include "simulation/elastic_run.h"
 #include "simulation/member_run.h"
 
 namespace flockstep::simulation {
@@ -34,5 +35,15 @@ struct AgentSabotage {
 };
 
 std::vector<AgentSabotage> agent_sabotages();
+
+struct ElasticSabotage {
+  std::string_view name;
+  std::string_view property;  // that is violated first
+  ElasticFlaw flaw{};
+  ElasticRun::Wrap rounds{};
+  std::function<bool(const ElasticScenario&)> applies = [](const ElasticScenario&) { return true; };
+};
+
+std::vector<ElasticSabotage> elastic_sabotages();
 
 }  // namespace flockstep::simulation

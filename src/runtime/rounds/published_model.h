@@ -60,8 +60,8 @@ class PublishedModel : public RoundData {
   Place* average_ = nullptr;  // the newest one that is complete, unless its place was needed
   Place adopted_;             // where another one's model is received to
   std::size_t landing_size_ = 0, average_size_ = 0;
-  int members_ = 0;        // of average_
-  bool is_fresh_ = false;  // the newest round that began
+  int members_ = 0;         // of average_
+  bool is_fresh_ = false;   // the newest round that began
   std::size_t copied_ = 0;  // of it, from the first number on, into what is published
   // The worker's model from its arrival to its merge: published when a round asks for it, at the latest when merged.
   std::span<float> arriving_;

@@ -299,7 +299,8 @@ void RoundAgent::perform(const protocol::Withdraw&) {
 // again is over other members: parts of the two attempts must never meet, nor those of rounds that both ends know
 // something else of.
 engines::Tag RoundAgent::tag_of(const protocol::Part& part) const {
-  const engines::Tag tag = (part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) | part.chunk % (1 << 13);
+  const engines::Tag tag =
+      (part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) | part.chunk % (1 << 13);
   if (!options_.elastic) return tag;
   const std::array<protocol::Iteration, 2> head{part.round, static_cast<protocol::Iteration>(part.absent.size())};
   const std::uint64_t attempt = base::Hash()
@@ -403,12 +404,12 @@ void RoundAgent::perform(const protocol::Expelled& action) {
 }
 
 void RoundAgent::perform(const protocol::Refused& action) {
-  context_.engine().fail(
-      Error(ErrorCode::mismatch,
-            fmt::format("worker {} cannot join the run of worker {}, which has another algorithm, other options, another "
-                        "seed or another model: start it with the same",
-                        context_.rank(), action.by),
-            std::string(context_.engine().name())));
+  context_.engine().fail(Error(
+      ErrorCode::mismatch,
+      fmt::format("worker {} cannot join the run of worker {}, which has another algorithm, other options, another "
+                  "seed or another model: start it with the same",
+                  context_.rank(), action.by),
+      std::string(context_.engine().name())));
 }
 
 }  // namespace flockstep::runtime

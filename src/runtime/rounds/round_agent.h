@@ -4,8 +4,8 @@
 // A worker waits until its round is complete, or overlaps it: then it hands its numbers over and goes on, and waits
 // where it arrives again before that. So at most one round of a worker is in flight.
 //
-// Where workers come and go (protocol::Options::elastic) the worker joins those that are there. An agent that is expelled
-// begins again by itself, and the worker joins anew with its next step.
+// Where workers come and go (protocol::Options::elastic) the worker joins those that are there. An agent that is
+// expelled begins again by itself, and the worker joins anew with its next step.
 //
 // It knows nothing of what the numbers mean: see RoundData. A model travels in chunks, of which a few are under way at
 // a time, so that transfers and sums overlap; beside what RoundData keeps, memory is needed for those chunks alone.
@@ -36,8 +36,8 @@ class RoundAgent final : private AgentHost::Service {
   // The worker ends an iteration; returns when the next may begin. `values` are the worker's. How the worker has met
   // the round, and where it overlaps rounds how it has met the one before, if there was one.
   std::optional<protocol::Outcome> arrive(protocol::Iteration iteration, std::span<float> values);
-  // The same for an iteration whose round waits for everybody who lives and is over all: all workers call it. Only where
-  // workers come and go.
+  // The same for an iteration whose round waits for everybody who lives and is over all: all workers call it. Only
+  // where workers come and go.
   void synchronise(std::span<float> values);
   // Between two of these, for a worker that overlaps rounds: if one is complete that its numbers know nothing of, they
   // are handed over once more.
@@ -53,8 +53,8 @@ class RoundAgent final : private AgentHost::Service {
   // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
   // its own, in `values`. Where workers come and go it comes first of all.
   void come_back(std::span<float> values);
-  // Whether the worker has joined anew in the last arrive() or synchronise(): its numbers are another one's, and ended()
-  // is what those count.
+  // Whether the worker has joined anew in the last arrive() or synchronise(): its numbers are another one's, and
+  // ended() is what those count.
   bool has_joined_anew() { return std::exchange(has_joined_anew_, false); }
 
   struct Standing {
@@ -141,7 +141,7 @@ class RoundAgent final : private AgentHost::Service {
   protocol::Iteration ended_;  // iterations; written by the agent when the worker comes back
   bool is_away_ = false;
   bool has_joined_anew_ = false;  // written by the agent
-  AgentHost host_;  // last: its thread uses the others
+  AgentHost host_;                // last: its thread uses the others
 };
 
 }  // namespace flockstep::runtime
