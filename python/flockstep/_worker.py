@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import time
 import weakref
 from collections.abc import Callable
@@ -46,6 +47,7 @@ class Attached:
         self._make_group = make_group
         self.rank = native.rank
         self.size = native.size
+        self.served: _native.Store | None = None  # where workers find each other, if this one keeps it
 
     def make_group(self, name: str) -> dist.ProcessGroupGloo:
         """One more Gloo group over the same ranks, all of which call this in the same order."""
@@ -84,6 +86,8 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     call = _Call(PrefixStore(prefix, default_store()), group)
     try:
         prefix = f"{prefix}/{call.number(timeout)}"
+        if _transport() == "mesh":
+            return _attach_mesh(PrefixStore(f"{prefix}/mesh", default_store()), group, timeout)
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)
     except RuntimeError as error:
@@ -99,6 +103,38 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     global _has_been_attached
     _has_been_attached = True
     return _kept(_native.Worker(data, control, timeout.total_seconds()), make_group, timeout)
+
+
+def _transport() -> str:
+    chosen = os.environ.get("FLOCKSTEP_TRANSPORT", "gloo")
+    if chosen not in ("gloo", "mesh"):
+        raise BadInputError(f"FLOCKSTEP_TRANSPORT is gloo or mesh, not {chosen!r}")
+    return chosen
+
+
+def _attach_mesh(store: PrefixStore, members: dist.ProcessGroup, timeout: timedelta) -> Attached:
+    """Workers that connect to each other themselves; those of one host read from each other's memory."""
+    rank, size = dist.get_rank(members), dist.get_world_size(members)
+    served = None
+    if rank == 0:
+        secret = _native.make_secret()
+        served = _native.Store(_own_host(), secret, size)
+        store.set("address", f"{served.address} {secret}")
+    store.wait(["address"], timeout)
+    address, secret = store.get("address").decode().split()
+    attached = _kept(_native.Worker.of_store(address, secret, rank, size, timeout.total_seconds()), None, timeout)
+    attached.served = served
+    return attached
+
+
+def _own_host() -> str:
+    """The address of this host that those reach who reach the process group's first rank. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((os.environ.get("MASTER_ADDR", "127.0.0.1"), 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def attach_elastic(*, deadline: timedelta | None = None) -> Attached:

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "engines/mesh/options.h"
 #include "native/parts.h"
 #include "runtime/gather.h"
 
@@ -17,8 +16,8 @@ Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
   base::keep_lines(context_.log(), log_lines_);
 }
 
-Worker::Worker(double deadline_s)
-    : engine_(engines::mesh::make_engine(engines::mesh::MeshOptions::from_environment())),
+Worker::Worker(const engines::mesh::MeshOptions& options, double deadline_s)
+    : engine_(engines::mesh::make_engine(options)),
       context_(*engine_, base::Duration(deadline_s)),
       process_(getpid()) {
   base::keep_lines(context_.log(), log_lines_);
@@ -45,6 +44,17 @@ std::vector<std::pair<int, std::string>> take_log_lines(Worker& worker) {
 }
 
 void bind_worker(py::module_& module) {
+  module.def("make_secret", &engines::mesh::make_secret);
+  py::class_<engines::mesh::Store>(module, "Store")
+      .def(py::init([](const std::string& host, const std::string& secret, int workers) {
+             engines::mesh::StoreOptions options;
+             options.host = host;
+             options.secret = secret;
+             options.workers = workers;
+             return std::make_unique<engines::mesh::Store>(options);
+           }),
+           py::arg("host"), py::arg("secret"), py::arg("workers"))
+      .def_property_readonly("address", &engines::mesh::Store::address);
   using Group = c10::intrusive_ptr<::c10d::Backend>;
   py::class_<Worker, std::shared_ptr<Worker>>(module, "Worker")
       .def(py::init([](const std::vector<Group>& data, const Group& control, double deadline_s) {
@@ -56,9 +66,21 @@ void bind_worker(py::module_& module) {
           "from_environment",
           [](double deadline_s) {
             const py::gil_scoped_release released;
-            return std::make_shared<Worker>(deadline_s);
+            return std::make_shared<Worker>(engines::mesh::MeshOptions::from_environment(), deadline_s);
           },
           py::arg("deadline_s"))
+      .def_static(
+          "of_store",
+          [](const std::string& store, const std::string& secret, int rank, int size, double deadline_s) {
+            const py::gil_scoped_release released;
+            engines::mesh::MeshOptions options;
+            options.rank = rank;
+            options.workers = size;
+            options.store = store;
+            options.secret = secret;
+            return std::make_shared<Worker>(options, deadline_s);
+          },
+          py::arg("store"), py::arg("secret"), py::arg("rank"), py::arg("size"), py::arg("deadline_s"))
       .def_property_readonly("incarnation", [](Worker& worker) { return worker.context().engine().incarnation(); })
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })

@@ -5,7 +5,7 @@
 
 #include "base/kept_lines.h"
 #include "engines/c10d/attachment.h"
-#include "engines/engine.h"
+#include "engines/mesh/options.h"
 #include "runtime/context.h"
 
 namespace flockstep::python {
@@ -14,8 +14,8 @@ namespace flockstep::python {
 class Worker {
  public:
   Worker(const engines::c10d::Groups& groups, double deadline_s);
-  // As the environment says that `flockstep launch` makes.
-  explicit Worker(double deadline_s);
+  // With an engine that outlives its peers.
+  Worker(const engines::mesh::MeshOptions& options, double deadline_s);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

@@ -58,6 +58,11 @@ bool Admission::has_model(int peer) const {
   return found != peers_.end() && found->second.greeting && found->second.greeting->standing == Standing::present;
 }
 
+bool Admission::is_in_a_flock(int peer) const {
+  const auto& greeting = peers_.at(peer).greeting;
+  return greeting && greeting->standing >= Standing::in;
+}
+
 bool Admission::is_of_this_flock(int peer) const {
   const auto& greeting = peers_.at(peer).greeting;
   return greeting && greeting->standing >= Standing::in && greeting->flock == flock_ &&
@@ -104,7 +109,10 @@ void Admission::join(int contact) {
 void Admission::found() { flock_ = Iteration{incarnation_} << 16 | (rank_ + 1); }
 
 bool is_stronger(const Roster& one, const Roster& other) {
-  return one.count() != other.count() ? one.count() > other.count() : one.lowest() < other.lowest();
+  if (one.count() != other.count()) return one.count() > other.count();
+  for (int rank = 0; rank < std::max(one.ranks(), other.ranks()); ++rank)
+    if (one.lives(rank) != other.lives(rank)) return one.lives(rank);
+  return false;
 }
 
 }  // namespace flockstep::protocol

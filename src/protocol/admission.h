@@ -52,6 +52,7 @@ class Admission {
   Ranks met() const;
   Incarnation incarnation_of(int peer) const { return peers_.at(peer).incarnation; }
   bool has_model(int peer) const;
+  bool is_in_a_flock(int peer) const;
   // They are part of this worker's flock, or will be.
   bool is_of_this_flock(int peer) const;
 

@@ -28,8 +28,27 @@ std::vector<Action> Member::step(base::Time now, const Event& event) {
   if (is_expelled_) return {};
   now_ = now;
   std::visit([this](const auto& what) { handle(what); }, event);
+  if (!is_expelled_) hear_again();
+  if (!is_expelled_) lose_strangers();
+  if (!is_expelled_ && std::exchange(must_give_way_, false)) give_way();
   if (!is_expelled_) advance();
+  ask_to_be_woken();
   return std::exchange(actions_, {});
+}
+
+// The activator asks for its own times alone; the earliest of all counts.
+void Member::ask_to_be_woken() {
+  if (wake_at_ <= now_) wake_at_ = base::Time::max();
+  base::Time time = wake_at_;
+  for (const Action& action : actions_)
+    if (const auto* wake = std::get_if<WakeAt>(&action)) time = wake->time;
+  for (const auto& [stranger, since] : strangers_) time = std::min(time, patience_with(stranger.first, since));
+  if (strangers_.empty() || time == wake_at_ || is_expelled_) {
+    wake_at_ = time;
+    return;
+  }
+  wake_at_ = time;
+  actions_.push_back(WakeAt{time});
 }
 
 // ---- rounds ----
@@ -86,9 +105,12 @@ void Member::begin_flight(Iteration round) {
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
-  if (options_.elastic && !absent.empty())  // a part that meets no other tells nothing
+  if (options_.elastic && !absent.empty()) {  // a part that meets no other tells nothing
     for (const int peer : flight_->members())
       if (peer != rank_) say_absent(peer, round, absent);
+    for (const int peer : common(group, absent))
+      if (roster_.lives(peer) && attendance_.takes_part(peer, round)) say_absent(peer, round, {rank_});
+  }
   flight_->begin(actions_);
   const auto early = std::exchange(early_, {});
   for (const auto& [peer, part] : early) handle(PartReceived{peer, part});
@@ -97,6 +119,12 @@ void Member::begin_flight(Iteration round) {
 void Member::end_flight() {
   executed_ = flight_->round();
   actions_.push_back(Complete{executed_, static_cast<int>(flight_->members().size()), is_synchronisation(executed_)});
+  if (options_.elastic && executed_ == synchronises_at_) {
+    lingers_for_ = without(flight_->members(), {rank_});
+    for (int peer = 0; peer < roster_.ranks(); ++peer)
+      if (peer != rank_ && roster_.lives(peer))
+        turn().send(peer, {.kind = Message::Kind::completed, .number = executed_});
+  }
   flight_.reset();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   std::erase_if(early_, [this](const auto& early) { return early.second.round <= executed_; });
@@ -117,8 +145,16 @@ void Member::handle(const Arrived& event) {
   if (!is_synchronisation(arrived_)) activator_.arrived(turn(), arrived_);
 }
 
+bool Member::lingers() const {
+  if (arrived_ != synchronises_at_) return false;
+  return std::ranges::any_of(lingers_for_, [this](int peer) {
+    const auto found = completed_.find(peer);
+    return found == completed_.end() || found->second < arrived_;
+  });
+}
+
 void Member::release_worker() {
-  if (waits_for_round_ && executed_ >= arrived_) {
+  if (waits_for_round_ && executed_ >= arrived_ && !lingers()) {
     Outcome outcome = fresh_ ? Outcome::fresh : Outcome::stale_in_flight;
     if (behind_) outcome = merged_ < executed_ ? Outcome::stale_behind : Outcome::alone;
     if (is_synchronisation(arrived_)) outcome = Outcome::synchronised;
@@ -126,18 +162,12 @@ void Member::release_worker() {
     merged_ = executed_;
     waits_for_round_ = false;
     waits_for_minimum_ = true;
-    if (counts_finished()) minimum_.finished(turn(), arrived_ + 1);
+    if (options_.sync == Sync::rolling) minimum_.finished(turn(), arrived_ + 1);
   }
-  if (waits_for_minimum_ && (!counts_finished() || minimum_.known() >= finished_to_go_on())) {
+  if (waits_for_minimum_ && (options_.sync != Sync::rolling || minimum_.known() >= arrived_ + 2 - options_.period)) {
     waits_for_minimum_ = false;
     actions_.push_back(Proceed{arrived_ + 1});
   }
-}
-
-// A worker may end after it has synchronised: not before everybody has, who might begin the round again without it.
-Iteration Member::finished_to_go_on() const {
-  if (arrived_ == synchronises_at_ && arrived_ >= options_.first) return arrived_ + 1;
-  return options_.sync == Sync::rolling ? arrived_ + 2 - options_.period : options_.first;
 }
 
 // ---- away and back ----
@@ -174,13 +204,22 @@ void Member::advance_stay() {
   if (stay_ == Stay::leaving && attendance_.all_have_answered()) {
     stay_ = Stay::away;
     attendance_.settle(turn(), newest());
-    if (counts_finished()) minimum_.leave(turn());
+    if (options_.sync == Sync::rolling) minimum_.leave(turn());
   }
   if (stay_ == Stay::away) {
     activator_.forget_before(activator_.newest() - options_.period);
-    if (wants_back_ && !flight_ && !attendance_.takes_part(rank_, executed_ + 1)) fetch_or_return();
+    if (wants_back_ && !flight_ && strangers_.empty() && !attendance_.takes_part(rank_, executed_ + 1))
+      fetch_or_return();
   }
-  if (stay_ == Stay::returning && attendance_.all_have_answered() && minimum_.is_counted()) rejoin();
+  if (stay_ == Stay::returning && attendance_.all_have_answered()) {
+    if (!strangers_.empty()) {  // they have to be asked, too
+      attendance_.give_up(turn());
+      if (options_.sync == Sync::rolling) minimum_.leave(turn());
+      stay_ = Stay::away;
+    } else if (minimum_.is_counted()) {
+      rejoin();
+    }
+  }
 }
 
 void Member::fetch_or_return() {
@@ -199,7 +238,7 @@ void Member::fetch_or_return() {
 void Member::ask_to_return() {
   stay_ = Stay::returning;
   attendance_.come_back(turn());
-  if (counts_finished()) minimum_.come_back(turn());
+  if (options_.sync == Sync::rolling) minimum_.come_back(turn());
 }
 
 // As one who has ended all iterations before the first round that it takes part in.
@@ -211,7 +250,7 @@ void Member::rejoin() {
   wants_back_ = false;
   waits_for_minimum_ = true;
   actions_.push_back(Rejoin{first});
-  if (counts_finished()) minimum_.finished(turn(), first);
+  if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);
   activator_.on_attendance(turn());
   greet_strangers();
   release_worker();
@@ -226,7 +265,7 @@ bool Member::is_done_until(Iteration newest) const {
 
 void Member::handle(const Received& event) {
   const Message& message = event.message;
-  if (!hears(event)) return;
+  if (!hears(event) || is_too_early(event)) return;
   switch (message.kind) {
     case Message::Kind::arrived: return activator_.on_arrived(turn(), event.peer, message);
     case Message::Kind::activate: return activator_.on_activate(turn(), message);
@@ -251,6 +290,11 @@ void Member::handle(const Received& event) {
       else if (!contains(message.ranks, rank_) && !contains(message.ranks, event.peer))
         say_absent(event.peer, message.number, {rank_});
       return;
+    case Message::Kind::completed:
+      completed_[event.peer] = message.number;
+      return;
+    case Message::Kind::asking: return attendance_.on_asking(turn(), event.peer, message);
+    case Message::Kind::grown: return attendance_.on_grown(event.peer, message);
     case Message::Kind::greeting: return;
   }
 }
@@ -312,7 +356,25 @@ bool Member::hears(const Received& event) {
     return false;
   }
   if (roster_.learn_losses(theirs)) on_losses();
-  return roster_.lives(peer);
+  note_strangers(theirs);
+  // Else it was said to an earlier incarnation, of whose end the sender has yet to hear.
+  return roster_.lives(peer) && theirs.lives(rank_, admission_.incarnation());
+}
+
+// A count stands for those below its sender in the sender's tree. Who has not heard yet of one who has joined keeps it.
+bool Member::is_too_early(const Received& event) {
+  const Message& message = event.message;
+  if (!options_.elastic || (message.kind != Message::Kind::finished && message.kind != Message::Kind::count_me))
+    return false;
+  if (!Roster(message.roster).is_ahead_of(roster_)) return false;
+  ahead_.push_back(event);
+  return true;
+}
+
+void Member::hear_again() {
+  if (ahead_.empty()) return;
+  for (const Received& event : std::exchange(ahead_, {}))
+    if (roster_.lives(event.peer) && !is_expelled_) handle(event);
 }
 
 // Of another one's model some may still arrive: none is fetched, and the worker does not begin, before that is over.
@@ -328,10 +390,13 @@ void Member::on_losses() {
   attendance_.on_roster(turn());
   if (stay_ == Stay::fetching && !roster_.lives(donor_)) forgo();
   activator_.on_roster(turn());
-  if (counts_finished()) minimum_.on_roster(turn());
+  if (options_.sync == Sync::rolling) minimum_.on_roster(turn());
   std::erase_if(early_, [this](const auto& early) { return !roster_.lives(early.first); });
+  std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
+  lingers_for_ = without(lingers_for_, lost_of(lingers_for_));
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
   greet_strangers();
+  if (options_.elastic) must_give_way_ = true;
 }
 
 Ranks Member::lost_of(const Ranks& ranks) const {

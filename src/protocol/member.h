@@ -66,6 +66,7 @@ class Member {
   void handle(const Withdrawn& event);
 
   Turn turn() { return {now_, roster_, attendance_, actions_}; }
+  void ask_to_be_woken();
   bool ends_period(Iteration round) const;
   bool is_synchronisation(Iteration round) const;
   bool may_begin(Iteration round) const;
@@ -74,8 +75,7 @@ class Member {
   void begin_flight(Iteration round);
   void end_flight();
   void release_worker();
-  bool counts_finished() const { return options_.sync == Sync::rolling || options_.elastic; }
-  Iteration finished_to_go_on() const;  // iterations that everybody has to have finished before the worker may
+  bool lingers() const;
   void advance_stay();
   void fetch_or_return();
   void ask_to_return();
@@ -86,11 +86,21 @@ class Member {
   void say_absent(int peer, Iteration round, const Ranks& ranks);
 
   // ---- who lives ----
+  void note_strangers(const Roster& theirs);
+  void forget_known_strangers();
+  void lose_strangers();
+  base::Time patience_with(int rank, base::Time since) const;
   bool hears(const Received& event);  // whether the message counts, once what it says of others is known
+  bool is_too_early(const Received& event);
+  void hear_again();
   void on_losses();
   void forgo();
   void on_greeting(int peer, const Message& message);
+  bool is_apart_from(int peer) const;
+  void give_way_or_lose(int peer);
+  void give_way();
   void add(int peer);
+  void add_as_greeted(int peer);
   void greet(int peer);
   void greet_strangers();
   void join_or_found();
@@ -108,6 +118,11 @@ class Member {
   base::Time now_{};
   std::vector<Action> actions_;
   bool is_expelled_ = false;
+  bool must_give_way_ = false;  // if there is a stronger half: fewer live here than before
+  // Whom others count among the living, and this member has not heard from, since when. While it does not know them the
+  // trees of the two differ, and nothing is counted: so this does not last.
+  std::map<std::pair<int, Incarnation>, base::Time> strangers_;
+  base::Time wake_at_ = base::Time::max();  // as was asked for last
 
   Iteration arrived_;   // newest iteration that the worker has ended
   Iteration executed_;  // newest round that is complete
@@ -116,6 +131,9 @@ class Member {
   bool behind_ = false;  // the round that the worker arrived at had run by then
   bool fresh_ = false;   // the newest round that began took the model of its own iteration
   Iteration synchronises_at_;  // the newest round that the worker asked to be a synchronisation
+  // Its members, from when it is complete here: the worker may end then, and is not to before they have it, too.
+  Ranks lingers_for_;
+  std::map<int, Iteration> completed_;  // the newest of such rounds, by who has said so
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
@@ -126,6 +144,7 @@ class Member {
   // Of the round under way and of those to come, by who has said so; what the lost have said does not count. What a
   // round has begun without is this member's own word.
   std::map<Iteration, std::map<int, Ranks>> absent_;
+  std::vector<Received> ahead_;              // words about trees of those who know more than this member
   std::vector<std::pair<int, Part>> early_;  // parts of rounds, or of attempts, that have not begun here
 };
 

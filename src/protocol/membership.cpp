@@ -19,6 +19,7 @@ Membership::Membership(const Options& options, int rank)
 void Membership::join(int ranks) {
   ranks_ = {{kEver, ranks}};
   records_.clear();
+  inquiries_.clear();
   records_[rank_].changes.push_back({kEver, true});
 }
 
@@ -59,6 +60,7 @@ Iteration Membership::limit() const {
   Iteration limit = std::numeric_limits<Iteration>::max();
   for (const auto& [rank, record] : records_)
     if (record.answered) limit = std::min(limit, *record.answered);
+  for (const auto& [rank, inquiry] : inquiries_) limit = std::min(limit, inquiry.answered);
   return limit;
 }
 
@@ -86,11 +88,17 @@ void Membership::on_told(int peer, const std::vector<Iteration>& numbers) {
   const auto changes = static_cast<std::size_t>(numbers[0]);
   Record& record = records_[peer];
   record.changes.clear();
-  for (std::size_t i = 1; i + 1 < numbers.size(); i += 2) {
-    if (i <= 2 * changes)
-      record.changes.push_back({numbers[i], numbers[i + 1] != 0});
-    else if (is_count(numbers[i + 1]))
-      ranks_[numbers[i]] = std::max(ranks_[numbers[i]], static_cast<int>(numbers[i + 1]));
+  std::size_t i = 1;
+  for (; i + 1 < numbers.size() && i <= 2 * changes; i += 2)
+    record.changes.push_back({numbers[i], numbers[i + 1] != 0});
+  learn_ranks(numbers, i);
+}
+
+void Membership::learn_ranks(const std::vector<Iteration>& numbers, std::size_t from) {
+  for (std::size_t i = from; i + 1 < numbers.size(); i += 2) {
+    if (numbers[i + 1] < 1 || numbers[i + 1] > kMostRanks) continue;
+    int& ranks = ranks_[numbers[i]];
+    ranks = std::max(ranks, static_cast<int>(numbers[i + 1]));
   }
 }
 
@@ -122,6 +130,14 @@ Iteration Membership::settle(const Turn& turn, Iteration newest) {
   return first;
 }
 
+// As one who comes back is away already, to say so changes nothing.
+void Membership::give_up(const Turn& turn) {
+  asks_ = false;
+  awaited_.clear();
+  for (int peer = 0; peer < turn.roster.ranks(); ++peer)
+    if (peer != rank_ && turn.roster.lives(peer)) turn.send(peer, {.kind = Message::Kind::away, .number = newest_});
+}
+
 void Membership::on_asked(const Turn& turn, int peer, const Message& message, Iteration newest) {
   if (!turn.roster.lives(peer)) return;  // word of its end came first
   Record& record = records_[peer];
@@ -142,8 +158,34 @@ void Membership::on_settled(int peer, const Message& message) {
 // The lost are left out of everything, whatever they have asked for.
 void Membership::on_roster(const Turn& turn) {
   awaited_ = without(awaited_, turn.roster.lost());
+  for (auto& [rank, inquiry] : inquiries_) inquiry.awaited = without(inquiry.awaited, turn.roster.lost());
   for (auto& [rank, record] : records_)
-    if (!turn.roster.lives(rank)) record.answered.reset();
+    if (!turn.roster.lives(rank) && record.answered)
+      inquire(turn, rank, *std::exchange(record.answered, std::nullopt));
+  std::erase_if(inquiries_, [](const auto& inquiry) { return inquiry.second.awaited.empty(); });
+}
+
+void Membership::inquire(const Turn& turn, int rank, Iteration answered) {
+  if (!elastic_ || rank < ranks_at(std::numeric_limits<Iteration>::max())) return;
+  auto [entry, is_new] = inquiries_.try_emplace(rank, Inquiry{answered, {}});
+  entry->second.answered = std::min(entry->second.answered, answered);
+  for (int peer = 0; peer < turn.roster.ranks(); ++peer) {
+    if (peer == rank_ || !turn.roster.lives(peer)) continue;
+    entry->second.awaited = united(entry->second.awaited, {peer});
+    turn.send(peer, {.kind = Message::Kind::asking, .root = rank});
+  }
+}
+
+void Membership::on_asking(const Turn& turn, int peer, const Message& message) const {
+  turn.send(peer, {.kind = Message::Kind::grown, .root = message.root, .numbers = told()});
+}
+
+void Membership::on_grown(int peer, const Message& message) {
+  const auto found = inquiries_.find(message.root);
+  if (found == inquiries_.end() || message.numbers.empty()) return;
+  learn_ranks(message.numbers, static_cast<std::size_t>(1 + 2 * std::max<Iteration>(0, message.numbers[0])));
+  found->second.awaited = without(found->second.awaited, {peer});
+  if (found->second.awaited.empty()) inquiries_.erase(found);
 }
 
 // Whoever asks needs its answer, too.

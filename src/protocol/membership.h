@@ -42,12 +42,19 @@ class Membership {
   // Then: `newest` is the newest round known here. Returns the first round that the change is about, and tells all.
   Iteration settle(const Turn& turn, Iteration newest);
 
+  // The change is not made: whoever has answered may go on.
+  void give_up(const Turn& turn);
+
   // ---- those of others ----
   void on_asked(const Turn& turn, int peer, const Message& message, Iteration newest);
   void on_settled(int peer, const Message& message);
   // turn.roster has changed, by those who are lost; by one who has joined, and is away.
   void on_roster(const Turn& turn);
   void on_added(const Turn& turn, int rank);
+  // One who is lost may have told some that it makes the schedule larger, and others not. Who has answered it begins no
+  // round that may be about before all have said what they know.
+  void on_asking(const Turn& turn, int peer, const Message& message) const;
+  void on_grown(int peer, const Message& message);
   // What a worker tells of its own changes, and of how many ranks there are, to those who join or are joined.
   std::vector<Iteration> told() const;
   void on_told(int peer, const std::vector<Iteration>& numbers);
@@ -64,7 +71,14 @@ class Membership {
     std::optional<Iteration> answered;  // a change is asked for: the newest round by the answer
   };
 
+  struct Inquiry {  // about one who is lost
+    Iteration answered;
+    Ranks awaited;
+  };
+
   void ask(const Turn& turn, Message::Kind kind);
+  void inquire(const Turn& turn, int rank, Iteration answered);
+  void learn_ranks(const std::vector<Iteration>& numbers, std::size_t from);
   void note(int rank, Iteration first, bool is_away);
   static bool is_away_at(const Record& record, Iteration round);
 
@@ -72,6 +86,7 @@ class Membership {
   bool elastic_;
   std::map<Iteration, int> ranks_;  // of the schedule, from a round on
   std::map<int, Record> records_;
+  std::map<int, Inquiry> inquiries_;
   bool asks_ = false;      // this worker does, until settle()
   Message::Kind asked_{};  // what
   Ranks awaited_;          // who has not answered yet

@@ -33,7 +33,7 @@ bool can_be_said(const Message& message, int workers) {
   const bool has_ranks = counts                 ? message.ranks.size() == 1
                          : kind == Kind::absent ? are_workers(message.ranks)
                                                 : message.ranks.empty();
-  const bool has_numbers = message.numbers.empty() || kind == Kind::newest || kind == Kind::greeting;
+  const bool has_numbers = message.numbers.empty() || kind == Kind::newest || kind == Kind::greeting || kind == Kind::grown;
   const bool has_roster =
       message.roster.empty() || std::ranges::any_of(message.roster, [](Version version) { return version % 2 == 1; });
   return has_number && has_ranks && has_numbers && has_roster && is_worker(message.root) &&
@@ -86,7 +86,7 @@ Message message_from_bytes(std::span<const std::byte> bytes, int workers) {
   const auto is_length = [&](std::int32_t length) {
     return length >= 0 && static_cast<std::size_t>(length) <= bytes.size();
   };
-  if (head.kind > Message::Kind::greeting || !is_length(head.ranks) || !is_length(head.numbers) ||
+  if (head.kind > Message::Kind::grown || !is_length(head.ranks) || !is_length(head.numbers) ||
       !is_length(head.roster))
     refuse();
   Message message{head.kind,

@@ -35,7 +35,10 @@ struct Message {
     count_me,   // the minimum has to wait for worker `root`, for the time `ranks`, and for all below: upwards
     counted,    // the answer to `root`: everybody has finished `number`, which holds until the receiver says more
     // Workers that come and go with their machines.
-    greeting,  // who the sender is: `number` is its Standing, `numbers` are those of Greeting
+    greeting,   // who the sender is: `number` is its Standing, `numbers` are those of Greeting
+    completed,  // the sender has completed round `number`, after which workers may end
+    asking,     // worker `root`, who is beyond the schedule, is lost: has it told the receiver that it takes part?
+    grown,      // the answer about `root`: `numbers` are those of Membership::told
   };
   Kind kind = Kind::arrived;
   Iteration number = 0;

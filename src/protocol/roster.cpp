@@ -49,6 +49,15 @@ bool Roster::learn_losses(const Roster& other) {
   return is_new;
 }
 
+bool Roster::is_ahead_of(const Roster& other) const {
+  bool is_newer = false;
+  for (int rank = 0; rank < std::max(ranks(), other.ranks()); ++rank) {
+    if (version(rank) < other.version(rank)) return false;
+    is_newer = is_newer || version(rank) > other.version(rank);
+  }
+  return is_newer;
+}
+
 Versions Roster::versions() const {
   const bool all_live = std::ranges::all_of(versions_, [](Version version) { return version == 1; });
   return is_fixed_ && all_live ? Versions() : versions_;

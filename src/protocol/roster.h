@@ -38,6 +38,9 @@ class Roster {
   // All that the other one knows, but for who lives.
   bool learn_losses(const Roster& other);
 
+  // Whether the other one may yet become equal to this one by learning more, and has to.
+  bool is_ahead_of(const Roster& other) const;
+
   // Empty where everybody still lives who was there from the beginning.
   Versions versions() const;
 

@@ -26,7 +26,7 @@ struct RestartLimits {
 };
 
 struct Decision {
-  enum class What { finished, again, used_up, hopeless };
+  enum class What { finished, again, used_up, hopeless, too_late };  // too late: others have finished
   What what;
   base::Duration wait{0};  // again: until then
   int restart = 0;         // again: which one this is, from 1 on

@@ -27,4 +27,8 @@ RunStore::RunStore(const Options& options, const std::string& secret) : workers_
 
 RunStore::~RunStore() = default;
 
+void RunStore::end_run() {
+  if (store_) store_->end_run();
+}
+
 }  // namespace flockstep::supervisor

@@ -20,6 +20,9 @@ class RunStore {
   RunStore(const Options& options, const std::string& secret);
   ~RunStore();
 
+  // A worker has finished: nobody begins anew.
+  void end_run();
+
   const std::string& address() const { return address_; }   // host:port
   const std::vector<int>& ranks() const { return ranks_; }  // of our workers
   int workers() const { return workers_; }                  // that the run began with

@@ -189,13 +189,18 @@ class Supervisor {
     is_killed_ = true;
   }
 
+  // Whoever would be started now would find nobody to join, and begin all by itself.
+  void finish_run() {
+    ++finished_;
+    store_.end_run();
+    for (Slot& slot : slots_) slot.start_at.reset();
+  }
+
   void take_ending(Slot& slot, const Ending& ending) {
     if (stop_signal_ != 0) return;
-    const Decision decision = slot.worker.restarts().ended(now(), ending);
-    if (decision.what == Decision::What::finished) {
-      ++finished_;
-      return;
-    }
+    Decision decision = slot.worker.restarts().ended(now(), ending);
+    if (decision.what == Decision::What::finished) return finish_run();
+    if (decision.what == Decision::What::again && finished_ > 0) decision.what = Decision::What::too_late;
     relay_.say(
         ending_sentence(slot.worker.rank(), slot.worker.host(), ending, now() - slot.started, decision, limits_));
     if (decision.what == Decision::What::again)

@@ -49,6 +49,7 @@ std::string what_next(const Decision& decision, const RestartLimits& limits) {
     case Decision::What::hopeless:
       return fmt::format("it is not started again: it has ended like this {} times in a row and never ran for {}",
                          limits.same_early_endings, readable(limits.early));
+    case Decision::What::too_late: return "it is not started again, since another worker has finished";
     case Decision::What::finished: break;
   }
   return {};

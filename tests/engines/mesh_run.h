@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "conformance.h"
 #include "engines/mesh/options.h"
@@ -17,7 +18,8 @@ namespace flockstep::engines::conformance {
 // This program once more, as a worker that runs one of the disabled tests of the suite MeshProcess.
 class WorkerProcess {
  public:
-  WorkerProcess(const mesh::MeshOptions& options, const std::string& role) {
+  // In the network namespace of this name, if it has one.
+  WorkerProcess(const mesh::MeshOptions& options, const std::string& role, const std::string& space = "") {
     std::vector<std::string> variables{
         "FLOCKSTEP_RANK=" + std::to_string(options.rank), "FLOCKSTEP_WORKERS=" + std::to_string(options.workers),
         "FLOCKSTEP_STORE=" + options.store, "FLOCKSTEP_SECRET=" + options.secret,
@@ -26,10 +28,14 @@ class WorkerProcess {
     std::vector<char*> environment;
     for (std::string& each : variables) environment.push_back(each.data());
     environment.push_back(nullptr);
-    std::string program = "/proc/self/exe", filter = "--gtest_filter=MeshProcess.DISABLED_" + role,
-                all = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
-    char* arguments[] = {program.data(), filter.data(), all.data(), brief.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&process_, program.c_str(), nullptr, nullptr, arguments, environment.data()), 0);
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+    std::vector<std::string> words{self, "--gtest_filter=MeshProcess.DISABLED_" + role,
+                                   "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
+    if (!space.empty()) words.insert(words.begin(), {"ip", "netns", "exec", space});
+    std::vector<char*> arguments;
+    for (std::string& each : words) arguments.push_back(each.data());
+    arguments.push_back(nullptr);
+    EXPECT_EQ(posix_spawnp(&process_, arguments[0], nullptr, nullptr, arguments.data(), environment.data()), 0);
   }
   ~WorkerProcess() { signal(SIGKILL), wait(); }
   WorkerProcess(const WorkerProcess&) = delete;
@@ -51,8 +57,8 @@ class WorkerProcess {
 
 class MeshRun {
  public:
-  explicit MeshRun(int workers, base::Duration heartbeat = base::Duration(5))
-      : workers_(workers), heartbeat_(heartbeat) {}
+  explicit MeshRun(int workers, base::Duration heartbeat = base::Duration(5), const std::string& host = "127.0.0.1")
+      : workers_(workers), heartbeat_(heartbeat), store_(store_options(secret_, workers, host)) {}
 
   mesh::MeshOptions options(int rank) const {
     mesh::MeshOptions options;
@@ -68,8 +74,9 @@ class MeshRun {
   const std::string& secret() const { return secret_; }
 
  private:
-  static mesh::StoreOptions store_options(const std::string& secret, int workers) {
+  static mesh::StoreOptions store_options(const std::string& secret, int workers, const std::string& host) {
     mesh::StoreOptions options;
+    options.host = host;
     options.secret = secret;
     options.workers = workers;
     return options;
@@ -77,7 +84,7 @@ class MeshRun {
   const int workers_;
   const base::Duration heartbeat_;
   const std::string secret_ = mesh::make_secret();
-  mesh::Store store_{store_options(secret_, workers_)};
+  mesh::Store store_;
 };
 
 // Waits until the engine has met so many peers.
@@ -114,5 +121,40 @@ inline std::string text_of(const Control& control) {
   for (const std::byte each : control.payload) text += static_cast<char>(each);
   return text;
 }
+
+constexpr std::size_t kLong = 8 << 20;  // words: long enough to be under way for a while
+
+class MeshExchange : public testing::Test {
+ protected:
+  // Worker 0, which exchanges long messages with worker 1 until that is lost; how long after `strike` that was.
+  double exchange_until_lost(MeshRun& run, const std::function<void()>& strike) {
+    auto options = run.options(0);
+    options.reads_memory = false;
+    const auto engine = mesh::make_engine(options);
+    const Words sent(kLong, 5);
+    Words received(kLong);
+    EXPECT_TRUE(wait_for(*engine, Control::What::met, 1));
+    base::Time struck{};
+    for (Tag tag = 0; tag < 1000; ++tag) {
+      const Pending receive = engine->receive(1, tag, bytes(received)), send = engine->send(1, tag, bytes(sent));
+      if (tag == 3) {
+        engine->sleep(base::Duration(0.005));
+        strike();
+        struck = engine->now();
+      }
+      EXPECT_TRUE(settles(*engine, *receive) && settles(*engine, *send));
+      if (receive->done()) {
+        EXPECT_EQ(received, Words(kLong, 7));
+      }
+      if (!receive->gone() && !send->gone()) continue;
+      const double noticed = (engine->now() - struck).count();
+      EXPECT_TRUE(wait_for(*engine, Control::What::lost, 1, base::Duration(1)));
+      EXPECT_EQ(receive->gone().value_or(1), 1);
+      return noticed;
+    }
+    ADD_FAILURE() << "worker 1 was never lost";
+    return 0;
+  }
+};
 
 }  // namespace flockstep::engines::conformance

@@ -11,8 +11,6 @@ namespace {
 using base::Duration;
 using What = Control::What;
 
-constexpr std::size_t kLong = 8 << 20;  // words: long enough to be under way for a while
-
 ErrorCode code_of(const std::function<void()>& action) {
   try {
     action();
@@ -45,38 +43,7 @@ TEST(MeshProcess, DISABLED_exchanges) {
 
 // ---- loss ----
 
-class MeshLoss : public testing::Test {
- protected:
-  // Worker 0, which exchanges long messages with worker 1 until that is lost; how long after `strike` that was.
-  double exchange_until_lost(MeshRun& run, const std::function<void()>& strike) {
-    auto options = run.options(0);
-    options.reads_memory = false;
-    const auto engine = mesh::make_engine(options);
-    const Words sent(kLong, 5);
-    Words received(kLong);
-    EXPECT_TRUE(wait_for(*engine, What::met, 1));
-    base::Time struck{};
-    for (Tag tag = 0; tag < 1000; ++tag) {
-      const Pending receive = engine->receive(1, tag, bytes(received)), send = engine->send(1, tag, bytes(sent));
-      if (tag == 3) {
-        engine->sleep(Duration(0.005));
-        strike();
-        struck = engine->now();
-      }
-      EXPECT_TRUE(settles(*engine, *receive) && settles(*engine, *send));
-      if (receive->done()) {
-        EXPECT_EQ(received, Words(kLong, 7));
-      }
-      if (!receive->gone() && !send->gone()) continue;
-      const double noticed = (engine->now() - struck).count();
-      EXPECT_TRUE(wait_for(*engine, What::lost, 1, Duration(1)));
-      EXPECT_EQ(receive->gone().value_or(1), 1);
-      return noticed;
-    }
-    ADD_FAILURE() << "worker 1 was never lost";
-    return 0;
-  }
-};
+using MeshLoss = MeshExchange;
 
 TEST_F(MeshLoss, aKilledPeerIsLostAtOnce) {
   MeshRun run(2);
@@ -157,8 +124,7 @@ TEST(Mesh, aPeerThatClosesIsLostAfterWhatItHasSaid) {
 TEST(Mesh, aWorkerThatFailsBreaksItsOwnEngineAndItsPeersHearWhy) {
   MeshRun run(3);
   const auto first = run.make(0), second = run.make(1), third = run.make(2);
-  meet(*first, 2);
-  meet(*third, 2);
+  for (Engine* engine : {first.get(), second.get(), third.get()}) meet(*engine, 2);
   EXPECT_EQ(code_of([&] { second->fail(Error(ErrorCode::bad_file, "the disk is full")); }), ErrorCode::bad_file);
   EXPECT_EQ(code_of([&] { second->send_control(0, {}); }), ErrorCode::bad_file);
   for (Engine* engine : {first.get(), third.get()}) {

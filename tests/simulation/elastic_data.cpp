@@ -70,6 +70,12 @@ void ElasticData::complete(int members) {
   ++round_;
 }
 
+void ElasticData::abandon() {
+  if (std::FILE* history = roll_.network().history())
+    fmt::print(history, "{:12.6f} {:3} abandons round {}\n", roll_.network().cluster().now(), machine_.rank, round_);
+  PassedOn::abandon();
+}
+
 void ElasticData::give(std::span<float> values) {
   require(property::kCurrentModel, roll_.present().contains(&machine_), "one gives who is not there");
   PassedOn::give(values);

@@ -61,6 +61,7 @@ class ElasticData : public PassedOn {
   void proceed(std::span<float> values) override;
   void freeze(std::size_t size, bool is_fresh) override;
   void complete(int members) override;
+  void abandon() override;
   void give(std::span<float> values) override;
   void rejoin(std::span<float> values, bool is_adopted) override;
 

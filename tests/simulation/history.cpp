@@ -20,7 +20,8 @@ std::string list(const Ranks& ranks) { return fmt::format("{{{}}}", fmt::join(ra
 std::string words(const Message& message) {
   static constexpr std::string_view kKinds[] = {"arrived", "activate",  "absent", "finished",  "minimum",
                                                 "leaving", "returning", "newest", "away from", "back from",
-                                                "wanted",  "count me",  "counted", "greeting"};
+                                                "wanted",  "count me",  "counted", "greeting",
+                                                "completed", "asking",  "grown"};
   std::string text = fmt::format("{} {}", kKinds[static_cast<std::size_t>(message.kind)], message.number);
   if (message.kind == Message::Kind::activate) text += fmt::format(" of root {}", message.root);
   if (message.kind == Message::Kind::absent) text += " " + list(message.ranks);

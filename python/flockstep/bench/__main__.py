@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flockstep.bench import adacons, averager, ddp, elastic, exchange, lab
+from flockstep.bench import adacons, averager, ddp, elastic, exchange, lab, transport
 from flockstep.bench.contenders import CONTENDERS
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
@@ -86,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     g9.add_argument("--steps", type=_Count(4), default=200, help="of a worker, and of plain torch [200]")
     g9.add_argument("--rounds", type=_Count(1), default=3, help="of both in turns [3]")
     g9.add_argument("--json", action="store_true", help="one object per figure: id, figure, bar, at_most, holds")
+    f6 = names.add_parser("transport", parents=[common], help="a step of Flock over mesh against one over Gloo (F6)")
+    f6.add_argument("--floats", type=_Count(1), default=25_600_000, help="length of the model [25600000]")
     f1 = names.add_parser("elastic", help="workers that are killed and come back, under the launcher (F1 to F4)")
     f1.add_argument("--kills", type=_Count(1), default=100, help="for F1 to F3, in several runs [100]")
     f1.add_argument("--kills-a-run", type=_Count(1), default=20, help="[20]")
@@ -141,7 +143,11 @@ def _run_averager(chosen: argparse.Namespace) -> int:
     )
 
 
-_RUN = {"adacons": _run_adacons, "ddp": _run_ddp, "averager": _run_averager}
+def _run_transport(chosen: argparse.Namespace) -> int:
+    return transport.run(chosen.floats, chosen.rounds or 15, chosen.json)
+
+
+_RUN = {"adacons": _run_adacons, "ddp": _run_ddp, "averager": _run_averager, "transport": _run_transport}
 
 
 def main(arguments: list[str]) -> int:
@@ -155,9 +161,7 @@ def main(arguments: list[str]) -> int:
     if chosen.name == "lab":
         return _run_lab(chosen)
     if chosen.name == "elastic":
-        return elastic.run(
-            chosen.kills, chosen.kills_a_run, chosen.seeds, chosen.steps, chosen.data, chosen.json
-        )
+        return elastic.run(chosen.kills, chosen.kills_a_run, chosen.seeds, chosen.steps, chosen.data, chosen.json)
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
     return _RUN[chosen.name](chosen)

@@ -3,6 +3,7 @@
 Every run is one of the launcher's, on this machine. What workers note of themselves in files is read while it runs.
 """
 
+import itertools
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from flockstep.bench.harness import Spread, Target
 _WORKERS = 4
 _AROUND_S = 3.0  # a step that ends so long after a kill is one around it
 _PATIENCE_S = 60.0
+_LEFT = 2  # workers that train on, at least
 _LOOK_S = 0.002
 LOST_BAR_S, JOINED_BAR_S = 1.0, 2.0
 
@@ -84,7 +86,7 @@ class Outcome:
         """From where a worker that was started again connects to where it takes part."""
         joins = []
         for notes in self.notes.values():
-            for before, after in zip(notes, notes[1:], strict=False):
+            for before, after in itertools.pairwise(notes):
                 if before["what"] == "connects" and after["what"] == "joined" and after["incarnation"] > 1:
                     joins.append(after["at"] - before["at"])
         return joins
@@ -100,9 +102,9 @@ class Run:
         self._case, self._folder = case, folder
         self._random = random.Random(case.seed)
         numbers = [str(case.steps), str(case.step_ms), str(case.every), str(case.seed), case.data]
+        launch = [sys.executable, "-m", "flockstep.launch", "--workers", str(_WORKERS), "--restarts", "1000", "--"]
         self._launcher = subprocess.Popen(
-            [sys.executable, "-m", "flockstep.launch", "--workers", str(_WORKERS), "--restarts", "1000", "--"]
-            + [sys.executable, "-m", "flockstep.bench.elastic_worker", str(folder), *numbers],
+            [*launch, sys.executable, "-m", "flockstep.bench.elastic_worker", str(folder), *numbers],
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             env={"OMP_NUM_THREADS": "1", **os.environ},
@@ -182,6 +184,10 @@ class Run:
         if not ranks or self._launcher.poll() is not None:
             return False
         rank = self._random.choice(ranks)
+        if not self._wait(
+            lambda: len(set(self._training()) - {rank}) >= _LEFT
+        ):  # where all die there is nothing to join
+            return False
         others = [other for other in self._training() if other != rank and self._moment(other) != "done"]
         kill = Kill(time.monotonic(), rank, self._moment(rank))
         try:
@@ -244,7 +250,12 @@ def run(kills: int, kills_a_run: int, seeds: int, steps: int, data: str, as_json
     targets = [
         _target("F1", f"kills of {len(killed)} after which all others went on", survived, len(killed), at_most=False),
         _target("F1", f"runs of {len(outcomes)} that came to their end", ended, len(outcomes), at_most=False),
-        _target("F2", "seconds of the others' longest step around a kill, beyond their usual longest", max(beyond), LOST_BAR_S),
+        _target(
+            "F2",
+            "seconds of the others' longest step around a kill, beyond their usual longest",
+            max(beyond),
+            LOST_BAR_S,
+        ),
         _target("F3", f"seconds from connecting to taking part, longest of {len(joins)}", max(joins), JOINED_BAR_S),
     ]
     notes = []

@@ -45,7 +45,7 @@ def _images(folder: Path) -> tuple[Tensor, Tensor, int]:
 
 class _Notes:
     def __init__(self, folder: Path, rank: int) -> None:
-        self._file = open(folder / f"worker-{rank}.jsonl", "a", buffering=1)  # noqa: SIM115: to the end of the process
+        self._file = open(folder / f"worker-{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
 
     def add(self, what: str, **more: object) -> None:
         self._file.write(json.dumps({"at": time.monotonic(), "what": what, **more}) + "\n")

@@ -27,6 +27,7 @@ Store::~Store() = default;
 std::string Store::address() const { throw_unavailable(); }
 Book Store::book() const { throw_unavailable(); }
 std::vector<int> Store::reserve_ranks(int) { throw_unavailable(); }
+void Store::end_run() { throw_unavailable(); }
 
 std::string make_secret() { throw_unavailable(); }
 Registration register_worker(const StoreAddress&, int, const std::string&, Incarnation) { throw_unavailable(); }

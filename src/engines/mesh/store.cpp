@@ -100,7 +100,9 @@ struct Store::Server {
     StoreAnswer answer;
     if (request.what == StoreRequest::What::read) answer.number = workers;
     if (request.what == StoreRequest::What::reserve) answer.number = reserve(request.number);
-    if (request.what == StoreRequest::What::enter) {
+    if (request.what == StoreRequest::What::enter && is_over) {
+      answer.number = kRunIsOver;
+    } else if (request.what == StoreRequest::What::enter) {
       BookEntry& entry = entries[request.number];
       entry.rank = request.number;
       entry.incarnation = std::max(entry.incarnation + 1, request.at_least);
@@ -126,6 +128,7 @@ struct Store::Server {
   std::map<int, BookEntry> entries;
   const int workers;
   int next_rank;
+  bool is_over = false;
   std::thread thread;
 };
 
@@ -139,6 +142,11 @@ Book Store::book() const {
   Book book;
   for (const auto& [rank, entry] : server_->entries) book.push_back(entry);
   return book;
+}
+
+void Store::end_run() {
+  const std::lock_guard lock(server_->mutex);
+  server_->is_over = true;
 }
 
 std::vector<int> Store::reserve_ranks(int count) {

@@ -30,6 +30,8 @@ class Store {
   Book book() const;
   // So many ranks that nobody else has been given, rising.
   std::vector<int> reserve_ranks(int count);
+  // The run is over: nobody who registers from now on is let in, since it would begin all by itself.
+  void end_run();
 
  private:
   struct Server;
@@ -50,8 +52,8 @@ struct Registration {
   Book book;  // the new entry is in it
 };
 
-// What the store answers. Each throws Error{unavailable} with the reason when the patience ends, Error{bad_input} when
-// the store hears another secret than its own.
+// What the store answers. Each throws Error{unavailable} with the reason when the patience ends, or the run is over,
+// Error{bad_input} when the store hears another secret than its own.
 // `at_least`: the incarnation is no lower. An empty host in `address` (":port") stands for the one that the worker
 // reaches the store from.
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least = 1);

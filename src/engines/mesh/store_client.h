@@ -17,6 +17,7 @@ struct StoreRequest {
   Incarnation at_least = 1;
   std::string address;
 };
+constexpr int kRunIsOver = -1;  // in place of an incarnation
 struct StoreAnswer {
   int number = 0;  // the incarnation, the first rank, or how many workers the run began with
   Book book;

@@ -296,12 +296,18 @@ void RoundAgent::perform(const protocol::Withdraw&) {
 }
 
 // Parts of the few rounds and chunks that two workers can have under way differ in the lower bits. A round that begins
-// again is over other members: parts of the two attempts must never meet.
+// again is over other members: parts of the two attempts must never meet, nor those of rounds that both ends know
+// something else of.
 engines::Tag RoundAgent::tag_of(const protocol::Part& part) const {
   const engines::Tag tag = (part.round % 16) << 14 | (part.phase == Phase::gather ? 1 << 13 : 0) | part.chunk % (1 << 13);
   if (!options_.elastic) return tag;
-  const std::uint64_t attempt = base::hash_of(std::span(part.absent)) >> 24;
-  return static_cast<engines::Tag>(attempt << 18) | tag;
+  const std::array<protocol::Iteration, 2> head{part.round, static_cast<protocol::Iteration>(part.absent.size())};
+  const std::uint64_t attempt = base::Hash()
+                                    .add(std::as_bytes(std::span(head)))
+                                    .add(std::as_bytes(std::span(part.absent)))
+                                    .add(std::as_bytes(std::span(parts_.members())))
+                                    .value();
+  return static_cast<engines::Tag>(attempt >> 24 << 18) | tag;
 }
 
 void RoundAgent::perform(const protocol::SendPart& action) {
@@ -357,6 +363,7 @@ void RoundAgent::give(int peer) {
 }
 
 void RoundAgent::perform(const protocol::Adopt& action) {
+  is_adopted_ = false;
   models_.receive(action.peer, data_.place_for_model(values_), [this, peer = action.peer] {
     is_adopted_ = true;
     step(protocol::Adopted{peer});

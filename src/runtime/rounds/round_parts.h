@@ -22,6 +22,7 @@ class RoundParts {
 
   // A round over the first `size` numbers.
   void begin(const protocol::Ranks& members, std::size_t size);
+  const protocol::Ranks& members() const { return members_; }
   std::span<const float> to_send(int peer, const protocol::Part& part);
   std::span<float> to_receive(int peer, const protocol::Part& part);
   void add_row(int chunk);
