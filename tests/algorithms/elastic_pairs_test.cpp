@@ -281,12 +281,15 @@ TEST_P(ElasticPairs, connectionsThatEndAreMadeAgain) {
     const MeshRun run(kWorkers);
     const auto all = joined(run, kWorkers, kLarge);
     std::atomic<int> training = kWorkers;
+    std::atomic<bool> is_calm = false;
     Threads threads;
     for (const auto& each : all)
       threads.start([&] {
         while (each->steps < kSteps) each->step(1);
         --training;
-        each->consolidate();
+        each->consolidate();  // where it was alone, those who meet it again would wait for it
+        is_calm.wait(false);
+        each->engine->close();
       });
     base::Random random(seed, base::Purpose::test, 3);
     while (training > 0) {
@@ -294,8 +297,9 @@ TEST_P(ElasticPairs, connectionsThatEndAreMadeAgain) {
       engines::Engine& engine = *all[random.below(kWorkers)]->engine;
       engine.begin_again(engine.incarnation() + 1);
     }
+    is_calm = true;
+    is_calm.notify_all();
     threads.finish();
-    // Who was met again too late has ended alone; with its own steps all the same.
     for (const auto& each : all) EXPECT_EQ(each->steps, kSteps);
   }
 }
