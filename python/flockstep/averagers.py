@@ -20,7 +20,25 @@ _BEFORE_OPTIONS = """\
 """
 
 
-class RoundOptions(AveragerOptions, total=False):
+class ElasticOptions(AveragerOptions, total=False):
+    """What averagers take that can go on without a lost worker.
+
+    Args:
+        elastic: True: workers may be lost, come back and be added while the others go on; the script is started with
+            ``flockstep launch`` and needs no process group. Making the averager joins those that are there: the model
+            becomes theirs, and :attr:`steps` what they count. Nothing is collective, and :meth:`consolidate` averages
+            those who live; in :class:`Flock` and :class:`Wagma` it counts as a step.
+        first_step: with ``elastic``: the steps that the model was loaded after, for when nobody is there to join.
+    """
+
+    elastic: bool
+    first_step: int
+
+
+ELASTIC_DEFAULTS: ElasticOptions = {"elastic": False, "first_step": 0, **COMMON_DEFAULTS}
+
+
+class RoundOptions(ElasticOptions, total=False):
     """What averaging in groups takes.
 
     Args:
@@ -36,11 +54,6 @@ class RoundOptions(AveragerOptions, total=False):
             lateness.
         overlap: True: a step hands over what it has and goes on while its round is averaged; what the round changes is
             added in a later step. It needs ``merge="additive"``.
-        elastic: True: workers may be lost, come back and be added while the others go on; the script is started with
-            ``flockstep launch`` and needs no process group. Making the averager joins those that are there: the model
-            becomes theirs, and :attr:`steps` what they count. Nothing is collective, and :meth:`consolidate`, which
-            counts as a step, averages those who live.
-        first_step: with ``elastic``: the steps that the model was loaded after, for when nobody is there to join.
     """
 
     group_size: int | None
@@ -51,8 +64,6 @@ class RoundOptions(AveragerOptions, total=False):
     quorum: int | None
     deadline: timedelta | None
     overlap: bool
-    elastic: bool
-    first_step: int
 
 
 class PeriodOptions(AveragerOptions, total=False):
@@ -84,6 +95,16 @@ class PostLocalSGDOptions(PeriodOptions, total=False):
     """
 
     switch_after: int
+
+
+class SwarmOptions(ElasticOptions, total=False):
+    """What averaging in random pairs at times takes.
+
+    Args:
+        period: steps from one average to the next; 1 averages after every step.
+    """
+
+    period: int
 
 
 class SGPOptions(AveragerOptions, total=False):
@@ -126,9 +147,7 @@ class Flock(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
-        "elastic": False,
-        "first_step": 0,
-        **COMMON_DEFAULTS,
+        **ELASTIC_DEFAULTS,
     }
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[RoundOptions]) -> None:
@@ -157,9 +176,7 @@ class Wagma(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
-        "elastic": False,
-        "first_step": 0,
-        **COMMON_DEFAULTS,
+        **ELASTIC_DEFAULTS,
     }
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[RoundOptions]) -> None:
@@ -238,12 +255,12 @@ class DPSGD(Averager):
         super().__init__(optimizer, model, **options)
 
 
-@takes(AveragerOptions, before=_BEFORE_OPTIONS)
+@takes(ElasticOptions, before=_BEFORE_OPTIONS)
 class ADPSGD(Averager):
     """Asynchronous decentralised SGD: beside the computing, models are averaged in random pairs.
 
-    After every step a worker of even rank has its model averaged with that of a random worker of odd rank; nobody
-    waits (arXiv 1710.06952).
+    Every second worker, beginning with the lowest rank of those that are there, has its model averaged after every step
+    with that of a random one of the others; nobody waits (arXiv 1710.06952).
 
     Example::
 
@@ -251,9 +268,9 @@ class ADPSGD(Averager):
     """
 
     _algorithm = "adpsgd"
-    _defaults: ClassVar[AveragerOptions] = COMMON_DEFAULTS
+    _defaults: ClassVar[ElasticOptions] = ELASTIC_DEFAULTS
 
-    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[AveragerOptions]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[ElasticOptions]) -> None:
         super().__init__(optimizer, model, **options)
 
 
@@ -275,7 +292,7 @@ class SGP(Averager):
         super().__init__(optimizer, model, **options)
 
 
-@takes(PeriodOptions, before=_BEFORE_OPTIONS)
+@takes(SwarmOptions, before=_BEFORE_OPTIONS)
 class Swarm(Averager):
     """Takes ``period`` steps, then has the model averaged with that of a random worker; nobody waits.
 
@@ -285,7 +302,7 @@ class Swarm(Averager):
     """
 
     _algorithm = "swarm"
-    _defaults: ClassVar[PeriodOptions] = {"period": 4, **COMMON_DEFAULTS}
+    _defaults: ClassVar[SwarmOptions] = {"period": 4, **ELASTIC_DEFAULTS}
 
-    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[PeriodOptions]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[SwarmOptions]) -> None:
         super().__init__(optimizer, model, **options)

@@ -1,6 +1,6 @@
 """A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
 
-elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of Flock, and `algorithm`, `rank2_period`
+elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm` and `step_s`
 """
 
 import hashlib
@@ -21,7 +21,7 @@ def main(folder, steps, *options):
     averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
     first_step = int(chosen.pop("first_step", 0))
     step_s = float(chosen.pop("step_s", 0.01))
-    period = int(chosen.pop("period", 10))
+    more = {name: int(value) for name, value in chosen.items()}
     rank, restarts = (int(os.environ[f"FLOCKSTEP_{name}"]) for name in ("RANK", "RESTARTS"))
     notes = open(Path(folder) / f"{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
 
@@ -32,7 +32,7 @@ def main(folder, steps, *options):
     model = nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30), nn.Linear(30, 2))
     inner = torch.optim.SGD(model.parameters(), lr=0.01)
     try:
-        optimizer = averager(inner, model, elastic=True, first_step=first_step, period=period)
+        optimizer = averager(inner, model, elastic=True, first_step=first_step, **more)
     except flockstep.Error as error:
         note("refused", sentence=str(error))
         raise

@@ -23,9 +23,9 @@ class Run:
 
     def __init__(self, folder, steps, *options, launcher=(), workers=WORKERS):
         self.folder = folder
+        worker = [sys.executable, str(PROGRAM), str(folder), str(steps), *options]
         self.process = subprocess.Popen(
-            [*LAUNCH, "--workers", str(workers), *map(str, launcher), "--"]
-            + [sys.executable, str(PROGRAM), str(folder), str(steps), *options],
+            [*LAUNCH, "--workers", str(workers), *map(str, launcher), "--", *worker],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -96,7 +96,7 @@ def models(run, ranks):
     return {note["model"] for rank in ranks for note in run.notes(rank) if note["what"] == "done"}
 
 
-@pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
+@pytest.mark.parametrize("algorithm", ["Flock", "Wagma", "ADPSGD", "Swarm"])
 def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
     run = start(100_000, f"algorithm={algorithm}")
     for rank in range(WORKERS):

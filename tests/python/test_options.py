@@ -27,9 +27,9 @@ CLASSES = [
     (flockstep.LocalSGD, averagers.LocalSGDOptions),
     (flockstep.PostLocalSGD, averagers.PostLocalSGDOptions),
     (flockstep.DPSGD, averager.AveragerOptions),
-    (flockstep.ADPSGD, averager.AveragerOptions),
+    (flockstep.ADPSGD, averagers.ElasticOptions),
     (flockstep.SGP, averagers.SGPOptions),
-    (flockstep.Swarm, averagers.PeriodOptions),
+    (flockstep.Swarm, averagers.SwarmOptions),
 ]
 
 

@@ -24,12 +24,14 @@ class PairAveraging final : public Algorithm, private Departures {
   PairAveraging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy, PickPartners pick_partners)
       : context_(inputs.context),
         models_(inputs.models()),
+        fingerprint_(inputs.fingerprint),
         when_busy_(when_busy),
         pick_partners_(std::move(pick_partners)) {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
     steps_ = step;
-    agent_.emplace(context_, models_, when_busy_, model);
+    agent_.emplace(context_, models_, when_busy_, model,
+                   fingerprint_ ? std::optional(runtime::ElasticPairs{*fingerprint_, step}) : std::nullopt);
   }
 
   void after_update(std::int64_t step, std::span<float> model) override {
@@ -47,6 +49,7 @@ class PairAveraging final : public Algorithm, private Departures {
   void come_back(std::span<float> model) override {
     agent_->come_back(model);
     take_over();
+    if (fingerprint_) steps_ = agent_->steps();
   }
   std::int64_t next_step(std::int64_t counted) const override { return agent_ ? steps_ : counted; }
 
@@ -54,10 +57,10 @@ class PairAveraging final : public Algorithm, private Departures {
   // who know nothing of those who were away, begin with one.
   void consolidate(std::span<float> model) override {
     require_begun();
+    if (fingerprint_) return consolidate_those_who_live(model);
     agent_->come_to_rest(model);
     take_over();
-    context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
-                        agent_->counts().skipped);
+    log_counts();
     const std::array<double, 2> mine{static_cast<double>(steps_), agent_->is_away() ? 1.0 : 0.0};
     const std::vector<double> all = runtime::gather_doubles(context_, mine);
     std::vector<bool> is_away, counted;
@@ -81,6 +84,19 @@ class PairAveraging final : public Algorithm, private Departures {
   const MeetingReport* meetings() const override { return &report_; }
 
  private:
+  // Where workers come and go. Whoever has left is back before.
+  void consolidate_those_who_live(std::span<float> model) {
+    agent_->consolidate(model);
+    take_over();
+    log_counts();
+    steps_ = agent_->steps();
+  }
+
+  void log_counts() {
+    context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
+                        agent_->counts().skipped);
+  }
+
   void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }
 
   // A step that finds a new average is not in it: x was frozen while that step was computed. So none is ever fresh.
@@ -108,6 +124,7 @@ class PairAveraging final : public Algorithm, private Departures {
 
   runtime::Context& context_;
   const runtime::Layout models_;
+  const std::optional<std::uint64_t> fingerprint_;  // where workers come and go
   const PairAgent::WhenBusy when_busy_;
   const PickPartners pick_partners_;
   std::int64_t steps_ = 0;

@@ -63,7 +63,7 @@ AlgorithmRow swarm_row() {
             return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::refuse, random_neighbours(inputs));
           },
       .check = [](const base::Settings& settings, int) { swarm_options(settings); },
-      .facts = [](const base::Settings&) { return Facts{.needs_begin = true}; },
+      .facts = [](const base::Settings&) { return Facts{.needs_begin = true, .survives_losses = true}; },
   };
 }
 

@@ -31,8 +31,7 @@ class MeshEngine::PendingExchange final : public Operation {
   ~PendingExchange() override {
     if (exchange_->has_ended()) return;
     withdraw();
-    while (!engine_.bell().wait_for([&] { return exchange_->has_ended(); }, 1s)) {
-    }
+    while (!engine_.bell().wait_for([&] { return exchange_->has_ended(); }, 1s)) engine_.hub_.end_the_late();
   }
 
   bool done() override {

@@ -11,6 +11,7 @@ namespace {
 
 using asio::use_awaitable;
 using asio::ip::tcp;
+constexpr std::byte kHeard{6};
 using CardAndProof = std::array<std::byte, kCardBytes + sizeof(Proof)>;
 
 std::vector<std::byte> bytes_of_card(const Card& card) {
@@ -95,7 +96,9 @@ asio::awaitable<Card> dial(tcp::socket& socket, const Secret& secret, const Card
   const ConstBytes card = ConstBytes(answer).first(kCardBytes);
   if (!secret.is_proven(ConstBytes(answer).subspan(kCardBytes), "accept", {nonces[0], nonces[1], own_card, card}))
     throw_unproven();
-  co_return card_in(card);
+  const Card peer = card_in(card);
+  if (peer.verdict == Verdict::admitted) co_await asio::async_write(socket, asio::buffer(&kHeard, 1), use_awaitable);
+  co_return peer;
 }
 
 asio::awaitable<Card> accept(tcp::socket& socket, const Secret& secret, std::function<Card(const Card&)> judge) {
@@ -105,9 +108,15 @@ asio::awaitable<Card> accept(tcp::socket& socket, const Secret& secret, std::fun
   const ConstBytes card = ConstBytes(claim).first(kCardBytes);
   if (!secret.is_proven(ConstBytes(claim).subspan(kCardBytes), "dial", {nonces[0], nonces[1], card})) throw_unproven();
   const Card dialler = card_in(card);
-  const std::vector<std::byte> own_card = bytes_of_card(judge(dialler));
+  const Card own = judge(dialler);
+  const std::vector<std::byte> own_card = bytes_of_card(own);
   const CardAndProof answer = signed_card(own_card, secret.prove("accept", {nonces[0], nonces[1], card, own_card}));
   co_await asio::async_write(socket, asio::buffer(answer), use_awaitable);
+  if (own.verdict == Verdict::admitted) {
+    std::byte heard{};
+    co_await asio::async_read(socket, asio::buffer(&heard, 1), use_awaitable);
+    if (heard != kHeard) throw_unproven();
+  }
   co_return dialler;
 }
 

@@ -5,6 +5,7 @@
 //   acceptor -> dialler   nonce
 //   dialler -> acceptor   card, proof("dial", both nonces, card)
 //   acceptor -> dialler   card, proof("accept", both nonces, both cards)
+//   dialler -> acceptor   one byte, if it is admitted: it has not given up meanwhile
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -43,7 +44,8 @@ inline constexpr std::size_t kCardBytes = 4 + 4 + 8 + 4 + 1 + 4 + 4 + 8 + 16 + 2
 // Either throws std::system_error when the connection ends, Error{unavailable} when the other side proves nothing. The
 // caller closes the socket when its patience ends.
 asio::awaitable<Card> dial(asio::ip::tcp::socket& socket, const Secret& secret, const Card& own);
-// `judge` gives the own card for that of a dialler who knows the secret.
+// `judge` gives the own card for that of a dialler who knows the secret. If that one is admitted, it has heard so when
+// this returns.
 asio::awaitable<Card> accept(asio::ip::tcp::socket& socket, const Secret& secret,
                              std::function<Card(const Card&)> judge);
 

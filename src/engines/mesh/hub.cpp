@@ -229,6 +229,18 @@ void Hub::end() noexcept {
   settled_.get_future().wait();
   io_.stop();
   thread_.join();
+  {
+    const std::lock_guard lock(late_);
+    has_ended_ = true;
+  }
+  end_the_late();
+}
+
+void Hub::end_the_late() noexcept {
+  const std::lock_guard lock(late_);
+  if (!has_ended_) return;
+  io_.restart();
+  io_.poll();
 }
 
 }  // namespace flockstep::engines::mesh

@@ -6,6 +6,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/steady_timer.hpp>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "engines/mesh/meetings.h"
@@ -39,6 +40,8 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   void leave(std::vector<std::byte> farewell);  // the run; does not wait
   // Waits until every connection is closed, which takes a second at most, and ends the thread.
   void end() noexcept;
+  // Once its thread has ended: ends what was handed over too late for it.
+  void end_the_late() noexcept;
 
  private:
   bool hear_control(int peer, Incarnation incarnation, ConstBytes payload) override;
@@ -82,7 +85,9 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   std::promise<void> settled_;  // every connection is closed, for good
   std::atomic<Incarnation> incarnation_ = 0;
   Copier copier_;
-  std::thread thread_;  // last: it uses the others
+  std::mutex late_;
+  bool has_ended_ = false;  // the thread has; guarded by late_
+  std::thread thread_;      // last: it uses the others
 };
 
 }  // namespace flockstep::engines::mesh

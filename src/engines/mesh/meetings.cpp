@@ -18,7 +18,8 @@ using asio::use_awaitable;
 using asio::ip::tcp;
 using namespace std::chrono_literals;
 
-constexpr Clock::duration kPatience = 2s;  // with a handshake
+constexpr Clock::duration kPatience = 2s;              // with a stranger, and with a host that may not be there
+constexpr Clock::duration kPatienceWithMembers = 10s;  // who are slow, or cannot be reached just now
 constexpr Clock::duration kFirstBackOff = 100ms, kLongestBackOff = 1s;
 constexpr std::size_t kMostHalfOpen = 256;
 
@@ -145,7 +146,9 @@ asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address
                                            std::uint64_t era) {
   const auto socket = std::make_shared<tcp::socket>(io_);
   contact.attempt = socket;
-  const auto limit = co_await connect_to(socket, parse_address(address, "a worker"), kPatience);
+  auto limit = co_await connect_to(socket, parse_address(address, "a worker"), kPatience);
+  limit->cancel();
+  limit = limit_time(socket, kPatienceWithMembers / 2);  // the acceptor must not give up first
   auto memory = std::make_unique<ProvableMemory>();
   Card own = own_card();
   own.target = rank;
@@ -209,7 +212,10 @@ asio::awaitable<void> Meetings::admit(Socket socket) {
   const std::uint64_t era = era_;
   auto memory = std::make_unique<ProvableMemory>();
   std::optional<Card> admitted;
+  auto limit = limit_time(socket, kPatience);
   const std::function<Card(const Card&)> decide = [&](const Card& dialler) {
+    limit->cancel();
+    limit = limit_time(socket, kPatienceWithMembers);
     Card own = judge(dialler);
     own.memory = memory->proof();
     if (own.verdict == Verdict::admitted && era == era_) {
@@ -218,7 +224,6 @@ asio::awaitable<void> Meetings::admit(Socket socket) {
     }
     return own;
   };
-  const auto limit = limit_time(socket, kPatience);
   bool is_through = false;
   try {
     co_await accept(*socket, secret_, decide);
