@@ -5,10 +5,8 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-
-#include "conformance.h"
 #include "engines/mesh/options.h"
+#include "mortal.h"
 
 extern char** environ;
 
@@ -79,40 +77,5 @@ class MeshRun {
   const std::string secret_ = mesh::make_secret();
   mesh::Store store_{store_options(secret_, workers_)};
 };
-
-// Waits until the engine has met so many peers.
-inline void meet(Engine& engine, int peers) {
-  const auto are_met = [&] {
-    while (const auto control = engine.take_control()) {
-      EXPECT_EQ(control->what, Control::What::met) << "worker " << control->peer << " was lost at the start";
-      --peers;
-    }
-    return peers == 0;
-  };
-  ASSERT_TRUE(engine.wait_until(are_met, in_good_time(engine)));
-}
-
-// The next control of this kind from this peer; what comes before it is thrown away.
-inline std::optional<Control> wait_for(Engine& engine, Control::What what, int peer,
-                                       base::Duration patience = base::Duration(60)) {
-  std::optional<Control> taken;
-  const auto is_it = [&] {
-    while ((taken = engine.take_control()))
-      if (taken->what == what && taken->peer == peer) return true;
-    return false;
-  };
-  engine.wait_until(is_it, engine.now() + patience);
-  return taken;
-}
-
-inline bool settles(Engine& engine, Operation& operation, base::Duration patience = base::Duration(60)) {
-  return engine.wait_until([&] { return operation.done() || operation.gone(); }, engine.now() + patience);
-}
-
-inline std::string text_of(const Control& control) {
-  std::string text;
-  for (const std::byte each : control.payload) text += static_cast<char>(each);
-  return text;
-}
 
 }  // namespace flockstep::engines::conformance
