@@ -31,9 +31,10 @@
 namespace flockstep {
 
 struct LaunchSettings {
-  std::string engine = "auto";  // mpi under mpirun, else threads; `flockstep engines` lists them
-  int workers = 1;              // ignored by mpi, where mpirun has decided
-  double deadline_s = 60;       // of every single wait: above 0, at most 1e9
+  // mesh under `flockstep launch`, mpi under mpirun, else threads; `flockstep engines` lists them
+  std::string engine = "auto";
+  int workers = 1;         // ignored by mpi and mesh, where the launcher has decided
+  double deadline_s = 60;  // of every single wait: above 0, at most 1e9
   // threads only (sim always is): one worker at a time, in an order drawn from `seed`, so that a run repeats bit for
   // bit.
   bool deterministic = false;
@@ -48,8 +49,8 @@ class Worker {
 
   int rank() const;
   int size() const;  // of those that a run begins with
-  // Which life of this rank it is, from 1: a worker that was lost and started again, or that the others went on without,
-  // has a higher one. Always 1 but on an engine that outlives its workers ("mesh").
+  // Which life of this rank it is, from 1: a worker that was lost and started again, or that the others went on
+  // without, has a higher one. Always 1 but on an engine that outlives its workers ("mesh").
   int incarnation() const;
 
  private:
@@ -132,11 +133,11 @@ class Synchronizer {
   void begin(std::span<const float> model);
 
   // In place of begin() on an engine that outlives its workers ("mesh"), for wagma and flock; elsewhere the same as
-  // begin(). Returns once this worker takes part: `model` is then that of a worker that is there, and updates() what that
-  // one counts. Where nobody is it is its own. Waits for the others to agree, not for their steps.
+  // begin(). Returns once this worker takes part: `model` is then that of a worker that is there, and updates() what
+  // that one counts. Where nobody is it is its own. Waits for the others to agree, not for their steps.
   void join(std::span<float> model);
-  // Local updates so far; after join(), and after a step in which a worker has found out that the others went on without
-  // it, those of the others.
+  // Local updates so far; after join(), and after a step in which a worker has found out that the others went on
+  // without it, those of the others.
   std::int64_t updates() const;
 
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.

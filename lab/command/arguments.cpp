@@ -167,7 +167,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")->capture_default_str();
   command
       .add_option("--engine", flags.engine,
-                  "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
+                  "where workers run (see `flockstep engines`); auto: mesh under `flockstep launch`, mpi under mpirun, "
+                  "else threads")
       ->capture_default_str();
   command
       .add_option(
@@ -177,7 +178,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->capture_default_str();
   const std::string several = sizes == Sizes::lists ? "; several, such as 8,32, make a case each" : "";
   add_size(command, "--workers", flags.workers, 1 << 20, sizes,
-           "number of workers [4; under mpirun, its processes]" + several);
+           "number of workers [4; under a launcher, its processes]" + several);
   command.add_option("--steps", flags.steps, "updates [the task's default]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_size(command, "--batch", flags.batch, std::int64_t{1} << 40, sizes,
@@ -277,8 +278,8 @@ runs::RunRequest request_of(const RunFlags& flags) {
         fmt::format(
             "a launcher has started {} processes, but the {} engine runs in one: drop mpirun, or use --engine mpi",
             here->size, request.engine));
-  const bool is_mpi = request.engine == "mpi";
-  request.launch.workers = !flags.workers.empty() ? flags.workers[0] : is_mpi ? 0 : request.engine == "self" ? 1 : 4;
+  const int usual = engines::is_launched(request.engine) ? 0 : request.engine == "self" ? 1 : 4;
+  request.launch.workers = flags.workers.empty() ? usual : flags.workers[0];
   request.launch.seed = flags.seed;
   request.launch.deterministic = flags.deterministic;
   request.launch.sim = sim_of(flags, request.engine);

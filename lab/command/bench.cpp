@@ -12,6 +12,7 @@
 #include "command/arguments.h"
 #include "command/commands.h"
 #include "command/progress.h"
+#include "engines/launcher.h"
 
 namespace flockstep::command {
 namespace {
@@ -58,7 +59,7 @@ std::vector<int> numbers_of(const std::string& flag, const std::string& text, in
 
 engines::LaunchOptions launch_of(const BenchFlags& flags, const std::string& engine) {
   engines::LaunchOptions launch;
-  launch.workers = engine == "mpi" ? 0 : 4;
+  launch.workers = engines::is_launched(engine) ? 0 : 4;
   if (!flags.workers.empty())
     launch.workers = static_cast<int>(base::parse_integer("--workers", flags.workers, 1, 1 << 20));
   return launch;

@@ -115,7 +115,7 @@ int run_measuring(const CalibrateFlags& flags) {
     for (const std::string& path : {flags.out, flags.steps})
       if (!path.empty()) base::check_writable(path);
   warn_when_bound_to_one_core();
-  const int workers = flags.workers > 0 ? flags.workers : engine == "mpi" ? 0 : 4;
+  const int workers = flags.workers > 0 ? flags.workers : engines::is_launched(engine) ? 0 : 4;
   Progress progress;
   progress.begin_uncounted("measuring this machine");
   const auto measured =

@@ -65,6 +65,11 @@ struct CompareFlags {
 };
 
 void require_runs_of_their_own(std::size_t jobs, const runs::RunRequest& base) {
+  if (base.engine == "mesh")
+    throw Error(
+        ErrorCode::bad_input,
+        "a comparison makes many runs, and `flockstep launch` starts the workers of one: use --engine threads or "
+        "sim, or mpirun");
   if (jobs > 1 && (base.engine == "mpi" || engines::launched()))
     throw Error(ErrorCode::bad_input,
                 fmt::format("--jobs {} starts a process for each run, which does not go with mpi: leave it out, "

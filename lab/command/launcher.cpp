@@ -4,11 +4,19 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "engines/launcher.h"
+#include "engines/mesh/options.h"
 
 namespace flockstep::command {
 
-bool speaks() { return engines::launched().value_or(engines::Launched{0, 1}).rank == 0; }
+bool speaks() {
+  if (const auto here = engines::launched()) return here->rank == 0;
+  const char* const rank = engines::mesh::MeshOptions::are_in_environment() ? std::getenv("FLOCKSTEP_RANK") : nullptr;
+  return !rank || std::string_view(rank) == "0";
+}
 
 void warn_when_bound_to_one_core() {
   cpu_set_t allowed;

@@ -87,8 +87,10 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   request.train.algorithm = algorithm;
   request.train.algorithm_settings = settings_of(flags, algorithm);
   request.on_start = learn_peers;
-  request.end_requested = end_requested;
-  end_early_on_signals();
+  if (request.engine != "mesh") {  // whose workers have no way to agree on a last step: a signal ends them
+    request.end_requested = end_requested;
+    end_early_on_signals();
+  }
   warn_when_bound_to_one_core();
   advise_on_sigterm(flags.checkpoint_every > 0 ? "; --resume continues from the last checkpoint"
                                                : "; with --checkpoint-every and --out, --resume could continue it");

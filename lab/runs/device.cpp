@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "engines/launcher.h"
 #include "flockstep/error.h"
 #include "runtime/gather.h"
 #include "tasks/registry.h"
@@ -84,7 +85,7 @@ std::string device_of_worker(runtime::Context& context, const std::string& chose
   if (chosen == "cpu") return chosen;
   const int gpus = tasks::torch_gpus().count;  // which also gets torch ready for them
   if (chosen != kCuda) return chosen;
-  const int place = context.engine().name() == "mpi" ? place_on_host(context) : context.rank();
+  const int place = engines::is_launched(context.engine().name()) ? place_on_host(context) : context.rank();
   return fmt::format("{}:{}", kCuda, place % std::max(1, gpus));
 }
 

@@ -11,6 +11,7 @@
 #include "algorithms/registry.h"
 #include "base/available_memory.h"
 #include "base/files.h"
+#include "engines/launcher.h"
 #include "engines/mpi/backend.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
@@ -83,7 +84,8 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   if (request.train.pretend_parameters > 0 && launch.sim.bytes_scale != 1)
     throw Error(ErrorCode::bad_input, "--pretend-parameters and --bytes-scale are two words for one thing: give one");
   std::optional<Workload> of_all;  // where all workers live in this process
-  if (request.engine != "mpi" && launch.workers > 0) {
+  const bool is_launched = engines::is_launched(request.engine);
+  if (!is_launched && launch.workers > 0) {
     require_stacks_for(launch.workers);
     train::TrainOptions options = tasks::complete(request.train, launch.workers);
     if (request.engine == "sim") {
@@ -97,12 +99,12 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   }
 
   std::unique_ptr<base::FolderLock> lock;  // one for the run: of several processes, rank 0's
-  if (request.engine != "mpi") lock = hold_folder(request.train);
+  if (!is_launched) lock = hold_folder(request.train);
 
   // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
   std::mutex mutex;
   std::unique_ptr<engines::LastStep> last_step;  // of the workers here
-  if (request.end_requested && request.engine != "mpi")
+  if (request.end_requested && !is_launched)
     last_step = std::make_unique<engines::SharedLastStep>(request.end_requested);
   std::atomic<bool> ended_early = false;
   train::Observer watching = observer;
@@ -118,7 +120,7 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
     std::optional<Workload> own;
     try {
       if (!of_all) own.emplace(tasks::complete(request.train, engine.size()), request.engine, engine.size());
-      if (request.engine == "mpi") {
+      if (is_launched) {
         runtime::Context context(engine, request.train.patience);
         runtime::at_root(context, [&] {
           lock = hold_folder(request.train);

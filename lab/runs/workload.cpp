@@ -1,6 +1,7 @@
 #include "runs/workload.h"
 
 #include "base/partition.h"
+#include "engines/launcher.h"
 #include "flockstep/error.h"
 #include "runs/stand_in.h"
 #include "tasks/registry.h"
@@ -23,7 +24,7 @@ void check(const train::TrainOptions& options, std::string_view engine) {
 Workload::Workload(train::TrainOptions options, std::string_view engine, int workers)
     : options_(std::move(options)), workers_(workers) {
   check(options_, engine);
-  const bool counts = options_.gradients ? engine != "mpi" : options_.pretend_parameters == 0;
+  const bool counts = options_.gradients ? !engines::is_launched(engine) : options_.pretend_parameters == 0;
   if (counts) known_ = make_task(0, "cpu");
   if (!options_.gradients)
     stand_in(engine);

@@ -41,10 +41,11 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
   engines::LaunchOptions options;
   const std::string engine = engines::resolve_engine(settings.engine);
   base::deadline_of(settings.deadline_s);
-  if (engine != "mpi" && (settings.workers < 1 || settings.workers > kMostWorkers))
+  const bool is_launched = engines::is_launched(engine);
+  if (!is_launched && (settings.workers < 1 || settings.workers > kMostWorkers))
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} workers cannot run: ask for 1 to {}", settings.workers, kMostWorkers));
-  options.workers = engine == "mpi" ? 0 : settings.workers;
+  options.workers = is_launched ? 0 : settings.workers;
   options.deterministic = settings.deterministic;
   options.seed = settings.seed;
   engines::find_backend(engine).run(options, [&](engines::Engine& engine) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engines/engine.h"
 
@@ -25,11 +26,30 @@ struct SimOptions {
   double memory_gbytes_s = 0;  // speed at which charged bytes pass; 0: the platform's
 };
 
+// For tests: workers that are lost and come back, at engine calls that are counted over all lives of a rank, those of
+// its agents included (threads).
+struct Loss {
+  int rank;
+  std::int64_t call;  // in which it is lost: all of its threads leave their functions by an exception
+  bool comes_back = false;
+  base::Duration away{0};
+};
+struct Cut {  // a connection that ends though both live
+  int rank, peer;
+  std::int64_t call, mended;  // of `rank`
+};
+struct ElasticOptions {
+  bool outlives_peers = false;  // without it nothing of this is asked for
+  std::vector<Loss> losses;
+  std::vector<Cut> cuts;
+};
+
 struct LaunchOptions {
-  int workers = 1;             // threads and sim start this many; mpi checks it against the world, 0 takes the world's
+  int workers = 1;  // threads and sim start this many; mpi and mesh check it against what was started, 0 takes that
   std::uint64_t seed = 1;      // of the order in deterministic mode
   bool deterministic = false;  // one worker or agent at a time, on a logical clock (threads; sim always is)
   SimOptions sim;
+  ElasticOptions elastic;
 };
 
 // Runs once per worker of this process. What it throws ends the run.

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace flockstep::engines {
 
@@ -16,5 +17,8 @@ std::optional<Launched> launched();
 // The engine "auto" stands for: mesh under `flockstep launch`, mpi under mpirun, threads otherwise. Other names are
 // themselves.
 std::string resolve_engine(const std::string& name);
+
+// Whether workers of this engine are processes that a launcher has started: it knows how many there are.
+inline bool is_launched(std::string_view engine) { return engine == "mpi" || engine == "mesh"; }
 
 }  // namespace flockstep::engines

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_the_consumer_agrees(prefix):
 def test_the_library_is_the_core_alone(prefix):
     [package] = prefix.glob("lib*/**/flockstepConfig.cmake")
     asked = set(re.findall(r"find_dependency\((\w+)", package.read_text()))
-    assert asked <= {"Threads", "fmt", "spdlog", "nlohmann_json", "Highway", "MPI", "SimGrid", "Torch"}
+    assert asked <= {"Threads", "fmt", "spdlog", "nlohmann_json", "Highway", "MPI", "SimGrid", "Sodium", "Torch"}
     assert not re.search("ZLIB|PNG|JPEG|CLI11", (package.parent / "flockstepTargets.cmake").read_text())
     [archive] = prefix.glob("lib*/**/libflockstep.a")
     assert symbols_of_the_laboratory(archive) == []
@@ -96,6 +97,31 @@ def test_an_mpi_program_of_its_own_gets_adacons_in_three_lines(needs, prefix):
     program = build_example("mpi_span", prefix) / "mpi_span"
     assert "4 processes agree: y = 3.00 + -2.00 x" in check(*MPIRUN, "-n", 4, program)
     assert "1 processes agree" in check(program)
+
+
+def test_a_program_of_its_own_outlives_a_killed_worker(needs, prefix):
+    needs("mesh")
+    program = build_example("mesh_span", prefix) / "mesh_span"
+    launcher = [prefix / "bin" / "flockstep", "launch", "--workers", "4", "--", program, "400", "10"]
+    with subprocess.Popen(
+        launcher, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            processes = {}  # by rank
+            while len(processes) < 4:
+                line = process.stdout.readline()
+                rank, number = re.match(r"worker (\d), life 1, process (\d+), begins at step \d+\n", line).groups()
+                processes[rank] = int(number)
+            os.kill(processes["2"], signal.SIGKILL)
+            out, errors = process.communicate(timeout=HANG_S)
+        finally:
+            process.terminate()
+    assert process.returncode == 0, errors
+    assert "worker 2 was killed by SIGKILL" in errors
+    assert int(re.search(r"worker 2, life 2, process \d+, begins at step (\d+)", out)[1]) > 0
+    results = dict(re.findall(r"worker (\d) has finished: (y = .*)", out))
+    assert sorted(results) == ["0", "1", "2", "3"]
+    assert len(set(results.values())) == 1, "one model on all workers that live"
 
 
 README = (ROOT / "README.md").read_text()

@@ -9,6 +9,8 @@
 #include "conformance.h"
 #include "engines/mpi/backend.h"
 #include "engines/registry.h"
+#include "engines/threads/losses.h"
+#include "mortal.h"
 
 namespace flockstep::engines::conformance {
 
@@ -20,6 +22,25 @@ void on_every_worker(const WorkerMain& body) {
   options.deterministic = subject().deterministic;
   options.seed = subject().seed;
   find_backend(subject().engine).run(options, body);
+}
+
+bool subject_outlives_peers() { return subject().engine == "threads" || subject().engine == "mesh"; }
+
+void on_mortal_workers(const WorkerMain& body) {
+  if (subject().engine == "mesh") return on_mesh(body);
+  LaunchOptions options;
+  options.workers = subject().workers;
+  options.deterministic = subject().deterministic;
+  options.seed = subject().seed;
+  options.elastic.outlives_peers = true;
+  find_backend(subject().engine).run(options, [&](Engine& engine) {
+    if (engine.incarnation() == 1) meet(engine, engine.size() - 1);
+    try {
+      body(engine);
+    } catch (const Killed& killed) {
+      throw threads::Lost{killed.comes_back};
+    }
+  });
 }
 
 }  // namespace flockstep::engines::conformance

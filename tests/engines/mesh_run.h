@@ -10,6 +10,7 @@
 
 #include "conformance.h"
 #include "engines/mesh/options.h"
+#include "mortal.h"
 
 extern char** environ;
 

@@ -6,6 +6,24 @@
 #include "mesh_run.h"
 
 namespace flockstep::engines::conformance {
+namespace {
+
+// The lives of one worker; `met` is called when the first has met the others.
+void live(const mesh::MeshOptions& options, const WorkerMain& body, const std::function<void()>& met) {
+  for (bool is_first = true;; is_first = false) {
+    const auto engine = mesh::make_engine(options);
+    if (is_first) meet(*engine, options.workers - 1);  // control messages to those who have not been met are lost
+    if (is_first) met();
+    try {
+      return body(*engine);
+    } catch (const Killed& killed) {
+      if (!killed.comes_back) return;
+    }
+  }
+}
+
+}  // namespace
+
 void on_mesh(const WorkerMain& body) {
   const int workers = subject().workers;
   mesh::StoreOptions store_options;
@@ -25,10 +43,7 @@ void on_mesh(const WorkerMain& body) {
           options.store = store.address();
           options.secret = store_options.secret;
           options.reads_memory = rank % 2 == 0;  // the others get long messages through their connections
-          const auto engine = mesh::make_engine(options);
-          meet(*engine, workers - 1);  // control messages to those who have not been met are lost
-          all_have_met.arrive_and_wait();
-          body(*engine);
+          live(options, body, [&] { all_have_met.arrive_and_wait(); });
         } catch (...) {
           thrown[static_cast<std::size_t>(rank)] = std::current_exception();
         }

@@ -16,11 +16,12 @@ namespace {
 class FirstFailure {
  public:
   void record(ThreadsWorld& world, int rank, std::exception_ptr exception, const std::string& message) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!first_) first_ = std::move(exception);
-    }
+    record(std::move(exception));
     world.fail(Error(ErrorCode::peer_lost, fmt::format("worker {} failed: {}", rank, message), world.name()));
+  }
+  void record(std::exception_ptr exception) {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::move(exception);
   }
   void rethrow_if_any() {
     if (first_) std::rethrow_exception(first_);
@@ -30,6 +31,29 @@ class FirstFailure {
   std::mutex mutex_;
   std::exception_ptr first_;
 };
+
+// All lives of one worker, where the others go on without it.
+void live(ThreadsWorld& world, int rank, Losses& losses, const WorkerMain& worker_main) {
+  while (true) {
+    ThreadsEngine engine(world, rank, &losses);
+    base::Duration away{0};
+    try {
+      worker_main(engine);
+      return engine.end();
+    } catch (const Lost& lost) {
+      engine.lose(lost);
+      if (!lost.comes_back) return;
+      away = lost.away;
+    } catch (const std::exception& error) {
+      engine.abandon(Error(ErrorCode::peer_lost, error.what(), world.name()));
+      throw;
+    }
+    Scheduler& scheduler = world.scheduler();
+    scheduler.wait_until(
+        world.bell(rank), [] { return false; }, scheduler.now() + away);
+    losses.connections().begin(rank);
+  }
+}
 
 }  // namespace
 
@@ -44,18 +68,26 @@ void launch(const std::string& name, const LaunchOptions& options, const WorkerM
     throw Error(ErrorCode::bad_input, fmt::format("{} workers cannot run: ask for at least one", options.workers),
                 name);
   ThreadsWorld world(options.workers, name,
-                     options.deterministic ? make_deterministic_scheduler(options.seed) : make_free_scheduler());
+                     options.deterministic ? make_deterministic_scheduler(options.seed) : make_free_scheduler(),
+                     options.elastic.outlives_peers);
+  std::optional<Losses> losses;
+  if (options.elastic.outlives_peers) losses.emplace(world, options.elastic);
   FirstFailure failure;
   const auto work = [&](int rank) {
     world.scheduler().enter(rank);
     try {
-      {
+      if (losses) {
+        live(world, rank, *losses, worker_main);
+      } else {
         ThreadsEngine engine(world, rank);
         worker_main(engine);
       }
       world.end(rank);
     } catch (const std::exception& error) {
-      failure.record(world, rank, std::current_exception(), error.what());
+      if (losses)
+        failure.record(std::current_exception());
+      else
+        failure.record(world, rank, std::current_exception(), error.what());
     } catch (...) {
       failure.record(world, rank, std::current_exception(), "an exception of an unknown kind");
     }

@@ -2,22 +2,34 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <thread>
 
 namespace flockstep::engines::threads {
 
-ThreadsWorld::ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler)
+ThreadsWorld::ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler, bool outlives_peers)
     : name_(std::move(name)),
       scheduler_(std::move(scheduler)),
       bells_(static_cast<std::size_t>(size)),
       inboxes_(static_cast<std::size_t>(size)),
-      has_ended_(static_cast<std::size_t>(size)) {}
+      has_ended_(static_cast<std::size_t>(size)),
+      connections_(outlives_peers ? std::make_unique<Connections>(*this) : nullptr) {}
 
 void ThreadsWorld::post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress) {
   const Posted mine{transfer, progress};
   std::optional<Posted> other;
+  std::unique_lock<std::mutex> held;
+  if (connections_) {
+    held = connections_->hold();
+    if (progress->lost >= 0) return;
+    if (connections_->is_lost(progress->rank, transfer.peer)) {
+      // In a collective others may have ended since one of them was lost.
+      const bool is_collective = meeting.kind == Meeting::Kind::collective;
+      return lose(*progress, is_collective ? connections_->first_lost(progress->rank) : transfer.peer);
+    }
+  }
   {
     auto& [mutex, posted, control] = inbox(meeting.to);
     const std::lock_guard lock(mutex);
@@ -31,6 +43,7 @@ void ThreadsWorld::post(const Meeting& meeting, const Transfer& transfer, const 
     ++other->progress->copying;  // under the mutex: withdraw() must see the end either posted or being copied
     ++mine.progress->copying;
   }
+  if (held) held.unlock();
   copy(mine, *other);
 }
 
@@ -45,7 +58,7 @@ void ThreadsWorld::copy(const Posted& a, const Posted& b) {
     // A collective of P workers has P^2 messages: its waiters are woken by their last one alone.
     const bool last = fits && end->progress->remaining.fetch_sub(1, std::memory_order_release) == 1;
     end->progress->copying.fetch_sub(1, std::memory_order_release);
-    if (last) bell(end->progress->rank).ring();
+    if (last || (connections_ && end->progress->lost >= 0)) bell(end->progress->rank).ring();
   }
   if (!fits) {
     fail(Error(
@@ -57,11 +70,15 @@ void ThreadsWorld::copy(const Posted& a, const Posted& b) {
   }
 }
 
-void ThreadsWorld::withdraw(const std::shared_ptr<Progress>& progress) {
+void ThreadsWorld::take_back(const Progress& progress) {
   for (auto& [mutex, posted, control] : inboxes_) {
     const std::lock_guard lock(mutex);
-    std::erase_if(posted, [&](const auto& entry) { return entry.second.progress == progress; });
+    std::erase_if(posted, [&](const auto& entry) { return entry.second.progress.get() == &progress; });
   }
+}
+
+void ThreadsWorld::withdraw(const std::shared_ptr<Progress>& progress) {
+  take_back(*progress);
   while (progress->copying.load(std::memory_order_acquire) > 0) std::this_thread::yield();
 }
 
@@ -94,6 +111,10 @@ void ThreadsWorld::end(int rank) {
 // What an ended one had posted was matched or withdrawn before it ended, so what still waits for it then waits in vain.
 // Who has ended is asked first: a peer may both come and end while the inboxes are looked through.
 std::optional<int> ThreadsWorld::gone(const Progress& progress) const {
+  if (connections_) {
+    const int lost = progress.lost;
+    return lost >= 0 && progress.copying == 0 ? std::optional(lost) : std::nullopt;
+  }
   if (!any_has_ended_.load(std::memory_order_acquire)) return std::nullopt;
   std::vector<bool> had_ended;
   {
@@ -106,6 +127,16 @@ std::optional<int> ThreadsWorld::gone(const Progress& progress) const {
 }
 
 void ThreadsWorld::send_control(int to, Control control) {
+  std::unique_lock<std::mutex> held;
+  if (connections_) {
+    held = connections_->hold();
+    if (!connections_->is_met(control.peer, to)) return;
+    control.incarnation = connections_->held_incarnation(control.peer);
+  }
+  tell(to, std::move(control));
+}
+
+void ThreadsWorld::tell(int to, Control control) {
   {
     const std::lock_guard lock(inbox(to).mutex);
     inbox(to).control.push_back(std::move(control));
@@ -120,6 +151,30 @@ std::optional<Control> ThreadsWorld::take_control(int rank) {
   Control first = std::move(queue.front());
   queue.pop_front();
   return first;
+}
+
+void ThreadsWorld::forget_control(int rank) {
+  const std::lock_guard lock(inbox(rank).mutex);
+  inbox(rank).control.clear();
+}
+
+void ThreadsWorld::lose_transfers(int rank, int peer) {
+  std::vector<std::pair<std::shared_ptr<Progress>, int>> lost;
+  for (const int reader : {rank, peer}) {
+    const std::lock_guard lock(inbox(reader).mutex);
+    for (const auto& [meeting, posted] : inbox(reader).posted)
+      if (std::minmax(meeting.from, meeting.to) == std::minmax(rank, peer))
+        lost.emplace_back(posted.progress, posted.transfer.peer);
+  }
+  for (const auto& [progress, other] : lost) lose(*progress, other);
+}
+
+// One who is lost ends all of a collective.
+void ThreadsWorld::lose(Progress& progress, int peer) {
+  int nobody = -1;
+  if (!progress.lost.compare_exchange_strong(nobody, peer)) return;
+  take_back(progress);
+  bell(progress.rank).ring();
 }
 
 void ThreadsWorld::fail(const Error& error) {

@@ -1,5 +1,5 @@
 // What the workers of one process share: a table where the two ends of a message meet, control queues, bells, and the
-// error that ended it all. Lock order: none; no mutex here is held while another is taken.
+// error that ended it all. Lock order: connections, then an inbox; no other mutex is held while another is taken.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 
 #include "engines/first_error.h"
 #include "engines/pairwise.h"
+#include "engines/threads/connections.h"
 #include "engines/threads/scheduler.h"
 
 namespace flockstep::engines::threads {
@@ -21,6 +22,7 @@ struct Progress {
   const int rank;
   std::atomic<int> remaining{0};
   std::atomic<int> copying{0};  // copies under way: the bytes may not be freed
+  std::atomic<int> lost{-1};    // a peer that a transfer was under way with
 };
 
 // Messages meet when all of this is equal; several under one key match in the order of posting.
@@ -33,12 +35,14 @@ struct Meeting {
 
 class ThreadsWorld {
  public:
-  ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler);
+  // Where workers outlive their peers, connections between them end, one by one.
+  ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler, bool outlives_peers = false);
 
   int size() const { return static_cast<int>(bells_.size()); }
   const std::string& name() const { return name_; }
   Scheduler& scheduler() { return *scheduler_; }
   Bell& bell(int rank) { return bells_[static_cast<std::size_t>(rank)]; }
+  Connections* connections() { return connections_.get(); }  // null where all are always connected
 
   // Posts one end. Whoever comes second copies, in the caller's thread, so nobody has to wait for a peer to wait.
   void post(const Meeting& meeting, const Transfer& transfer, const std::shared_ptr<Progress>& progress);
@@ -50,11 +54,16 @@ class ThreadsWorld {
 
   // The worker has returned: nobody need wait for it any more.
   void end(int rank);
-  // A worker that has returned and that the operation waits for.
+  // A worker that has returned, or is lost, and that the operation waits for.
   std::optional<int> gone(const Progress& progress) const;
 
-  void send_control(int to, Control control);
+  void send_control(int to, Control control);  // from control.peer
   std::optional<Control> take_control(int rank);
+
+  // ---- for connections ----
+  void tell(int to, Control control);
+  void forget_control(int rank);
+  void lose_transfers(int rank, int peer);  // that are under way between the two
 
   // The first error stays; everybody waiting is woken to see it.
   void fail(const Error& error);
@@ -68,6 +77,8 @@ class ThreadsWorld {
   };
 
   void copy(const Posted& a, const Posted& b);
+  void take_back(const Progress& progress);
+  void lose(Progress& progress, int peer);
 
   // What is meant for one worker, with a mutex of its own: in a collective P^2 ends are posted and may wait at a time.
   struct Inbox {
@@ -85,6 +96,7 @@ class ThreadsWorld {
   std::vector<bool> has_ended_;  // by rank
   std::atomic<bool> any_has_ended_{false};
   FirstError first_error_;
+  std::unique_ptr<Connections> connections_;  // last: it tells workers of each other when it is made
 };
 
 }  // namespace flockstep::engines::threads

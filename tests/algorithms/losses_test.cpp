@@ -1,0 +1,158 @@
+// Training through join() while workers are lost at any engine call and come back: whoever lives finishes, and all who
+// took part to the end have one model. What is lost and when is drawn from a seed.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+
+#include "api/synchronizer.h"
+#include "base/random.h"
+#include "engines/threads/backend.h"
+
+namespace flockstep {
+namespace {
+
+constexpr std::size_t kParameters = 40;
+constexpr std::int64_t kSteps = 20;
+
+struct Scene {
+  std::string algorithm;
+  bool is_deterministic;
+  std::uint64_t seed;
+};
+
+struct End {  // of one worker that has finished
+  std::vector<float> model;
+  std::int64_t updates = 0;
+  bool is_late = false;  // it has joined when another had finished, and so perhaps found nobody
+  bool operator==(const End&) const = default;
+};
+
+// Two to five workers, of which each is lost up to three times; all come back but, now and then, one.
+engines::LaunchOptions draw(const Scene& scene) {
+  base::Random random(scene.seed, base::Purpose::test);
+  const auto below = [&](int bound) { return static_cast<int>(random.below(static_cast<std::uint32_t>(bound))); };
+  engines::LaunchOptions options;
+  options.workers = 2 + below(4);
+  options.deterministic = scene.is_deterministic;
+  options.seed = scene.seed;
+  options.elastic.outlives_peers = true;
+  const int losses = 1 + below(2 * options.workers);
+  for (int i = 0; i < losses; ++i) {
+    const auto call = static_cast<std::int64_t>(std::exp(random.uniform() * std::log(1500.0)));
+    const base::Duration away(below(3) == 0 ? 0.002 * random.uniform() : 0);
+    options.elastic.losses.push_back({below(options.workers), call, true, away});
+  }
+  if (below(3) == 0) options.elastic.losses.back().comes_back = false;
+  return options;
+}
+
+class Training {
+ public:
+  explicit Training(const Scene& scene)
+      : scene_(scene), options_(draw(scene)), ends_(workers()), lives_(workers()), came_too_late_(workers()) {}
+
+  void run() {
+    engines::threads::run(options_, [this](engines::Engine& engine) { live(engine); });
+  }
+
+  std::size_t workers() const { return static_cast<std::size_t>(options_.workers); }
+  int lives() const {
+    int all = 0;
+    for (const int each : lives_) all += each;
+    return all;
+  }
+
+  // Who was lost for good has not finished, nor who came back when the run was over; everybody else has.
+  void check() const {
+    const std::vector<float>* first = nullptr;
+    for (std::size_t rank = 0; rank < workers(); ++rank) {
+      if (!ends_[rank]) {
+        EXPECT_TRUE(is_lost_for_good(static_cast<int>(rank)) || came_too_late_[rank]) << "worker " << rank;
+        continue;
+      }
+      const End& end = *ends_[rank];
+      EXPECT_GT(end.updates, kSteps) << "of worker " << rank;  // consolidating counts
+      for (const float each : end.model) ASSERT_TRUE(std::isfinite(each));
+      if (end.is_late) continue;
+      if (!first) first = &end.model;
+      EXPECT_EQ(end.model, *first) << "of worker " << rank;
+    }
+  }
+  const std::vector<std::optional<End>>& ends() const { return ends_; }
+
+ private:
+  bool is_lost_for_good(int rank) const {
+    return std::ranges::any_of(options_.elastic.losses,
+                               [&](const engines::Loss& loss) { return loss.rank == rank && !loss.comes_back; });
+  }
+
+  void live(engines::Engine& engine) {
+    const auto rank = static_cast<std::size_t>(engine.rank());
+    if (lives_[rank]++ > 0 && is_over_) {
+      came_too_late_[rank] = true;
+      return;
+    }
+    runtime::Context context(engine, base::Duration(scene_.is_deterministic ? 3600 : 60));
+    std::vector<float> model(kParameters, 0.0f);
+    Synchronizer::Implementation synchronizer(context, scene_.algorithm, {kParameters}, {{"period", "4"}}, {});
+    synchronizer.join(model);
+    End end;
+    end.is_late = is_over_;
+    while (synchronizer.session.updates() < kSteps) {
+      const std::int64_t before = synchronizer.session.updates();
+      for (float& each : model) each -= 0.2f * (each - static_cast<float>(rank + 1));
+      engine.sleep(base::Duration(1e-4));
+      synchronizer.after_update(model);
+      EXPECT_GT(synchronizer.session.updates(), before);
+    }
+    synchronizer.consolidate(model);
+    end.model = model;
+    end.updates = synchronizer.session.updates();
+    ends_[rank] = end;
+    is_over_ = true;
+  }
+
+  const Scene scene_;
+  const engines::LaunchOptions options_;
+  std::vector<std::optional<End>> ends_;  // by rank
+  std::vector<int> lives_;
+  std::vector<char> came_too_late_;  // another had finished
+  std::atomic<bool> is_over_ = false;
+};
+
+class Losses : public testing::TestWithParam<std::tuple<std::string, bool>> {};
+
+TEST_P(Losses, whoeverLivesFinishesWithTheModelOfAllWhoTookPart) {
+  const auto& [algorithm, is_deterministic] = GetParam();
+  int lives = 0, workers = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << algorithm << ", seed " << seed);
+    Training training({algorithm, is_deterministic, seed});
+    ASSERT_NO_THROW(training.run());
+    training.check();
+    if (HasFatalFailure()) return;
+    lives += training.lives();
+    workers += static_cast<int>(training.workers());
+  }
+  EXPECT_GT(lives - workers, 200) << "losses after which a worker has come back";
+}
+
+INSTANTIATE_TEST_SUITE_P(Elastic, Losses, testing::Combine(testing::Values("flock", "wagma"), testing::Bool()),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + (std::get<1>(info.param) ? "_deterministic" : "");
+                         });
+
+TEST(LossesRepeated, inDeterministicModeARunRepeatsToTheLastBit) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Training one({"flock", true, seed}), other({"flock", true, seed});
+    one.run();
+    other.run();
+    EXPECT_EQ(one.lives(), other.lives()) << "seed " << seed;
+    EXPECT_EQ(one.ends(), other.ends()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace flockstep
