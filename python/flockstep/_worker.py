@@ -84,6 +84,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
     call = _Call(PrefixStore(prefix, default_store()), group)
+
     def make_group(name: str) -> dist.ProcessGroupGloo:
         try:
             return _make_group(f"{prefix}/{name}", group, timeout)

@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     f1 = names.add_parser("elastic", help="workers that are killed and come back, under the launcher (F1 to F4)")
     f1.add_argument("--kills", type=_Count(1), default=100, help="for F1 to F3, in several runs [100]")
     f1.add_argument("--kills-a-run", type=_Count(1), default=20, help="[20]")
+    f1.add_argument("--first-seed", type=_Count(1), default=1, help="of the runs for F1 to F3 [1]")
     f1.add_argument("--seeds", type=_Count(0), default=3, help="for F4, each with and without kills; 0: no F4 [3]")
     f1.add_argument("--steps", type=_Count(2), default=4000, help="of each run for F4 [4000]")
     f1.add_argument("--data", default="", metavar="DIR", help="for F4: the files of Fashion-MNIST [made points]")
@@ -161,7 +162,15 @@ def main(arguments: list[str]) -> int:
     if chosen.name == "lab":
         return _run_lab(chosen)
     if chosen.name == "elastic":
-        return elastic.run(chosen.kills, chosen.kills_a_run, chosen.seeds, chosen.steps, chosen.data, chosen.json)
+        return elastic.run(
+            chosen.kills,
+            chosen.kills_a_run,
+            chosen.first_seed,
+            chosen.seeds,
+            chosen.steps,
+            chosen.data,
+            chosen.json,
+        )
     if not under_torchrun():
         return start_torchrun(chosen.workers, arguments)
     return _RUN[chosen.name](chosen)

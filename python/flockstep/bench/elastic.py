@@ -233,10 +233,10 @@ def _run(case: Case) -> Outcome:
     return outcome
 
 
-def run(kills: int, kills_a_run: int, seeds: int, steps: int, data: str, as_json: bool) -> int:
+def run(kills: int, kills_a_run: int, first_seed: int, seeds: int, steps: int, data: str, as_json: bool) -> int:
     """The exit code."""
     outcomes: list[Outcome] = []
-    seed = 0
+    seed = first_seed - 1
     while (left := kills - sum(len(outcome.kills) for outcome in outcomes)) > 0:
         seed += 1
         outcomes.append(_run(Case(steps=200 * kills_a_run, kills=min(left, kills_a_run), seed=seed)))
