@@ -90,6 +90,7 @@ void Member::advance() {
   while (true) {
     release_worker();
     advance_stay();
+    if (is_expelled_) return;
     if (!flight_) {
       if (!may_begin(executed_ + 1)) return;
       begin_flight(executed_ + 1);
@@ -241,6 +242,10 @@ void Member::fetch_or_return() {
     actions_.push_back(Adopt{donor_});
     return;
   }
+  // Rather join a half that was left than go on with one's own model, which no other one knows.
+  for (const int peer : admission_.met())
+    if (options_.elastic && admission_.has_model(peer) && !roster_.lives(peer, admission_.incarnation_of(peer)))
+      return expel(peer, admission_.greeting_of(peer).roster);
   ask_to_return();
 }
 

@@ -14,10 +14,12 @@ constexpr Iteration kEver = -1;  // before all rounds
 }  // namespace
 
 Membership::Membership(const Options& options, int rank)
-    : rank_(rank), elastic_(options.elastic), ranks_{{kEver, options.workers}} {}
+    : rank_(rank), elastic_(options.elastic), first_ranks_(options.workers), ranks_{{kEver, options.workers}} {}
 
 void Membership::join(int ranks) {
+  first_ranks_ = ranks;
   ranks_ = {{kEver, ranks}};
+  has_settled_ = false;
   records_.clear();
   inquiries_.clear();
   records_[rank_].changes.push_back({kEver, true});
@@ -67,6 +69,8 @@ Iteration Membership::limit() const {
 void Membership::ask(const Turn& turn, Message::Kind kind) {
   asks_ = true;
   asked_ = kind;
+  // Of a larger schedule those who live tell now: one who is lost may have told this worker alone.
+  if (elastic_ && kind == Message::Kind::returning) ranks_ = {{kEver, first_ranks_}};
   records_[rank_].is_leaving = kind == Message::Kind::leaving;
   newest_ = std::numeric_limits<Iteration>::min();
   for (int peer = 0; peer < turn.roster.ranks(); ++peer) {
@@ -102,6 +106,7 @@ void Membership::learn_ranks(const std::vector<Iteration>& numbers, std::size_t 
   }
 }
 
+// What was heard of the schedule before all were asked may be the word of one who is lost.
 std::vector<Iteration> Membership::told() const {
   std::vector<Iteration> numbers{0};
   if (const auto own = records_.find(rank_); own != records_.end())
@@ -109,7 +114,8 @@ std::vector<Iteration> Membership::told() const {
       ++numbers[0];
       numbers.insert(numbers.end(), {change.first, change.is_away});
     }
-  for (const auto& [first, ranks] : ranks_) numbers.insert(numbers.end(), {first, ranks});
+  if (asks_ || has_settled_)
+    for (const auto& [first, ranks] : ranks_) numbers.insert(numbers.end(), {first, ranks});
   return numbers;
 }
 
@@ -122,6 +128,7 @@ Iteration Membership::settle(const Turn& turn, Iteration newest) {
   const bool leaves = asked_ == Message::Kind::leaving;
   const Iteration first = std::max(newest_, newest) + 1;
   asks_ = false;
+  has_settled_ = true;
   note(rank_, first, leaves);
   records_[rank_].is_leaving = false;
   for (int peer = 0; peer < turn.roster.ranks(); ++peer)

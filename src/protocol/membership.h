@@ -84,10 +84,12 @@ class Membership {
 
   int rank_;
   bool elastic_;
+  int first_ranks_;                 // that the schedule began with
   std::map<Iteration, int> ranks_;  // of the schedule, from a round on
   std::map<int, Record> records_;
   std::map<int, Inquiry> inquiries_;
-  bool asks_ = false;      // this worker does, until settle()
+  bool has_settled_ = true;  // a change, since it has joined
+  bool asks_ = false;        // this worker does, until settle()
   Message::Kind asked_{};  // what
   Ranks awaited_;          // who has not answered yet
   Iteration newest_ = 0;   // of the answers
