@@ -88,12 +88,18 @@ class MeshRun {
   mesh::Store store_;
 };
 
+inline std::string text_of(const Control& control) {
+  std::string text;
+  for (const std::byte each : control.payload) text += static_cast<char>(each);
+  return text;
+}
+
 // Waits until the engine has met so many peers.
 inline void meet(Engine& engine, int peers) {
   const auto are_met = [&] {
     while (const auto control = engine.take_control()) {
-      EXPECT_EQ(control->what, Control::What::met) << "worker " << control->peer << " was lost at the start";
-      --peers;
+      EXPECT_EQ(control->what, Control::What::met) << engine.rank() << " has lost at the start: " << text_of(*control);
+      peers -= control->what == Control::What::met ? 1 : -1;
     }
     return peers == 0;
   };
@@ -115,12 +121,6 @@ inline std::optional<Control> wait_for(Engine& engine, Control::What what, int p
 
 inline bool settles(Engine& engine, Operation& operation, base::Duration patience = base::Duration(60)) {
   return engine.wait_until([&] { return operation.done() || operation.gone(); }, engine.now() + patience);
-}
-
-inline std::string text_of(const Control& control) {
-  std::string text;
-  for (const std::byte each : control.payload) text += static_cast<char>(each);
-  return text;
 }
 
 constexpr std::size_t kLong = 8 << 20;  // words: long enough to be under way for a while

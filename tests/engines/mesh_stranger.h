@@ -36,6 +36,7 @@ class Stranger {
     io_.restart();
     io_.run();
     if (thrown) std::rethrow_exception(thrown);
+    if (peer.verdict == mesh::Verdict::admitted) say({&mesh::kHeard, 1});
     return peer;
   }
 

@@ -375,6 +375,7 @@ TEST(Mesh, sixtyFourWorkersMeetWithFewThreadsEach) {
   const std::size_t before = threads_of_this_process();
   std::vector<std::unique_ptr<Engine>> engines;
   for (int rank = 0; rank < kWorkers; ++rank) engines.push_back(run.make(rank));
+  for (auto& engine : engines) ASSERT_NO_FATAL_FAILURE(meet(*engine, kWorkers - 1));
   const Words one = words(1, 0, 0, 30000);
   std::vector<Words> data(kWorkers, Words(one.size()));
   std::vector<Pending> pending;
@@ -387,7 +388,6 @@ TEST(Mesh, sixtyFourWorkersMeetWithFewThreadsEach) {
   for (std::size_t i = 0; i < pending.size(); ++i) finish(*engines[i / 3], pending[i]);
   for (const Words& each : data) EXPECT_EQ(each, one);
   EXPECT_LE(threads_of_this_process() - before, 2 * kWorkers);
-  for (auto& engine : engines) meet(*engine, kWorkers - 1);
 }
 
 }  // namespace

@@ -24,8 +24,13 @@ void set_option(asio::ip::tcp::socket& socket, int level, int option, int value)
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, ConnectionEnds ends, std::unique_ptr<ProvableMemory> memory,
-                       Clock::duration timeout)
-    : socket_(std::move(socket)), ends_(ends), memory_(std::move(memory)), timeout_(timeout), buffer_(kBufferBytes) {
+                       Clock::duration timeout, ConstBytes first)
+    : socket_(std::move(socket)),
+      ends_(ends),
+      memory_(std::move(memory)),
+      timeout_(timeout),
+      unsent_(first.begin(), first.end()),
+      buffer_(kBufferBytes) {
   const auto timeout_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   set_option(socket_, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket_, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout_ms));

@@ -30,8 +30,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual void on_idle() = 0;                        // once, after it: nobody here touches anybody's bytes any more
   };
 
+  // Says `first` before all frames.
   Connection(asio::ip::tcp::socket socket, ConnectionEnds ends, std::unique_ptr<ProvableMemory> memory,
-             Clock::duration timeout);
+             Clock::duration timeout, ConstBytes first);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

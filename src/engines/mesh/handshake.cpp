@@ -11,7 +11,6 @@ namespace {
 
 using asio::use_awaitable;
 using asio::ip::tcp;
-constexpr std::byte kHeard{6};
 using CardAndProof = std::array<std::byte, kCardBytes + sizeof(Proof)>;
 
 std::vector<std::byte> bytes_of_card(const Card& card) {
@@ -96,9 +95,7 @@ asio::awaitable<Card> dial(tcp::socket& socket, const Secret& secret, const Card
   const ConstBytes card = ConstBytes(answer).first(kCardBytes);
   if (!secret.is_proven(ConstBytes(answer).subspan(kCardBytes), "accept", {nonces[0], nonces[1], own_card, card}))
     throw_unproven();
-  const Card peer = card_in(card);
-  if (peer.verdict == Verdict::admitted) co_await asio::async_write(socket, asio::buffer(&kHeard, 1), use_awaitable);
-  co_return peer;
+  co_return card_in(card);
 }
 
 asio::awaitable<Card> accept(tcp::socket& socket, const Secret& secret, std::function<Card(const Card&)> judge) {

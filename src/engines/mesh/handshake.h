@@ -5,7 +5,7 @@
 //   acceptor -> dialler   nonce
 //   dialler -> acceptor   card, proof("dial", both nonces, card)
 //   acceptor -> dialler   card, proof("accept", both nonces, both cards)
-//   dialler -> acceptor   one byte, if it is admitted: it has not given up meanwhile
+//   dialler -> acceptor   kHeard, if it is admitted: it has not given up meanwhile
 #pragma once
 
 #include <asio/awaitable.hpp>
@@ -38,11 +38,13 @@ struct Card {
 
 using Magic = std::array<char, 8>;
 inline constexpr Magic kMeshMagic{'F', 'L', 'K', 'M', 'E', 'S', 'H', '1'};
+inline constexpr std::byte kHeard{6};
 inline constexpr std::size_t kHelloBytes = sizeof(Magic) + sizeof(Nonce);
 inline constexpr std::size_t kCardBytes = 4 + 4 + 8 + 4 + 1 + 4 + 4 + 8 + 16 + 2 + kMostAddressBytes;
 
 // Either throws std::system_error when the connection ends, Error{unavailable} when the other side proves nothing. The
 // caller closes the socket when its patience ends.
+// The dialler's own last byte is left to the caller, who has to be sure that the connection is wanted.
 asio::awaitable<Card> dial(asio::ip::tcp::socket& socket, const Secret& secret, const Card& own);
 // `judge` gives the own card for that of a dialler who knows the secret. If that one is admitted, it has heard so when
 // this returns.

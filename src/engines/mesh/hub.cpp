@@ -118,7 +118,8 @@ bool Hub::is_met(int rank) {
   return found != sessions_.end() && found->second->is_met();
 }
 
-void Hub::meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory) {
+void Hub::meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory,
+               ConstBytes first) {
   if (has_left_) return;
   if (is_met(peer.rank)) session_with(peer.rank)->close("has a new connection");
   auto& session = session_with(peer.rank);
@@ -126,7 +127,7 @@ void Hub::meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<P
   const auto met = session;
   const ConnectionEnds ends{incarnation_, peer.incarnation};
   ears_.hear({peer.rank, {}, Control::What::met, peer.incarnation});
-  met->meet(std::make_shared<Connection>(std::move(socket), ends, std::move(memory), timeout_), peer.incarnation,
+  met->meet(std::make_shared<Connection>(std::move(socket), ends, std::move(memory), timeout_, first), peer.incarnation,
             peer.memory, meetings_.book());
 }
 

@@ -57,7 +57,8 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
 
   bool is_met(int rank) override;
   void probe(int rank) override { session_with(rank)->say(FrameCode::heartbeat); }
-  void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory) override;
+  void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory,
+            ConstBytes first) override;
   void on_outdated(Incarnation known) override;
 
   void post(const PartPtr& part) override;

@@ -147,14 +147,14 @@ asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address
   const auto socket = std::make_shared<tcp::socket>(io_);
   contact.attempt = socket;
   auto limit = co_await connect_to(socket, parse_address(address, "a worker"), kPatience);
-  limit->cancel();
+  limit->lift();
   limit = limit_time(socket, kPatienceWithMembers / 2);  // the acceptor must not give up first
   auto memory = std::make_unique<ProvableMemory>();
   Card own = own_card();
   own.target = rank;
   own.memory = memory->proof();
   const Card peer = co_await dial(*socket, secret_, own);
-  limit->cancel();
+  limit->lift();
   if (era != era_ || !socket->is_open()) co_return Verdict::elsewhere;
   if (seed) seed->rank = peer.rank;
   if (peer.rank == rank_ || (rank >= 0 && peer.rank != rank)) co_return Verdict::elsewhere;
@@ -171,7 +171,7 @@ asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address
   known.instance = peer.instance;
   known.address = peer.address;
   known.back_off = {};
-  circle_.meet(std::move(*socket), peer, std::move(memory));
+  circle_.meet(std::move(*socket), peer, std::move(memory), {&kHeard, 1});
   co_return Verdict::admitted;
 }
 
@@ -214,7 +214,7 @@ asio::awaitable<void> Meetings::admit(Socket socket) {
   std::optional<Card> admitted;
   auto limit = limit_time(socket, kPatience);
   const std::function<Card(const Card&)> decide = [&](const Card& dialler) {
-    limit->cancel();
+    limit->lift();
     limit = limit_time(socket, kPatienceWithMembers);
     Card own = judge(dialler);
     own.memory = memory->proof();
@@ -230,14 +230,14 @@ asio::awaitable<void> Meetings::admit(Socket socket) {
     is_through = true;
   } catch (const std::exception&) {  // a stranger, or one that has gone: both are nobody to us
   }
-  limit->cancel();
+  limit->lift();
   if (admitted && era == era_) {
     Contact& contact = contacts_[admitted->rank];
     contact.is_accepting = false;
     if (is_through) {
       contact.back_off = {};
       if (const auto attempt = contact.attempt.lock(); attempt && contact.is_dialling) close_quietly(*attempt);
-      circle_.meet(std::move(*socket), *admitted, std::move(memory));
+      circle_.meet(std::move(*socket), *admitted, std::move(memory), {});
       co_return;
     }
   }

@@ -22,7 +22,9 @@ struct Circle {  // of those whom a worker has met
   virtual ~Circle() = default;
   virtual bool is_met(int rank) = 0;
   virtual void probe(int rank) = 0;  // whether the connection with it is still there
-  virtual void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory) = 0;
+  // Says `first` before anything else.
+  virtual void meet(asio::ip::tcp::socket socket, const Card& peer, std::unique_ptr<ProvableMemory> memory,
+                    ConstBytes first) = 0;
   virtual void on_outdated(Incarnation known) = 0;  // a peer knows another process of this rank, with this incarnation
 };
 

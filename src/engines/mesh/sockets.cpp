@@ -46,18 +46,17 @@ asio::awaitable<void> pause_for(asio::io_context& io, std::chrono::nanoseconds d
   co_await timer.async_wait(use_awaitable);
 }
 
-std::shared_ptr<asio::steady_timer> limit_time(const std::shared_ptr<tcp::socket>& socket,
-                                               std::chrono::nanoseconds patience) {
-  auto timer = std::make_shared<asio::steady_timer>(socket->get_executor(), patience);
-  timer->async_wait([timer, weak = std::weak_ptr(socket)](const std::error_code& error) {
-    if (const auto open = weak.lock(); open && !error) close_quietly(*open);
+TimeLimitPtr limit_time(const std::shared_ptr<tcp::socket>& socket, std::chrono::nanoseconds patience) {
+  auto limit = std::make_shared<TimeLimit>(asio::steady_timer(socket->get_executor(), patience));
+  limit->timer.async_wait([limit, weak = std::weak_ptr(socket)](const std::error_code&) {
+    if (const auto open = weak.lock(); open && !limit->is_lifted) close_quietly(*open);
   });
-  return timer;
+  return limit;
 }
 
 // An address of numbers is not looked up, which would take a thread of its own.
-asio::awaitable<std::shared_ptr<asio::steady_timer>> connect_to(std::shared_ptr<tcp::socket> socket, HostAndPort place,
-                                                                std::chrono::nanoseconds patience) {
+asio::awaitable<TimeLimitPtr> connect_to(std::shared_ptr<tcp::socket> socket, HostAndPort place,
+                                         std::chrono::nanoseconds patience) {
   std::error_code error;
   const auto address = asio::ip::make_address(place.host, error);
   if (!error) {

@@ -73,7 +73,7 @@ struct Store::Server {
       co_await answer(*socket);
     } catch (const std::exception&) {  // whoever has gone asks again
     }
-    limit->cancel();
+    limit->lift();
     close_quietly(*socket);
   }
 

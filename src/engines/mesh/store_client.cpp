@@ -108,7 +108,7 @@ asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request)
     throw Error(ErrorCode::unavailable, "what answers there is no store", "mesh");
   std::vector<std::byte> answered(size);
   co_await asio::async_read(*socket, asio::buffer(answered), use_awaitable);
-  limit->cancel();
+  limit->lift();
   if (!secret.is_proven(ConstBytes(head).subspan(sizeof size), "answer", {nonces[0], nonces[1], asked, answered}))
     throw Error(ErrorCode::unavailable, "what answers there does not know the run's secret", "mesh");
   WireReader reader(answered);
