@@ -208,7 +208,10 @@ void AgentHost::react() {
 
 void AgentHost::on_control(const engines::Control& control) {
   using What = engines::Control::What;
-  if (control.what == What::met) return service_.on_met(control.peer, control.incarnation);
+  if (control.what == What::met) {
+    if (service_.outlives_peers()) service_.on_met(control.peer, control.incarnation);
+    return;
+  }
   if (control.what == What::lost) {
     if (service_.outlives_peers()) return service_.on_lost(control.peer, control.incarnation);
     context_.engine().fail(Error(ErrorCode::peer_lost, engines::gone_sentence(context_.rank(), control.peer),
