@@ -88,41 +88,6 @@ class MeshRun {
   mesh::Store store_;
 };
 
-inline std::string text_of(const Control& control) {
-  std::string text;
-  for (const std::byte each : control.payload) text += static_cast<char>(each);
-  return text;
-}
-
-// Waits until the engine has met so many peers.
-inline void meet(Engine& engine, int peers) {
-  const auto are_met = [&] {
-    while (const auto control = engine.take_control()) {
-      EXPECT_EQ(control->what, Control::What::met) << engine.rank() << " has lost at the start: " << text_of(*control);
-      peers -= control->what == Control::What::met ? 1 : -1;
-    }
-    return peers == 0;
-  };
-  ASSERT_TRUE(engine.wait_until(are_met, in_good_time(engine)));
-}
-
-// The next control of this kind from this peer; what comes before it is thrown away.
-inline std::optional<Control> wait_for(Engine& engine, Control::What what, int peer,
-                                       base::Duration patience = base::Duration(60)) {
-  std::optional<Control> taken;
-  const auto is_it = [&] {
-    while ((taken = engine.take_control()))
-      if (taken->what == what && taken->peer == peer) return true;
-    return false;
-  };
-  engine.wait_until(is_it, engine.now() + patience);
-  return taken;
-}
-
-inline bool settles(Engine& engine, Operation& operation, base::Duration patience = base::Duration(60)) {
-  return engine.wait_until([&] { return operation.done() || operation.gone(); }, engine.now() + patience);
-}
-
 constexpr std::size_t kLong = 8 << 20;  // words: long enough to be under way for a while
 
 class MeshExchange : public testing::Test {
