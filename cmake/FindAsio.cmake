@@ -12,10 +12,11 @@ endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Asio REQUIRED_VARS Asio_INCLUDE_DIR VERSION_VAR Asio_VERSION)
 
+# Whether Asio finds std::aligned_alloc depends on what a source includes before it, and two that differ free each other's memory.
 if(Asio_FOUND AND NOT TARGET Asio::Asio)
   add_library(Asio::Asio INTERFACE IMPORTED)
   set_target_properties(Asio::Asio PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES ${Asio_INCLUDE_DIR}
-    INTERFACE_COMPILE_DEFINITIONS "ASIO_STANDALONE;ASIO_NO_DEPRECATED")
+    INTERFACE_COMPILE_DEFINITIONS "ASIO_STANDALONE;ASIO_NO_DEPRECATED;ASIO_DISABLE_STD_ALIGNED_ALLOC")
 endif()
 mark_as_advanced(Asio_INCLUDE_DIR)
