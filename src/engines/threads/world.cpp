@@ -24,11 +24,7 @@ void ThreadsWorld::post(const Meeting& meeting, const Transfer& transfer, const 
   if (connections_) {
     held = connections_->hold();
     if (progress->lost >= 0) return;
-    if (connections_->is_lost(progress->rank, transfer.peer)) {
-      // In a collective others may have ended since one of them was lost.
-      const bool is_collective = meeting.kind == Meeting::Kind::collective;
-      return lose(*progress, is_collective ? connections_->first_lost(progress->rank) : transfer.peer);
-    }
+    if (connections_->is_lost(progress->rank, transfer.peer)) return lose(*progress, meeting.kind, transfer.peer);
   }
   {
     auto& [mutex, posted, control] = inbox(meeting.to);
@@ -159,20 +155,26 @@ void ThreadsWorld::forget_control(int rank) {
 }
 
 void ThreadsWorld::lose_transfers(int rank, int peer) {
-  std::vector<std::pair<std::shared_ptr<Progress>, int>> lost;
+  struct Found {
+    std::shared_ptr<Progress> progress;
+    Meeting::Kind kind;
+    int peer;
+  };
+  std::vector<Found> lost;
   for (const int reader : {rank, peer}) {
     const std::lock_guard lock(inbox(reader).mutex);
     for (const auto& [meeting, posted] : inbox(reader).posted)
       if (std::minmax(meeting.from, meeting.to) == std::minmax(rank, peer))
-        lost.emplace_back(posted.progress, posted.transfer.peer);
+        lost.push_back({posted.progress, meeting.kind, posted.transfer.peer});
   }
-  for (const auto& [progress, other] : lost) lose(*progress, other);
+  for (const Found& each : lost) lose(*each.progress, each.kind, each.peer);
 }
 
-// One who is lost ends all of a collective.
-void ThreadsWorld::lose(Progress& progress, int peer) {
+// One who is lost ends all of a collective, for all workers: so those who follow end because of the first.
+void ThreadsWorld::lose(Progress& progress, Meeting::Kind kind, int peer) {
+  const int cause = kind == Meeting::Kind::collective ? connections_->first_lost(progress.rank) : peer;
   int nobody = -1;
-  if (!progress.lost.compare_exchange_strong(nobody, peer)) return;
+  if (!progress.lost.compare_exchange_strong(nobody, cause)) return;
   take_back(progress);
   bell(progress.rank).ring();
 }

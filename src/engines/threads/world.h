@@ -78,7 +78,7 @@ class ThreadsWorld {
 
   void copy(const Posted& a, const Posted& b);
   void take_back(const Progress& progress);
-  void lose(Progress& progress, int peer);
+  void lose(Progress& progress, Meeting::Kind kind, int peer);  // while connections are held
 
   // What is meant for one worker, with a mutex of its own: in a collective P^2 ends are posted and may wait at a time.
   struct Inbox {
