@@ -17,9 +17,7 @@ Worker::Worker(const engines::c10d::Groups& groups, double deadline_s)
 }
 
 Worker::Worker(const engines::mesh::MeshOptions& options, double deadline_s)
-    : engine_(engines::mesh::make_engine(options)),
-      context_(*engine_, base::Duration(deadline_s)),
-      process_(getpid()) {
+    : engine_(engines::mesh::make_engine(options)), context_(*engine_, base::Duration(deadline_s)), process_(getpid()) {
   base::keep_lines(context_.log(), log_lines_);
 }
 

@@ -90,9 +90,9 @@ class Membership {
   std::map<int, Inquiry> inquiries_;
   bool has_settled_ = true;  // a change, since it has joined
   bool asks_ = false;        // this worker does, until settle()
-  Message::Kind asked_{};  // what
-  Ranks awaited_;          // who has not answered yet
-  Iteration newest_ = 0;   // of the answers
+  Message::Kind asked_{};    // what
+  Ranks awaited_;            // who has not answered yet
+  Iteration newest_ = 0;     // of the answers
 };
 
 }  // namespace flockstep::protocol

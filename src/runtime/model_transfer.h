@@ -1,8 +1,8 @@
 // Whole models between two agents, for a worker that comes back: sent from a copy, so that the sender goes on
 // meanwhile.
 //
-// Nothing else is under way between the two then, so their other messages may use the same tag. Where a peer may be lost,
-// each model needs one of its own.
+// Nothing else is under way between the two then, so their other messages may use the same tag. Where a peer may be
+// lost, each model needs one of its own.
 #pragma once
 
 #include <functional>

@@ -16,7 +16,8 @@ namespace {
 algorithms::Facts checked_facts(const SessionSettings& settings, runtime::Context& context) {
   settings.row.check(settings.options, context.size());
   const bool others_may_come = settings.elastic && context.engine().outlives_peers();
-  return algorithms::facts_of(settings.row, settings.options, others_may_come ? std::max(2, context.size()) : context.size());
+  return algorithms::facts_of(settings.row, settings.options,
+                              others_may_come ? std::max(2, context.size()) : context.size());
 }
 
 std::uint64_t hash_of(const runtime::Agreed& agreed) {
@@ -58,8 +59,12 @@ Session::Session(runtime::Context& context, const runtime::Layout& layout, Sessi
 }
 
 std::unique_ptr<algorithms::Algorithm> Session::make() const {
-  const algorithms::AlgorithmInputs inputs{context_,       layout_,           settings_.options,
-                                           settings_.seed, settings_.buffers, settings_.device_model,
+  const algorithms::AlgorithmInputs inputs{context_,
+                                           layout_,
+                                           settings_.options,
+                                           settings_.seed,
+                                           settings_.buffers,
+                                           settings_.device_model,
                                            is_elastic_ ? std::optional(fingerprint_) : std::nullopt};
   return settings_.make ? settings_.make(inputs) : row().make(inputs);
 }
@@ -231,9 +236,10 @@ void Session::save(base::Archive& archive) const {
 
 std::string Session::restore(const base::Archive& archive) {
   if (is_elastic_ && begun_)
-    throw Error(ErrorCode::bad_input,
-                "this worker is part of a run already, whose model and steps are those of all: restore a state before it "
-                "joins");
+    throw Error(
+        ErrorCode::bad_input,
+        "this worker is part of a run already, whose model and steps are those of all: restore a state before it "
+        "joins");
   std::unique_ptr<algorithms::Algorithm> other = begun_ ? make() : nullptr;
   std::string remade = (other ? *other : *algorithm_).restore(archive);
   const auto updates = archive.get_value<std::int64_t>("updates");

@@ -11,8 +11,8 @@
 // and comes back when models are consolidated. Where workers meet in lockstep they ask each other who is there, and one
 // that has no more batches shadows the others' meetings.
 //
-// Where workers come and go (`elastic`) nothing is collective: the constructor joins those that are there, from whom the
-// tensors are then, and consolidate is over those who live.
+// Where workers come and go (`elastic`) nothing is collective: the constructor joins those that are there, from whom
+// the tensors are then, and consolidate is over those who live.
 //
 // A model on a device goes through a pinned mirror where it meets others, or stays there: see device_merges.h.
 #pragma once

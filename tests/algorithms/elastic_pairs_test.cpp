@@ -1,5 +1,5 @@
-// Averaging in pairs where workers come and go, on the mesh engine: losses at drawn moments, joins, and averages over all
-// who live.
+// Averaging in pairs where workers come and go, on the mesh engine: losses at drawn moments, joins, and averages over
+// all who live.
 #include "elastic_workers.h"
 
 #include <cmath>
@@ -27,7 +27,8 @@ class ElasticPairs : public testing::TestWithParam<const char*> {
                                            fingerprint);
   }
   // All of them, part of one run.
-  static std::vector<std::unique_ptr<ElasticWorker>> joined(const MeshRun& run, int workers, std::size_t size = kSmall) {
+  static std::vector<std::unique_ptr<ElasticWorker>> joined(const MeshRun& run, int workers,
+                                                            std::size_t size = kSmall) {
     std::vector<std::unique_ptr<ElasticWorker>> all(static_cast<std::size_t>(workers));
     Threads threads;
     for (int rank = 0; rank < workers; ++rank)
@@ -86,7 +87,8 @@ TEST_P(ElasticPairs, whereNobodyIsLostSumsAreKeptAndModelsAreEqualToTheLastBit) 
       EXPECT_NEAR(all[0]->model[0], sum / workers, 3 * 120 * workers * 64.0 / (1 << 24));
       EXPECT_EQ(all[0]->steps, 40 * (part + 1));
     }
-    for (const auto& each : all) EXPECT_EQ(each->algorithm->meetings()->stale + each->algorithm->meetings()->alone, 120);
+    for (const auto& each : all)
+      EXPECT_EQ(each->algorithm->meetings()->stale + each->algorithm->meetings()->alone, 120);
   }
 }
 
@@ -156,7 +158,8 @@ TEST_P(ElasticPairs, whoMeansAnotherTrainingIsRefused) {
     FAIL() << "it has joined";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_NE(std::string(error.what()).find("worker 2 cannot join the run of worker"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("worker 2 cannot join the run of worker"), std::string::npos)
+        << error.what();
   }
   on_all(all, [](ElasticWorker& each) {
     for (int step = 0; step < 5; ++step) each.step(1);

@@ -73,7 +73,8 @@ class ElasticWorker {
  private:
   std::atomic<bool> is_killed_ = false;
   void expect_one_number() const {
-    ASSERT_TRUE(std::ranges::all_of(model, [&](float number) { return number == model[0]; })) << "parts of two averages";
+    ASSERT_TRUE(std::ranges::all_of(model, [&](float number) { return number == model[0]; }))
+        << "parts of two averages";
   }
 };
 

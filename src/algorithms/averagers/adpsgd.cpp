@@ -1,10 +1,10 @@
-// `adpsgd`: after every local step of an active worker an agent beside it averages pairwise (1/2, 1/2), atomically, with
-// one random passive worker, while the worker itself goes on computing on a snapshot and applies its update to the
+// `adpsgd`: after every local step of an active worker an agent beside it averages pairwise (1/2, 1/2), atomically,
+// with one random passive worker, while the worker itself goes on computing on a snapshot and applies its update to the
 // current model. Of the workers that are there, in the order of their ranks, the first is active, the second passive,
 // and so on: where all are there the even ranks are active, and both halves are there whoever is not.
 //
-// The active only ask and the passive only answer, one after the other: nobody who is waited for ever waits, but for the
-// moment in which two differ in who is there.
+// The active only ask and the passive only answer, one after the other: nobody who is waited for ever waits, but for
+// the moment in which two differ in who is there.
 #include "algorithms/averagers/adpsgd.h"
 
 #include "algorithms/averagers/alone.h"

@@ -209,7 +209,8 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
         ErrorCode::bad_input,
         fmt::format("--{0}.overlap on needs --{0}.merge additive: the published merge waits for its round", name));
   // One worker alone may get company, where others join it.
-  rounds.group_size = workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(std::max(2, workers));
+  rounds.group_size =
+      workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(std::max(2, workers));
   rounds.quorum = workers > 1 && quorum > 0 ? static_cast<int>(quorum) : std::max(1, workers - 1);
   return options;
 }

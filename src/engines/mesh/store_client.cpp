@@ -123,8 +123,8 @@ asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request)
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least) {
   StoreAnswer answer = ask(store, {StoreRequest::What::enter, rank, at_least, address});
   if (answer.number == kRunIsOver)
-    throw Error(ErrorCode::unavailable, "the run is over: another worker has finished, so that there is nothing to join",
-                "mesh");
+    throw Error(ErrorCode::unavailable,
+                "the run is over: another worker has finished, so that there is nothing to join", "mesh");
   return {static_cast<Incarnation>(answer.number), std::move(answer.book)};
 }
 

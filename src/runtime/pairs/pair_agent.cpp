@@ -218,7 +218,8 @@ void PairAgent::tell_all(Kind kind) {
 void PairAgent::say(int peer, Kind kind, std::uint64_t number) {
   if (elastic_) {
     if (peers_.find(peer))
-      host_.send_control(peer, peers_.addressed(peer, {.kind = kind, .number = number, .steps = steps_told()}).to_bytes());
+      host_.send_control(peer,
+                         peers_.addressed(peer, {.kind = kind, .number = number, .steps = steps_told()}).to_bytes());
     return;
   }
   const auto byte = static_cast<std::byte>(kind);
@@ -270,9 +271,7 @@ void PairAgent::hear(int peer, const PairMessage& message) {
       wanted_by_.push_back({peer, message.number});
       return give_next();
     case Kind::given: return on_given(peer, message);
-    case Kind::gather:
-      peers_.find(peer)->gather = message.number;
-      return look_at_rest();
+    case Kind::gather: peers_.find(peer)->gather = message.number; return look_at_rest();
     case Kind::cancel:
       if (rest_.stage == Stage::leads && message.number == rest_.number) stop_leading();
       if (peers_.find(peer)->gather == message.number) peers_.find(peer)->gather = 0;

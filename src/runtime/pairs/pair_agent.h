@@ -15,11 +15,11 @@
 // A worker may leave for a while: everybody hears of it and asks it no more, and who did not know yet is told that it
 // is busy. It comes back with the x of one who is there.
 //
-// Where workers come and go (ElasticPairs), each begins alone and joins those that it meets, with the x and the steps of
-// one of them. Where nobody is, the lowest rank of those who are ready begins: when as many are ready as the run begins
-// with, or after a while. A loss ends what is under way with the lost one, at once: a question is answered by it, and an
-// average is abandoned. One end may have had all of it and moved while the other has not: then the sum of all x changes
-// by what the other did not move.
+// Where workers come and go (ElasticPairs), each begins alone and joins those that it meets, with the x and the steps
+// of one of them. Where nobody is, the lowest rank of those who are ready begins: when as many are ready as the run
+// begins with, or after a while. A loss ends what is under way with the lost one, at once: a question is answered by
+// it, and an average is abandoned. One end may have had all of it and moved while the other has not: then the sum of
+// all x changes by what the other did not move.
 //
 // Nobody is expelled. Where a network falls apart all parts train on, and when they meet again their workers average
 // with each other as before. The same goes for a worker that was thought lost and was only slow: both greet each other
@@ -81,8 +81,9 @@ class PairAgent final : private AgentHost::Service {
 
   // Takes no part until it is back; returns at once. An average under way is ended.
   void leave();
-  // x = s = model = the x of a worker that is there, or where nobody is, one's own. Where workers come and go this comes
-  // first of all: it returns when the worker is part of a run. Throws Error{mismatch} where that means another training.
+  // x = s = model = the x of a worker that is there, or where nobody is, one's own. Where workers come and go this
+  // comes first of all: it returns when the worker is part of a run. Throws Error{mismatch} where that means another
+  // training.
   void come_back(std::span<float> model);
   bool is_away() const { return is_away_; }
   // Who was there at the last merge, as far as was known.
@@ -95,8 +96,8 @@ class PairAgent final : private AgentHost::Service {
 
   // ---- where workers come and go ----
   // The average over all who live and are there: waits until each of them has called it too, or has left, or is lost.
-  // Then x = s = model = the average, the same bits for all of them. Returns when everybody has it, so that nobody needs
-  // this worker any more.
+  // Then x = s = model = the average, the same bits for all of them. Returns when everybody has it, so that nobody
+  // needs this worker any more.
   void consolidate(std::span<float> model);
   // Merges so far, and those that the model has come from; after come_back() what the one counts whose x it is, after
   // consolidate() the largest count.
@@ -250,10 +251,10 @@ class PairAgent final : private AgentHost::Service {
   };
   struct Resting {
     Stage stage = Stage::none;
-    std::span<float> model;     // the worker's
-    int leader = -1;            // whom it gives its x to
-    std::uint64_t number = 0;   // of the average under way, or of the result
-    std::int64_t steps = 0;     // that it counts
+    std::span<float> model;      // the worker's
+    int leader = -1;             // whom it gives its x to
+    std::uint64_t number = 0;    // of the average under way, or of the result
+    std::int64_t steps = 0;      // that it counts
     std::vector<int> members{};  // the others, where this worker adds up
     base::Buffer<float> rows{};  // ... and their buckets
     std::size_t started = 0, ended = 0;

@@ -136,8 +136,8 @@ void PairAgent::refuse_strangers() {
                 std::string(context_.engine().name())));
 }
 
-// The next rank above, and around, so that not all ask the same one. Only who has no part in the run yet takes the model
-// of one who is away.
+// The next rank above, and around, so that not all ask the same one. Only who has no part in the run yet takes the
+// model of one who is away.
 std::optional<int> PairAgent::donor() const {
   std::optional<int> best;
   std::pair<bool, bool> order_of_best;

@@ -43,8 +43,8 @@ struct PairMessage {
   Kind kind{};
   Standing standing{};
   Rest rest{};
-  std::uint64_t from = 0, to = 0;   // the acquaintance, as the sender and as the receiver have named it
-  std::uint64_t number = 0;         // of the question, of the request for a model, or of the average over all
+  std::uint64_t from = 0, to = 0;  // the acquaintance, as the sender and as the receiver have named it
+  std::uint64_t number = 0;        // of the question, of the request for a model, or of the average over all
   std::int64_t steps = 0;
   std::uint64_t fingerprint = 0;  // of greetings: of what has to be equal
 

@@ -9,7 +9,8 @@ PairPeers::Peer* PairPeers::find(int peer) {
 
 // At first a peer does not know this worker's name of the acquaintance, and says 0.
 bool PairPeers::is_for_this_acquaintance(const Peer& peer, const PairMessage& message) const {
-  if (message.kind == PairMessage::Kind::greeting) return message.from != 0 && (message.to == 0 || message.to == peer.mine);
+  if (message.kind == PairMessage::Kind::greeting)
+    return message.from != 0 && (message.to == 0 || message.to == peer.mine);
   return peer.is_known() && message.from == peer.theirs && message.to == peer.mine;
 }
 

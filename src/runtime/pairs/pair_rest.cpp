@@ -3,9 +3,9 @@
 // Whoever consolidates says so once its own wishes are done, and still averages with those who ask. When all who are
 // there have said so, the lowest rank of them gathers everybody's x, bucket by bucket, and adds them up in the order of
 // ranks. It then says that it has the result, the others fetch it, and say the same. A worker goes on when all who rest
-// have it. So whoever rests and lacks a result fetches it from one who has it, also where the one that has added it up is
-// lost; only where nobody has it the average begins again, among those who are left. It also begins again when one of
-// those who count is lost before all of its x was there, and when a worker has become present.
+// have it. So whoever rests and lacks a result fetches it from one who has it, also where the one that has added it up
+// is lost; only where nobody has it the average begins again, among those who are left. It also begins again when one
+// of those who count is lost before all of its x was there, and when a worker has become present.
 //
 // A worker that has joined too late to be counted takes the result, too.
 #include <algorithm>
