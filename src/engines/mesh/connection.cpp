@@ -68,8 +68,11 @@ void Connection::stream(std::uint64_t number, ConstBytes message) {
   pump();
 }
 
+// Its last slice may have arrived, and been answered, before this end hears that it was written.
 bool Connection::is_streaming(std::uint64_t number) const {
-  return std::ranges::any_of(streams_, [&](const Stream& stream) { return stream.number == number; });
+  const auto found = std::ranges::find(streams_, number, &Stream::number);
+  if (found == streams_.end()) return false;
+  return found->sent + (found == streams_.begin() ? slice_sending_.value_or(0) : 0) < found->message.size();
 }
 
 void Connection::pump() {
