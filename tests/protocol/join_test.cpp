@@ -32,9 +32,11 @@ constexpr Iteration kFlock = (Iteration{1} << 16) | 1;  // that worker 0 has beg
 const Options kPair{.workers = 2, .group_size = 2, .elastic = true};
 const Options kThree{.workers = 3, .group_size = 3, .elastic = true};
 
-Received greeting(int peer, Standing standing, const Versions& roster, const Options& options, Iteration flock = kFlock) {
-  Message message = Greeting{standing, 0, flock, options.workers, options.group_size, Roster(roster), {0, -1, options.workers}}
-                        .message();
+Received greeting(int peer, Standing standing, const Versions& roster, const Options& options,
+                  Iteration flock = kFlock) {
+  Message message =
+      Greeting{standing, 0, flock, options.workers, options.group_size, Roster(roster), {0, -1, options.workers}}
+          .message();
   message.roster = roster;
   return {peer, message};
 }
