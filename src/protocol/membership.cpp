@@ -19,6 +19,7 @@ Membership::Membership(const Options& options, int rank)
 void Membership::join(int ranks) {
   first_ranks_ = ranks;
   ranks_ = {{kEver, ranks}};
+  agreed_.clear();
   has_settled_ = false;
   records_.clear();
   inquiries_.clear();
@@ -69,8 +70,10 @@ Iteration Membership::limit() const {
 void Membership::ask(const Turn& turn, Message::Kind kind) {
   asks_ = true;
   asked_ = kind;
-  // Of a larger schedule those who live tell now: one who is lost may have told this worker alone.
-  if (elastic_ && kind == Message::Kind::returning) ranks_ = {{kEver, first_ranks_}};
+  if (elastic_ && kind == Message::Kind::returning) {  // who lives tells of the schedule now
+    ranks_ = agreed_;
+    raise(ranks_, kEver, first_ranks_);
+  }
   records_[rank_].is_leaving = kind == Message::Kind::leaving;
   newest_ = std::numeric_limits<Iteration>::min();
   for (int peer = 0; peer < turn.roster.ranks(); ++peer) {
@@ -95,18 +98,22 @@ void Membership::on_told(int peer, const std::vector<Iteration>& numbers) {
   std::size_t i = 1;
   for (; i + 1 < numbers.size() && i <= 2 * changes; i += 2)
     record.changes.push_back({numbers[i], numbers[i + 1] != 0});
-  learn_ranks(numbers, i);
+  for (; !has_settled_ && i + 1 < numbers.size(); i += 2)
+    if (is_count(numbers[i + 1])) raise(ranks_, numbers[i], static_cast<int>(numbers[i + 1]));
 }
 
-void Membership::learn_ranks(const std::vector<Iteration>& numbers, std::size_t from) {
-  for (std::size_t i = from; i + 1 < numbers.size(); i += 2) {
-    if (numbers[i + 1] < 1 || numbers[i + 1] > kMostRanks) continue;
-    int& ranks = ranks_[numbers[i]];
-    ranks = std::max(ranks, static_cast<int>(numbers[i + 1]));
-  }
+void Membership::raise(RanksFrom& ranks, Iteration first, int many) {
+  int& known = ranks[first];
+  known = std::max(known, many);
 }
 
-// What was heard of the schedule before all were asked may be the word of one who is lost.
+void Membership::agree(Iteration first, int many) {
+  if (many <= first_ranks_) return;
+  raise(ranks_, first, many);
+  raise(agreed_, first, many);
+}
+
+// Only what this worker goes by itself.
 std::vector<Iteration> Membership::told() const {
   std::vector<Iteration> numbers{0};
   if (const auto own = records_.find(rank_); own != records_.end())
@@ -114,7 +121,7 @@ std::vector<Iteration> Membership::told() const {
       ++numbers[0];
       numbers.insert(numbers.end(), {change.first, change.is_away});
     }
-  if (asks_ || has_settled_)
+  if (has_settled_)
     for (const auto& [first, ranks] : ranks_) numbers.insert(numbers.end(), {first, ranks});
   return numbers;
 }
@@ -131,9 +138,17 @@ Iteration Membership::settle(const Turn& turn, Iteration newest) {
   has_settled_ = true;
   note(rank_, first, leaves);
   records_[rank_].is_leaving = false;
+  // What of the schedule this worker has heard may be the word of one who is lost by now: so it tells what it goes by.
+  Message message{.kind = leaves ? Message::Kind::away : Message::Kind::back, .number = first};
+  if (elastic_ && !leaves) {
+    const int ranks = ranks_at(first);
+    message.root = ranks - 1;
+    ranks_.erase(ranks_.begin(), ranks_.upper_bound(first));
+    ranks_[kEver] = first_ranks_;
+    agree(first, ranks);
+  }
   for (int peer = 0; peer < turn.roster.ranks(); ++peer)
-    if (peer != rank_ && turn.roster.lives(peer))
-      turn.send(peer, {.kind = leaves ? Message::Kind::away : Message::Kind::back, .number = first});
+    if (peer != rank_ && turn.roster.lives(peer)) turn.send(peer, message);
   return first;
 }
 
@@ -142,7 +157,8 @@ void Membership::give_up(const Turn& turn) {
   asks_ = false;
   awaited_.clear();
   for (int peer = 0; peer < turn.roster.ranks(); ++peer)
-    if (peer != rank_ && turn.roster.lives(peer)) turn.send(peer, {.kind = Message::Kind::away, .number = newest_});
+    if (peer != rank_ && turn.roster.lives(peer))
+      turn.send(peer, {.kind = Message::Kind::away, .number = std::max(newest_, kEver)});
 }
 
 void Membership::on_asked(const Turn& turn, int peer, const Message& message, Iteration newest) {
@@ -156,6 +172,7 @@ void Membership::on_asked(const Turn& turn, int peer, const Message& message, It
 
 void Membership::on_settled(int peer, const Message& message) {
   note(peer, message.number, message.kind == Message::Kind::away);
+  if (elastic_ && message.kind == Message::Kind::back) agree(message.number, message.root + 1);
   Record& record = records_[peer];
   record.answered.reset();
   record.is_leaving = false;
@@ -171,24 +188,28 @@ void Membership::on_roster(const Turn& turn) {
 }
 
 void Membership::inquire(const Turn& turn, int rank, Iteration answered) {
-  if (!elastic_ || rank < ranks_at(std::numeric_limits<Iteration>::max())) return;
-  auto [entry, is_new] = inquiries_.try_emplace(rank, Inquiry{answered, {}});
-  entry->second.answered = std::min(entry->second.answered, answered);
+  if (!elastic_) return;
+  Inquiry& inquiry = inquiries_.try_emplace(rank, Inquiry{0, answered, {}}).first->second;
+  inquiry.number = ++inquired_;
+  inquiry.answered = std::min(inquiry.answered, answered);
   for (int peer = 0; peer < turn.roster.ranks(); ++peer) {
     if (peer == rank_ || !turn.roster.lives(peer)) continue;
-    entry->second.awaited = united(entry->second.awaited, {peer});
-    turn.send(peer, {.kind = Message::Kind::asking, .root = rank});
+    inquiry.awaited = united(inquiry.awaited, {peer});
+    turn.send(peer, {.kind = Message::Kind::asking, .number = inquiry.number, .root = rank});
   }
 }
 
 void Membership::on_asking(const Turn& turn, int peer, const Message& message) const {
-  turn.send(peer, {.kind = Message::Kind::grown, .root = message.root, .numbers = told()});
+  Message answer{.kind = Message::Kind::grown, .number = message.number, .root = message.root};
+  for (const auto& [first, ranks] : agreed_) answer.numbers.insert(answer.numbers.end(), {first, ranks});
+  turn.send(peer, answer);
 }
 
 void Membership::on_grown(int peer, const Message& message) {
   const auto found = inquiries_.find(message.root);
-  if (found == inquiries_.end() || message.numbers.empty()) return;
-  learn_ranks(message.numbers, static_cast<std::size_t>(1 + 2 * std::max<Iteration>(0, message.numbers[0])));
+  if (found == inquiries_.end() || found->second.number != message.number) return;
+  for (std::size_t i = 0; i + 1 < message.numbers.size(); i += 2)
+    if (message.numbers[i + 1] <= kMostRanks) agree(message.numbers[i], static_cast<int>(message.numbers[i + 1]));
   found->second.awaited = without(found->second.awaited, {peer});
   if (found->second.awaited.empty()) inquiries_.erase(found);
 }
@@ -205,10 +226,15 @@ void Membership::on_added(const Turn& turn, int rank) {
 void Membership::forget_before(Iteration round) {
   for (auto& [rank, record] : records_)
     while (record.changes.size() > 1 && record.changes[1].first <= round) record.changes.erase(record.changes.begin());
-  while (ranks_.size() > 1 && std::next(ranks_.begin())->first <= round) {
-    const int ranks = ranks_.begin()->second;
-    ranks_.erase(ranks_.begin());
-    ranks_.begin()->second = std::max(ranks_.begin()->second, ranks);
+  forget_before(ranks_, round);
+  forget_before(agreed_, round);
+}
+
+void Membership::forget_before(RanksFrom& ranks, Iteration round) {
+  while (ranks.size() > 1 && std::next(ranks.begin())->first <= round) {
+    const int many = ranks.begin()->second;
+    ranks.erase(ranks.begin());
+    ranks.begin()->second = std::max(ranks.begin()->second, many);
   }
 }
 

@@ -51,8 +51,8 @@ class Membership {
   // turn.roster has changed, by those who are lost; by one who has joined, and is away.
   void on_roster(const Turn& turn);
   void on_added(const Turn& turn, int rank);
-  // One who is lost may have told some that it makes the schedule larger, and others not. Who has answered it begins no
-  // round that may be about before all have said what they know.
+  // One who is lost may have told some of a larger schedule, and others not. Who has answered it begins no round that
+  // may be about before all have said what they know.
   void on_asking(const Turn& turn, int peer, const Message& message) const;
   void on_grown(int peer, const Message& message);
   // What a worker tells of its own changes, and of how many ranks there are, to those who join or are joined.
@@ -72,20 +72,25 @@ class Membership {
   };
 
   struct Inquiry {  // about one who is lost
-    Iteration answered;
+    Iteration number, answered;
     Ranks awaited;
   };
 
   void ask(const Turn& turn, Message::Kind kind);
   void inquire(const Turn& turn, int rank, Iteration answered);
-  void learn_ranks(const std::vector<Iteration>& numbers, std::size_t from);
+  using RanksFrom = std::map<Iteration, int>;  // of the schedule, from a round on
+  void agree(Iteration first, int many);
+  static void raise(RanksFrom& ranks, Iteration first, int many);
+  static void forget_before(RanksFrom& ranks, Iteration round);
   void note(int rank, Iteration first, bool is_away);
   static bool is_away_at(const Record& record, Iteration round);
 
   int rank_;
   bool elastic_;
-  int first_ranks_;                 // that the schedule began with
-  std::map<Iteration, int> ranks_;  // of the schedule, from a round on
+  int first_ranks_;  // that the schedule began with
+  RanksFrom ranks_;
+  Iteration inquired_ = 0;  // so far: an answer to an earlier question is void
+  RanksFrom agreed_;        // of these, what those who came back have told
   std::map<int, Record> records_;
   std::map<int, Inquiry> inquiries_;
   bool has_settled_ = true;  // a change, since it has joined

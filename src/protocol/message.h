@@ -30,15 +30,15 @@ struct Message {
     returning,  // it wants to take part again: the same question
     newest,     // the answer: `number`, and none after it begins before more is heard
     away,       // the sender takes no part from round `number` on
-    back,       // the sender takes part again from round `number` on
+    back,       // the sender takes part again from round `number` on; from there the schedule is up to rank `root`
     wanted,     // the sender wants the receiver's model
     count_me,   // the minimum has to wait for worker `root`, for the time `ranks`, and for all below: upwards
     counted,    // the answer to `root`: everybody has finished `number`, which holds until the receiver says more
     // Workers that come and go with their machines.
     greeting,   // who the sender is: `number` is its Standing, `numbers` are those of Greeting
     completed,  // the sender has completed round `number`, after which workers may end
-    asking,     // worker `root`, who is beyond the schedule, is lost: has it told the receiver that it takes part?
-    grown,      // the answer about `root`: `numbers` are those of Membership::told
+    asking,     // worker `root` is lost: has it told the receiver of a larger schedule?
+    grown,      // the answer about `root`: `numbers` are rounds and ranks by turns
   };
   Kind kind = Kind::arrived;
   Iteration number = 0;

@@ -180,9 +180,10 @@ TEST(Joins, whoMadeTheScheduleLargerForSomeAndIsLostIsAskedAbout) {
   member.step(at(22), Met{2, 1});
   member.step(at(22), greeting(2, Standing::in, {1, 1, 1}, kPair));
   member.step(at(22), word(2, {.kind = Kind::returning}, {1, 1, 1}));
-  EXPECT_EQ(said(member.step(at(23), PeerLost{2, 1}), 1, Kind::asking).size(), 1u);
+  const auto asked = said(member.step(at(23), PeerLost{2, 1}), 1, Kind::asking);
+  ASSERT_EQ(asked.size(), 1u);
   EXPECT_TRUE(only<Freeze>(member.step(at(24), Arrived{0})).empty());
-  const Message answer{.kind = Kind::grown, .root = 2, .numbers = {0, -1, 2, 0, 3}};
+  const Message answer{.kind = Kind::grown, .number = asked[0].number, .root = 2, .numbers = {0, 3}};
   const auto began = only<Freeze>(member.step(at(25), word(1, answer, {1, 1, 2})));
   ASSERT_EQ(began.size(), 1u);
   EXPECT_EQ(began[0].round, 0);

@@ -208,6 +208,17 @@ TEST(DeviceSharedModel, whoComesBack_goesOnWithTheModelThatItWasGiven) {
   });
 }
 
+TEST(DeviceSharedModel, whoWasToGetAModelThatNeverCame_goesOnWithItsOwn) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
+    scene.step(2);
+    const auto before = scene.seen();
+    std::ranges::fill(scene.shared.place_for_model({}), 3.0f);
+    scene.shared.prepare();
+    scene.shared.rejoin({}, false);
+    EXPECT_EQ(scene.seen(), before);
+  });
+}
+
 TEST(DeviceSharedModel, memory_isOneModelOnTheDeviceAndFourInMainMemory) {
   engines::find_backend("self").run({}, [&](engines::Engine& engine) {
     Scene scene(engine);

@@ -194,6 +194,29 @@ TEST(PublishedModel, lastRoundOfAPeriodThatRanWithoutTheWorker_bringsRunningStat
   });
 }
 
+TEST(PublishedModel, whoWasToGetAModelThatNeverCame_goesOnWithItsOwn) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
+    Model model = filled(3);
+    std::ranges::fill(scene.published.place_for_model(model), -7.0f);
+    scene.published.rejoin(model, false);
+    EXPECT_EQ(model, filled(3));
+    EXPECT_EQ(scene.read_by_next_round(), filled(3));
+  });
+}
+
+// Expelled while it waited for its round, the worker computes with what it has joined with.
+TEST(PublishedModel, whoJoinsAnew_publishesNothingOfBefore) {
+  alone_on_an_engine<Scene>([](Scene& scene) {
+    Model model = filled(3);
+    scene.published.arrive(model);
+    std::ranges::fill(scene.published.place_for_model(model), 5.0f);
+    scene.published.rejoin(model, true);
+    EXPECT_EQ(model, filled(5));
+    std::ranges::fill(model, 9.0f);
+    EXPECT_EQ(scene.read_by_next_round(), filled(5));
+  });
+}
+
 TEST(PublishedModel, reset_publishesTheModelAndForgetsAverages) {
   alone_on_an_engine<Scene>([](Scene& scene) {
     scene.run_round(3, 2);

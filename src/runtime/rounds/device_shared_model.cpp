@@ -144,6 +144,17 @@ std::span<float> DeviceSharedModel::whole() {
   return x_.span();
 }
 
+std::span<float> DeviceSharedModel::place_for_model(std::span<float>) {
+  require_here(all());
+  require_read();
+  return c_.span();
+}
+
+void DeviceSharedModel::rejoin(std::span<float>, bool is_adopted) {
+  if (is_adopted) std::swap(x_, c_);
+  proceed({});
+}
+
 void DeviceSharedModel::give(std::span<float> values) {
   require_here(all());
   context_.queue().copy(values.data(), x_.data(), x_.span().size_bytes());

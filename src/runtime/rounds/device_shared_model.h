@@ -61,8 +61,9 @@ class DeviceSharedModel : public RoundData {
   void abandon() override { taken_ = {}; }
 
   void give(std::span<float> values) override;
-  std::span<float> place_for_model(std::span<float>) override { return whole(); }
-  void rejoin(std::span<float>, bool) override { proceed({}); }
+  // Where averages land: none does meanwhile.
+  std::span<float> place_for_model(std::span<float>) override;
+  void rejoin(std::span<float>, bool is_adopted) override;
 
  private:
   std::span<float> e() const { return {reinterpret_cast<float*>(e_.get()), model_.numbers.size()}; }
