@@ -75,7 +75,8 @@ void Member::on_losses() {
   std::erase_if(ahead_, [this](const Received& event) { return !roster_.lives(event.peer); });
   lingers_for_ = without(lingers_for_, lost_of(lingers_for_));
   if (flight_) leave_out(flight_->round(), lost_of(flight_->members()), rank_);
-  greet_strangers();
+  // Also those of this flock: they may never have heard of the one who is lost, and know less from now on.
+  for (const int peer : admission_.met()) greet(peer);
   if (options_.elastic) must_give_way_ = true;
 }
 
