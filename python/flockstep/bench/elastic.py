@@ -92,7 +92,7 @@ class Outcome:
         return joins
 
     def quality(self) -> float:
-        return max(note["quality"] for notes in self.notes.values() for note in notes if note["what"] == "done")
+        return max(float(note["quality"]) for notes in self.notes.values() for note in notes if note["what"] == "done")
 
 
 class Run:

@@ -74,7 +74,7 @@ def main(folder: str, steps: str, step_ms: str, every: str, seed: str, data: str
         chosen = torch.randint(trained, (_BATCH,), generator=drawn)
         began = time.monotonic()
         optimizer.zero_grad()
-        cross_entropy(model(points[chosen]), labels[chosen]).backward()
+        cross_entropy(model(points[chosen]), labels[chosen]).backward()  # type: ignore[no-untyped-call]
         time.sleep(int(step_ms) / 1e3)
         optimizer.step()
         notes.add("step", step=optimizer.steps, seconds=time.monotonic() - began)
