@@ -201,7 +201,7 @@ void ElasticRun::work_with(runtime::Context& context, Machine& machine, runtime:
   note_ended(machine, agent.ended());
   do take_steps(context, machine, watched, agent, model);
   while (!finish(machine, watched, agent, model));
-  ends_.push_back({machine.rank, model, roll_.present()[&machine].last_counted, watched.members()});
+  ends_.push_back({machine.rank, model, roll_.present()[&machine].last_counted, watched.members(), agent.ended()});
 }
 
 void ElasticRun::take_steps(runtime::Context& context, Machine& machine, ElasticData& data, runtime::RoundAgent& agent,
@@ -275,6 +275,7 @@ void ElasticRun::require_bound(const Machine& machine, Iteration next) const {
 void ElasticRun::require_one_flock() const {
   if (!faults_before_end_ || *faults_before_end_ != faults() || cluster_.stops() > 0) return;
   for (const End& end : ends_) {
+    if (end.ended != ends_.front().ended) continue;  // it has joined when the others had begun to synchronise
     const bool is_same =
         scenario_.counts_models ? end.counted == ends_.front().counted : end.model == ends_.front().model;
     if (!is_same)

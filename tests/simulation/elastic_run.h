@@ -39,6 +39,7 @@ class ElasticRun {
     std::vector<float> model;
     std::set<int> counted;
     int members;
+    Iteration ended;  // with the round that it synchronised in
   };
 
   void start_later(int rank, double seconds);
