@@ -1,6 +1,6 @@
 // Workers with real agents (runtime::RoundAgent) and real models over a seeded engine: one run of a scenario.
 //
-// Crashes are left out: no engine outlives one.
+// Crashes are left out: see ElasticRun.
 #pragma once
 
 #include <cstdio>

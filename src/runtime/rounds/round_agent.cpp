@@ -237,11 +237,13 @@ void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
     return step(protocol::PeerLost{peer, met_[peer]});
   }
   if (!options_.elastic && message.tells_of_losses())
-    throw Error(ErrorCode::mismatch,
-                fmt::format("worker {} tells of workers that are lost, and no engine outlives a loss: all workers must "
-                            "run the same version of Flockstep",
-                            peer),
-                std::string(context_.engine().name()));
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format(
+            "worker {} tells of workers that are lost, and this run does not go on without them: all workers must "
+            "run the same version of Flockstep",
+            peer),
+        std::string(context_.engine().name()));
   step(protocol::Received{peer, std::move(message)});
 }
 
