@@ -111,7 +111,8 @@ void Member::begin_flight(Iteration round) {
   fresh_ = arrived_ == round;
   flight_.emplace(round, without(group, absent), absent, rank_, options_);
   actions_.push_back(Freeze{round, arrived_, flight_->members(), is_synchronisation(round), ends_period(round)});
-  if (options_.elastic && !absent.empty()) {  // a part that meets no other tells nothing
+  // A part that meets no other tells nothing; and others may have completed a round that is not the newest.
+  if (options_.elastic && (!absent.empty() || activator_.newest() > round)) {
     for (const int peer : flight_->members())
       if (peer != rank_) say_absent(peer, round, absent);
     for (const int peer : common(group, absent))

@@ -189,7 +189,8 @@ class DeviceLoops : public testing::TestWithParam<std::string> {
     std::optional<telemetry::Summary> told;
     train::Observer observer;
     observer.may_take_step = [&](std::int64_t step) { return step <= until; };
-    engines::threads::run({.workers = 3, .deterministic = true, .sim = {}}, [&](engines::Engine& engine) {
+    engines::threads::run({.workers = 3, .deterministic = true, .sim = {}, .elastic = {}}, [&](engines::Engine&
+                                                                                                   engine) {
       const auto make = [&](int rank, int workers) {
         return make_vision({kSmallVision, options_.seed, options_.batch, rank, workers, rank, options_.steps, device});
       };
@@ -242,7 +243,7 @@ TEST(DeviceLoop, aFaultyWorkersGradientIsSeenThere) {
   options.task = "vision", options.algorithm = "local_sgd", options.steps = 2, options.evaluate_every = 2,
   options.batch = 4, options.faults = train::parse_faults("0:nan:1");
   std::int64_t skipped = 0;
-  engines::threads::run({.workers = 1, .sim = {}}, [&](engines::Engine& engine) {
+  engines::threads::run({.workers = 1, .sim = {}, .elastic = {}}, [&](engines::Engine& engine) {
     const auto make = [&](int rank, int workers) {
       return make_vision({kSmallVision, 1, options.batch, rank, workers, rank, 2, test::device().str()});
     };
@@ -263,7 +264,7 @@ TEST(DeviceLoop, aGradientThatStaysThereAndIsNotFinite_isNotTaken) {
   settings["warmup"] = "0";
   const auto skipped_on = [&](const std::string& device) {
     std::int64_t skipped = 0;
-    engines::threads::run({.workers = 1, .sim = {}}, [&](engines::Engine& engine) {
+    engines::threads::run({.workers = 1, .sim = {}, .elastic = {}}, [&](engines::Engine& engine) {
       const auto make = [&](int rank, int workers) {
         return make_vision({settings, 1, options.batch, rank, workers, rank, 20, device});
       };

@@ -56,11 +56,12 @@ std::optional<protocol::Outcome> RoundAgent::arrive(const protocol::Arrived& eve
   base::check(values.empty() || values.size() == size_, "the size that was announced");
   ended_ = event.iteration + 1;
   data_.prepare();
+  // Expelled while its numbers were on their way here, a worker that has gone on joins when it is here again.
   const auto arrive = [this, event] {
-    if (must_join_)
-      join();
-    else
+    if (!must_join_)
       step(event);
+    else if (waits_)
+      join();
   };
   host_.ask(
       [&] {
