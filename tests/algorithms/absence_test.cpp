@@ -232,7 +232,7 @@ TEST_P(AbsenceNumbers, averagesAreOverThoseWhoAreThere) {
       for (int step = kBefore; step < kBefore + kAway; ++step)
         contributions = step_together(models, step, group_size, away, step < kBefore + late);
       nearest_then = std::min(nearest_then, distance(mine_then, models[mine]));
-      of_the_away = shown(contributions, models, away == 0 ? 1 : 0);
+      of_the_away = shown(contributions, models, (away + 1) % workers);
       for (int step = kBefore + kAway; step < kBefore + kAway + kAfter; ++step)
         step_together(models, step, group_size, -1, true);
       nearest = std::min(nearest, distance(learner.model, models[mine]));
