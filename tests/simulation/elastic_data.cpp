@@ -197,6 +197,11 @@ void SteadyData::hand_over(std::span<float> values) {
   PassedOn::hand_over(values);
 }
 
+void SteadyData::land() {
+  has_changed_ = true;
+  PassedOn::land();
+}
+
 void SteadyData::rejoin(std::span<float> values, bool is_adopted) {
   has_changed_ = true;
   PassedOn::rejoin(values, is_adopted);

@@ -135,6 +135,7 @@ class SteadyData final : public PassedOn {
 
   void arrive(std::span<float> values) override;
   void hand_over(std::span<float> values) override;
+  void land() override;
   void rejoin(std::span<float> values, bool is_adopted) override;
   void freeze(std::size_t size, bool is_fresh) override;
   std::span<const float> contribution(runtime::Range part) const override;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/rounds/device_shared_model.h"
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/shared_model.h"
+#include "simulation/late_device.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -156,6 +158,7 @@ void ElasticRun::require_end_in_time() {
 void ElasticRun::work(Machine& machine) {
   ElasticEngine engine(network_, transfers_, machine);
   runtime::Context context(engine, kElasticPatience);
+  if (scenario_.base.on_device) return work_on_device(context, machine);
   if (!scenario_.counts_models) {
     if (scenario_.base.merging == Merging::published)
       work_with_model<runtime::PublishedModel>(context, machine);
@@ -165,21 +168,35 @@ void ElasticRun::work(Machine& machine) {
   }
   std::vector<float> model(scenario_.base.size());
   CountingData data(roll_, machine, model.size(), scenario_.ranks);
-  work_with(context, machine, data, model);
+  work_with(context, machine, data, model, model);
+}
+
+std::vector<float> ElasticRun::draw_model() {
+  std::vector<float> model(scenario_.base.size());
+  for (float& number : model) number = static_cast<float>(cluster_.random().uniform()) * 4;
+  return model;
+}
+
+void ElasticRun::work_on_device(runtime::Context& context, Machine& machine) {
+  std::vector<float> model = draw_model();
+  LateDevice device(cluster_, model);
+  runtime::DeviceSharedModel data(context, device.model());
+  data.reset();
+  SteadyData steady(data, machine, model.size());
+  work_with(context, machine, steady, model, {});
 }
 
 template <typename Model>
 void ElasticRun::work_with_model(runtime::Context& context, Machine& machine) {
-  std::vector<float> model(scenario_.base.size());
-  for (float& number : model) number = static_cast<float>(cluster_.random().uniform()) * 4;
+  std::vector<float> model = draw_model();
   Model data(context, model.size());
   data.reset(model);
   SteadyData steady(data, machine, model.size());
-  work_with(context, machine, steady, model);
+  work_with(context, machine, steady, model, model);
 }
 
 void ElasticRun::work_with(runtime::Context& context, Machine& machine, runtime::RoundData& data,
-                           std::vector<float>& model) {
+                           std::vector<float>& model, std::span<float> values) {
   using runtime::RoundAgent;
   ElasticData watched(data, roll_, machine);
   if (auto* counting = dynamic_cast<CountingData*>(&data)) counting->is_of(watched.round());
@@ -196,22 +213,22 @@ void ElasticRun::work_with(runtime::Context& context, Machine& machine, runtime:
       machine.crash_at = std::min(machine.crash_at, machine.calls + crash->calls);
   });
   watched.waits();
-  agent.come_back(model);
+  agent.come_back(values);
   ++joins_;
   note_ended(machine, agent.ended());
-  do take_steps(context, machine, watched, agent, model);
-  while (!finish(machine, watched, agent, model));
+  do take_steps(context, machine, watched, agent, model, values);
+  while (!finish(machine, watched, agent, values));
   ends_.push_back({machine.rank, model, roll_.present()[&machine].last_counted, watched.members(), agent.ended()});
 }
 
 void ElasticRun::take_steps(runtime::Context& context, Machine& machine, ElasticData& data, runtime::RoundAgent& agent,
-                            std::vector<float>& model) {
+                            std::vector<float>& model, std::span<float> values) {
   while (agent.ended() <= scenario_.base.last()) {
     compute(context, model);
     const Iteration iteration = agent.ended();
     note_ended(machine, iteration + 1);
     data.waits();
-    const auto outcome = agent.arrive(iteration, model);
+    const auto outcome = agent.arrive(iteration, values);
     counts_.merges += outcome.has_value();
     counts_.fresh += outcome == protocol::Outcome::fresh || outcome == protocol::Outcome::synchronised;
     counts_.rounds += static_cast<std::int64_t>(agent.take_records().size());
@@ -223,7 +240,7 @@ void ElasticRun::take_steps(runtime::Context& context, Machine& machine, Elastic
   }
 }
 
-bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::vector<float>& model) {
+bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::span<float> values) {
   const double settled = 3 * worst_step() + 40 * worst_delays() + scenario_.base.options.patience.count();
   if (!faults_before_end_) faults_before_end_ = network_.is_quiet_for(settled) && to_start_ == 0 ? faults() : -1;
   const ElasticCrash* crash = crash_of(machine);
@@ -231,7 +248,7 @@ bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent
     machine.crash_at = std::min(machine.crash_at, machine.calls + crash->calls);
   data.waits();
   note_ended(machine, agent.ended() + 1);
-  agent.synchronise(model);
+  agent.synchronise(values);
   note_ended(machine, agent.ended());
   if (!agent.has_joined_anew()) return true;
   ++joins_;

@@ -48,10 +48,14 @@ class ElasticRun {
   void work(Machine& machine);
   template <typename Model>
   void work_with_model(runtime::Context& context, Machine& machine);
-  void work_with(runtime::Context& context, Machine& machine, runtime::RoundData& data, std::vector<float>& model);
+  void work_on_device(runtime::Context& context, Machine& machine);
+  std::vector<float> draw_model();
+  // `values` are the model, or nothing where that is on a device.
+  void work_with(runtime::Context& context, Machine& machine, runtime::RoundData& data, std::vector<float>& model,
+                 std::span<float> values);
   void take_steps(runtime::Context& context, Machine& machine, ElasticData& data, runtime::RoundAgent& agent,
-                  std::vector<float>& model);
-  bool finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::vector<float>& model);
+                  std::vector<float>& model, std::span<float> values);
+  bool finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::span<float> values);
   void compute(runtime::Context& context, std::vector<float>& model);
   void note_ended(Machine& machine, Iteration ended);
   void require_bound(const Machine& machine, Iteration next) const;

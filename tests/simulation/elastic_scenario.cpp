@@ -81,8 +81,8 @@ ElasticScenario draw_elastic(std::uint64_t seed) {
   base = draw_scenario(seed);
   draw_sizes(draws, scenario);
   base.absences.clear();
-  base.on_device = false;
   scenario.counts_models = draws.in_percent(65);
+  base.on_device = base.on_device && !scenario.counts_models;
   if (scenario.counts_models) {
     base.parameters = static_cast<std::size_t>(scenario.ranks * draws.between(1, 3) + draws.between(0, 3));
     base.statistics = draws.in_percent(50) ? 0 : static_cast<std::size_t>(draws.between(1, 5));
