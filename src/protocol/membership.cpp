@@ -113,6 +113,11 @@ void Membership::agree(Iteration first, int many) {
   raise(agreed_, first, many);
 }
 
+void Membership::agree(const std::vector<Iteration>& numbers) {
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2)
+    if (numbers[i + 1] <= kMostRanks) agree(numbers[i], static_cast<int>(numbers[i + 1]));
+}
+
 // Only what this worker goes by itself.
 std::vector<Iteration> Membership::told() const {
   std::vector<Iteration> numbers{0};
@@ -146,6 +151,9 @@ Iteration Membership::settle(const Turn& turn, Iteration newest) {
     ranks_.erase(ranks_.begin(), ranks_.upper_bound(first));
     ranks_[kEver] = first_ranks_;
     agree(first, ranks);
+    for (const auto& [later, many] : ranks_)  // also what one who is lost has told this worker alone
+      if (later > first) message.numbers.insert(message.numbers.end(), {later, many});
+    agree(message.numbers);
   }
   for (int peer = 0; peer < turn.roster.ranks(); ++peer)
     if (peer != rank_ && turn.roster.lives(peer)) turn.send(peer, message);
@@ -172,7 +180,10 @@ void Membership::on_asked(const Turn& turn, int peer, const Message& message, It
 
 void Membership::on_settled(int peer, const Message& message) {
   note(peer, message.number, message.kind == Message::Kind::away);
-  if (elastic_ && message.kind == Message::Kind::back) agree(message.number, message.root + 1);
+  if (elastic_ && message.kind == Message::Kind::back) {
+    agree(message.number, message.root + 1);
+    agree(message.numbers);
+  }
   Record& record = records_[peer];
   record.answered.reset();
   record.is_leaving = false;
@@ -208,8 +219,7 @@ void Membership::on_asking(const Turn& turn, int peer, const Message& message) c
 void Membership::on_grown(int peer, const Message& message) {
   const auto found = inquiries_.find(message.root);
   if (found == inquiries_.end() || found->second.number != message.number) return;
-  for (std::size_t i = 0; i + 1 < message.numbers.size(); i += 2)
-    if (message.numbers[i + 1] <= kMostRanks) agree(message.numbers[i], static_cast<int>(message.numbers[i + 1]));
+  agree(message.numbers);
   found->second.awaited = without(found->second.awaited, {peer});
   if (found->second.awaited.empty()) inquiries_.erase(found);
 }

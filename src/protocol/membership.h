@@ -80,6 +80,7 @@ class Membership {
   void inquire(const Turn& turn, int rank, Iteration answered);
   using RanksFrom = std::map<Iteration, int>;  // of the schedule, from a round on
   void agree(Iteration first, int many);
+  void agree(const std::vector<Iteration>& numbers);  // rounds and ranks by turns
   static void raise(RanksFrom& ranks, Iteration first, int many);
   static void forget_before(RanksFrom& ranks, Iteration round);
   void note(int rank, Iteration first, bool is_away);

@@ -33,8 +33,8 @@ bool can_be_said(const Message& message, int workers) {
   const bool has_ranks = counts                 ? message.ranks.size() == 1
                          : kind == Kind::absent ? are_workers(message.ranks)
                                                 : message.ranks.empty();
-  const bool has_numbers =
-      message.numbers.empty() || kind == Kind::newest || kind == Kind::greeting || kind == Kind::grown;
+  const bool has_numbers = message.numbers.empty() || kind == Kind::newest || kind == Kind::greeting ||
+                           kind == Kind::grown || kind == Kind::back;
   const bool has_roster =
       message.roster.empty() || std::ranges::any_of(message.roster, [](Version version) { return version % 2 == 1; });
   return has_number && has_ranks && has_numbers && has_roster && is_worker(message.root) &&

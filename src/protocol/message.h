@@ -30,7 +30,8 @@ struct Message {
     returning,  // it wants to take part again: the same question
     newest,     // the answer: `number`, and none after it begins before more is heard
     away,       // the sender takes no part from round `number` on
-    back,       // the sender takes part again from round `number` on; from there the schedule is up to rank `root`
+    back,       // the sender takes part again from round `number` on; from there the schedule is up to rank `root`,
+                // and from later rounds on up to others: `numbers`, as of `grown`
     wanted,     // the sender wants the receiver's model
     count_me,   // the minimum has to wait for worker `root`, for the time `ranks`, and for all below: upwards
     counted,    // the answer to `root`: everybody has finished `number`, which holds until the receiver says more
