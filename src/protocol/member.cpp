@@ -89,6 +89,7 @@ Ranks Member::group_of(Iteration round) const {
 void Member::advance() {
   while (true) {
     release_worker();
+    attendance_.answer_postponed(turn(), newest());
     advance_stay();
     if (is_expelled_) return;
     if (!flight_) {

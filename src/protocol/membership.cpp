@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "protocol/ranks.h"
 
@@ -23,6 +24,7 @@ void Membership::join(int ranks) {
   has_settled_ = false;
   records_.clear();
   inquiries_.clear();
+  postponed_.clear();
   records_[rank_].changes.push_back({kEver, true});
 }
 
@@ -171,11 +173,20 @@ void Membership::give_up(const Turn& turn) {
 
 void Membership::on_asked(const Turn& turn, int peer, const Message& message, Iteration newest) {
   if (!turn.roster.lives(peer)) return;  // word of its end came first
+  if (!inquiries_.empty()) {
+    postponed_[peer] = message;
+    return;
+  }
   Record& record = records_[peer];
   record.answered = newest;
   record.is_leaving = message.kind == Message::Kind::leaving;
   turn.send(peer,
             {.kind = Message::Kind::newest, .number = newest, .numbers = elastic_ ? told() : std::vector<Iteration>()});
+}
+
+void Membership::answer_postponed(const Turn& turn, Iteration newest) {
+  if (!inquiries_.empty()) return;
+  for (const auto& [peer, message] : std::exchange(postponed_, {})) on_asked(turn, peer, message, newest);
 }
 
 void Membership::on_settled(int peer, const Message& message) {
@@ -184,6 +195,7 @@ void Membership::on_settled(int peer, const Message& message) {
     agree(message.number, message.root + 1);
     agree(message.numbers);
   }
+  postponed_.erase(peer);  // who gives up does not wait for an answer
   Record& record = records_[peer];
   record.answered.reset();
   record.is_leaving = false;
@@ -192,6 +204,7 @@ void Membership::on_settled(int peer, const Message& message) {
 // The lost are left out of everything, whatever they have asked for.
 void Membership::on_roster(const Turn& turn) {
   awaited_ = without(awaited_, turn.roster.lost());
+  std::erase_if(postponed_, [&](const auto& question) { return !turn.roster.lives(question.first); });
   for (auto& [rank, inquiry] : inquiries_) inquiry.awaited = without(inquiry.awaited, turn.roster.lost());
   for (auto& [rank, record] : records_)
     if (!turn.roster.lives(rank) && record.answered) inquire(turn, rank, *std::exchange(record.answered, std::nullopt));
@@ -226,6 +239,7 @@ void Membership::on_grown(int peer, const Message& message) {
 
 // Whoever asks needs its answer, too.
 void Membership::on_added(const Turn& turn, int rank) {
+  postponed_.erase(rank);
   records_[rank] = {};
   records_[rank].changes.push_back({kEver, true});
   if (!asks_) return;

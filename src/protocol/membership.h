@@ -38,7 +38,7 @@ class Membership {
   // One worker alone, which is away, among this many ranks.
   void join(int ranks);
   void on_newest(int peer, const Message& message);
-  bool all_have_answered() const { return awaited_.empty(); }
+  bool all_have_answered() const { return awaited_.empty() && inquiries_.empty(); }
   // Then: `newest` is the newest round known here. Returns the first round that the change is about, and tells all.
   Iteration settle(const Turn& turn, Iteration newest);
 
@@ -47,6 +47,8 @@ class Membership {
 
   // ---- those of others ----
   void on_asked(const Turn& turn, int peer, const Message& message, Iteration newest);
+  // Those who asked while this worker had yet to hear what one who is lost has told: it would answer too little.
+  void answer_postponed(const Turn& turn, Iteration newest);
   void on_settled(int peer, const Message& message);
   // turn.roster has changed, by those who are lost; by one who has joined, and is away.
   void on_roster(const Turn& turn);
@@ -94,11 +96,12 @@ class Membership {
   RanksFrom agreed_;        // of these, what those who came back have told
   std::map<int, Record> records_;
   std::map<int, Inquiry> inquiries_;
-  bool has_settled_ = true;  // a change, since it has joined
-  bool asks_ = false;        // this worker does, until settle()
-  Message::Kind asked_{};    // what
-  Ranks awaited_;            // who has not answered yet
-  Iteration newest_ = 0;     // of the answers
+  std::map<int, Message> postponed_;  // questions, by who asks
+  bool has_settled_ = true;           // a change, since it has joined
+  bool asks_ = false;                 // this worker does, until settle()
+  Message::Kind asked_{};             // what
+  Ranks awaited_;                     // who has not answered yet
+  Iteration newest_ = 0;              // of the answers
 };
 
 }  // namespace flockstep::protocol
