@@ -28,10 +28,11 @@ Evaluator::Evaluator(runtime::Context& context, Task& task, const runtime::Layou
                                                   runtime::OnePassOptions{.room = runtime::Room::window});
 }
 
-void Evaluator::evaluate(std::int64_t step, std::span<const float> model, const TrainOptions& options,
-                         telemetry::Summary& summary) {
+void Evaluator::evaluate(std::int64_t step, std::span<const float> model, const algorithms::ModelHook& algorithm,
+                         const TrainOptions& options, telemetry::Summary& summary) {
   if (averaging_) {
     std::ranges::copy(model, averaged_.span().begin());
+    algorithm.guard(averaged_.span());
     averaging_->average(to_average(averaged_.span()));
     model = averaged_.span();
   }

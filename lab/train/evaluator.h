@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "algorithms/algorithm.h"
 #include "runtime/gradient/one_pass.h"
 #include "telemetry/summary.h"
 #include "train/options.h"
@@ -16,9 +17,9 @@ class Evaluator {
   // `replicas_are_equal`: only what lies behind the parameters, which `layout` divides, may differ.
   Evaluator(runtime::Context& context, Task& task, const runtime::Layout& layout, bool replicas_are_equal);
 
-  // Collective, after `step` steps: fills in what the summary tells of quality.
-  void evaluate(std::int64_t step, std::span<const float> model, const TrainOptions& options,
-                telemetry::Summary& summary);
+  // Collective, after `step` steps: fills in what the summary tells of quality. `algorithm` is what trains the model.
+  void evaluate(std::int64_t step, std::span<const float> model, const algorithms::ModelHook& algorithm,
+                const TrainOptions& options, telemetry::Summary& summary);
   // Whether models may differ, so that one update more changes what is evaluated.
   bool averages() const { return averaging_ != nullptr; }
   // Collective: makes equal what lies behind equal parameters.

@@ -351,7 +351,7 @@ bool Loop::flush() {
 bool Loop::evaluate() {
   const bool stop = flush();
   fetch_model();
-  if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), options_, summary_);
+  if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), session_.algorithm(), options_, summary_);
   if (evaluator_ && context_.rank() == 0)
     context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", steps_done(), summary_.metric, summary_.quality,
                         summary_.train_loss);

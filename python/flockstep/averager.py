@@ -38,14 +38,18 @@ class AveragerOptions(TypedDict, total=False):
         process_group: whose ranks are the workers: those of the DDP model, or all.
         timeout: of every single wait for another rank; the timeout of the process group if None.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
+        guard: True: an update of the model that is longer than twice those of the other workers is cut to that, one
+            that also points against theirs is left out, and so is one that is not finite.
     """
 
     process_group: dist.ProcessGroup | None
     timeout: timedelta | None
     run_dir: str | os.PathLike[str] | None
+    guard: bool
 
 
-COMMON_DEFAULTS: AveragerOptions = {"process_group": None, "timeout": None, "run_dir": None}
+COMMON_DEFAULTS: AveragerOptions = {"process_group": None, "timeout": None, "run_dir": None, "guard": True}
+_FRONT_OPTIONS = ("process_group", "timeout", "run_dir")  # those that are not the algorithm's
 _ELASTIC_DEFAULTS: dict[str, Any] = {"elastic": False, "first_step": 0}  # of those averagers that take them
 
 
@@ -81,7 +85,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
         options = self._completed(given)
-        common = {name: options.pop(name) for name in COMMON_DEFAULTS}
+        common = {name: options.pop(name) for name in _FRONT_OPTIONS}
         common |= {name: options.pop(name, default) for name, default in _ELASTIC_DEFAULTS.items()}
         _check_elastic(common)
         check(optimizer, model, self._name)
@@ -429,9 +433,9 @@ def _check_elastic(common: dict[str, Any]) -> None:
 
 
 def _text(name: str, value: object) -> str:
-    if name == "overlap":
+    if name in ("overlap", "guard"):
         if not isinstance(value, bool):
-            raise BadTypeError(f"overlap is True or False, not {value!r}")
+            raise BadTypeError(f"{name} is True or False, not {value!r}")
         return "on" if value else "off"
     if name != "deadline":
         return str(value)

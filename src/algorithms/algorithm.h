@@ -57,6 +57,9 @@ class ModelHook {
   virtual void after_update(std::int64_t /*step*/, std::span<float> /*model*/) {}
   // Where workers wait for each other: whether they do after this step, so that it matters then who is there.
   virtual bool meets_after(std::int64_t /*step*/) const { return true; }
+  // Turns a copy of the model, between two steps, into what would be averaged of it now: without the part of an update
+  // that a guard cuts.
+  virtual void guard(std::span<float> /*copy*/) const {}
   // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
   // always are. Steps may follow. Whoever is away takes part and is back with it; its model counts unless it has fallen
   // behind by more than a period, and all go on with the same step, see Departures::next_step().

@@ -21,9 +21,16 @@ constexpr base::Duration kIdle = std::chrono::hours(1);
 // How long others may take to say how far they are.
 constexpr base::Duration kPatienceForAnswers{1};
 
-// Before every control message: the number of the sender's instance, and in its upper two bits the kind.
+// Before every control message: the number of the sender's instance, and in its upper three bits the kind.
 using Prefix = std::array<std::byte, sizeof(std::uint32_t)>;
-constexpr int kKindShift = 30;
+constexpr int kKindShift = 29;
+
+std::set<int> everybody_but(int rank, int workers) {
+  std::set<int> others;
+  for (int other = 0; other < workers; ++other)
+    if (other != rank) others.insert(other);
+  return others;
+}
 
 }  // namespace
 
@@ -34,6 +41,8 @@ AgentHost::AgentHost(Context& context, const std::string& name, Service& service
       instance_(context),
       for_agent_(context.engine().make_signal()),
       for_worker_(context.engine().make_signal()),
+      others_(service.outlives_peers() ? std::set<int>() : everybody_but(context.rank(), context.size())),
+      told_last_(context.rank()),
       agent_(context.engine().spawn(name, [this] { run(); })) {
   if (service.outlives_peers()) return;
   // Whoever sends from here on sends to agents that were made together with this one.
@@ -141,6 +150,15 @@ void AgentHost::send_control(int peer, Kind kind, std::span<const std::byte> pay
   context_.engine().send_control(peer, message);
 }
 
+void AgentHost::tell_update() {
+  const math::UpdateGuard* const guard = service_.guard();
+  if (!guard || guard->news().norm == 0 || others_.empty()) return;
+  auto next = others_.upper_bound(told_last_);
+  if (next == others_.end()) next = others_.begin();
+  told_last_ = *next;
+  send_control(told_last_, Kind::update, std::as_bytes(std::span(&guard->news(), 1)));
+}
+
 AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
   Prefix prefix;
   if (control.what != engines::Control::What::message) return Kind::message;
@@ -218,10 +236,12 @@ void AgentHost::react() {
 void AgentHost::on_control(const engines::Control& control) {
   using What = engines::Control::What;
   if (control.what == What::met) {
-    if (service_.outlives_peers()) service_.on_met(control.peer, control.incarnation);
-    return;
+    if (!service_.outlives_peers()) return;
+    others_.insert(control.peer);
+    return service_.on_met(control.peer, control.incarnation);
   }
   if (control.what == What::lost) {
+    others_.erase(control.peer);
     if (service_.outlives_peers()) return service_.on_lost(control.peer, control.incarnation);
     lost_ = control.peer;
     return;
@@ -239,6 +259,12 @@ void AgentHost::on_control(const engines::Control& control) {
       std::erase(inquiry_->silent, control.peer);
       if (const auto progress = service_.progress(); progress && arrived < progress->needed)
         inquiry_->behind.push_back(control.peer);
+      return;
+    case Kind::update:
+      if (math::UpdateNews news; service_.guard() && payload.size() == sizeof news) {
+        std::memcpy(&news, payload.data(), sizeof news);
+        service_.guard()->hear(control.peer, news);
+      }
       return;
     case Kind::none: return;
   }

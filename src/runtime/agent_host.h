@@ -18,9 +18,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "math/update_guard.h"
 #include "runtime/context.h"
 
 namespace flockstep::runtime {
@@ -44,6 +46,8 @@ class AgentHost {
       std::int64_t arrived, needed;
     };
     virtual std::optional<Progress> progress() const { return std::nullopt; }
+    // Whoever guards the worker's updates, and hears of those of others; null for nobody.
+    virtual math::UpdateGuard* guard() { return nullptr; }
   };
 
   // A fourth of the engine's: agents that follow each other use different ones.
@@ -82,6 +86,8 @@ class AgentHost {
   // All connections have ended: what is under way is over, and nothing that was said before counts.
   void drop_all();
   void send_control(int peer, std::span<const std::byte> payload);
+  // The guard has judged another update: tells one of the others about it, each in turn.
+  void tell_update();
   // `done` is called once `is_done` is true, which no engine hears of: the work of a device. Looked at again and again,
   // without a deadline: whoever waits for what follows has one.
   void after(std::function<bool()> is_done, std::function<void()> done);
@@ -124,7 +130,7 @@ class AgentHost {
   };
 
   // What a control message is: the service's own, or between hosts.
-  enum class Kind : std::uint32_t { message, question, answer, none };
+  enum class Kind : std::uint32_t { message, question, answer, update, none };
   // Between a request that is not answered in time and the sentence about it: who has not said yet that it is there.
   struct Inquiry {
     base::Time end;
@@ -166,6 +172,8 @@ class AgentHost {
   std::optional<int> lost_;   // the same on an engine that outlives it
   std::optional<int> gone_;   // one without which a request will not be answered
   std::deque<engines::Control> controls_;
+  std::set<int> others_;  // who may be told something
+  int told_last_;
   std::vector<Transfer> transfers_;  // in the order in which they were issued, and so of their deadlines
   std::vector<Watched> watched_;
   std::vector<Withdrawal> withdrawals_;

@@ -61,6 +61,38 @@ TEST(Dot, ofProductsThatDoNotFitAFloatMatchesTheReference) {
   });
 }
 
+void expect_reference_distance(const Rows<float>& rows) {
+  double expected = 0, magnitudes = 0;
+  for (std::size_t k = 0; k < rows.n(); ++k) {
+    expected += std::pow(static_cast<double>(rows.row(0)[k]) - static_cast<double>(rows.row(1)[k]), 2);
+    magnitudes += std::pow(rows.magnitude(0, k) + rows.magnitude(1, k), 2);
+  }
+  ASSERT_NEAR(squared_distance(rows.row(0), rows.row(1)), expected, tolerance(magnitudes)) << "n = " << rows.n();
+}
+
+TEST(SquaredDistance, matchesTheReference) {
+  on_every_target([] {
+    for (const std::size_t n : lengths())
+      for (std::size_t shift = 0; shift < 4; ++shift) {
+        expect_reference_distance(Rows<float>(2, n, shift));
+        for (const std::vector<float>& factors : extremes())
+          expect_reference_distance(Rows<float>(2, n, shift).scaled(factors));
+      }
+  });
+}
+
+TEST(SquaredDistance, isNotFiniteWhereANumberIsNot) {
+  on_every_target([] {
+    for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+      for (const std::size_t n : lengths()) {
+        if (n == 0) continue;
+        Rows<float> rows(2, n, 1);
+        rows.writable(0)[n - 1] = broken;
+        ASSERT_FALSE(std::isfinite(squared_distance(rows.row(0), rows.row(1)))) << "n = " << n;
+      }
+  });
+}
+
 TYPED_TEST(Elementwise, aNonFiniteNumberIsFoundAtEveryPlace) {
   on_every_target([] {
     for (const std::size_t n : {1, 3, 16, 65, 300}) {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -28,7 +30,8 @@ Model parameters(float value) { return Model(kParameters, value); }
 
 // One worker that started from tens. What it does with its model stands in a queue.
 struct Scene {
-  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(600)), shared(context, device) {
+  explicit Scene(engines::Engine& engine, math::UpdateGuard* guard = nullptr)
+      : context(engine, base::Duration(600)), shared(context, device, {guard, kSize - kParameters}) {
     shared.reset();
   }
 
@@ -224,6 +227,47 @@ TEST(DeviceSharedModel, memory_isOneModelOnTheDeviceAndFourInMainMemory) {
     Scene scene(engine);
     EXPECT_EQ(engine.memory().held_bytes(), 4 * kSize * sizeof(float));
   });
+}
+
+// The others move by one in every parameter.
+struct GuardedScene : Scene {
+  explicit GuardedScene(engines::Engine& engine) : Scene(engine, &guard) {
+    guard.hear(1, {.norm = std::sqrt(static_cast<float>(kParameters))});
+  }
+
+  math::UpdateGuard guard;
+};
+
+TEST(DeviceSharedModel, guarded_whatIsCutLeavesTheDeviceOneStepLater) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.step(8);
+    EXPECT_EQ(scene.seen(), mixed(18, 18));
+    EXPECT_NEAR(OneRound(scene.shared, kParameters, false).contribution()[7], 12, 1e-3) << "what rounds take";
+    scene.shared.abandon();
+    scene.step(1);
+    EXPECT_NEAR(scene.seen()[7], 13, 1e-3);
+    EXPECT_EQ(scene.seen().back(), 19) << "running statistics are not cut";
+    EXPECT_EQ(scene.guard.counts().clipped, 1);
+  });
+}
+
+TEST(DeviceSharedModel, guarded_aModelThatIsNotFiniteBeginsAgainFromWhatRoundsHaveMadeOfIt) {
+  for (const bool waits : {false, true})
+    alone_on_an_engine<GuardedScene>([&](GuardedScene& scene) {
+      scene.step(1);
+      scene.step(std::numeric_limits<float>::quiet_NaN());
+      OneRound round(scene.shared, kParameters, false);
+      EXPECT_EQ(round.contribution(), parameters(11));
+      round.end_with(parameters(9), 2);
+      if (waits)
+        scene.shared.proceed({});
+      else
+        scene.step(std::numeric_limits<float>::quiet_NaN());
+      EXPECT_EQ(scene.seen(), mixed(9, 11));
+      scene.step(1);
+      EXPECT_EQ(scene.seen(), mixed(10, 12));
+      EXPECT_EQ(scene.guard.counts().non_finite, 1);
+    });
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "runtime/one_round.h"
 
 namespace flockstep::runtime {
@@ -21,7 +24,8 @@ Model statistics(float value) { return Model(kSize - kParameters, value); }
 
 // One worker that started from zeros, on its own.
 struct Scene {
-  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(600)), published(context, kSize) {
+  explicit Scene(engines::Engine& engine, math::UpdateGuard* guard = nullptr)
+      : context(engine, base::Duration(600)), published(context, kSize, {guard, kSize - kParameters}) {
     published.reset(filled(0));
   }
 
@@ -224,6 +228,66 @@ TEST(PublishedModel, reset_publishesTheModelAndForgetsAverages) {
     EXPECT_EQ(scene.arrive(10, Outcome::alone), filled(10));
     scene.published.reset(filled(9));
     EXPECT_EQ(scene.read_by_next_round(), filled(9));
+  });
+}
+
+// The others move by one in every parameter.
+struct GuardedScene : Scene {
+  explicit GuardedScene(engines::Engine& engine) : Scene(engine, &guard) { guard.hear(1, {.norm = std::sqrt(5.0f)}); }
+  // The worker, which went on from `before`, arrives with `value`: what of it a fresh round takes.
+  Model take(float value) {
+    Model model = filled(value);
+    published.arrive(model);
+    const Model taken = begin_round(true).contribution();
+    published.abandon();
+    return taken;
+  }
+
+  math::UpdateGuard guard;
+};
+
+void expect_near(const Model& model, float value) {
+  for (const float number : model) EXPECT_NEAR(number, value, 1e-5);
+}
+
+TEST(PublishedModel, guarded_anUpdateIsMeasuredFromTheAverageThatTheWorkerWentOnFrom) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    Model model = filled(1);
+    scene.published.arrive(model);
+    scene.begin_round(true).end_with(parameters(20), 2);
+    scene.published.merge(model, Outcome::fresh);
+    scene.published.proceed(model);
+    expect_near(scene.take(28), 22);
+    EXPECT_EQ(scene.guard.counts().clipped, 1);
+  });
+}
+
+TEST(PublishedModel, guarded_theSnapshotOutlastsOneRoundWithoutTheWorker) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.run_round(30, 2);
+    scene.arrive(0, Outcome::stale_behind);  // goes on from (60 + 0) / 3
+    scene.run_round(40, 2);
+    EXPECT_NEAR(scene.arrive(28, Outcome::stale_behind)[0], (2 * 40 + 22) / 3.0, 1e-5);
+  });
+}
+
+TEST(PublishedModel, guarded_afterTwoRoundsWithoutTheWorkerItsUpdateIsMeasuredFromWhatItPublished) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.run_round(30, 2);
+    scene.arrive(0, Outcome::stale_behind);
+    scene.run_round(40, 2);
+    scene.run_round(50, 2);
+    EXPECT_NEAR(scene.arrive(8, Outcome::stale_behind)[0], (2 * 50 + 2) / 3.0, 1e-5);
+  });
+}
+
+TEST(PublishedModel, guarded_aModelThatIsNotFiniteIsNeitherPublishedNorKept) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.run_round(30, 2);
+    scene.arrive(0, Outcome::stale_behind);
+    const Model model = scene.arrive(std::numeric_limits<float>::quiet_NaN(), Outcome::alone);
+    EXPECT_EQ(parameters_of(model), parameters(20)) << "it begins again from where it was";
+    EXPECT_EQ(parameters_of(scene.read_by_next_round()), parameters(20));
   });
 }
 

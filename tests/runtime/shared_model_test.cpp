@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "runtime/one_round.h"
 
 namespace flockstep::runtime {
@@ -21,7 +24,8 @@ Model parameters(float value) { return Model(kParameters, value); }
 
 // One worker that started from tens.
 struct Scene {
-  explicit Scene(engines::Engine& engine) : context(engine, base::Duration(600)), shared(context, kSize) {
+  explicit Scene(engines::Engine& engine, math::UpdateGuard* guard = nullptr)
+      : context(engine, base::Duration(600)), shared(context, kSize, {guard, kSize - kParameters}) {
     shared.reset(model);
   }
 
@@ -104,6 +108,51 @@ TEST(SharedModel, reset_isWhereEverythingBegins) {
     scene.proceed();
     EXPECT_EQ(scene.model, mixed(3, 3));
   });
+}
+
+// The others have moved by a norm of `others` per step.
+struct GuardedScene : Scene {
+  explicit GuardedScene(engines::Engine& engine) : Scene(engine, &guard) {}
+  void hear(double others) { guard.hear(1, {.norm = static_cast<float>(others)}); }
+
+  math::UpdateGuard guard;
+};
+
+TEST(SharedModel, guarded_anUpdateLikeThoseOfOthersIsAddedAsEver) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.hear(std::sqrt(5.0));
+    scene.update(2);
+    scene.proceed();
+    EXPECT_EQ(scene.model, mixed(12, 12));
+    EXPECT_EQ(scene.guard.counts().clipped, 0);
+    EXPECT_FLOAT_EQ(scene.guard.news().norm, std::sqrt(20.0f));
+  });
+}
+
+TEST(SharedModel, guarded_anUpdateThatIsTooLongIsCutToTwiceTheOthers) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.hear(std::sqrt(5.0));
+    scene.update(8);
+    scene.proceed();
+    for (std::size_t k = 0; k < kParameters; ++k) EXPECT_NEAR(scene.model[k], 12, 1e-5);
+    EXPECT_EQ(scene.model.back(), 18) << "running statistics are not cut";
+    for (float& value : scene.model) value -= 8;
+    scene.shared.rest(scene.model);
+    for (std::size_t k = 0; k < kParameters; ++k) EXPECT_NEAR(scene.model[k], 10, 1e-5) << "also of who does not wait";
+  });
+}
+
+TEST(SharedModel, guarded_anUpdateThatIsNotFiniteMovesNothing) {
+  for (const std::size_t place : {std::size_t{0}, kParameters - 1, kSize - 1})
+    alone_on_an_engine<GuardedScene>([&](GuardedScene& scene) {
+      scene.model[place] = std::numeric_limits<float>::quiet_NaN();
+      scene.update(2);
+      EXPECT_EQ(OneRound(scene.shared, kSize, true).contribution(), mixed(10, 10)) << "place " << place;
+      scene.shared.abandon();
+      scene.proceed();
+      EXPECT_EQ(scene.model, mixed(10, 10));
+      EXPECT_EQ(scene.guard.counts().non_finite, 1);
+    });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "algorithms/averagers/adpsgd.h"
 
 #include "algorithms/averagers/alone.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/pair_averaging.h"
 #include "base/random.h"
 
@@ -46,12 +47,13 @@ AlgorithmRow adpsgd_row() {
             return workers == 1 ? 0 : 8 * parameters * active / workers;
           },
       .models_held = models_held_among_others<3>,
-      .options = {},
+      .options = kGuardAlone,
       .make =
           [](const AlgorithmInputs& inputs) {
-            return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::queue, one_of_the_passive(inputs));
+            return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::queue, one_of_the_passive(inputs),
+                                       guard_alone_of("adpsgd", inputs.settings));
           },
-      .check = [](const base::Settings& settings, int) { base::SettingsReader("adpsgd", {}, settings); },
+      .check = [](const base::Settings& settings, int) { guard_alone_of("adpsgd", settings); },
       .facts = [](const base::Settings&) { return Facts{.needs_begin = true, .survives_losses = true}; },
   };
 }

@@ -6,6 +6,7 @@
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/presence.h"
 #include "runtime/pairs/neighbours.h"
 
@@ -25,20 +26,29 @@ class Dpsgd final : public Algorithm {
       : context_(inputs.context),
         models_(inputs.models()),
         presence_(context_),
-        neighbours_(context_, models_, ring_neighbours(0, context_.size()).size(), "received models of neighbours") {}
+        updates_(context_, models_.size(), inputs.buffers, guard_alone_of("dpsgd", inputs.settings),
+                 remembered_of_all(context_.size())),
+        neighbours_(context_, models_, ring_neighbours(0, context_.size()).size(), "received models of neighbours",
+                    updates_.guard()) {}
+
+  void begin(std::int64_t /*step*/, std::span<const float> model) override { updates_.begin(model); }
 
   // The ring closes over those who are there.
   void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t /*step*/, std::span<float> model) override {
+    updates_.count_step();
+    if (presence_.is_here()) updates_.cut(model);
     neighbours_.copy(model, presence_.receivers(), presence_.donor());
     if (presence_.is_here()) {
       const std::vector<int> ring = presence_.others(ring_neighbours);
       neighbours_.mix(model, ring, ring, 1.0f / static_cast<float>(ring.size() + 1));
     }
+    updates_.begin(model);
     presence_.end_step();
   }
   void consolidate(std::span<float> model) override {
     average_over_all(context_, models_, model, presence_.recent(kRecentSteps));
+    updates_.begin(model);
     presence_.begin_again();
   }
 
@@ -46,6 +56,7 @@ class Dpsgd final : public Algorithm {
   runtime::Context& context_;
   const runtime::Layout models_;
   Presence presence_;
+  GuardedUpdates updates_;
   runtime::Neighbours neighbours_;
 };
 
@@ -61,10 +72,13 @@ AlgorithmRow dpsgd_row() {
           [](int workers, double parameters, const base::Settings&) {
             return 4 * parameters * static_cast<double>(ring_neighbours(0, workers).size());
           },
-      .models_held = models_held_among_others<0>,
-      .options = {},
+      .models_held =
+          [](int workers, const base::Settings& settings) {
+            return workers > 1 && guard_alone_of("dpsgd", settings) ? 1.0 : 0.0;
+          },
+      .options = kGuardAlone,
       .make = [](const AlgorithmInputs& inputs) { return make_averager<Dpsgd>(inputs); },
-      .check = [](const base::Settings& settings, int) { base::SettingsReader("dpsgd", {}, settings); },
+      .check = [](const base::Settings& settings, int) { guard_alone_of("dpsgd", settings); },
       .facts = [](const base::Settings&) { return Facts{.resumes_apart = true}; },
   };
 }

@@ -35,14 +35,16 @@ constexpr std::array<base::Choice<bool>, 2> kOverlaps{{{"off", false}, {"on", tr
 // Where a worker's model is: in the span that hooks are given ...
 template <typename Model>
 struct InSpan : Model {
-  InSpan(const AlgorithmInputs& inputs) : Model(inputs.context, inputs.models().size()) {}
+  InSpan(const AlgorithmInputs& inputs, math::UpdateGuard* guard)
+      : Model(inputs.context, inputs.models().size(), {guard, inputs.buffers}) {}
   void begin_from(std::span<const float> model) { Model::reset(model); }
   std::span<float> whole(std::span<float> model) { return model; }
   void adopt(std::span<const float> whole) { Model::reset(whole); }
 };
 // ... or on a device.
 struct OnDevice : runtime::DeviceSharedModel {
-  OnDevice(const AlgorithmInputs& inputs) : DeviceSharedModel(inputs.context, *inputs.device_model) {}
+  OnDevice(const AlgorithmInputs& inputs, math::UpdateGuard* guard)
+      : DeviceSharedModel(inputs.context, *inputs.device_model, {guard, inputs.buffers}) {}
   void begin_from(std::span<const float>) { reset(); }
   std::span<float> whole(std::span<float>) { return DeviceSharedModel::whole(); }
   void adopt(std::span<const float>) { DeviceSharedModel::adopt(); }
@@ -57,7 +59,7 @@ class GroupAveraging final : public Algorithm, private Departures {
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
         layout_(inputs.models()),
-        model_(inputs),
+        model_(inputs, options.guard ? &guard_ : nullptr),
         meetings_(context_) {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
@@ -67,6 +69,7 @@ class GroupAveraging final : public Algorithm, private Departures {
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
+    guard_.count_step();
     steps_ = step + 1;
     if (steps_ % options_.steps_a_round == 0)
       meetings_.add(agent_->arrive(steps_ / options_.steps_a_round - 1, model));
@@ -165,6 +168,7 @@ class GroupAveraging final : public Algorithm, private Departures {
   std::int64_t steps_ = 0;
   std::size_t parameters_, size_;
   runtime::Layout layout_;
+  math::UpdateGuard guard_;  // the agent's, but for steps, which the worker counts while it asks for nothing
   Model model_;
   RoundCounter meetings_;
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
@@ -188,6 +192,7 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
   options.merge = reader.choice("merge", kMerges);
   rounds.sync = reader.choice("sync", kSyncs);
   options.overlap = overlap_of(reader);
+  options.guard = guard_of(reader);
   rounds.activation = is_given("activation") ? reader.choice("activation", kActivations)
                       : options.overlap      ? Activation::deadline
                                              : Activation::majority;

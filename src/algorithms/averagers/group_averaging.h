@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "algorithms/averagers/alone.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/registry.h"
 #include "protocol/options.h"
 
@@ -20,6 +21,7 @@ struct GroupAveragingOptions {
   bool overlap = false;            // with additive merges: a worker takes the next step while its round runs
   std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
   bool survives_losses = false;    // where the engine does
+  bool guard = true;               // updates are guarded (math/update_guard.h)
   protocol::Options protocol;
 };
 
@@ -28,7 +30,7 @@ constexpr base::OptionSpec kOverlapOption{
 bool overlap_of(const base::SettingsReader& reader);
 
 // What `wagma` and `flock` take; they differ in the defaults.
-inline constexpr std::size_t kGroupAveragingOptions = 8;
+inline constexpr std::size_t kGroupAveragingOptions = 9;
 consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
                                                                                      std::string_view sync,
                                                                                      std::string_view activation) {
@@ -43,6 +45,7 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
       {"deadline", "auto",
        "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
       kOverlapOption,
+      kGuardOption,
   }};
 }
 

@@ -9,15 +9,17 @@
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/group_averaging.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/presence.h"
 #include "runtime/gradient/one_pass.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 2> kLocalSgdOptions{{
+constexpr std::array<base::OptionSpec, 3> kLocalSgdOptions{{
     {"period", "8", "local steps between two averages of the models (H)"},
     kOverlapOption,
+    kGuardOption,
 }};
 
 class LocalSgd final : public Algorithm {
@@ -25,28 +27,37 @@ class LocalSgd final : public Algorithm {
   LocalSgd(const AlgorithmInputs& inputs, const LocalSgdOptions& options)
       : options_(options),
         presence_(inputs.context),
+        updates_(inputs.context, inputs.models().size(), inputs.buffers, options.guard,
+                 static_cast<std::size_t>(inputs.context.size() - 1)),
         one_pass_(inputs.context, inputs.models(), "received model shards", {.room = runtime::Room::window}) {}
 
+  void begin(std::int64_t /*step*/, std::span<const float> model) override { updates_.begin(model); }
   void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t step, std::span<float> model) override {
     presence_.end_step();
+    updates_.count_step();
     ++steps_since_average_;
     if (meets_after(step)) average(model, presence_.mask());
   }
   bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
+  void guard(std::span<float> copy) const override { updates_.cut_copy(copy); }
   void consolidate(std::span<float> model) override {
     if (options_.period > 1) average(model, presence_.recent(steps_since_average_));
   }
 
  private:
-  void average(std::span<float> model, const std::vector<bool>& counted) {
-    one_pass_.average(model, counted);
+  // Where nobody's update is finite, there is nothing to average.
+  void average(std::span<float> model, std::vector<bool> counted) {
+    counted = updates_.cut_together(model, std::move(counted));
+    if (counted.empty() || std::ranges::find(counted, true) != counted.end()) one_pass_.average(model, counted);
+    updates_.begin(model);
     presence_.begin_again();
     steps_since_average_ = 0;
   }
 
   LocalSgdOptions options_;
   Presence presence_;
+  GuardedUpdates updates_;
   std::int64_t steps_since_average_ = 0;
   runtime::OnePass one_pass_;
 };
@@ -56,12 +67,16 @@ class LocalSgd final : public Algorithm {
 LocalSgdOptions local_sgd_options(const base::Settings& settings) {
   const base::SettingsReader reader("local_sgd", kLocalSgdOptions, settings);
   return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max()),
-          .overlap = overlap_of(reader)};
+          .overlap = overlap_of(reader),
+          .guard = guard_of(reader)};
 }
 
 GroupAveragingOptions overlapped(const LocalSgdOptions& options, int workers) {
-  GroupAveragingOptions rounds{
-      .merge = MergeRule::additive, .overlap = true, .steps_a_round = options.period, .protocol = {}};
+  GroupAveragingOptions rounds{.merge = MergeRule::additive,
+                               .overlap = true,
+                               .steps_a_round = options.period,
+                               .guard = options.guard,
+                               .protocol = {}};
   rounds.protocol.workers = rounds.protocol.group_size = workers;
   rounds.protocol.sync = protocol::Sync::barrier;
   rounds.protocol.period = 1;
@@ -85,7 +100,8 @@ AlgorithmRow local_sgd_row() {
           },
       .models_held =
           [](int workers, const base::Settings& settings) {
-            return workers > 1 && local_sgd_options(settings).overlap ? 3.0 : 0.0;
+            const LocalSgdOptions options = local_sgd_options(settings);
+            return workers == 1 ? 0.0 : options.overlap ? 3.0 : options.guard ? 1.0 : 0.0;
           },
       .options = kLocalSgdOptions,
       .make =

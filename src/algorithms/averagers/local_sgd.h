@@ -7,6 +7,7 @@ namespace flockstep::algorithms {
 struct LocalSgdOptions {
   std::int64_t period = 8;  // local steps between two averages, >= 1
   bool overlap = false;
+  bool guard = true;
 };
 
 // Reads and validates; throws Error{bad_input}.

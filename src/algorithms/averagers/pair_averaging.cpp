@@ -21,21 +21,24 @@ using runtime::PairRecord;
 
 class PairAveraging final : public Algorithm, private Departures {
  public:
-  PairAveraging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy, PickPartners pick_partners)
+  PairAveraging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy, PickPartners pick_partners,
+                bool is_guarded)
       : context_(inputs.context),
         models_(inputs.models()),
         fingerprint_(inputs.fingerprint),
         when_busy_(when_busy),
-        pick_partners_(std::move(pick_partners)) {}
+        pick_partners_(std::move(pick_partners)),
+        guarded_{is_guarded ? &guard_ : nullptr, inputs.buffers} {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
     steps_ = step;
     agent_.emplace(context_, models_, when_busy_, model,
-                   fingerprint_ ? std::optional(runtime::ElasticPairs{*fingerprint_, step}) : std::nullopt);
+                   fingerprint_ ? std::optional(runtime::ElasticPairs{*fingerprint_, step}) : std::nullopt, guarded_);
   }
 
   void after_update(std::int64_t step, std::span<float> model) override {
     require_begun();
+    guard_.count_step();
     agent_->merge(model, pick_partners_(step, agent_->present()));
     steps_ = step + 1;
     take_over();
@@ -127,6 +130,8 @@ class PairAveraging final : public Algorithm, private Departures {
   const std::optional<std::uint64_t> fingerprint_;  // where workers come and go
   const PairAgent::WhenBusy when_busy_;
   const PickPartners pick_partners_;
+  math::UpdateGuard guard_;  // the agent's, but for steps, which the worker counts while it asks for nothing
+  const runtime::Guarded guarded_;
   std::int64_t steps_ = 0;
   MeetingReport report_, earlier_;  // earlier_: what agents before this one have counted
   std::optional<PairAgent> agent_;
@@ -135,8 +140,8 @@ class PairAveraging final : public Algorithm, private Departures {
 }  // namespace
 
 std::unique_ptr<Algorithm> make_pair_averaging(const AlgorithmInputs& inputs, PairAgent::WhenBusy when_busy,
-                                               PickPartners pick_partners) {
-  return make_averager<PairAveraging>(inputs, when_busy, std::move(pick_partners));
+                                               PickPartners pick_partners, bool is_guarded) {
+  return make_averager<PairAveraging>(inputs, when_busy, std::move(pick_partners), is_guarded);
 }
 
 }  // namespace flockstep::algorithms

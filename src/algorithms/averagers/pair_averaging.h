@@ -12,6 +12,6 @@ namespace flockstep::algorithms {
 using PickPartners = std::function<std::vector<int>(std::int64_t step, const std::vector<bool>& present)>;
 
 std::unique_ptr<Algorithm> make_pair_averaging(const AlgorithmInputs& inputs, runtime::PairAgent::WhenBusy when_busy,
-                                               PickPartners pick_partners);
+                                               PickPartners pick_partners, bool is_guarded);
 
 }  // namespace flockstep::algorithms

@@ -7,15 +7,17 @@
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/local_sgd.h"
 #include "algorithms/rules/rules.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 2> kPostLocalSgdOptions{{
+constexpr std::array<base::OptionSpec, 3> kPostLocalSgdOptions{{
     {"switch_after", "100", "steps with averaged gradients before the first local one (K)"},
     {"period", "8", "from then on, local steps between two averages of the models (H)"},
+    kGuardOption,
 }};
 
 class PostLocalSgd final : public Algorithm {
@@ -25,6 +27,7 @@ class PostLocalSgd final : public Algorithm {
     enter_phase();
   }
 
+  void begin(std::int64_t step, std::span<const float> model) override { phase_->begin(step, model); }
   void attend(const std::vector<bool>& present) override {
     present_ = present;
     phase_->attend(present);
@@ -42,11 +45,13 @@ class PostLocalSgd final : public Algorithm {
     if (is_local() == was_local) return;
     earlier_guards_ = phase_->guards();
     enter_phase();
+    phase_->begin(steps_ - options_.switch_after, model);
   }
 
   bool meets_after(std::int64_t step) const override {
     return is_local() && phase_->meets_after(step - options_.switch_after);
   }
+  void guard(std::span<float> copy) const override { phase_->guard(copy); }
   // Gradients keep models equal, but not what has no gradient.
   void consolidate(std::span<float> model) override {
     phase_->consolidate(model);
@@ -74,8 +79,9 @@ class PostLocalSgd final : public Algorithm {
   bool is_local() const { return steps_ >= options_.switch_after; }
   void enter_phase() {
     phase_.reset();
-    const base::Settings settings =
-        is_local() ? base::Settings{{"period", std::to_string(options_.period)}} : base::Settings{};
+    const base::Settings settings = is_local() ? base::Settings{{"period", std::to_string(options_.period)},
+                                                                {"guard", options_.guard ? "on" : "off"}}
+                                               : base::Settings{{"guard", options_.guard ? "2" : "0"}};
     phase_ = (is_local() ? local_sgd_row() : mean_row())
                  .make({.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_});
     phase_->attend(present_);
@@ -96,7 +102,9 @@ class PostLocalSgd final : public Algorithm {
 PostLocalSgdOptions post_local_sgd_options(const base::Settings& settings) {
   const base::SettingsReader reader("post_local_sgd", kPostLocalSgdOptions, settings);
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  return {.switch_after = reader.integer("switch_after", 0, kMost), .period = reader.integer("period", 1, kMost)};
+  return {.switch_after = reader.integer("switch_after", 0, kMost),
+          .period = reader.integer("period", 1, kMost),
+          .guard = guard_of(reader)};
 }
 
 AlgorithmRow post_local_sgd_row() {

@@ -13,6 +13,7 @@
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/presence.h"
 #include "math/push_sum.h"
 #include "runtime/pairs/neighbours.h"
@@ -20,20 +21,24 @@
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kSgpOptions{{
+constexpr std::array<base::OptionSpec, 2> kSgpOptions{{
     {"neighbours", "1", "workers that one sends to per step (n); at most ceil(log2 P)"},
+    kGuardOption,
 }};
 
 class Sgp final : public Algorithm {
  public:
   explicit Sgp(const AlgorithmInputs& inputs)
       : context_(inputs.context),
-        n_(sgp_options(inputs.settings, context_.size()).neighbours),
+        options_(sgp_options(inputs.settings, context_.size())),
+        n_(options_.neighbours),
+        buffers_(inputs.buffers),
+        guard_(remembered_of_all(context_.size())),
         models_(inputs.models()),
         pushed_(models_.size() + 1, models_.bucket_floats()),
         presence_(context_),
         neighbours_(context_, pushed_, static_cast<std::size_t>(math::push_sum_neighbours(context_.size(), n_)),
-                    "received models of neighbours"),
+                    "received models of neighbours", options_.guard ? &guard_ : nullptr),
         buffer_(context_.engine().memory().allocate<float>(pushed_.size(), "pushed model")),
         x_(buffer_.span().first(models_.size())),
         w_(buffer_.span().back()) {
@@ -46,6 +51,10 @@ class Sgp final : public Algorithm {
   // sums; whoever is there again takes another one's.
   void attend(const std::vector<bool>& present) override { presence_.attend(present); }
   void after_update(std::int64_t step, std::span<float> z) override {
+    guard_.count_step();
+    // With a weight of one x is the model right after the last mixing.
+    if (presence_.is_here() && options_.guard && w_ == 1)
+      runtime::Guarded{&guard_, buffers_}.judge_and_cut(context_, z, x_);
     if (presence_.is_here()) combine({z.data(), x_.data()}, {1, 1 - 1 / w_}, x_);
     neighbours_.copy(buffer_.span(), presence_.receivers(), presence_.donor());
     if (presence_.is_here()) push(step, z);
@@ -90,7 +99,10 @@ class Sgp final : public Algorithm {
   }
 
   runtime::Context& context_;
+  const SgpOptions options_;
   std::int64_t n_;
+  const std::size_t buffers_;
+  math::UpdateGuard guard_;
   const runtime::Layout models_, pushed_;
   Presence presence_;
   runtime::Neighbours neighbours_;
@@ -103,7 +115,8 @@ class Sgp final : public Algorithm {
 
 SgpOptions sgp_options(const base::Settings& settings, int workers) {
   const base::SettingsReader reader("sgp", kSgpOptions, settings);
-  return {.neighbours = reader.integer("neighbours", 1, std::max(1, math::push_sum_hops(workers)))};
+  return {.neighbours = reader.integer("neighbours", 1, std::max(1, math::push_sum_hops(workers))),
+          .guard = guard_of(reader)};
 }
 
 AlgorithmRow sgp_row() {

@@ -9,14 +9,16 @@
 #include <limits>
 
 #include "algorithms/averagers/alone.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/pair_averaging.h"
 #include "base/random.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 1> kSwarmOptions{{
+constexpr std::array<base::OptionSpec, 2> kSwarmOptions{{
     {"period", "4", "local steps between two averages with a random worker (H)"},
+    kGuardOption,
 }};
 
 constexpr std::size_t kMostNeighbours = 4;  // asked for one average
@@ -43,7 +45,7 @@ PickPartners random_neighbours(const AlgorithmInputs& inputs) {
 
 SwarmOptions swarm_options(const base::Settings& settings) {
   const base::SettingsReader reader("swarm", kSwarmOptions, settings);
-  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max())};
+  return {.period = reader.integer("period", 1, std::numeric_limits<std::int64_t>::max()), .guard = guard_of(reader)};
 }
 
 AlgorithmRow swarm_row() {
@@ -60,7 +62,8 @@ AlgorithmRow swarm_row() {
       .options = kSwarmOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
-            return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::refuse, random_neighbours(inputs));
+            return make_pair_averaging(inputs, runtime::PairAgent::WhenBusy::refuse, random_neighbours(inputs),
+                                       swarm_options(inputs.settings).guard);
           },
       .check = [](const base::Settings& settings, int) { swarm_options(settings); },
       .facts = [](const base::Settings&) { return Facts{.needs_begin = true, .survives_losses = true}; },

@@ -6,6 +6,7 @@ namespace flockstep::algorithms {
 
 struct SwarmOptions {
   std::int64_t period = 4;  // local steps between two averages, >= 1
+  bool guard = true;
 };
 
 // Reads and validates; throws Error{bad_input}.

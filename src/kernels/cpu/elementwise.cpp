@@ -1,4 +1,5 @@
-// The kernels over one or two vectors: scale, axpy, dot, has_non_finite, narrow, widen; and the name of the target.
+// The kernels over one or two vectors: scale, axpy, dot, squared_distance, has_non_finite, narrow, widen; and the name
+// of the target.
 #include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -49,7 +50,9 @@ void axpy_float(float a, std::span<const float> xs, std::span<float> ys) {
   }
 }
 
-double dot_float(std::span<const float> xs, std::span<const float> ys) {
+// The sum of product(x_k, y_k) over all k, where it is zero of two zeros.
+template <typename Product>
+double sum_of_products(std::span<const float> xs, std::span<const float> ys, const Product& product) {
   const float *const x = xs.data(), *const y = ys.data();
   const std::size_t n = xs.size();
   const Floats d;
@@ -65,17 +68,29 @@ double dot_float(std::span<const float> xs, std::span<const float> ys) {
     for (; k + kSums * kLanes <= end; k += kSums * kLanes) {
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kSums; ++s)
-        sums[s] = hn::MulAdd(load(d, x + k + s * kLanes), load(d, y + k + s * kLanes), sums[s]);
+        sums[s] = product(load(d, x + k + s * kLanes), load(d, y + k + s * kLanes), sums[s]);
     }
     for (; k < end; k += kLanes) {  // less than kSums vectors at the very end
       const std::size_t rest = std::min(kLanes, end - k);
-      sums[0] = hn::MulAdd(load_partial(d, x + k, rest), load_partial(d, y + k, rest), sums[0]);
+      sums[0] = product(load_partial(d, x + k, rest), load_partial(d, y + k, rest), sums[0]);
     }
     add_to_four(sums[0], sums[1], sums[2], sums[3], total);
   }
   double sum = 0;
   for (const double lane : total) sum += lane;
   return sum;
+}
+
+double dot_float(std::span<const float> x, std::span<const float> y) {
+  return sum_of_products(
+      x, y, [](FloatVector x_k, FloatVector y_k, FloatVector sum) HWY_ATTR { return hn::MulAdd(x_k, y_k, sum); });
+}
+
+double squared_distance_float(std::span<const float> x, std::span<const float> y) {
+  return sum_of_products(x, y, [](FloatVector x_k, FloatVector y_k, FloatVector sum) HWY_ATTR {
+    const FloatVector difference = hn::Sub(x_k, y_k);
+    return hn::MulAdd(difference, difference, sum);
+  });
 }
 
 // What a number's bits are compared with: the infinity of its format. Larger magnitudes are NaN.
@@ -157,6 +172,7 @@ namespace flockstep::kernels::cpu {
 HWY_EXPORT(scale_float);
 HWY_EXPORT(axpy_float);
 HWY_EXPORT(dot_float);
+HWY_EXPORT(squared_distance_float);
 HWY_EXPORT(has_non_finite_float);
 HWY_EXPORT(has_non_finite_bfloat16);
 HWY_EXPORT(narrow_to_bfloat16);
@@ -179,6 +195,12 @@ double dot(std::span<const float> x, std::span<const float> y) {
   const double sum = HWY_DYNAMIC_DISPATCH(dot_float)(x, y);
   // Products that cancel look like products that were lost. That costs a little time and no digit.
   return wide::fits_float(sum, x.size(), 1) ? sum : wide::dot(x, y);
+}
+
+double squared_distance(std::span<const float> x, std::span<const float> y) {
+  check_shape(x.size(), y.size());
+  const double sum = HWY_DYNAMIC_DISPATCH(squared_distance_float)(x, y);
+  return wide::fits_float(sum, x.size(), 1) ? sum : wide::squared_distance(x, y);
 }
 
 bool has_non_finite(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(has_non_finite_float)(x); }

@@ -4,11 +4,11 @@
 // loop in reference.h that says what it computes. Rows are passed by pointer; they need not be neighbours in memory nor
 // be aligned beyond their type. Inputs of 16 bits are widened as they are loaded.
 //
-// Sums of products (gram, row_statistics, dot, and the square of sketch) are taken in float over runs of at most 16
-// vectors and from there on in double, for any length: the error is about 1e-6 of the sum of the products' magnitudes
-// at the very worst, and 1e-8 as a rule. That holds for every finite number: where squares do not fit a float (numbers
-// beyond about 1e19, or none above about 1e-16), the sums are taken a second time, in double throughout and several
-// times slower.
+// Sums of products (gram, row_statistics, dot, squared_distance, and the square of sketch) are taken in float over runs
+// of at most 16 vectors and from there on in double, for any length: the error is about 1e-6 of the sum of the
+// products' magnitudes at the very worst, and 1e-8 as a rule. That holds for every finite number: where squares do not
+// fit a float (numbers beyond about 1e19, or none above about 1e-16), the sums are taken a second time, in double
+// throughout and several times slower.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +53,8 @@ void scale(float a, std::span<float> x);
 void axpy(float a, std::span<const float> x, std::span<float> y);
 
 double dot(std::span<const float> x, std::span<const float> y);
+// ||x - y||^2, which is not finite where a number of either is not.
+double squared_distance(std::span<const float> x, std::span<const float> y);
 
 // Adds the count sketch (sketch.h) of a bucket that begins on chunk `first_chunk` of its model to the z.size() bins,
 // and returns the bucket's ||x||^2, which is not finite where a number of x is not. z.size() is a power of two, and z

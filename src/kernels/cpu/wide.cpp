@@ -99,6 +99,17 @@ double dot(std::span<const float> x, std::span<const float> y) {
   return sum;
 }
 
+double squared_distance(std::span<const float> x, std::span<const float> y) {
+  const std::array<const float*, 2> rows{x.data(), y.data()};
+  double sum = 0;
+  Block difference;
+  for_each_block<float>(rows, x.size(), [&](const std::vector<Block>& blocks) {
+    for (std::size_t k = 0; k < kBlock; ++k) difference[k] = blocks[0][k] - blocks[1][k];
+    sum += product(difference, difference);
+  });
+  return sum;
+}
+
 template bool is_lost(double, const float*, std::size_t, std::size_t);
 template bool is_lost(double, const BFloat16*, std::size_t, std::size_t);
 template void gram(std::span<const float* const>, std::size_t, std::span<double>);

@@ -26,5 +26,6 @@ template <typename T>
 void row_statistics(std::span<const T* const> rows, std::size_t n, std::span<double> d, std::span<double> q);
 
 double dot(std::span<const float> x, std::span<const float> y);
+double squared_distance(std::span<const float> x, std::span<const float> y);
 
 }  // namespace flockstep::kernels::cpu::wide

@@ -34,8 +34,13 @@ struct AllOf final : engines::Operation {
 
 }  // namespace
 
-Neighbours::Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose)
-    : context_(context), layout_(layout), most_(most) {
+Neighbours::Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose,
+                       math::UpdateGuard* guard)
+    : context_(context), layout_(layout), most_(most), guard_(guard) {
+  if (guard) {
+    known_.resize(static_cast<std::size_t>(context.size()));
+    heard_.assign(most, known_);
+  }
   const std::size_t places = most * std::min(kTravellingBuckets, layout.buckets().size());
   received_ = context.engine().memory().allocate<float>(places * layout.buckets().front().size, purpose);
 }
@@ -51,6 +56,14 @@ Neighbours::UnderWay Neighbours::start(std::size_t bucket, std::span<float> whol
   engines::Engine& engine = context_.engine();
   const base::Time issued = engine.now();
   std::vector<engines::Pending> transfers;
+  if (bucket == 0 && guard_) {
+    News& own = known_[static_cast<std::size_t>(context_.rank())];
+    own = {guard_->news(), own.step + 1};
+    told_ = known_;
+    for (std::size_t k = 0; k < from.size(); ++k)
+      transfers.push_back(engine.receive(from[k], kNeighbourTag, std::as_writable_bytes(std::span(heard_[k]))));
+    for (const int peer : to) transfers.push_back(engine.send(peer, kNeighbourTag, std::as_bytes(std::span(told_))));
+  }
   for (std::size_t k = 0; k < from.size(); ++k)
     transfers.push_back(engine.receive(from[k], kNeighbourTag, engines::bytes_of(received(bucket, k))));
   for (const int peer : to)
@@ -89,6 +102,17 @@ void Neighbours::mix(std::span<float> whole, const std::vector<int>& to, const s
   std::vector<double> coefficients(from.size() + 1, share);
   coefficients[0] = 1 - share * static_cast<float>(to.size());
   exchange(whole, to, from, [&](std::size_t bucket) { add(bucket, whole, coefficients); });
+  if (guard_) hear(from);
+}
+
+void Neighbours::hear(const std::vector<int>& from) {
+  for (std::size_t k = 0; k < from.size(); ++k)
+    for (std::size_t rank = 0; rank < known_.size(); ++rank) {
+      const News& theirs = heard_[k][rank];
+      if (static_cast<int>(rank) == context_.rank() || theirs.step <= known_[rank].step) continue;
+      known_[rank] = theirs;
+      guard_->hear(static_cast<int>(rank), theirs.of);
+    }
 }
 
 void Neighbours::copy(std::span<float> whole, const std::vector<int>& to, int from) {

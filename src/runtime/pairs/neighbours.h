@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "math/update_guard.h"
 #include "runtime/context.h"
 #include "runtime/layout.h"
 
@@ -16,7 +17,9 @@ namespace flockstep::runtime {
 class Neighbours {
  public:
   // Nobody receives from more than `most` others at a time. `purpose` names the buffers in memory counts.
-  Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose);
+  // Whoever guards the worker's updates hears of everybody's: neighbours pass on what they have heard.
+  Neighbours(Context& context, const Layout& layout, std::size_t most, const std::string& purpose,
+             math::UpdateGuard* guard = nullptr);
 
   // whole = (1 - share * |to|) whole + share * (those of `from`, in this order). Everybody gives the same share. Blocks
   // until one's own has reached `to`, who must expect it.
@@ -32,12 +35,21 @@ class Neighbours {
   UnderWay start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from);
   template <typename End>
   void exchange(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, const End& end);
+  void hear(const std::vector<int>& from);
   void add(std::size_t bucket, std::span<float> whole, std::span<const double> coefficients);  // one's own first
   std::span<float> received(std::size_t bucket, std::size_t neighbour) const;
 
   Context& context_;
   const Layout& layout_;
   std::size_t most_;
+  math::UpdateGuard* guard_;
+  struct News {
+    math::UpdateNews of;
+    float step = 0;  // of whose update it is, as that worker counts
+  };
+  std::vector<News> known_;               // by rank
+  std::vector<News> told_;                // the same while it is on its way
+  std::vector<std::vector<News>> heard_;  // by neighbour
   base::Buffer<float> received_;
 };
 

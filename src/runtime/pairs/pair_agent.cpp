@@ -16,8 +16,8 @@ constexpr engines::Tag kPairTag = 1;
 constexpr std::size_t kMostWishes = 2;
 
 // A model, so that everything is in place before the agent starts.
-SharedModel begun(Context& context, std::span<const float> model) {
-  SharedModel shared(context, model.size());
+SharedModel begun(Context& context, std::span<const float> model, const Guarded& guarded) {
+  SharedModel shared(context, model.size(), guarded);
   shared.reset(model);
   return shared;
 }
@@ -25,12 +25,12 @@ SharedModel begun(Context& context, std::span<const float> model) {
 }  // namespace
 
 PairAgent::PairAgent(Context& context, const Layout& layout, WhenBusy when_busy, std::span<const float> model,
-                     std::optional<ElasticPairs> elastic)
+                     std::optional<ElasticPairs> elastic, const Guarded& guarded)
     : context_(context),
       elastic_(elastic),
       when_busy_(when_busy),
       buckets_(layout.buckets()),
-      shared_(begun(context, model)),
+      shared_(begun(context, model, guarded)),
       received_(context.engine().memory().allocate<float>(kWindow * buckets_[0].size, "received buckets")),
       present_(static_cast<std::size_t>(std::max(context.size(), context.rank() + 1)), !elastic),
       models_(context, host_, model.size()),
@@ -45,6 +45,7 @@ void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) 
       [&] {
         if (!elastic_) host_.require_all();  // nobody waits here, so that it would not be noticed
         shared_.hand_over(model);
+        host_.tell_update();
         ++steps_;
         ++(std::exchange(averaged_since_merge_, false) ? counts_.met : counts_.alone);
         wish(partners);

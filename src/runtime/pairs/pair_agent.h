@@ -72,7 +72,7 @@ class PairAgent final : private AgentHost::Service {
 
   // x = s = model. Others may ask from here on, or where workers come and go once it has come back for the first time.
   PairAgent(Context& context, const Layout& layout, WhenBusy when_busy, std::span<const float> model,
-            std::optional<ElasticPairs> elastic = std::nullopt);
+            std::optional<ElasticPairs> elastic = std::nullopt, const Guarded& guarded = {});
 
   // Lets the model's update land in x and takes a new snapshot. `partners`: whom to average with then, asked one after
   // the other until one accepts; empty for nobody. The average is not waited for. While one is asked for or under way
@@ -124,6 +124,7 @@ class PairAgent final : private AgentHost::Service {
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override;
   bool outlives_peers() const override { return elastic_.has_value(); }
+  math::UpdateGuard* guard() override { return shared_.guard(); }
   void on_met(int peer, engines::Incarnation incarnation) override;
   void on_lost(int peer, engines::Incarnation incarnation) override;
   void hear(int peer, const PairMessage& message);

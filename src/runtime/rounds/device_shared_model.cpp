@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "engines/missing.h"
@@ -26,9 +27,10 @@ base::Buffer<float> pinned(Context& context, const DeviceModel& model, const cha
 
 }  // namespace
 
-DeviceSharedModel::DeviceSharedModel(Context& context, const DeviceModel& model)
+DeviceSharedModel::DeviceSharedModel(Context& context, const DeviceModel& model, const Guarded& guarded)
     : context_(context),
       model_(model),
+      guarded_(guarded),
       x_(pinned(context, model, "shared model")),
       c_(pinned(context, model, "average of a round")),
       arriving_(pinned(context, model, "snapshot from the device")),
@@ -70,6 +72,7 @@ void DeviceSharedModel::reset() {
 
 void DeviceSharedModel::take() {
   require_here(all());
+  if (is_broken_) proceed({});
   kernels::Queue& beside = *model_.beside;
   if (has_moved_) make_correction();
   current_->follow(beside);
@@ -101,12 +104,25 @@ void DeviceSharedModel::make_correction() {
 // A round that is under way may have taken x: so the sum is made elsewhere.
 void DeviceSharedModel::land() {
   is_under_way_ = false;
+  const double factor = guarded_.guard ? judge() : 1;
+  if (factor < 1) has_moved_ = true;
+  if (factor == 0) return;
   if (moved_meanwhile_) {
     require_here(all());
     const std::array<const void*, 3> rows{arriving_.data(), before_.data(), x_.data()};
     context_.queue().weighted_sum({rows, x_.size()}, std::array{1.0, -1.0, 1.0}.data(), arriving_.span());
   }
   std::swap(x_, arriving_);
+}
+
+double DeviceSharedModel::judge() {
+  require_here(all());
+  const std::span<const float> from = (moved_meanwhile_ ? before_ : x_).span();
+  const math::UpdateGuard::Update update = guarded_.measure(context_, arriving_.span(), from);
+  const double factor = guarded_.guard->judge(update);
+  is_broken_ = !std::isfinite(update.squared_norm);
+  if (factor > 0) guarded_.cut(context_, arriving_.span(), from, factor);
+  return factor;
 }
 
 void DeviceSharedModel::freeze(std::size_t size, bool) {
@@ -135,7 +151,7 @@ void DeviceSharedModel::proceed(std::span<float>) {
   current_->follow(*model_.beside);
   current_->copy(model_.numbers.data(), e().data(), e().size_bytes());
   model_.beside->follow(*current_);  // which may get there late, and e is written here next
-  has_moved_ = false;
+  has_moved_ = is_broken_ = false;
 }
 
 std::span<float> DeviceSharedModel::whole() {

@@ -14,6 +14,10 @@
 //
 //   land                x += arriving - before    where `before` is what x was when e was made of it
 //
+// Where updates are guarded (math/update_guard.h), that is here too, once all of the snapshot has landed: what the
+// guard cuts is missing in x, and so leaves the device's model with the next correction. Of a snapshot that is not
+// finite nothing is taken, and the device's model becomes x.
+//
 // Buffers change places, so that few models are copied on the host. No call waits for the device, but for copies that
 // have begun.
 #pragma once
@@ -22,6 +26,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device_model.h"
+#include "runtime/guarded.h"
 #include "runtime/rounds/round_data.h"
 
 namespace flockstep::runtime {
@@ -29,7 +34,7 @@ namespace flockstep::runtime {
 class DeviceSharedModel : public RoundData {
  public:
   // `model` outlives it. Throws Error{unavailable} where there is no memory, on the device or for it.
-  DeviceSharedModel(Context& context, const DeviceModel& model);
+  DeviceSharedModel(Context& context, const DeviceModel& model, const Guarded& guarded = {});
   // What stands in the queues keeps its memory until it is done.
   ~DeviceSharedModel() override;
   DeviceSharedModel(const DeviceSharedModel&) = delete;
@@ -41,6 +46,7 @@ class DeviceSharedModel : public RoundData {
   // x, while nothing is under way.
   std::span<float> whole();
 
+  math::UpdateGuard* guard() override { return guarded_.guard; }
   void prepare() override { current_ = &model_.current(); }
   void arrive(std::span<float>) override { take(); }
   void merge(std::span<float>, protocol::Outcome) override {}
@@ -70,6 +76,8 @@ class DeviceSharedModel : public RoundData {
   Range all() const { return {0, x_.size()}; }
   void take();
   void make_correction();
+  // What of the snapshot counts: f of the guard.
+  double judge();
   // Waits for what is on its way to x, or read from it, by a copy that has begun.
   void require_here(Range range);
   void require_read();
@@ -77,6 +85,8 @@ class DeviceSharedModel : public RoundData {
 
   Context& context_;
   const DeviceModel& model_;
+  Guarded guarded_;
+  bool is_broken_ = false;  // the device's model is not finite
   base::Buffer<float> x_, c_, arriving_, before_;
   base::Buffer<float> taken_;  // by the round under way: what was x then
   std::size_t size_ = 0;       // of that round

@@ -6,8 +6,10 @@
 
 namespace flockstep::runtime {
 
-PublishedModel::PublishedModel(Context& context, std::size_t size)
-    : context_(context), buffer_(context.engine().memory().allocate<float>(3 * size, "published models")) {
+PublishedModel::PublishedModel(Context& context, std::size_t size, const Guarded& guarded)
+    : context_(context),
+      guarded_(guarded),
+      buffer_(context.engine().memory().allocate<float>(3 * size, "published models")) {
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i] = buffer_.span().subspan(i * size, size);
   published_ = &places_[0];
 }
@@ -15,8 +17,22 @@ PublishedModel::PublishedModel(Context& context, std::size_t size)
 void PublishedModel::reset(std::span<const float> model) {
   base::check(!reading_, "a model that no round reads");
   context_.uncharged().copy(published_->data(), model.data(), model.size_bytes());
-  average_ = nullptr;
+  average_ = snapshot_ = nullptr;
   arriving_ = {};
+}
+
+void PublishedModel::arrive(std::span<float> model) {
+  if (guarded_.guard) guarded_.judge_and_cut(context_, model, *(snapshot_ ? snapshot_ : published_));
+  snapshot_ = nullptr;
+  arriving_ = model;
+}
+
+// Where the model is not what is published.
+void PublishedModel::proceed(std::span<float> model) {
+  if (!guarded_.guard || !has_merged_) return;
+  for (Place& place : places_)
+    if (&place != published_ && &place != reading_ && &place != writing_) snapshot_ = &place;
+  if (snapshot_) context_.queue().copy(snapshot_->data(), model.data(), model.size_bytes());
 }
 
 // The place that is neither published nor taken by the round under way.
@@ -52,10 +68,11 @@ void PublishedModel::freeze(std::size_t size, bool is_fresh) {
   }
 }
 
-// Not where the newest average lies: a worker may yet merge it.
+// Not where the newest average lies: a worker may yet merge it. Nor where the snapshot lies, if that can be avoided.
 void PublishedModel::choose_landing() {
   for (Place& place : places_)
-    if (&place != reading_ && &place != average_) writing_ = &place;
+    if (&place != reading_ && &place != average_ && (&place != snapshot_ || !writing_)) writing_ = &place;
+  if (writing_ == snapshot_) snapshot_ = nullptr;
   landing_ = *writing_;
 }
 
@@ -91,7 +108,7 @@ void PublishedModel::give(std::span<float> values) {
 
 // A place that nothing lies in: no round is under way, and the average is too old for who comes back.
 std::span<float> PublishedModel::place_for_model(std::span<float>) {
-  average_ = nullptr;
+  average_ = snapshot_ = nullptr;
   adopted_ = third();
   return adopted_;
 }
@@ -103,6 +120,7 @@ void PublishedModel::rejoin(std::span<float> values, bool is_adopted) {
 
 void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
   using protocol::Outcome;
+  has_merged_ = outcome != Outcome::synchronised && outcome != Outcome::alone;
   switch (outcome) {
     case Outcome::fresh: break;  // the average is in place already
     case Outcome::synchronised: context_.queue().copy(published_->data(), model.data(), model.size_bytes()); break;
@@ -119,6 +137,7 @@ void PublishedModel::merge(std::span<float> model, protocol::Outcome outcome) {
       break;
     case Outcome::alone: publish(); break;
   }
+  average_ = nullptr;
   arriving_ = {};
 }
 

@@ -71,9 +71,11 @@ std::optional<protocol::Outcome> RoundAgent::arrive(const protocol::Arrived& eve
             waits_ = true;
             if (must_join_) return join();
             data_.arrive(values);
+            host_.tell_update();
           } else {
             is_in_flight_ = true;
             data_.hand_over(values);
+            host_.tell_update();
             is_behind_rounds_ = false;
             answer_with_records();
           }

@@ -85,6 +85,7 @@ class RoundAgent final : private AgentHost::Service {
   void on_control(int peer, std::span<const std::byte> payload) override;
   void on_time() override { step(protocol::Tick{}); }
   bool outlives_peers() const override { return options_.elastic; }
+  math::UpdateGuard* guard() override { return data_.guard(); }
   void on_met(int peer, engines::Incarnation incarnation) override;
   void on_lost(int peer, engines::Incarnation incarnation) override;
   std::optional<Progress> progress() const override { return Progress{member_->arrived(), member_->needed()}; }

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "math/update_guard.h"
 #include "protocol/events.h"
 #include "runtime/layout.h"
 
@@ -23,6 +24,9 @@ namespace flockstep::runtime {
 class RoundData {
  public:
   virtual ~RoundData() = default;
+
+  // Whoever guards the worker's updates; null for nobody.
+  virtual math::UpdateGuard* guard() { return nullptr; }
 
   // ---- one iteration of the worker, which waits from the first to the last; `values` is its own span ----
   virtual void arrive(std::span<float> values) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -9,12 +10,13 @@
 namespace flockstep::runtime {
 namespace {
 
-constexpr std::size_t kBlock = 4096;  // floats: what one sweep has written is still in cache for the next
+constexpr std::size_t kBlock = Guarded::kBlock;  // what one sweep has written is still in cache for the next
 
 }  // namespace
 
-SharedModel::SharedModel(Context& context, std::size_t size)
+SharedModel::SharedModel(Context& context, std::size_t size, const Guarded& guarded)
     : context_(context),
+      guarded_(guarded),
       x_(context.engine().memory().allocate<float>(size, "shared model")),
       s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
       c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
@@ -28,13 +30,37 @@ void SharedModel::begin_from(kernels::Queue& queue, std::span<const float> model
 void SharedModel::reset(std::span<const float> model) { begin_from(context_.uncharged(), model); }
 
 // The difference first: where x is still s, it becomes the model itself.
-void SharedModel::add(kernels::Queue& queue, std::span<const float> model, std::size_t begin) {
-  const std::span<float> to = x().subspan(begin, model.size());
-  const std::array<const void*, 3> rows{model.data(), s().subspan(begin).data(), to.data()};
-  queue.weighted_sum({rows, to.size()}, std::array{1.0, -1.0, 1.0}.data(), to);
+void SharedModel::add(kernels::Queue& queue, std::span<const float> model, Range range, double share) {
+  const std::span<float> to = range.of(x());
+  const std::array<const void*, 3> rows{range.of(model).data(), range.of(s()).data(), to.data()};
+  queue.weighted_sum({rows, to.size()}, std::array{share, -share, 1.0}.data(), to);
 }
 
-void SharedModel::arrive(std::span<float> model) { add(context_.queue(), model, 0); }
+// Numbers that are not finite are found in their block, before that is added.
+void SharedModel::add_guarded(kernels::Queue& queue, std::span<const float> model) {
+  const std::size_t measured = guarded_.measured(model.size());
+  math::UpdateGuard::Update update = guarded_.begin(model);
+  std::size_t added = 0;
+  while (added < measured && std::isfinite(update.squared_norm)) {
+    const Range block{added, std::min(Guarded::kBlock, measured - added)};
+    Guarded::add(update, model, s(), block, measured);
+    if (!std::isfinite(update.squared_norm)) break;
+    add(queue, model, block);
+    added = block.end();
+  }
+  const double factor = guarded_.guard->judge(update);
+  if (factor < 1) add(context_.uncharged(), model, {0, added}, factor - 1);
+  if (factor > 0) add(queue, model, {measured, model.size() - measured});
+}
+
+void SharedModel::arrive(std::span<float> model) {
+  context_.charge_together([&](kernels::Queue& queue) {
+    if (guarded_.guard)
+      add_guarded(queue, model);
+    else
+      add(queue, model, {0, model.size()});
+  });
+}
 
 void SharedModel::proceed(std::span<float> model) {
   context_.charge_together([&](kernels::Queue& queue) {
@@ -46,11 +72,15 @@ void SharedModel::proceed(std::span<float> model) {
 // The second copy is free: both read from the cache, and two writes take as long as one copy.
 void SharedModel::hand_over(std::span<float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
+  if (guarded_.guard) {
+    arrive(model);
+    return proceed(model);
+  }
   context_.charge_together([&](kernels::Queue& queue) {
     for (std::size_t begin = 0; begin < model.size(); begin += kBlock) {
       const Range block{begin, std::min(kBlock, model.size() - begin)};
       const std::span<const float> landed = block.of(x());
-      add(queue, block.of(model), begin);
+      add(queue, model, block);
       queue.copy(block.of(s()).data(), landed.data(), landed.size_bytes());
       context_.uncharged().copy(block.of(model).data(), landed.data(), landed.size_bytes());
     }

@@ -9,25 +9,28 @@
 // In a fresh round nothing can land in between: x itself is the contribution, its average lands in c, and then the two
 // change places.
 //
-// Each of these is taken in double and rounded once.
+// Each of these is taken in double and rounded once. Where updates are guarded (math/update_guard.h) x += f u: the norm
+// is taken in the sweep that adds, and what the guard cuts is subtracted again.
 #pragma once
 
 #include "runtime/context.h"
+#include "runtime/guarded.h"
 #include "runtime/rounds/round_data.h"
 
 namespace flockstep::runtime {
 
 class SharedModel : public RoundData {
  public:
-  SharedModel(Context& context, std::size_t size);
+  SharedModel(Context& context, std::size_t size, const Guarded& guarded = {});
 
   // No average is under way: everybody begins from this model.
   void reset(std::span<const float> model);
 
+  math::UpdateGuard* guard() override { return guarded_.guard; }
   void arrive(std::span<float> model) override;
   void merge(std::span<float>, protocol::Outcome) override {}
   void proceed(std::span<float> model) override;
-  // In fewer sweeps than the two.
+  // In fewer sweeps than the two, unless updates are guarded.
   void hand_over(std::span<float> model) override;
   void rest(std::span<float> model) override { hand_over(model); }
 
@@ -49,10 +52,13 @@ class SharedModel : public RoundData {
   std::span<float> s() const { return s_.span(); }
   std::span<float> c() const { return c_.span(); }
   void begin_from(kernels::Queue& queue, std::span<const float> model);
-  void add(kernels::Queue& queue, std::span<const float> model, std::size_t begin);  // a piece of it, from there on
-  void correct(Range part, std::span<const float> values, float share);              // c = share (values - c)
+  // x += share (model - s) of this range.
+  void add(kernels::Queue& queue, std::span<const float> model, Range range, double share = 1);
+  void add_guarded(kernels::Queue& queue, std::span<const float> model);
+  void correct(Range part, std::span<const float> values, float share);  // c = share (values - c)
 
   Context& context_;
+  Guarded guarded_;
   base::Buffer<float> x_, s_, c_;  // c: the contribution, and part by part the correction; of a fresh round the average
   std::size_t size_ = 0;           // of the average under way
   bool is_fresh_ = false;

@@ -1,0 +1,56 @@
+// The option `guard` of all averagers, and what those need for it that keep no snapshot of their own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/settings.h"
+#include "runtime/context.h"
+#include "runtime/guarded.h"
+
+namespace flockstep::algorithms {
+
+constexpr base::OptionSpec kGuardOption{
+    "guard", "on", "on: an update longer than twice the others' is cut to that, and one that is not finite left out"};
+bool guard_of(const base::SettingsReader& reader);
+// Where it is the only one.
+constexpr std::array<base::OptionSpec, 1> kGuardAlone{kGuardOption};
+bool guard_alone_of(std::string_view algorithm, const base::Settings& settings);
+
+// How many norms are remembered where those of everybody are heard.
+inline std::size_t remembered_of_all(int workers) {
+  return std::max(math::UpdateGuard::kHeard, static_cast<std::size_t>(workers - 1));
+}
+
+// The worker's model right after the last average, from which its updates are measured; nothing where there is no
+// guard. Before begin() or the first average nothing is known, and nothing is cut.
+class GuardedUpdates {
+ public:
+  GuardedUpdates(runtime::Context& context, std::size_t size, std::size_t buffers, bool is_guarded,
+                 std::size_t remembered = math::UpdateGuard::kHeard);
+
+  math::UpdateGuard* guard() { return guard_ ? &*guard_ : nullptr; }
+  void begin(std::span<const float> model);
+  void count_step() {
+    if (guard_) guard_->count_step();
+  }
+  // Cuts the update since the last begin() by what was heard so far.
+  void cut(std::span<float> model);
+  // The same for a copy, before the update ends.
+  void cut_copy(std::span<float> model) const;
+  // Collective: the same by what the others have done in this very update. Returns who of `counted` has one that is
+  // finite; where nobody has, the models are what they were.
+  std::vector<bool> cut_together(std::span<float> model, std::vector<bool> counted);
+
+ private:
+  runtime::Context& context_;
+  const std::size_t buffers_;
+  std::optional<math::UpdateGuard> guard_;
+  base::Buffer<float> snapshot_;
+  bool has_begun_ = false;
+};
+
+}  // namespace flockstep::algorithms

@@ -1,0 +1,82 @@
+// Guarded averaging: no worker moves a model further per step than about twice as far as the others do, and numbers
+// that are not finite move nothing.
+//
+//   u = W - s                what a worker has done to its model since s, right after the last merge
+//   f = min(1, 2 r / |u|)    with |u| per step; r is the lower median of the norms that were last heard from others
+//   W = s + f u              is what the worker averages; s where u is not finite
+//
+// An update of twice the others' length that points against theirs still undoes two of them, step after step. So f = 0
+// where an update is too long and the worker's updates have pointed against a direction that the others have in common:
+// b > 0.03 and a < -b / 2, where b is the mean cosine among the updates that were last heard, a that of one's own with
+// them, both smoothed with 0.9. Workers whose data differ make long updates too, and against each other; but then these
+// others have little in common. Cosines are those of short sketches.
+//
+// Every worker cuts its own update, before anything of it is sent: so the guard works in groups, in pairs and where
+// nobody waits, and a few numbers of others are all it needs. It protects against workers that are broken, not against
+// workers that lie.
+//
+// Pure. Not safe to share between threads, but for what is handed over.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+
+namespace flockstep::math {
+
+// What workers tell each other of an update.
+struct UpdateNews {
+  static constexpr std::size_t kSketch = 64;
+
+  float norm = 0;                       // per step; 0: there was no update, or it was not finite
+  std::array<float, kSketch> sketch{};  // of the update, or of a part of it, the same part on all workers
+};
+
+class UpdateGuard {
+ public:
+  static constexpr double kRatio = 2, kCommon = 0.03, kAgainst = -0.5, kSmoothing = 0.9;
+  static constexpr std::size_t kHeard = 8;  // updates that are remembered, where no more are heard at a time
+
+  struct Update {
+    double squared_norm = 0;  // not finite where a number is not
+    std::array<float, UpdateNews::kSketch> sketch{};
+  };
+  struct Counts {
+    std::int64_t updates = 0, clipped = 0, non_finite = 0;
+  };
+
+  explicit UpdateGuard(std::size_t remembered = kHeard) : remembered_(remembered) {}
+
+  // Another step has gone into the update.
+  void count_step() { ++steps_; }
+  // Of the last update that the peer has judged. The same may be heard any number of times, and counts once.
+  void hear(int peer, const UpdateNews& news);
+  const UpdateNews& news() const { return news_; }
+
+  UpdateNews news_of(const Update& update) const;
+  // What an update is multiplied by: f, and 0 where it is not finite. The next one begins.
+  double judge(const Update& update);
+  // The same before the update ends: nothing is counted.
+  double factor_of(double squared_norm) const;
+  // What norms are measured by; 0 where none was heard.
+  double reference() const;
+  bool is_against() const { return in_common_ > kCommon && agreement_ < kAgainst * in_common_; }
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  double norm_of(double squared_norm) const;
+  void compare(const UpdateNews& news);
+
+  std::size_t remembered_;
+  std::map<int, float> last_;     // norms, by peer
+  std::deque<UpdateNews> heard_;  // newest last
+  std::int64_t steps_ = 0;
+  UpdateNews news_;
+  double agreement_ = 0, in_common_ = 0;  // a and b
+  Counts counts_;
+};
+
+}  // namespace flockstep::math

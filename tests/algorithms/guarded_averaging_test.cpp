@@ -1,0 +1,103 @@
+// Averagers among whose workers one is broken: what becomes of the others, on quadratics whose optimum is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quadratic.h"
+
+namespace flockstep::algorithms {
+namespace {
+
+using test::distance;
+using test::Learner;
+using test::Model;
+using test::run_learners;
+using test::Scene;
+
+constexpr int kWorkers = 8, kBroken = 3;
+
+// Workers that all descend to the same point, each with some noise of its own.
+class GuardedAverages : public testing::TestWithParam<std::string> {
+ protected:
+  Scene scene(const char* guard) const {
+    Scene scene{GetParam(), kWorkers, {{"guard", guard}}, "threads", true};
+    if (GetParam() == "local_sgd" || GetParam() == "post_local_sgd" || GetParam() == "swarm")
+      scene.settings["period"] = "4";
+    if (GetParam() == "post_local_sgd") scene.settings["switch_after"] = "0";
+    return scene;
+  }
+  // One worker's update, what of it is broken, and how far the others are from the point in the end, at most.
+  using Break = std::function<void(Model& update)>;
+  double worst_of_the_others(const char* guard, const Break& break_update) const {
+    const auto models = run_learners(scene(guard), [&](Learner& learner) {
+      for (int step = 0; step < 80; ++step) learner.take(update_of(learner, break_update));
+    });
+    double worst = 0;
+    for (std::size_t rank = 0; rank < models.size(); ++rank)
+      if (rank != kBroken) {
+        const double far = distance(models[rank], std::vector<double>(models[rank].size(), 1));
+        if (!(far <= worst)) worst = far;  // also where it is NaN
+      }
+    return worst;
+  }
+
+ private:
+  static Model update_of(const Learner& learner, const Break& break_update) {
+    Model update(learner.model.size());
+    base::Random(5, base::Purpose::test, static_cast<std::uint32_t>(learner.context.rank()),
+                 static_cast<std::uint32_t>(learner.steps))
+        .fill_uniform(update, -0.02f, 0.02f);
+    for (std::size_t k = 0; k < update.size(); ++k) update[k] += 0.1f * (1 - learner.model[k]);
+    if (learner.context.rank() == kBroken) break_update(update);
+    return update;
+  }
+};
+
+void scale(Model& update, float factor) {
+  for (float& number : update) number *= factor;
+}
+
+TEST_P(GuardedAverages, aWorkerOfLongUpdatesInTheWrongDirectionIsOvercome) {
+  const auto wrong = [](Model& update) { scale(update, -20); };
+  const double healthy = worst_of_the_others("on", [](Model&) {});
+  EXPECT_LT(worst_of_the_others("on", wrong), healthy + 0.2);
+  EXPECT_GT(worst_of_the_others("off", wrong), 10) << "so that this says something";
+}
+
+TEST_P(GuardedAverages, aModelThatIsNotFiniteStaysWithItsWorker) {
+  for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    EXPECT_LT(worst_of_the_others("on", [&](Model& update) { update[7] = broken; }), 0.5);
+    EXPECT_FALSE(std::isfinite(worst_of_the_others("off", [&](Model& update) { update[7] = broken; })));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GuardedAverages,
+                         testing::Values("local_sgd", "post_local_sgd", "dpsgd", "sgp", "adpsgd", "swarm", "wagma",
+                                         "flock"),
+                         [](const auto& param) { return param.param; });
+
+TEST(GuardedAveraging, workersInLockstepGetTheSameBitsAsWithoutAGuard) {
+  for (const char* algorithm : {"local_sgd", "dpsgd", "sgp"}) {
+    std::vector<std::vector<Model>> ends;
+    for (const char* guard : {"on", "off"})
+      ends.push_back(run_learners({algorithm, 5, {{"guard", guard}}}, [](Learner& learner) {
+        for (int step = 0; step < 20; ++step) learner.step(0.05f);
+      }));
+    EXPECT_EQ(ends[0], ends[1]) << algorithm;
+  }
+}
+
+TEST(GuardedAveraging, whereNobodysUpdateIsFiniteModelsStayAsTheyWere) {
+  const auto models = run_learners({"local_sgd", 3, {{"period", "2"}}}, [](Learner& learner) {
+    const Model nothing(learner.model.size()), broken(learner.model.size(), std::numeric_limits<float>::quiet_NaN());
+    learner.take(Model(learner.model.size(), 2));
+    learner.take(nothing);
+    learner.take(broken);
+    learner.take(nothing);
+  });
+  for (const Model& model : models) EXPECT_EQ(model, Model(model.size(), 2));
+}
+
+}  // namespace
+}  // namespace flockstep::algorithms
