@@ -12,15 +12,18 @@
 #include "runtime/gather.h"
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/round_agent.h"
+#include "runtime/rounds/shared_model.h"
 
 namespace flockstep::bench {
 namespace {
 
 using protocol::Outcome;
 
-constexpr double kAllReduceBar = 1.0, kDoublingBar = 0.75, kLateBar = 0.20, kMemoryBar = 3, kIdleBar = 0.02;
+constexpr double kAllReduceBar = 1.0, kDoublingBar = 0.75, kLateBar = 0.20, kMemoryBar = 3, kIdleBar = 0.02,
+                 kGuardBar = 1.03;
 constexpr int kDoublingFrom = 4;  // members: with two, both move the same bytes
-constexpr const char *kRound = "round", *kAllReduce = "all-reduce", *kDoubling = "recursive doubling";
+constexpr const char *kRound = "round", *kAllReduce = "all-reduce", *kDoubling = "recursive doubling",
+                     *kGuarded = "guarded round";
 
 // One worker's part, for one group size. Groups change from round to round; the others use those of the first.
 class Rounds {
@@ -104,6 +107,57 @@ class Rounds {
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
 };
 
+// Rounds of one kind of merge, with a guard and without, in turn.
+template <typename Model>
+class GuardedRounds {
+ public:
+  GuardedRounds(engines::Engine& engine, std::size_t floats, int group_size)
+      : context_(engine, kPatience), model_(engine.memory().allocate<float>(floats, "model")), data_(context_, floats) {
+    fill_input(engine.rank(), model_.span());
+    data_.reset(model_.span());
+    agent_.emplace(context_, rounds_without_end(engine.size(), group_size), floats, floats, data_);
+  }
+
+  GuardTimes measure(const HarnessOptions& harness) {
+    const auto arrive = [this] { agent_->arrive(iteration_++, model_.span()); };
+    const std::vector<Contender> contenders{{kRound, arrive, [this] { begin(nullptr); }},
+                                            {kGuarded, arrive, [this] { begin(&guard_); }}};
+    const Timings timings = slowest(context_, run_interleaved(contenders, harness));
+    GuardTimes times;
+    times.round_seconds = timings.seconds(kRound);
+    times.guarded_seconds = timings.seconds(kGuarded);
+    times.over_unguarded = timings.ratio(kGuarded, kRound);
+    return times;
+  }
+
+ private:
+  // The worker makes a step, all alike.
+  void begin(math::UpdateGuard* guard) {
+    for (float& number : model_.span()) number += 1.0f / 1024;
+    meet(context_);
+    agent_->with_data([&] { data_.guard_with({.guard = guard}); });
+    meet(context_);
+  }
+
+  runtime::Context context_;
+  base::Buffer<float> model_;
+  math::UpdateGuard guard_;
+  Model data_;
+  protocol::Iteration iteration_ = 0;
+  std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
+};
+
+template <typename Model>
+GuardTimes measure_guard(const engines::Backend& backend, const GroupBenchOptions& options, const char* merge,
+                         int group_size) {
+  auto times = run_on_workers<GuardTimes>(backend, options.launch, [&](engines::Engine& engine) {
+    return GuardedRounds<Model>(engine, options.floats, group_size).measure(options.harness);
+  });
+  times.merge = merge;
+  times.group_size = group_size;
+  return times;
+}
+
 std::vector<int> group_sizes(const GroupBenchOptions& options, int workers) {
   std::vector<int> wanted = options.group_sizes;
   if (wanted.empty()) wanted = {math::default_group_size(workers), 4, 8};
@@ -131,6 +185,12 @@ void add_targets(const GroupBenchOptions& options, GroupBench& result) {
                           "= {}",
                           library, 1e3 * kLateness.count(), options.engine, kLateFloats, result.workers),
               result.late.over_all_reduce, kLateBar));
+  for (const GuardTimes& times : result.guards)
+    result.targets.push_back(
+        at_most("R3",
+                fmt::format("round with guard / without, {} merge, {}, S = {}, {} floats, P = {}", times.merge,
+                            options.engine, times.group_size, options.floats, result.workers),
+                times.over_unguarded, kGuardBar));
   for (const AlgorithmMemory& memory : result.memory)
     result.targets.push_back(
         at_most("W5",
@@ -166,6 +226,9 @@ GroupBench run_group_bench(const GroupBenchOptions& options) {
     }));
     result.sizes.back().group_size = group_size;
   }
+  const int group_size = group_sizes(options, result.workers).front();
+  result.guards = {measure_guard<runtime::PublishedModel>(backend, options, "published", group_size),
+                   measure_guard<runtime::SharedModel>(backend, options, "additive", group_size)};
   result.late = run_on_workers<LateArrivals>(
       backend, options.launch, [&](engines::Engine& engine) { return measure_late_arrivals(engine, options.harness); });
   add_targets(options, result);

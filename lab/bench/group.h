@@ -26,11 +26,19 @@ struct GroupTimes {
   double fresh_share = 0;                                 // of arrivals whose own model was in the average
 };
 
+// Rounds with updates that are guarded, against the same without.
+struct GuardTimes {
+  std::string merge;
+  int group_size = 0;
+  Spread round_seconds, guarded_seconds, over_unguarded;
+};
+
 struct GroupBench {
   int workers = 0;
   int rank = 0;           // 0 where this process should speak
   bool own_ring = false;  // the engine has no all-reduce: a ring over its messages stands in
   std::vector<GroupTimes> sizes;
+  std::vector<GuardTimes> guards;
   LateArrivals late;
   std::vector<AlgorithmMemory> memory;
   double idle_share = 0;  // of a core, by an idle agent

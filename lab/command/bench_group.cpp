@@ -44,6 +44,11 @@ int bench_group(const BenchFlags& flags) {
     fmt::print("{} on {}, {} floats; medians and quartiles of the slowest worker\n",
                base::counted(result.workers, "worker"), options.engine, flags.floats);
     fmt::print("{}\n", table_of(result).text());
+    Table guards({"ms", "without guard", "with guard"});
+    for (const bench::GuardTimes& times : result.guards)
+      guards.add({fmt::format("round, {} merge, S = {}", times.merge, times.group_size),
+                  milliseconds(times.round_seconds), milliseconds(times.guarded_seconds)});
+    fmt::print("{}\n", guards.text());
     fmt::print("worker r {:.0f} r ms late, {} floats, back to back; what worker 0 spends\n",
                1e3 * bench::kLateness.count(), bench::kLateFloats);
     Table late({"operation", "ms"});

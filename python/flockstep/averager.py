@@ -184,6 +184,14 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         return self._native().steps
 
     @property
+    def findings(self) -> list[str]:
+        """What the guard has found about this worker so far, a sentence each: of other workers, ask there.
+
+        Its model is not finite, its updates are too long or point against the others', or another worker makes the same.
+        """
+        return self._native().findings()
+
+    @property
     def rank(self) -> int:
         """Of this worker: the same for the whole run, also when it is lost and started again."""
         return self._attach().rank

@@ -108,6 +108,7 @@ void bind_model_averager(py::module_& module) {
       .def_property_readonly("steps", ask(&Averager::steps))
       .def_property_readonly("gradients_are_due", ask(&Averager::gradients_are_due))
       .def_property_readonly("is_away", ask(&Averager::is_away))
+      .def("findings", call(&Averager::findings), Released())
       .def("begin", call(&Averager::begin), Released())
       .def("average_gradients", call(&Averager::average_gradients), py::arg("has_batch"), Released())
       .def("after_update", call(&Averager::after_update), Released())

@@ -14,6 +14,7 @@
 
 #include "algorithms/report.h"
 #include "base/archive.h"
+#include "math/watch.h"
 
 namespace flockstep::algorithms {
 
@@ -60,6 +61,8 @@ class ModelHook {
   // Turns a copy of the model, between two steps, into what would be averaged of it now: without the part of an update
   // that a guard cuts.
   virtual void guard(std::span<float> /*copy*/) const {}
+  // What this worker's guard has found about its own updates, and about those that are like them.
+  virtual std::vector<math::Finding> findings() { return {}; }
   // A blocking average that makes all replicas equal: at the end of a run, and before a checkpoint. Nothing where they
   // always are. Steps may follow. Whoever is away takes part and is back with it; its model counts unless it has fallen
   // behind by more than a period, and all go on with the same step, see Departures::next_step().

@@ -261,8 +261,6 @@ StepReport Synchronizer::report() const {
 
 Meetings Synchronizer::meetings() const { return api::meetings(implementation_->session); }
 
-std::vector<std::string> Synchronizer::findings() const {
-  return api::sentences(implementation_->session.steps().findings());
-}
+std::vector<std::string> Synchronizer::findings() const { return api::sentences(implementation_->session.findings()); }
 
 }  // namespace flockstep

@@ -26,6 +26,11 @@ Direction direction_of(const UpdateNews& news) {
 
 }  // namespace
 
+bool are_alike(const UpdateNews& x, const UpdateNews& y) {
+  constexpr double kSame = 1e-5;
+  return std::abs(x.norm - y.norm) <= kSame * x.norm && dot(direction_of(x), direction_of(y)) >= 1 - kSame;
+}
+
 void UpdateGuard::hear(int peer, const UpdateNews& news) {
   if (!(news.norm > 0) || !std::isfinite(news.norm)) return;
   if (std::exchange(last_[peer], news.norm) == news.norm) return;
@@ -78,10 +83,13 @@ double UpdateGuard::judge(const Update& update) {
   steps_ = 0;
   if (norm == 0) return 1;
   ++counts_.updates;
-  if (!std::isfinite(norm))
+  if (!std::isfinite(norm)) {
     ++counts_.non_finite;
-  else if (factor < 1)
+  } else if (factor < 1) {
     ++counts_.clipped;
+    counts_.against += factor == 0;
+    counts_.excess += norm / reference();
+  }
   return factor;
 }
 

@@ -34,6 +34,9 @@ struct UpdateNews {
   std::array<float, kSketch> sketch{};  // of the update, or of a part of it, the same part on all workers
 };
 
+// Whether two workers, from the same model, have made the same update.
+bool are_alike(const UpdateNews& x, const UpdateNews& y);
+
 class UpdateGuard {
  public:
   static constexpr double kRatio = 2, kCommon = 0.03, kAgainst = -0.5, kSmoothing = 0.9;
@@ -44,7 +47,9 @@ class UpdateGuard {
     std::array<float, UpdateNews::kSketch> sketch{};
   };
   struct Counts {
-    std::int64_t updates = 0, clipped = 0, non_finite = 0;
+    std::int64_t updates = 0, non_finite = 0;
+    std::int64_t clipped = 0, against = 0;  // the latter of the former: those left out
+    double excess = 0;                      // norms of those clipped, each over its reference, added up
   };
 
   explicit UpdateGuard(std::size_t remembered = kHeard) : remembered_(remembered) {}

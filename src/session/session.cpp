@@ -221,6 +221,12 @@ algorithms::GuardCounts Session::guards() const {
   return guards;
 }
 
+std::vector<math::Finding> Session::findings() const {
+  std::vector<math::Finding> all = steps_.findings();
+  std::ranges::move(algorithm_->findings(), std::back_inserter(all));
+  return all;
+}
+
 algorithms::MeetingReport Session::meetings() const {
   algorithms::MeetingReport all = earlier_;
   if (const auto* const mine = algorithm_->meetings()) all += *mine;

@@ -91,6 +91,8 @@ class Session {
   std::int64_t updates() const { return updates_; }
   // How often guards fired for all workers alike, with the results that no guard has seen.
   algorithms::GuardCounts guards() const;
+  // About all workers where gradients are looked at, else what this worker's guard has found.
+  std::vector<math::Finding> findings() const;
   // Those of this worker before a restore() included.
   algorithms::MeetingReport meetings() const;
 

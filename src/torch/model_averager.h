@@ -19,6 +19,7 @@
 
 #include <map>
 
+#include "api/public_reports.h"
 #include "session/session.h"
 #include "torch/device_merges.h"
 #include "torch/flat_module.h"
@@ -82,6 +83,8 @@ class ModelAverager {
   void leave();
   void come_back();
   bool is_away() const { return session_.is_away(); }
+  // What this worker's guard has found, a sentence each.
+  std::vector<std::string> findings() { return api::sentences(session_.findings()); }
 
   // What goes on, beyond the model and the optimizer; waits for nobody.
   std::vector<std::byte> save() const;

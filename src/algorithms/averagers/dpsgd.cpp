@@ -46,6 +46,7 @@ class Dpsgd final : public Algorithm {
     updates_.begin(model);
     presence_.end_step();
   }
+  std::vector<math::Finding> findings() override { return updates_.findings(); }
   void consolidate(std::span<float> model) override {
     average_over_all(context_, models_, model, presence_.recent(kRecentSteps));
     updates_.begin(model);

@@ -111,6 +111,11 @@ class GroupAveraging final : public Algorithm, private Departures {
   }
 
   const MeetingReport* meetings() const override { return &meetings_.report(); }
+  std::vector<math::Finding> findings() override {
+    math::UpdateGuard::Counts counts;
+    if (agent_) agent_->with_data([&] { counts = guard_.counts(); });
+    return findings_of(counts, context_.rank());
+  }
 
  private:
   // Where workers come and go: a round like others, which counts as a step. Whoever has left is back with it.

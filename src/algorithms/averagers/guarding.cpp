@@ -1,5 +1,7 @@
 #include "algorithms/averagers/guarding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +12,9 @@ namespace flockstep::algorithms {
 namespace {
 
 constexpr std::array<base::Choice<bool>, 2> kGuards{{{"off", false}, {"on", true}}};
+
+constexpr std::int64_t kClipped = 10;  // updates that are cut before that is more than an accident
+constexpr std::int64_t kAlike = 5;     // averages on end in which updates are the same, before that is no chance
 
 struct News {
   bool is_finite;
@@ -38,12 +43,51 @@ bool guard_alone_of(std::string_view algorithm, const base::Settings& settings) 
   return guard_of(base::SettingsReader(algorithm, kGuardAlone, settings));
 }
 
+std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank) {
+  std::vector<math::Finding> findings;
+  const auto raise = [&](math::FindingKind kind, double evidence, std::string sentence) {
+    findings.push_back({kind, {rank}, 0, counts.updates - 1, evidence, std::move(sentence)});
+  };
+  if (counts.non_finite > 0)
+    raise(math::FindingKind::non_finite, static_cast<double>(counts.non_finite),
+          fmt::format("{} of the {} updates of worker {}'s model were not finite, and left out of the averages",
+                      counts.non_finite, counts.updates, rank));
+  if (counts.clipped < kClipped || 2 * counts.clipped < counts.updates) return findings;
+  const double times = counts.excess / static_cast<double>(counts.clipped);
+  const bool is_against = 2 * counts.against > counts.clipped;
+  raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, times,
+        fmt::format(
+            "worker {} pulls the others off: {} of its {} updates were cut, {:.1f} times as long as the others' "
+            "in the mean{}",
+            rank, counts.clipped, counts.updates, times,
+            is_against ? fmt::format("; {} of them were left out, as they point against the others'", counts.against)
+                       : ""));
+  return findings;
+}
+
 GuardedUpdates::GuardedUpdates(runtime::Context& context, std::size_t size, std::size_t buffers, bool is_guarded,
                                std::size_t remembered)
     : context_(context), buffers_(buffers) {
   if (!is_guarded) return;
   guard_.emplace(remembered);
+  alike_.resize(static_cast<std::size_t>(context.size()));
   snapshot_ = context.engine().memory().allocate<float>(size, "model after the last average");
+}
+
+std::vector<math::Finding> GuardedUpdates::findings() const {
+  if (!guard_) return {};
+  std::vector<math::Finding> findings = findings_of(guard_->counts(), context_.rank());
+  for (int other = context_.rank() + 1; other < context_.size(); ++other)
+    if (const auto averages = alike_[static_cast<std::size_t>(other)]; averages >= kAlike)
+      findings.push_back({math::FindingKind::same_gradient,
+                          {context_.rank(), other},
+                          guard_->counts().updates - averages,
+                          guard_->counts().updates - 1,
+                          static_cast<double>(averages),
+                          fmt::format("workers {} and {} made the same updates for {} averages: are they reading the "
+                                      "same data?",
+                                      context_.rank(), other, averages)});
+  return findings;
 }
 
 void GuardedUpdates::begin(std::span<const float> model) {
@@ -71,7 +115,10 @@ std::vector<bool> GuardedUpdates::cut_together(std::span<float> model, std::vect
   if (counted.empty()) counted.assign(all.size(), true);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].is_finite) counted[i] = false;
-    if (static_cast<int>(i) != context_.rank()) guard_->hear(static_cast<int>(i), all[i].update);
+    if (static_cast<int>(i) == context_.rank()) continue;
+    guard_->hear(static_cast<int>(i), all[i].update);
+    const bool is_alike = all[i].update.norm > 0 && math::are_alike(guard_->news_of(mine), all[i].update);
+    alike_[i] = is_alike ? alike_[i] + 1 : 0;
   }
   guarded.cut(context_, model, snapshot_.span(), guard_->judge(mine));
   return counted;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "math/watch.h"
 #include "runtime/context.h"
 #include "runtime/guarded.h"
 
@@ -19,6 +20,9 @@ bool guard_of(const base::SettingsReader& reader);
 // Where it is the only one.
 constexpr std::array<base::OptionSpec, 1> kGuardAlone{kGuardOption};
 bool guard_alone_of(std::string_view algorithm, const base::Settings& settings);
+
+// What is to be said about worker `rank`, whose updates were judged so: not finite at times, or cut most of the time.
+std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank);
 
 // How many norms are remembered where those of everybody are heard.
 inline std::size_t remembered_of_all(int workers) {
@@ -33,6 +37,8 @@ class GuardedUpdates {
                  std::size_t remembered = math::UpdateGuard::kHeard);
 
   math::UpdateGuard* guard() { return guard_ ? &*guard_ : nullptr; }
+  // Of this worker, and of others who make the same updates.
+  std::vector<math::Finding> findings() const;
   void begin(std::span<const float> model);
   void count_step() {
     if (guard_) guard_->count_step();
@@ -51,6 +57,7 @@ class GuardedUpdates {
   std::optional<math::UpdateGuard> guard_;
   base::Buffer<float> snapshot_;
   bool has_begun_ = false;
+  std::vector<std::int64_t> alike_;  // averages on end in which another worker's update was the same, by rank
 };
 
 }  // namespace flockstep::algorithms

@@ -40,6 +40,7 @@ class LocalSgd final : public Algorithm {
     if (meets_after(step)) average(model, presence_.mask());
   }
   bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
+  std::vector<math::Finding> findings() override { return updates_.findings(); }
   void guard(std::span<float> copy) const override { updates_.cut_copy(copy); }
   void consolidate(std::span<float> model) override {
     if (options_.period > 1) average(model, presence_.recent(steps_since_average_));

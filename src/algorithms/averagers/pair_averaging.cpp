@@ -9,6 +9,7 @@
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
+#include "algorithms/averagers/guarding.h"
 #include "algorithms/averagers/presence.h"
 #include "base/check.h"
 #include "runtime/gather.h"
@@ -85,6 +86,7 @@ class PairAveraging final : public Algorithm, private Departures {
   }
 
   const MeetingReport* meetings() const override { return &report_; }
+  std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
 
  private:
   // Where workers come and go. Whoever has left is back before.

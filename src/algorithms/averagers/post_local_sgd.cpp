@@ -51,6 +51,7 @@ class PostLocalSgd final : public Algorithm {
   bool meets_after(std::int64_t step) const override {
     return is_local() && phase_->meets_after(step - options_.switch_after);
   }
+  std::vector<math::Finding> findings() override { return phase_->findings(); }
   void guard(std::span<float> copy) const override { phase_->guard(copy); }
   // Gradients keep models equal, but not what has no gradient.
   void consolidate(std::span<float> model) override {

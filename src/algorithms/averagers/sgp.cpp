@@ -77,6 +77,7 @@ class Sgp final : public Algorithm {
     presence_.begin_again();
   }
 
+  std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
   void save(base::Archive& archive) const override { archive.put_value("push-sum weight", w_); }
   std::string restore(const base::Archive& archive) override {
     w_ = archive.get_value<float>("push-sum weight");

@@ -27,6 +27,7 @@ class SharedModel : public RoundData {
   void reset(std::span<const float> model);
 
   math::UpdateGuard* guard() override { return guarded_.guard; }
+  void guard_with(const Guarded& guarded) { guarded_ = guarded; }  // updates from now on
   void arrive(std::span<float> model) override;
   void merge(std::span<float>, protocol::Outcome) override {}
   void proceed(std::span<float> model) override;
