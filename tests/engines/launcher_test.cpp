@@ -64,7 +64,7 @@ TEST(Launcher, thatStartedAnotherOneDoesNotCount) {  // such as an mpirun that h
 }
 
 TEST(Launcher, whoWasStartedWithoutOneHasNoPlace) {
-  const Environment environment({{"WORLD_SIZE", "16"}});
+  const Environment environment(std::map<std::string, std::string>{{"WORLD_SIZE", "16"}});
   EXPECT_FALSE(launched_place(16));
 }
 
