@@ -56,7 +56,7 @@ struct Engine {
   virtual int size() const = 0;
   virtual std::string_view name() const = 0;
   virtual Place place() const { return {rank(), size()}; }  // where nothing is known: all are of one node
-  virtual bool may_be_called_from_a_hook() const = 0;  // while a backward pass is on the stack
+  virtual bool may_be_called_from_a_hook() const = 0;       // while a backward pass is on the stack
   virtual base::Memory& memory() = 0;
   virtual std::uint64_t bytes_sent() const = 0;                 // to other workers, control messages left out
   virtual std::uint64_t bytes_sent_in_collectives() const = 0;  // of these

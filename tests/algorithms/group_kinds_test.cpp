@@ -24,9 +24,7 @@ const Kind kKinds[] = {
     {"nodes of 2, rarely across",
      {{"groups", "nodes"}, {"workers_per_node", "2"}},
      {.group_size = 2, .groups = Grouping::nodes}},
-    {"nodes of 1",
-     {{"groups", "nodes"}, {"workers_per_node", "1"}},
-     {.group_size = 1, .groups = Grouping::nodes}},
+    {"nodes of 1", {{"groups", "nodes"}, {"workers_per_node", "1"}}, {.group_size = 1, .groups = Grouping::nodes}},
     {"the engine's nodes", {{"groups", "nodes"}}, {.groups = Grouping::nodes}, true},
 };
 
@@ -70,7 +68,8 @@ TEST_P(GroupKinds, unevenSteps_endAtTheMeanOfTheTargets) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GroupKinds, testing::Combine(testing::Values("wagma", "flock"), testing::ValuesIn(kKinds)));
+INSTANTIATE_TEST_SUITE_P(All, GroupKinds,
+                         testing::Combine(testing::Values("wagma", "flock"), testing::ValuesIn(kKinds)));
 
 std::string refusal_of(const std::vector<engines::Place>& places) {
   try {

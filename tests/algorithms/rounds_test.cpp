@@ -34,7 +34,9 @@ TEST_P(Rounds, everybodyPresent_averagesTheGroupsOfTheSchedule) {
   on_every_learner(scene, [&](Learner& learner) {
     const int rank = learner.context.rank();
     for (int step = 0; step < kSteps; ++step) learner.take(update_of(rank, step, scene.size));
-    EXPECT_LT(distance(learner.model, model_of_schedule(math::GroupSchedule(subject().workers, group_size), rank, kSteps, scene.size)), 1e-5);
+    EXPECT_LT(distance(learner.model,
+                       model_of_schedule(math::GroupSchedule(subject().workers, group_size), rank, kSteps, scene.size)),
+              1e-5);
     EXPECT_EQ(learner.algorithm->meetings()->fresh, kSteps);
   });
 }

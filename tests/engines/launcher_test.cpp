@@ -13,10 +13,10 @@ namespace {
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& variables) {
-    for (const char* name : {"FLOCKSTEP_LOCAL_RANK", "FLOCKSTEP_LOCAL_WORKERS", "FLOCKSTEP_WORKERS", "LOCAL_RANK",
-                             "LOCAL_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                             "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-                             "PMI_SIZE"}) {
+    for (const char* name :
+         {"FLOCKSTEP_LOCAL_RANK", "FLOCKSTEP_LOCAL_WORKERS", "FLOCKSTEP_WORKERS", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+          "WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE",
+          "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_SIZE"}) {
       if (const char* value = std::getenv(name)) before_[name] = value;
       names_.emplace_back(name);
       ::unsetenv(name);
@@ -46,10 +46,8 @@ void expect_place(const std::map<std::string, std::string>& variables, int numbe
 TEST(Launcher, tellsThePlaceOfAWorkerOnItsNode) {
   expect_place({{"FLOCKSTEP_LOCAL_RANK", "1"}, {"FLOCKSTEP_LOCAL_WORKERS", "4"}, {"FLOCKSTEP_WORKERS", "16"}}, 1, 4);
   expect_place({{"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "8"}, {"WORLD_SIZE", "16"}}, 2, 8);
-  expect_place({{"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
-                {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"},
-                {"OMPI_COMM_WORLD_SIZE", "16"}},
-               3, 8);
+  expect_place(
+      {{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}, {"OMPI_COMM_WORLD_SIZE", "16"}}, 3, 8);
   expect_place({{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_SIZE", "16"}}, 0, 2);
 }
 

@@ -208,9 +208,9 @@ std::string_view to_string(Merging merging) { return merging == Merging::publish
 
 std::string describe(const Scenario& scenario) {
   const Options& options = scenario.options;
-  std::string text = fmt::format("seed {}: {} workers in {}, {} with period {}, activation {}", scenario.seed,
-                                 options.workers, describe_groups(options), to_string(options.sync), options.period,
-                                 to_string(options.activation));
+  std::string text =
+      fmt::format("seed {}: {} workers in {}, {} with period {}, activation {}", scenario.seed, options.workers,
+                  describe_groups(options), to_string(options.sync), options.period, to_string(options.activation));
   if (options.activation == Activation::quorum) text += fmt::format(" of {}", options.quorum);
   if (options.activation == Activation::deadline)
     text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";

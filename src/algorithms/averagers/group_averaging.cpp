@@ -199,10 +199,11 @@ void read_groups(const base::SettingsReader& reader, std::string_view name, int 
   rounds.across = is_given("across") ? reader.integer("across", 2, kAny) : kUsuallyAcross;
   if (rounds.groups == Grouping::nodes) {
     if (group_size > 0)
-      throw Error(ErrorCode::bad_input,
-                  fmt::format("--{0}.group_size is not for --{0}.groups nodes, where a group is as large as a node: give "
-                              "--{0}.workers_per_node",
-                              name));
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("--{0}.group_size is not for --{0}.groups nodes, where a group is as large as a node: give "
+                      "--{0}.workers_per_node",
+                      name));
     options.finds_nodes = per_node == 0;
     rounds.group_size = workers > 1 && per_node > 0 ? static_cast<int>(per_node) : std::max(2, workers);
     return;
@@ -286,8 +287,8 @@ double group_averaging_bytes(int workers, double parameters, const GroupAveragin
   const auto period = static_cast<double>(rounds.period);
   double across = 0;  // the share of rounds that go across nodes and are not over all
   if (rounds.groups == Grouping::nodes)
-    across = (1 - static_cast<double>(std::gcd(rounds.across, rounds.period)) / period) /
-             static_cast<double>(rounds.across);
+    across =
+        (1 - static_cast<double>(std::gcd(rounds.across, rounds.period)) / period) / static_cast<double>(rounds.across);
   return with_groups(1) / period + across * with_groups(schedule.partition(rounds.across - 1).size()) +
          (1 - 1 / period - across) * with_groups(schedule.partition(0).size());
 }
