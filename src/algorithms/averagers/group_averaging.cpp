@@ -186,7 +186,8 @@ class GroupAveraging final : public Algorithm, private Departures {
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
 };
 
-// With Grouping::nodes a group is as large as a node, of which one is all that is known without an engine.
+// With Grouping::nodes a group is as large as a node. Nodes that the engine has to be asked for are taken for one of
+// all workers until then, which sends the most.
 void read_groups(const base::SettingsReader& reader, std::string_view name, int workers,
                  GroupAveragingOptions& options) {
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();

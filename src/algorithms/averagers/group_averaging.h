@@ -36,14 +36,12 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
   return {{
       {"group_size", "auto", "workers in a group (S), 2 to P; auto: the power of two at or above the square root of P"},
       {"groups", "dynamic",
-       "dynamic: other groups in every round; fixed: the same ones; nodes: the workers of a node, and at times those "
-       "at "
-       "the same place in their nodes"},
+       "dynamic: other groups in every round; fixed: those of round 0; nodes: the workers of a node, and in every "
+       "`across`-th round those at the same place in their nodes"},
       {"across", "auto", "groups = nodes: every so many rounds one goes across nodes, 2 or more; auto: 4"},
       {"workers_per_node", "auto",
        "groups = nodes: workers of a node, whose ranks are consecutive; auto: as the launcher or the simulated "
-       "platform "
-       "has it, else all"},
+       "platform says; where none does, all workers are one node"},
       {"period", "10", "steps from one round over all workers to the next (tau), which bounds staleness"},
       {"merge", merge, "published or additive: how a worker's model meets an average that was taken without it"},
       {"sync", sync, "barrier: the last round of a period waits for all; rolling: nobody is a period ahead of anybody"},
