@@ -43,6 +43,12 @@ class RoundOptions(ElasticOptions, total=False):
 
     Args:
         group_size: workers in a group, 2 to all; None: the power of two at or above the square root of their number.
+        groups: who averages with whom: ``dynamic`` (other groups in every round), ``fixed`` (the same ones in every
+            round) or ``nodes`` (the workers of a node, and every ``across``-th round those at the same place in their
+            nodes). With ``nodes``, ``group_size`` is not taken.
+        across: with ``groups="nodes"``: every so many rounds one goes across nodes, 2 or more; None: 4.
+        workers_per_node: with ``groups="nodes"``: workers of a node, whose ranks are consecutive; None: as torchrun,
+            mpirun or ``flockstep launch`` has it. Where none of them has started the workers, all are of one node.
         period: every so many steps the round is over all workers, and with ``sync="rolling"`` nobody is so many steps
             ahead of anybody.
         activation: who starts a round: ``first`` (to arrive), ``majority`` (half of the workers), ``quorum``, or
@@ -57,6 +63,9 @@ class RoundOptions(ElasticOptions, total=False):
     """
 
     group_size: int | None
+    groups: Literal["dynamic", "fixed", "nodes"]
+    across: int | None
+    workers_per_node: int | None
     period: int
     activation: Literal["auto", "first", "majority", "quorum", "deadline"]
     merge: Literal["published", "additive"]
@@ -140,6 +149,9 @@ class Flock(Averager):
     _algorithm = "flock"
     _defaults: ClassVar[RoundOptions] = {
         "group_size": None,
+        "groups": "dynamic",
+        "across": None,
+        "workers_per_node": None,
         "period": 10,
         "activation": "auto",
         "merge": "additive",
@@ -169,6 +181,9 @@ class Wagma(Averager):
     _algorithm = "wagma"
     _defaults: ClassVar[RoundOptions] = {
         "group_size": None,
+        "groups": "dynamic",
+        "across": None,
+        "workers_per_node": None,
         "period": 10,
         "activation": "first",
         "merge": "published",

@@ -43,6 +43,9 @@ struct Signal {  // raised by one side, taken by the other; raising twice before
   virtual bool take() = 0;
 };
 
+struct Place {  // of a worker among those of its node, and how many these are
+  int number, workers;
+};
 struct Agent {  // the destructor waits for the agent's function to return: ask it to, first
   virtual ~Agent() = default;
   virtual bool done() = 0;
@@ -52,7 +55,8 @@ struct Engine {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string_view name() const = 0;
-  virtual bool may_be_called_from_a_hook() const = 0;  // while a backward pass is on the stack
+  virtual Place place() const { return {rank(), size()}; }  // where nothing is known: all are of one node
+  virtual bool may_be_called_from_a_hook() const = 0;       // while a backward pass is on the stack
   virtual base::Memory& memory() = 0;
   virtual std::uint64_t bytes_sent() const = 0;                 // to other workers, control messages left out
   virtual std::uint64_t bytes_sent_in_collectives() const = 0;  // of these

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "engines/engine.h"
+
 namespace flockstep::engines {
 
 struct Launched {
@@ -13,6 +15,10 @@ struct Launched {
 
 // Nothing when this process was started alone.
 std::optional<Launched> launched();
+
+// Where a launcher has put this one of so many workers: torchrun, mpirun of Open MPI or MPICH, `flockstep launch`.
+// Nothing where none has said so; throws Error{bad_input} where it speaks of another number of workers.
+std::optional<Place> launched_place(int workers);
 
 // The engine "auto" stands for: mesh under `flockstep launch`, mpi under mpirun, threads otherwise. Other names are
 // themselves.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/launcher.h"
 #include "engines/schedules.h"
 
 namespace flockstep::engines {
@@ -17,6 +18,8 @@ using namespace std::chrono_literals;
 constexpr base::Duration kPatienceForAnAnswer{1}, kPatienceForAnswers{2};
 
 }  // namespace
+
+Place ProcessEngine::place() const { return launched_place(size_).value_or(Place{rank_, size_}); }
 
 class ProcessEngine::ThreadAgent final : public Agent {
  public:

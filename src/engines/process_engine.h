@@ -15,6 +15,7 @@ class ProcessEngine : public PairwiseEngine {
  public:
   int rank() const final { return rank_; }
   int size() const final { return size_; }
+  Place place() const final;
   base::Memory& memory() final { return memory_; }
   std::uint64_t bytes_sent() const final { return bytes_sent_.load(std::memory_order_relaxed); }
 

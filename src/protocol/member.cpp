@@ -82,8 +82,7 @@ Ranks Member::group_of(Iteration round) const {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  const int group_size = std::min(options_.group_size, ranks);
-  return schedules_.try_emplace(ranks, ranks, group_size).first->second.group_of(rank_, round);
+  return schedules_.try_emplace(ranks, options_, ranks).first->second.group_of(rank_, round);
 }
 
 void Member::advance() {

@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "math/groups.h"
 #include "protocol/activator.h"
 #include "protocol/admission.h"
 #include "protocol/group_average.h"
 #include "protocol/membership.h"
 #include "protocol/minimum.h"
+#include "protocol/schedule.h"
 
 namespace flockstep::protocol {
 
@@ -110,7 +110,7 @@ class Member {
 
   Options options_;
   int rank_;
-  mutable std::map<int, math::GroupSchedule> schedules_;  // by how many ranks there are
+  mutable std::map<int, Schedule> schedules_;  // by how many ranks there are
   Roster roster_;
   Admission admission_;
   Membership attendance_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/time.h"
 #include "protocol/message.h"
@@ -23,9 +24,19 @@ enum class Activation {
   appointed,  // one worker, drawn for each round
 };
 
+// Who averages with whom in the rounds that are not over all.
+enum class Grouping {
+  dynamic,  // other groups in every round: math::GroupSchedule
+  fixed,    // those of round 0 in every round
+  nodes,    // inside nodes, and across them at times: math::NodeSchedule
+};
+
 struct Options {
   int workers = 2;     // >= 2
-  int group_size = 2;  // S, in 2..workers
+  int group_size = 2;  // S, in 2..workers; with Grouping::nodes workers of a node, >= 1
+  Grouping groups = Grouping::dynamic;
+  Iteration across = 4;      // nodes: every so many rounds one goes across them, >= 2
+  std::vector<int> nodes{};  // nodes: workers of the first ones, where these are not `group_size` each
   Sync sync = Sync::barrier;
   Iteration period = 10;  // tau, >= 1
   Activation activation = Activation::first;

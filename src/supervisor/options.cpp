@@ -99,4 +99,12 @@ std::string host_of(const Options& options, int index) {
   return options.hosts[static_cast<std::size_t>(index) * hosts / workers];
 }
 
+engines::Place place_of(const Options& options, int index) {
+  const std::string host = host_of(options, index);
+  int first = index, last = index;
+  while (first > 0 && host_of(options, first - 1) == host) --first;
+  while (last + 1 < options.workers && host_of(options, last + 1) == host) ++last;
+  return {index - first, last - first + 1};
+}
+
 }  // namespace flockstep::supervisor

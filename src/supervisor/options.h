@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engines/engine.h"
+
 namespace flockstep::supervisor {
 
 struct Options {
@@ -29,5 +31,7 @@ std::string store_host(const Options& options);
 
 // The one of worker `index`; workers are spread in blocks. Empty where there are no others.
 std::string host_of(const Options& options, int index);
+// Which of the workers of its host it is, and how many these are.
+engines::Place place_of(const Options& options, int index);
 
 }  // namespace flockstep::supervisor

@@ -78,7 +78,9 @@ class Supervisor {
         plan_(plan_of(options, secret_, store_)) {
     limits_.most = options.restarts;
     for (int i = 0; i < options.workers; ++i)
-      slots_.push_back({WorkerSlot(store_.ranks()[static_cast<std::size_t>(i)], host_of(options, i), limits_), now()});
+      slots_.push_back(
+          {WorkerSlot(store_.ranks()[static_cast<std::size_t>(i)], host_of(options, i), place_of(options, i), limits_),
+           now()});
   }
 
   int run() {

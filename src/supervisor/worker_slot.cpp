@@ -18,6 +18,8 @@ std::vector<std::string> WorkerSlot::variables_of(const RunPlan& plan) const {
   std::vector<std::string> variables = plan.variables;
   variables.push_back(fmt::format("FLOCKSTEP_RANK={}", rank_));
   variables.push_back(fmt::format("FLOCKSTEP_RESTARTS={}", restarts_.count()));
+  variables.push_back(fmt::format("FLOCKSTEP_LOCAL_RANK={}", place_.number));
+  variables.push_back(fmt::format("FLOCKSTEP_LOCAL_WORKERS={}", place_.workers));
   return variables;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engines/engine.h"
 #include "supervisor/process.h"
 #include "supervisor/relay.h"
 #include "supervisor/restarts.h"
@@ -25,8 +26,8 @@ struct RunPlan {
 
 class WorkerSlot {
  public:
-  WorkerSlot(int rank, std::string host, const RestartLimits& limits)
-      : rank_(rank), host_(std::move(host)), restarts_(limits) {}
+  WorkerSlot(int rank, std::string host, engines::Place place, const RestartLimits& limits)
+      : rank_(rank), host_(std::move(host)), place_(place), restarts_(limits) {}
 
   int rank() const { return rank_; }
   const std::string& host() const { return host_; }
@@ -47,6 +48,7 @@ class WorkerSlot {
 
   int rank_;
   std::string host_;  // empty: this one
+  engines::Place place_;
   Restarts restarts_;
   std::unique_ptr<Process> process_;
   Descriptor orders_;  // of a worker on another host: the script's input

@@ -98,6 +98,34 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
       });
 }
 
+TEST(Algorithms, inEveryKindOfGroupsSendTheBytesThatTheirRowStates) {
+  const std::vector<base::Settings> kinds = {
+      {{"groups", "fixed"}, {"group_size", "3"}},
+      {{"groups", "nodes"}},  // the engine has one
+      {{"groups", "nodes"}, {"workers_per_node", "2"}, {"across", "3"}},
+      {{"groups", "nodes"}, {"workers_per_node", "3"}, {"across", "4"}},
+      {{"groups", "nodes"}, {"workers_per_node", "1"}},
+  };
+  for (const std::string name : {"wagma", "flock"})
+    for (base::Settings settings : kinds)
+      for (const int workers : {3, 5, 8}) {
+        settings["period"] = "8";
+        test::on_threads(workers, [&](runtime::Context& context) {
+          constexpr int kSteps = 24;  // a multiple of all periods
+          Trainee trainee(context, name, settings);
+          // At the start each worker tells the others its place in its node, two numbers, where that is asked for.
+          const bool asks = settings.at("groups") == "nodes" && !settings.contains("workers_per_node");
+          const double before = asks ? 16.0 * (workers - 1) : 0;
+          for (int step = 0; step < kSteps; ++step) trainee.step();
+          std::vector<double> sent{(static_cast<double>(context.engine().bytes_sent()) - before) / kSteps};
+          context.all_reduce(sent, "bytes");
+          EXPECT_NEAR(sent[0] / workers, find_algorithm(name).bytes_per_step(workers, 30, settings), 1e-9)
+              << name << " with " << workers << ", " << settings.at("groups");
+          trainee.algorithm->consolidate(trainee.model);
+        });
+      }
+}
+
 TEST(Algorithms, defaultsSuitAnyNumberOfWorkersAndOneThatIsNotKnownYet) {
   for (const auto& row : algorithms())
     for (const int workers : {1, 2, 3, 1024, std::numeric_limits<int>::max()}) row.check({}, workers);
@@ -153,6 +181,22 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   EXPECT_EQ(wagma("deadline", "5ms"), "--wagma.deadline needs --wagma.activation deadline, not 'first'");
   EXPECT_EQ(wagma("quorum", "3"), "--wagma.quorum needs --wagma.activation quorum, not 'first'");
   EXPECT_EQ(wagma("quorum", "auto"), "");
+  EXPECT_EQ(wagma("groups", "static"), "--wagma.groups takes dynamic, fixed or nodes, not 'static'");
+  EXPECT_EQ(wagma("across", "3"), "--wagma.across needs --wagma.groups nodes, not 'dynamic'");
+  EXPECT_EQ(wagma("workers_per_node", "2"), "--wagma.workers_per_node needs --wagma.groups nodes, not 'dynamic'");
+  const auto nodes = [&](const std::string& option, const std::string& value) {
+    return sentence_of([&] { find_algorithm("flock").check({{"groups", "nodes"}, {option, value}}, 4); });
+  };
+  EXPECT_EQ(nodes("group_size", "2"),
+            "--flock.group_size is not for --flock.groups nodes, where a group is as large as a node: give "
+            "--flock.workers_per_node");
+  for (const std::string wrong : {"1", "0", "often"})
+    EXPECT_EQ(nodes("across", wrong), "--flock.across takes a whole number at least 2, not '" + wrong + "'");
+  for (const std::string wrong : {"0", "5", "all"})
+    EXPECT_EQ(nodes("workers_per_node", wrong),
+              "--flock.workers_per_node takes a whole number from 1 to 4, not '" + wrong + "'");
+  EXPECT_EQ(nodes("workers_per_node", "4"), "");
+  EXPECT_EQ(nodes("group_size", "auto"), "");
   for (const std::string name : {"eager_solo", "eager_majority"})
     EXPECT_TRUE(sentence_of([&] {
                   find_algorithm(name).check({{"period", "1"}}, 4);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
 
 #include "api/synchronizer.h"
@@ -20,6 +21,15 @@ struct Scene {
   std::string algorithm;
   bool is_deterministic;
   std::uint64_t seed;
+
+  // In groups of every kind.
+  std::map<std::string, std::string> options() const {
+    std::map<std::string, std::string> options{{"period", "4"}};
+    if (seed % 4 == 1) options["groups"] = "fixed";
+    if (seed % 4 >= 2) options["groups"] = "nodes";
+    if (seed % 4 == 3) options["workers_per_node"] = "2";
+    return options;
+  }
 };
 
 struct End {  // of one worker that has finished
@@ -108,7 +118,7 @@ class Training {
     }
     runtime::Context context(engine, base::Duration(scene_.is_deterministic ? 3600 : 60));
     std::vector<float> model(kParameters, 0.0f);
-    Synchronizer::Implementation synchronizer(context, scene_.algorithm, {kParameters}, {{"period", "4"}}, {});
+    Synchronizer::Implementation synchronizer(context, scene_.algorithm, {kParameters}, scene_.options(), {});
     synchronizer.join(model);
     End end;
     end.is_late = is_over_ || synchronizer.session.updates() > kSteps;

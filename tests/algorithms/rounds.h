@@ -40,6 +40,29 @@ inline void dawdle(Learner& learner, int step) {
 // What worker `rank` adds in a step, in all tests that can tell the outcome.
 inline Model update_of(int rank, int step, std::size_t size) { return target_of(rank + 64 * step, size); }
 
+// Worker `rank`'s model after these steps, when every round takes everybody's update; in double.
+template <typename Schedule>
+std::vector<double> model_of_schedule(const Schedule& schedule, int rank, int steps, std::size_t size) {
+  const int workers = subject().workers;
+  std::vector<std::vector<double>> models(static_cast<std::size_t>(workers), std::vector<double>(size));
+  for (int step = 0; step < steps; ++step) {
+    for (int worker = 0; worker < workers; ++worker) {
+      const Model update = update_of(worker, step, size);
+      for (std::size_t k = 0; k < size; ++k) models[static_cast<std::size_t>(worker)][k] += update[k];
+    }
+    const auto before = models;
+    for (int worker = 0; worker < workers; ++worker) {
+      auto& model = models[static_cast<std::size_t>(worker)];
+      const auto group = schedule.group_of(worker, step);
+      std::ranges::fill(model, 0.0);
+      for (const int member : group)
+        for (std::size_t k = 0; k < size; ++k)
+          model[k] += before[static_cast<std::size_t>(member)][k] / static_cast<double>(group.size());
+    }
+  }
+  return models[static_cast<std::size_t>(rank)];
+}
+
 inline std::vector<double> mean_of_updates(int workers, int steps, std::size_t size) {
   std::vector<double> mean(size);
   for (int step = 0; step < steps; ++step)

@@ -20,29 +20,6 @@ base::Settings everybody(int group_size) {
           {"group_size", group_size == 0 ? "auto" : std::to_string(group_size)}};
 }
 
-// Worker `rank`'s model after these steps, when every round takes everybody's update; in double.
-std::vector<double> model_of_schedule(int rank, int steps, int group_size, std::size_t size) {
-  const int workers = subject().workers;
-  const math::GroupSchedule schedule(workers, group_size);
-  std::vector<std::vector<double>> models(static_cast<std::size_t>(workers), std::vector<double>(size));
-  for (int step = 0; step < steps; ++step) {
-    for (int worker = 0; worker < workers; ++worker) {
-      const Model update = update_of(worker, step, size);
-      for (std::size_t k = 0; k < size; ++k) models[static_cast<std::size_t>(worker)][k] += update[k];
-    }
-    const auto before = models;
-    for (int worker = 0; worker < workers; ++worker) {
-      auto& model = models[static_cast<std::size_t>(worker)];
-      const auto group = schedule.group_of(worker, step);
-      std::ranges::fill(model, 0.0);
-      for (const int member : group)
-        for (std::size_t k = 0; k < size; ++k)
-          model[k] += before[static_cast<std::size_t>(member)][k] / static_cast<double>(group.size());
-    }
-  }
-  return models[static_cast<std::size_t>(rank)];
-}
-
 class Rounds : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   void SetUp() override {
@@ -57,7 +34,9 @@ TEST_P(Rounds, everybodyPresent_averagesTheGroupsOfTheSchedule) {
   on_every_learner(scene, [&](Learner& learner) {
     const int rank = learner.context.rank();
     for (int step = 0; step < kSteps; ++step) learner.take(update_of(rank, step, scene.size));
-    EXPECT_LT(distance(learner.model, model_of_schedule(rank, kSteps, group_size, scene.size)), 1e-5);
+    EXPECT_LT(distance(learner.model,
+                       model_of_schedule(math::GroupSchedule(subject().workers, group_size), rank, kSteps, scene.size)),
+              1e-5);
     EXPECT_EQ(learner.algorithm->meetings()->fresh, kSteps);
   });
 }
@@ -89,7 +68,8 @@ TEST_P(LargeModels, severalChunks_areAveragedLikeOne) {
   on_every_learner(scene, [&](Learner& learner) {
     const int rank = learner.context.rank();
     for (int step = 0; step < kSteps; ++step) learner.take(update_of(rank, step, scene.size));
-    const auto expected = model_of_schedule(rank, kSteps, math::default_group_size(workers), scene.size);
+    const math::GroupSchedule schedule(workers, math::default_group_size(workers));
+    const auto expected = model_of_schedule(schedule, rank, kSteps, scene.size);
     for (std::size_t k = 0; k < scene.size; ++k) ASSERT_NEAR(learner.model[k], expected[k], 1e-6) << "at " << k;
   });
 }

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import run, run_json
+from paths import ROOT
 
 HEAD = '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
 SIM = ["train", "--engine", "sim", "--steps", 4, "--compute-ms", 10]
@@ -48,6 +49,17 @@ def test_a_preset_makes_steps_as_long_as_its_network_is_slow(needs, name, gbytes
     transfers = result["time_s"] / 4 - 0.01
     assert 0.95 < transfers / (2 * 7 / 8 * 0.4 / gbytes_s) < 1.1
     assert result["platform"] == name
+
+
+# Two nodes of 8: of 20 rounds 2 are over all, 4 over the 8 places across nodes, and 14 inside the 2 nodes.
+@pytest.mark.parametrize("name", ["nvlink-node", ROOT / "examples/platforms/gpu_nodes.xml"])
+@pytest.mark.parametrize("algorithm", ["wagma", "flock"])
+def test_groups_are_the_nodes_of_the_platform(needs, name, algorithm):
+    needs("sim")
+    options = ["--algorithm", algorithm, f"--{algorithm}.groups", "nodes", "--workers", 16, "--steps", 20]
+    result = run_json("train", "--engine", "sim", "--compute-ms", 10, "--platform", name, *options)
+    sent = 8 * 1000 / 16 * (2 * (16 - 1) + 4 * (16 - 8) + 14 * (16 - 2)) / 20
+    assert result["bytes_sent_per_step"] == pytest.approx(sent)
 
 
 def test_an_exchange_inside_a_node_takes_nvlink_and_one_between_nodes_does_not(needs):

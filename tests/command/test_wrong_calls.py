@@ -102,6 +102,10 @@ WRONG = [
         ["train", "--algorithm", "flock", "--workers", "8", "--flock.group_size", "9"],
         "--flock.group_size takes a whole number from 2 to 8, not '9'",
     ),
+    (
+        ["train", "--algorithm", "flock", "--flock.groups", "nodes", "--flock.group_size", "2"],
+        "--flock.group_size is not for --flock.groups nodes, where a group is as large as a node",
+    ),
     (["train", "--algorithm", "wagma", "--wagma.period", "0"], "--wagma.period takes a whole number at least 1"),
     (
         ["train", "--algorithm", "wagma", "--wagma.activation", "quorum", "--wagma.quorum", "5"],

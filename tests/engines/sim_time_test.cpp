@@ -48,6 +48,23 @@ double closed_form(int group, std::size_t bytes) {
   return 2 * kLatency_s + (group - 1) * (static_cast<double>(bytes) + kHeader) / kBandwidth;
 }
 
+TEST(SimTime, workersKnowTheirPlaceInTheirNode) {
+  LaunchOptions options;
+  options.workers = 11;
+  options.sim.platform = "nvlink-node";
+  sim::run(options, [](Engine& engine) {
+    EXPECT_EQ(engine.place().number, engine.rank() % 8);
+    EXPECT_EQ(engine.place().workers, engine.rank() < 8 ? 8 : 3);
+  });
+}
+
+TEST(SimTime, workersOfTheStarHaveANodeEach) {
+  on_the_star(3, [](Engine& engine) {
+    EXPECT_EQ(engine.place().number, 0);
+    EXPECT_EQ(engine.place().workers, 1);
+  });
+}
+
 TEST(SimTime, anExchangeOfAFewMessagesTakesTheTimeOfItsBytes) {
   EXPECT_NEAR(exchange_among(8, 4, kBytes) / closed_form(4, kBytes), 1, 1e-6);
 }

@@ -3,16 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bitset>
 #include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
 
+#include "math/reach.h"
+
 namespace flockstep::math {
 namespace {
 
-using Partition = std::vector<std::vector<int>>;
 constexpr int kMostWorkers = 4096;
 
 // Round after round by the letter of the definition.
@@ -157,22 +157,6 @@ TEST(Groups, areNeverTheSameTwiceInARowUnlessThereIsOne) {
   };
   for_all_small(check);
   for_some_large(check);
-}
-
-// After these rounds, the smallest number of workers that anybody has something of.
-template <std::size_t kMost>
-std::size_t least_reach(std::span<const Partition> rounds, int workers) {
-  std::vector<std::bitset<kMost>> reach(static_cast<std::size_t>(workers));
-  for (std::size_t i = 0; i < reach.size(); ++i) reach[i].set(i);
-  for (const Partition& partition : rounds)
-    for (const auto& group : partition) {
-      std::bitset<kMost> all;
-      for (const int member : group) all |= reach[static_cast<std::size_t>(member)];
-      for (const int member : group) reach[static_cast<std::size_t>(member)] = all;
-    }
-  std::size_t least = kMost;
-  for (const auto& each : reach) least = std::min(least, each.count());
-  return least;
 }
 
 std::size_t rounds_to_reach_all(int workers, int group_size) {  // ceil(log_S P) + 1

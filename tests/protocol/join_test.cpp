@@ -89,6 +89,21 @@ TEST(Joins, whoseDonorIsLostFetchesNoOtherModelBeforeThatOneIsForgone) {
   EXPECT_EQ(next[0].peer, 1 - donor);
 }
 
+// The workers of another host may be another number there, and all have to mean the same groups.
+TEST(Joins, whoJoinsTakesTheSizeOfNodesThatTheFlockBeganWith) {
+  const Options four{.workers = 4, .group_size = 4, .groups = Grouping::nodes, .elastic = true};
+  Options pairs = four;
+  pairs.group_size = 2;
+  Member member(four, 1);
+  member.step(at(0), ComesBack{});
+  member.step(at(0), Met{0, 1});
+  const auto greeted = said(member.step(at(1), greeting(0, Standing::present, {1}, pairs)), 0, Kind::greeting);
+  ASSERT_EQ(greeted.size(), 1u);
+  Message told = greeted[0];
+  told.roster = {1, 1};
+  EXPECT_EQ(Greeting::from(told)->group_size, 2);
+}
+
 TEST(Joins, whoWasStartedUnderAnIncarnationThatIsLostTakesAHigherOne) {
   Member member(kPair, 1, 1);
   member.step(at(0), ComesBack{});

@@ -200,6 +200,12 @@ def sentences(rank):
     closed.close()
     everything = {
         "group_size": refused(lambda: flockstep.Flock(sgd(other), other, group_size=9)),
+        "groups": refused(lambda: flockstep.Flock(sgd(other), other, groups="static")),
+        "group_size of nodes": refused(lambda: flockstep.Flock(sgd(other), other, groups="nodes", group_size=2)),
+        "across": refused(lambda: flockstep.Wagma(sgd(other), other, across=2)),
+        "workers_per_node": refused(
+            lambda: flockstep.Flock(sgd(other), other, groups="nodes", workers_per_node=min(rank, 1) + 1)
+        ),
         "neighbours": refused(lambda: flockstep.SGP(sgd(other), other, neighbours=3)),
         "period": refused(lambda: flockstep.LocalSGD(sgd(other), other, period=0)),
         "activation": refused(lambda: flockstep.Wagma(sgd(other), other, activation="second")),

@@ -60,6 +60,27 @@ def wagma(rank):
     return recorded(rank, 25, lambda inner, model: flockstep.Wagma(inner, model, group_size=2))
 
 
+EVERYBODY = {"activation": "quorum", "quorum": 4, "period": 100}  # so that every round has all models of its step
+
+
+def flock_in_nodes(rank):
+    return recorded(
+        rank,
+        4,
+        lambda inner, model: flockstep.Flock(inner, model, groups="nodes", workers_per_node=2, across=2, **EVERYBODY),
+    )
+
+
+def flock_in_fixed_groups(rank):
+    return recorded(
+        rank, 4, lambda inner, model: flockstep.Flock(inner, model, groups="fixed", group_size=2, **EVERYBODY)
+    )
+
+
+def wagma_in_the_launchers_nodes(rank):
+    return recorded(rank, 4, lambda inner, model: flockstep.Wagma(inner, model, groups="nodes", **EVERYBODY))
+
+
 def flock_with_a_deadline(rank):
     return recorded(
         rank,
@@ -157,6 +178,9 @@ if __name__ == "__main__":
         wagma_at_full_sync,
         flock_at_full_sync,
         flock,
+        flock_in_nodes,
+        flock_in_fixed_groups,
+        wagma_in_the_launchers_nodes,
         flock_with_a_deadline,
         flock_overlapped,
         local_sgd_overlapped,

@@ -60,6 +60,10 @@ def test_a_group_of_some_workers_averages_by_itself(results):
     ("what", "sentence"),
     {
         "group_size": "bad_input: group_size takes",
+        "groups": "bad_input: groups takes dynamic, fixed or nodes, not 'static'",
+        "group_size of nodes": "bad_input: group_size is not for groups nodes",
+        "across": "bad_input: across needs groups nodes, not 'dynamic'",
+        "workers_per_node": "mismatch: workers 1, 2 have flock.workers_per_node 2 where worker 0 has 1",
         "neighbours": "bad_input: neighbours takes a whole number from 1 to",
         "period": "bad_input: period takes",
         "activation": "bad_input: activation",

@@ -73,6 +73,22 @@ def test_at_a_period_of_one_step_everybody_has_the_mean(results, case):
 
 
 @pytest.mark.parametrize(
+    ("case", "groups_of_steps"),
+    [
+        ("flock_in_nodes", [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]),
+        ("flock_in_fixed_groups", [[[0, 1], [2, 3]]]),
+        ("wagma_in_the_launchers_nodes", [[[0, 1, 2, 3]]]),
+    ],
+)
+def test_groups_average_as_their_kind_says(results, case, groups_of_steps):
+    workers = results[case]
+    for step in range(4):
+        updated, met = models(workers, step, "updated"), models(workers, step, "met")
+        for group in groups_of_steps[step % len(groups_of_steps)]:
+            assert_near(met[group], updated[group].mean(0))
+
+
+@pytest.mark.parametrize(
     "case", ["flock", "flock_with_a_deadline", "flock_overlapped", "local_sgd_overlapped", "adpsgd", "swarm"]
 )
 def test_no_update_is_lost_or_counted_twice(results, case):

@@ -100,6 +100,7 @@ ElasticScenario draw_elastic(std::uint64_t seed) {
     for (int left = draws.in_percent(60) ? 1 : draws.between(2, 4); left > 0; --left)
       scenario.crashes.push_back(draw_crash(draws, scenario.ranks, calls));
   draw_breaks(draws, scenario, calls * base.options.workers);
+  draw_groups(draws, base.options, false);
   return scenario;
 }
 

@@ -36,7 +36,7 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) run_seed(seed, {}, summary);
   ASSERT_FALSE(summary.failure) << summary.failure->report();
   for (const char* kind : {"barrier", "rolling", "none", "first", "majority", "quorum", "deadline", "appointed",
-                           "published", "additive", "overlap", "on a device"})
+                           "dynamic", "fixed", "nodes", "published", "additive", "overlap", "on a device"})
     EXPECT_GE(summary.kinds[kind], 10) << kind;
   EXPECT_GE(summary.crashes, 30);
   EXPECT_GE(summary.stops, 30);

@@ -6,7 +6,7 @@ namespace flockstep::simulation {
 
 Groups::Groups(const Scenario& scenario)
     : options_(scenario.options),
-      schedule_(options_.workers, options_.group_size),
+      schedule_(options_, options_.workers),
       everybody_(static_cast<std::size_t>(options_.workers)),
       groups_(static_cast<std::size_t>(scenario.iterations)) {
   std::iota(everybody_.begin(), everybody_.end(), 0);

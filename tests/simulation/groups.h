@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "math/groups.h"
+#include "protocol/schedule.h"
 #include "simulation/scenario.h"
 
 namespace flockstep::simulation {
@@ -23,7 +23,7 @@ class Groups {
 
  private:
   const protocol::Options& options_;
-  math::GroupSchedule schedule_;
+  protocol::Schedule schedule_;
   protocol::Ranks everybody_;
   mutable std::vector<std::vector<protocol::Ranks>> groups_;  // per round, per worker; empty until asked for
 };

@@ -13,6 +13,7 @@ namespace flockstep::simulation {
 namespace {
 
 using protocol::Activation;
+using protocol::Grouping;
 using protocol::Options;
 using protocol::Sync;
 
@@ -115,7 +116,34 @@ void draw_models(Draws& draws, Scenario& scenario) {
   scenario.device = draws.delays(-4, -1.5);  // it is looked at every millisecond
 }
 
+std::string describe_groups(const Options& options) {
+  if (options.groups != Grouping::nodes)
+    return fmt::format("{} groups of {}", to_string(options.groups), options.group_size);
+  std::string text = "nodes of ";
+  for (const int workers : options.nodes) text += fmt::format("{}, ", workers);
+  return text + fmt::format("{}, across them every {}", options.group_size, options.across);
+}
+
+void draw_nodes(Draws& draws, Options& options, bool knows_all) {
+  options.groups = Grouping::nodes;
+  options.across = draws.between(2, 5);
+  options.group_size = draws.between(1, options.workers);
+  options.nodes.clear();
+  if (knows_all && draws.in_percent(40))
+    for (int left = draws.between(1, 4); left > 0; --left) options.nodes.push_back(draws.between(1, 4));
+}
+
 }  // namespace
+
+void draw_groups(Draws& draws, Options& options, bool knows_all) {
+  options.groups = Grouping::dynamic;
+  options.nodes.clear();
+  if (draws.in_percent(50)) return;
+  if (draws.in_percent(30))
+    options.groups = Grouping::fixed;
+  else
+    draw_nodes(draws, options, knows_all);
+}
 
 double Delays::draw(base::Random& random) const {
   const double place = random.uniform();
@@ -143,6 +171,7 @@ Scenario draw_scenario(std::uint64_t seed) {
   draw_faults(draws, scenario, per_iteration * static_cast<double>(scenario.iterations));
   draw_absences(draws, scenario);
   draw_models(draws, scenario);
+  draw_groups(draws, options, true);  // last, as there were none when seeds were chosen that tests name
   return scenario;
 }
 
@@ -166,13 +195,22 @@ std::string_view to_string(Activation activation) {
   return "";
 }
 
+std::string_view to_string(Grouping groups) {
+  switch (groups) {
+    case Grouping::dynamic: return "dynamic";
+    case Grouping::fixed: return "fixed";
+    case Grouping::nodes: return "nodes";
+  }
+  return "";
+}
+
 std::string_view to_string(Merging merging) { return merging == Merging::published ? "published" : "additive"; }
 
 std::string describe(const Scenario& scenario) {
   const Options& options = scenario.options;
-  std::string text = fmt::format("seed {}: {} workers in groups of {}, {} with period {}, activation {}", scenario.seed,
-                                 options.workers, options.group_size, to_string(options.sync), options.period,
-                                 to_string(options.activation));
+  std::string text =
+      fmt::format("seed {}: {} workers in {}, {} with period {}, activation {}", scenario.seed, options.workers,
+                  describe_groups(options), to_string(options.sync), options.period, to_string(options.activation));
   if (options.activation == Activation::quorum) text += fmt::format(" of {}", options.quorum);
   if (options.activation == Activation::deadline)
     text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";

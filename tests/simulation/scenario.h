@@ -11,6 +11,7 @@
 namespace flockstep::simulation {
 
 using protocol::Iteration;
+class Draws;
 
 constexpr int kMaxWorkers = 33;
 constexpr int kMaxChunks = 4;
@@ -73,10 +74,13 @@ struct Scenario {
 };
 
 Scenario draw_scenario(std::uint64_t seed);
+// Any of the ways to group; nodes of any sizes where all workers know how many there are, else equal ones.
+void draw_groups(Draws& draws, protocol::Options& options, bool knows_all);
 std::string describe(const Scenario& scenario);
 
 std::string_view to_string(protocol::Sync sync);
 std::string_view to_string(protocol::Activation activation);
+std::string_view to_string(protocol::Grouping groups);
 std::string_view to_string(Merging merging);
 
 }  // namespace flockstep::simulation

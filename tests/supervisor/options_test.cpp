@@ -73,6 +73,18 @@ TEST(LaunchOptions, spreadWorkersInBlocks) {
   EXPECT_EQ(hosts, "aaabbcc");
 }
 
+TEST(LaunchOptions, tellWorkersTheirPlaceOnTheirHost) {
+  Options options = some_options();
+  options.workers = 7;
+  EXPECT_EQ(place_of(options, 4).number, 4);
+  EXPECT_EQ(place_of(options, 4).workers, 7);
+  options.hosts = {"a", "b", "c"};
+  std::string places;
+  for (int i = 0; i < options.workers; ++i)
+    places += std::to_string(place_of(options, i).number) + "/" + std::to_string(place_of(options, i).workers) + " ";
+  EXPECT_EQ(places, "0/3 1/3 2/3 0/2 1/2 0/2 1/2 ");
+}
+
 TEST(RemoteScript, quotesWhateverIsInAWord) {
   EXPECT_EQ(quoted("it's $HOME `x` \n"), "'it'\\''s $HOME `x` \n'");
   EXPECT_EQ(quoted(""), "''");

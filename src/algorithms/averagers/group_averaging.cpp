@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/average_over_all.h"
+#include "algorithms/averagers/nodes.h"
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
 #include "math/groups.h"
+#include "protocol/schedule.h"
 #include "runtime/gather.h"
 #include "runtime/rounds/device_shared_model.h"
 #include "runtime/rounds/published_model.h"
@@ -20,6 +23,7 @@ namespace flockstep::algorithms {
 namespace {
 
 using protocol::Activation;
+using protocol::Grouping;
 using protocol::Sync;
 
 constexpr std::array<base::Choice<MergeRule>, 2> kMerges{
@@ -30,6 +34,9 @@ constexpr std::array<base::Choice<Activation>, 4> kActivations{{{"first", Activa
                                                                 {"quorum", Activation::quorum},
                                                                 {"deadline", Activation::deadline}}};
 
+constexpr std::array<base::Choice<Grouping>, 3> kGroupings{
+    {{"dynamic", Grouping::dynamic}, {"fixed", Grouping::fixed}, {"nodes", Grouping::nodes}}};
+constexpr std::int64_t kUsuallyAcross = 4;
 constexpr std::array<base::Choice<bool>, 2> kOverlaps{{{"off", false}, {"on", true}}};
 
 // Where a worker's model is: in the span that hooks are given ...
@@ -63,6 +70,7 @@ class GroupAveraging final : public Algorithm, private Departures {
         meetings_(context_) {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
+    if (options_.finds_nodes) find_nodes();
     model_.begin_from(model);
     start(step);
   }
@@ -118,6 +126,14 @@ class GroupAveraging final : public Algorithm, private Departures {
   }
 
  private:
+  // Where workers come and go nobody can be asked: who begins a run says how many workers a node has.
+  void find_nodes() {
+    options_.finds_nodes = false;
+    protocol::Options& rounds = options_.protocol;
+    if (!rounds.elastic) rounds.nodes = nodes_of_all(context_);
+    rounds.group_size = rounds.elastic ? context_.engine().place().workers : rounds.nodes.front();
+  }
+
   // Where workers come and go: a round like others, which counts as a step. Whoever has left is back with it.
   void synchronise(std::span<float> model) {
     agent_->synchronise(model);
@@ -179,6 +195,38 @@ class GroupAveraging final : public Algorithm, private Departures {
   std::optional<runtime::RoundAgent> agent_;  // last: it uses the others
 };
 
+// With Grouping::nodes a group is as large as a node. Nodes that the engine has to be asked for are taken for one of
+// all workers until then, which sends the most.
+void read_groups(const base::SettingsReader& reader, std::string_view name, int workers,
+                 GroupAveragingOptions& options) {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  const auto is_given = [&](std::string_view option) { return reader.text(option) != "auto"; };
+  const std::int64_t most = workers > 1 ? workers : kAny;
+  protocol::Options& rounds = options.protocol;
+  rounds.groups = reader.choice("groups", kGroupings);
+  const std::int64_t group_size = is_given("group_size") ? reader.integer("group_size", 2, most) : 0,
+                     per_node = is_given("workers_per_node") ? reader.integer("workers_per_node", 1, most) : 0;
+  rounds.across = is_given("across") ? reader.integer("across", 2, kAny) : kUsuallyAcross;
+  if (rounds.groups == Grouping::nodes) {
+    if (group_size > 0)
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("--{0}.group_size is not for --{0}.groups nodes, where a group is as large as a node: give "
+                      "--{0}.workers_per_node",
+                      name));
+    options.finds_nodes = per_node == 0;
+    rounds.group_size = workers > 1 && per_node > 0 ? static_cast<int>(per_node) : std::max(2, workers);
+    return;
+  }
+  for (const auto* option : {"across", "workers_per_node"})
+    if (is_given(option))
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("--{0}.{1} needs --{0}.groups nodes, not '{2}'", name, option, reader.text("groups")));
+  // One worker alone may get company, where others join it.
+  rounds.group_size =
+      workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(std::max(2, workers));
+}
+
 }  // namespace
 
 bool overlap_of(const base::SettingsReader& reader) { return reader.choice("overlap", kOverlaps); }
@@ -202,8 +250,8 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
                       : options.overlap      ? Activation::deadline
                                              : Activation::majority;
   rounds.period = reader.integer("period", 1, kAny);
-  const std::int64_t group_size = is_given("group_size") ? reader.integer("group_size", 2, most) : 0,
-                     quorum = is_given("quorum") ? reader.integer("quorum", 1, most) : 0;
+  read_groups(reader, name, workers, options);
+  const std::int64_t quorum = is_given("quorum") ? reader.integer("quorum", 1, most) : 0;
   if (is_given("deadline")) {
     rounds.deadline = reader.duration("deadline");
     if (rounds.deadline <= base::Duration(0))
@@ -218,9 +266,6 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
     throw Error(
         ErrorCode::bad_input,
         fmt::format("--{0}.overlap on needs --{0}.merge additive: the published merge waits for its round", name));
-  // One worker alone may get company, where others join it.
-  rounds.group_size =
-      workers > 1 && group_size > 0 ? static_cast<int>(group_size) : math::default_group_size(std::max(2, workers));
   rounds.quorum = workers > 1 && quorum > 0 ? static_cast<int>(quorum) : std::max(1, workers - 1);
   return options;
 }
@@ -245,10 +290,18 @@ std::unique_ptr<Algorithm> make_group_averaging(const AlgorithmInputs& inputs, G
 
 double group_averaging_bytes(int workers, double parameters, const GroupAveragingOptions& options) {
   if (workers == 1) return 0;
-  const auto with_groups = [&](double groups) { return 8 * parameters * (workers - groups) / workers; };
-  const double share = 1 / static_cast<double>(options.protocol.period);
-  const double groups = math::GroupSchedule(workers, options.protocol.group_size).groups();
-  return share * with_groups(1) + (1 - share) * with_groups(groups);
+  const auto with_groups = [&](std::size_t groups) {
+    return 8 * parameters * (workers - static_cast<double>(groups)) / workers;
+  };
+  const protocol::Options& rounds = options.protocol;
+  const protocol::Schedule schedule(rounds, workers);
+  const auto period = static_cast<double>(rounds.period);
+  double across = 0;  // the share of rounds that go across nodes and are not over all
+  if (rounds.groups == Grouping::nodes)
+    across =
+        (1 - static_cast<double>(std::gcd(rounds.across, rounds.period)) / period) / static_cast<double>(rounds.across);
+  return with_groups(1) / period + across * with_groups(schedule.partition(rounds.across - 1).size()) +
+         (1 - 1 / period - across) * with_groups(schedule.partition(0).size());
 }
 
 }  // namespace flockstep::algorithms

@@ -22,6 +22,7 @@ struct GroupAveragingOptions {
   std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
   bool survives_losses = false;    // where the engine does
   bool guard = true;               // updates are guarded (math/update_guard.h)
+  bool finds_nodes = false;        // asks the engine for them when it begins
   protocol::Options protocol;
 };
 
@@ -30,12 +31,19 @@ constexpr base::OptionSpec kOverlapOption{
 bool overlap_of(const base::SettingsReader& reader);
 
 // What `wagma` and `flock` take; they differ in the defaults.
-inline constexpr std::size_t kGroupAveragingOptions = 9;
+inline constexpr std::size_t kGroupAveragingOptions = 12;
 consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
                                                                                      std::string_view sync,
                                                                                      std::string_view activation) {
   return {{
       {"group_size", "auto", "workers in a group (S), 2 to P; auto: the power of two at or above the square root of P"},
+      {"groups", "dynamic",
+       "dynamic: other groups in every round; fixed: those of round 0; nodes: the workers of a node, and in every "
+       "`across`-th round those at the same place in their nodes"},
+      {"across", "auto", "groups = nodes: every so many rounds one goes across nodes, 2 or more; auto: 4"},
+      {"workers_per_node", "auto",
+       "groups = nodes: workers of a node, whose ranks are consecutive; auto: as the launcher or the simulated "
+       "platform says; where none does, all workers are one node"},
       {"period", "10", "steps from one round over all workers to the next (tau), which bounds staleness"},
       {"merge", merge, "published or additive: how a worker's model meets an average that was taken without it"},
       {"sync", sync, "barrier: the last round of a period waits for all; rolling: nobody is a period ahead of anybody"},

@@ -69,6 +69,16 @@ SimEngine::SimEngine(SimWorld& world, const std::vector<std::unique_ptr<SimEngin
 
 SimEngine::~SimEngine() = default;
 
+Place SimEngine::place() const {
+  Place place{0, 0};
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != rank_ && !in_one_node(world_.nodes(), rank, rank_)) continue;
+    ++place.workers;
+    place.number += rank < rank_;
+  }
+  return place;
+}
+
 Pending SimEngine::join(Collective::Call call) {
   world_.throw_if_broken();
   auto collective = world_.collective(next_collective_++);

@@ -26,6 +26,7 @@ class SimEngine final : public Engine {
   int rank() const override { return rank_; }
   int size() const override { return world_.size(); }
   std::string_view name() const override { return "sim"; }
+  Place place() const override;
   // Any call may let other workers run, in the middle of this one's backward pass.
   bool may_be_called_from_a_hook() const override { return false; }
   base::Memory& memory() override { return memory_; }
