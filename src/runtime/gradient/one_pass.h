@@ -107,6 +107,9 @@ class OnePass {
   void average(Whole whole, const std::vector<bool>& counted);
 
   const Sections& sections() const { return sections_; }
+  // How many numbers of the results this worker owns; and where what the wire loses is kept, of passes from now on.
+  std::size_t own_numbers() const { return exchange_.own_numbers(); }
+  void feed_back(const Feedback& feedback) { exchange_.feed_back(feedback); }
 
   // How many results are on their way at a time, where the engine can use more than the usual few.
   void let_travel(std::size_t buckets) { travelling_ = buckets; }
