@@ -44,7 +44,7 @@ def test_a_resumed_run_ends_on_the_bits_of_one_that_was_never_interrupted(tmp_pa
 
 
 def test_with_int8_a_half_percent_of_what_mean_sends_is_sent():
-    train = ["train", "--linear.dimension", 100000, "--workers", 4, "--batch", 1]
+    train = ["train", "--linear.dimension", 100000, "--workers", 4, "--batch", 4]
     mean = run_json(*train, "--algorithm", "mean", "--steps", 2)
     diloco = run_json(*train, "--algorithm", "diloco", "--diloco.wire", "int8", "--steps", 128)
     assert 0.0039 < diloco["bytes_sent_per_step"] / mean["bytes_sent_per_step"] <= 0.005
