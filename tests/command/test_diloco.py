@@ -50,6 +50,17 @@ def test_with_int8_a_half_percent_of_what_mean_sends_is_sent():
     assert 0.0039 < diloco["bytes_sent_per_step"] / mean["bytes_sent_per_step"] <= 0.005
 
 
+def test_with_a_delay_transfers_pass_under_local_steps(needs):
+    """40 MB over 10 Gbit/s, there and back: about five steps of 10 ms that everybody would wait."""
+    needs("sim")
+    train = ["train", "--engine", "sim", "--workers", 4, "--compute-ms", 10, "--steps", 64, "--evaluate-every", 64]
+    train += ["--bytes-scale", 10000, "--algorithm", "diloco", "--diloco.period", 16]
+    waiting = [run_json(*train, "--diloco.delay", delay)["wait_share"] for delay in (0, 1, 4, 8)]
+    assert waiting == sorted(waiting, reverse=True)
+    assert waiting[0] > 0.15
+    assert waiting[-1] < 0.01
+
+
 def test_compare_takes_variants_of_it():
     done = run(
         *["compare", "--algorithms", "mean,diloco:period=8,diloco:period=8:rate=1:momentum=0,local_sgd:period=8"],

@@ -75,16 +75,20 @@ class Diloco final : public Algorithm {
     ++steps_since_;
     if (travelling_ && step == lands_after_)
       land(model);
+    else if (travelling_ && step == decides_after_)
+      fragments_[*travelling_].decide(update_of(model));
     else if (travelling_)
       fragments_[*travelling_].go_on(update_of(model));
     if (const auto fragment = math::fragment_after(step, options_.period, options_.fragments)) {
       set_out(*fragment, model);
+      decides_after_ = step + options_.delay / 2;  // one half of the way for either transfer
       lands_after_ = step + options_.delay;
       if (options_.delay == 0) land(model);
     }
   }
   bool meets_after(std::int64_t step) const override {
-    return math::fragment_after(step, options_.period, options_.fragments) || (travelling_ && step == lands_after_);
+    return math::fragment_after(step, options_.period, options_.fragments) ||
+           (travelling_ && (step == decides_after_ || step == lands_after_));
   }
   // The outer model stays: local steps go on from the average until its next step.
   void consolidate(std::span<float> model) override {
@@ -133,7 +137,7 @@ class Diloco final : public Algorithm {
   std::int64_t steps_since_ = 0;  // the last outer step of any fragment
 
   std::optional<std::size_t> travelling_;  // the fragment whose update is under way
-  std::int64_t lands_after_ = 0;
+  std::int64_t decides_after_ = 0, lands_after_ = 0;
   std::vector<bool> counted_;              // whose updates these are
   bool is_replaced_ = false;               // this worker's numbers count nothing: it takes the outer model
   base::Buffer<float> update_, snapshot_;  // of the fragment, the latter this worker's own when it set out

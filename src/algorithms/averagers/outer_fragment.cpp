@@ -25,6 +25,7 @@ OuterFragment::OuterFragment(const AlgorithmInputs& inputs, const DilocoOptions&
       layout_(range.size, inputs.layout.bucket_floats()),
       outer_(options.outer),
       rule_(inputs_of(inputs, layout_), options.rule) {
+  if (options.delay > 1) rule_.pass().let_results_set_out();
   base::Memory& memory = context_.engine().memory();
   model_ = memory.allocate<float>(range.size, "outer model");
   if (outer_.momentum > 0) velocity_ = memory.allocate<float>(range.size, "outer momentum");
@@ -45,8 +46,22 @@ void OuterFragment::start(std::span<float> update, const Attendance& attendance,
   for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) rule_.bucket_ready(bucket, update);
 }
 
-void OuterFragment::finish(std::span<float> update) {
+void OuterFragment::go_on(std::span<float> update) {
+  if (is_decided_)
+    static_cast<void>(rule_.pass().can_receive());
+  else
+    rule_.pass().sweep_arrived(update);
+}
+
+void OuterFragment::decide(std::span<float> update) {
   rule_.finish_gradient(update, 1);
+  is_decided_ = true;
+}
+
+void OuterFragment::finish(std::span<float> update) {
+  if (!is_decided_) decide(update);
+  rule_.pass().receive(update);
+  is_decided_ = false;
   std::uint32_t is_not_finite = 0;
   context_.queue().find_non_finite(std::span<const float>(update), &is_not_finite);
   if (is_not_finite == 0) step(update);

@@ -2,6 +2,7 @@
 // workers, and the rule that makes one update of theirs.
 //
 //   start    with this worker's update, x - W
+//   decide   what becomes of the updates; each shard of the result sets out from its owner
 //   finish   the updates have become one, and x has taken its outer step
 #pragma once
 
@@ -27,7 +28,9 @@ class OuterFragment {
   // `update` is left alone until finish(). Where it travels `beside` local steps all of it sets out here.
   void start(std::span<float> update, const Attendance& attendance, bool beside);
   // Lets engines without a thread of their own move bytes.
-  void go_on(std::span<float> update) { rule_.pass().sweep_arrived(update); }
+  void go_on(std::span<float> update);
+  // Waits for everybody's start. finish() decides where nobody has.
+  void decide(std::span<float> update);
   // `update` becomes that of all. An update that is not finite changes nothing: then no worker had one that was.
   void finish(std::span<float> update);
 
@@ -43,6 +46,7 @@ class OuterFragment {
   runtime::Layout layout_;
   math::OuterStep outer_;
   GradientRule rule_;
+  bool is_decided_ = false;
   base::Buffer<float> model_, velocity_;
   base::Buffer<float> lost_, lost_results_;  // on the wire: of this worker's updates, and of the results that it owns
 };
