@@ -1,6 +1,7 @@
 """Trains a small GPT on the docstrings of Python's own library, and compares it with a bigram model.
 
-torchrun --standalone --nproc-per-node 2 train.py [--with plain|adacons|flock] [--steps N] [--device cpu|cuda]
+torchrun --standalone --nproc-per-node 2 train.py [--with plain|adacons|flock|local_sgd|diloco] [--steps N] [--period H] [--rate R]
+                                                  [--seed N] [--device cpu|cuda]
 """
 
 import argparse
@@ -20,6 +21,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "pytorch_ddp"))  # the
 from device import add_option, join_group
 
 CONTEXT, BATCH, RATE = 32, 16, 5e-3
+AVERAGERS = ["flock", "local_sgd", "diloco"]
 
 
 @torch.no_grad()
@@ -30,32 +32,47 @@ def validation_loss(model: nn.Module, text: Tensor) -> float:
     return (sum(losses) / len(starts)).item()
 
 
+def averager(algorithm: str, optimizer: torch.optim.Optimizer, network: nn.Module, period: int) -> flockstep.Averager:
+    """Workers take steps of their own, and their models meet."""
+    if algorithm == "flock":
+        return flockstep.Flock(optimizer, network)
+    if algorithm == "local_sgd":
+        return flockstep.LocalSGD(optimizer, network, period=period)
+    return flockstep.DiLoCo(optimizer, network, period=period)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--with", dest="algorithm", choices=["plain", "adacons", "flock"], default="adacons")
+    parser.add_argument("--with", dest="algorithm", choices=["plain", "adacons", *AVERAGERS], default="adacons")
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--period", type=int, default=32, help="of local_sgd and diloco")
+    parser.add_argument("--rate", type=float, default=RATE, help="the highest learning rate of the schedule")
+    parser.add_argument("--seed", type=int, default=1)
     add_option(parser)
     arguments = parser.parse_args()
 
-    if arguments.algorithm == "flock" and arguments.device == "cuda":
-        parser.error("flock averages models in main memory: take --device cpu")
-    device = join_group("cpu" if arguments.algorithm == "flock" else arguments.device)
-    torch.manual_seed(1)
+    averages = arguments.algorithm in AVERAGERS
+    if averages and arguments.device == "cuda":
+        parser.error(f"{arguments.algorithm} averages models in main memory: take --device cpu")
+    device = join_group("cpu" if averages else arguments.device)
+    torch.manual_seed(arguments.seed)
     rank = dist.get_rank()
     train, validation = (text.to(device) for text in read())
     network = GPT(BYTES, CONTEXT, layers=2, heads=4, width=64).to(device)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.rate, betas=(0.9, 0.98))
 
     model: nn.Module = network
-    if arguments.algorithm == "flock":
-        optimizer = flockstep.Flock(optimizer, network)
+    if averages:
+        optimizer = averager(arguments.algorithm, optimizer, network, arguments.period)
     else:
         model = DistributedDataParallel(network)
         if arguments.algorithm == "adacons":
             flockstep.adacons(model)
 
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=arguments.steps, pct_start=0.1)
-    generator = torch.Generator().manual_seed(1 + rank)  # every worker draws stretches of its own
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, arguments.rate, total_steps=arguments.steps, pct_start=0.1
+    )
+    generator = torch.Generator().manual_seed(1000 * arguments.seed + rank)  # every worker draws stretches of its own
     began = time.perf_counter()
     for step in range(arguments.steps):
         starts = torch.randint(len(train) - CONTEXT - 1, (BATCH,), generator=generator).to(device)
@@ -68,11 +85,12 @@ def main() -> None:
         if rank == 0 and (step + 1) % 200 == 0:
             print(f"step {step + 1}: {loss.item():.3f} nats a byte, {time.perf_counter() - began:.1f} s", flush=True)
 
-    if arguments.algorithm == "flock":
+    if averages:
         optimizer.consolidate()  # one model, the same on every worker
     if rank == 0:
         print(f"validation: {arguments.algorithm} {validation_loss(network, validation):.3f}, "
               f"bigram model {bigram_loss(train.cpu(), validation.cpu()):.3f} nats a byte", flush=True)  # fmt: skip
+    dist.barrier()  # nobody ends while rank 0 still validates
     dist.destroy_process_group()
 
 

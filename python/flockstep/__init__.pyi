@@ -14,6 +14,7 @@ from flockstep.averager import Averager as Averager
 from flockstep.averagers import ADPSGD as ADPSGD
 from flockstep.averagers import DPSGD as DPSGD
 from flockstep.averagers import SGP as SGP
+from flockstep.averagers import DiLoCo as DiLoCo
 from flockstep.averagers import Flock as Flock
 from flockstep.averagers import LocalSGD as LocalSGD
 from flockstep.averagers import PostLocalSGD as PostLocalSGD

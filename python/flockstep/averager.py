@@ -56,9 +56,9 @@ _ELASTIC_DEFAULTS: dict[str, Any] = {"elastic": False, "first_step": 0}  # of th
 class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     """A :class:`torch.optim.Optimizer` around another one, which averages the workers' models after its steps.
 
-    Not made itself: see :class:`Flock`, :class:`Wagma`, :class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`,
-    :class:`ADPSGD`, :class:`SGP` and :class:`Swarm`. ``param_groups``, ``state`` and ``defaults`` are those of the inner
-    optimizer, so schedulers, gradient scalers and checkpoints work as they do with it.
+    Not made itself: see :class:`Flock`, :class:`Wagma`, :class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DiLoCo`,
+    :class:`DPSGD`, :class:`ADPSGD`, :class:`SGP` and :class:`Swarm`. ``param_groups``, ``state`` and ``defaults`` are
+    those of the inner optimizer, so schedulers, gradient scalers and checkpoints work as they do with it.
 
     The model is on the CPU, or on one CUDA device of each rank; its process group may be of any backend.
 
@@ -222,8 +222,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         """Lets the others go on without this worker, as for an evaluation on one rank. Waits for nobody.
 
         The worker is neither waited for nor averaged with until :meth:`resume` or :meth:`consolidate`. Where workers
-        wait for each other (:class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DPSGD`, :class:`SGP`) this does nothing:
-        they wait where they meet next.
+        wait for each other (:class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DiLoCo`, :class:`DPSGD`,
+        :class:`SGP`) this does nothing: they wait where they meet next.
         """
         self._native().leave()
 

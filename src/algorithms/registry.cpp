@@ -3,6 +3,7 @@
 #include <array>
 
 #include "algorithms/averagers/adpsgd.h"
+#include "algorithms/averagers/diloco.h"
 #include "algorithms/averagers/dpsgd.h"
 #include "algorithms/averagers/flock.h"
 #include "algorithms/averagers/local_sgd.h"
@@ -44,6 +45,7 @@ std::span<const AlgorithmRow> algorithms() {
       eager_majority_row(),
       local_sgd_row(),
       post_local_sgd_row(),
+      diloco_row(),
       dpsgd_row(),
       sgp_row(),
       adpsgd_row(),

@@ -19,9 +19,9 @@ class Context {
 
   engines::Engine& engine() { return engine_; }
   // Memory, copies and sweeps; virtual time passes with them.
-  kernels::Queue& queue() { return queue_; }
+  kernels::cpu::Queue& queue() { return queue_; }
   // The same without any: for what a sweep has left in the caches, and for what is hardly ever done.
-  kernels::Queue& uncharged() { return uncharged_; }
+  kernels::cpu::Queue& uncharged() { return uncharged_; }
   // Calls sweeps(queue), and lets virtual time pass for all of them at once when they are done.
   template <typename F>
   void charge_together(const F& sweeps) {

@@ -116,10 +116,9 @@ void Session::end_given_up() {
 
 void Session::require_begun() const {
   if (!begun_ && facts_.needs_begin)
-    throw Error(
-        ErrorCode::bad_input,
-        "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
-        "begin(model) before the first step");
+    throw Error(ErrorCode::bad_input,
+                "this algorithm has to know the model that all workers start from: call "
+                "begin(model) before the first step");
 }
 
 void Session::require_same_model(std::span<const float> model) {

@@ -75,6 +75,7 @@ TEST(Algorithms, sendTheBytesThatTheirRowStates) {
       test::on_threads(workers, [&](runtime::Context& context) {
         base::Settings settings;  // what is stated holds in the long run
         if (row.name == "post_local_sgd") settings["switch_after"] = "0";
+        if (row.name == "diloco") settings["period"] = "8";
         if (row.name == "wagma" || row.name == "flock") settings["period"] = "8";
         if (row.family == Family::model) settings["guard"] = "off";  // what guards tell each other is not counted
         Trainee trainee(context, row.name, settings);
@@ -144,7 +145,7 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
   EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
             "adasum, direction_consensus, geometric_median, eager_solo, eager_majority, local_sgd, post_local_sgd, "
-            "dpsgd, sgp, adpsgd, swarm, wagma, flock");
+            "diloco, dpsgd, sgp, adpsgd, swarm, wagma, flock");
   EXPECT_EQ(sentence_of([] {
               find_algorithm("local_sgd").check({{"period", "0"}}, 4);
             }),

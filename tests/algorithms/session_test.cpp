@@ -132,7 +132,7 @@ TEST(Session, anAlgorithmThatNeedsABeginningRefusesToStepWithoutOne) {
     Case needs(context, true);
     std::vector<float> model{3};
     EXPECT_EQ(sentence_of([&] { needs.session.after_update(model); }),
-              "this algorithm averages without waiting, so it has to know the model that all workers start from: call "
+              "this algorithm has to know the model that all workers start from: call "
               "begin(model) before the first step");
     EXPECT_TRUE(needs.fake->updated.empty());
     needs.session.begin(model);

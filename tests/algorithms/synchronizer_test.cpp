@@ -273,7 +273,7 @@ TEST(Synchronizer, aSpanOfAnotherLengthIsRefused) {
 }
 
 TEST(Synchronizer, buffersTravelWithModelsAndNotWithGradients) {
-  for (const std::string algorithm : {"mean", "local_sgd", "flock", "adpsgd", "eager_solo"})
+  for (const std::string algorithm : {"mean", "local_sgd", "diloco", "flock", "adpsgd", "eager_solo"})
     launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
       std::vector<float> gradient(5), model(7);
       Synchronizer synchronizer(worker, algorithm, 5, {}, {.buffers = 2});
@@ -303,6 +303,34 @@ TEST(Synchronizer, differentSeedsAndBuffersAreFoundAtStart) {
       EXPECT_EQ(error.code(), ErrorCode::mismatch);
       EXPECT_TRUE(std::string(error.what()).starts_with("worker 1 has " + sentence)) << error.what();
     }
+}
+
+// Two workers that move by 0 and 2 in every step: x goes from 0 by 0.5 (2 + 0.5 * 2), then by 0.5 (2 + 0.5 * 3).
+TEST(Synchronizer, anOuterOptimizerStepsAndGoesOnFromASavedState) {
+  const std::map<std::string, std::string> options{{"period", "2"}, {"rate", "0.5"}, {"momentum", "0.5"}};
+  launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
+    std::vector<float> model(5);
+    std::vector<std::byte> state;
+    {
+      Synchronizer synchronizer(worker, "diloco", 5, options);
+      EXPECT_THROW(synchronizer.after_update(model), Error) << "without begin";
+      synchronizer.begin(model);
+      for (int step = 0; step < 2; ++step) {
+        for (float& value : model) value += 2 * static_cast<float>(worker.rank());
+        synchronizer.after_update(model);
+      }
+      EXPECT_EQ(model, std::vector<float>(5, 1.5f));
+      state = synchronizer.save();
+    }
+    Synchronizer synchronizer(worker, "diloco", 5, options);
+    EXPECT_EQ(synchronizer.restore(state), "");
+    synchronizer.begin(model);
+    for (int step = 0; step < 2; ++step) {
+      for (float& value : model) value += 2 * static_cast<float>(worker.rank());
+      synchronizer.after_update(model);
+    }
+    EXPECT_EQ(model, std::vector<float>(5, 1.5f + 1.75f));
+  });
 }
 
 TEST(Synchronizer, pairsNeedABeginning) {

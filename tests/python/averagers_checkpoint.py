@@ -88,6 +88,7 @@ def who_goes_on_ends_as_who_was_never_interrupted(rank):
     makers = {
         "LocalSGD": lambda inner, model: flockstep.LocalSGD(inner, model, period=3),
         "PostLocalSGD": lambda inner, model: flockstep.PostLocalSGD(inner, model, switch_after=2, period=3),
+        "DiLoCo": lambda inner, model: flockstep.DiLoCo(inner, model, period=3, wire="int8", rule="adacons"),
         "DPSGD": flockstep.DPSGD,
         "SGP": flockstep.SGP,
     }
@@ -124,6 +125,7 @@ def anybody_goes_on_from_rank_0s_checkpoint(rank):
         flockstep.ADPSGD,
         flockstep.Swarm,
         flockstep.LocalSGD,
+        flockstep.DiLoCo,
         flockstep.SGP,
     ):
         model, saved = trained(rank, make, range(4))

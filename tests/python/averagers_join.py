@@ -14,6 +14,7 @@ AVERAGERS = [
     flockstep.Wagma,
     flockstep.LocalSGD,
     flockstep.PostLocalSGD,
+    flockstep.DiLoCo,
     flockstep.DPSGD,
     flockstep.ADPSGD,
     flockstep.SGP,

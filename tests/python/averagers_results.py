@@ -44,6 +44,24 @@ def post_local_sgd(rank):
     return recorded(rank, 5, lambda inner, model: flockstep.PostLocalSGD(inner, model, switch_after=2, period=3))
 
 
+def diloco(rank):
+    return recorded(rank, 7, lambda inner, model: flockstep.DiLoCo(inner, model, period=2, rate=0.5, momentum=0.75))
+
+
+def diloco_as_local_sgd(rank):
+    return recorded(rank, 5, lambda inner, model: flockstep.DiLoCo(inner, model, period=2, rate=1, momentum=0))
+
+
+def diloco_streaming(rank):
+    return recorded(
+        rank,
+        25,
+        lambda inner, model: flockstep.DiLoCo(
+            inner, model, period=6, fragments=2, delay=2, alpha=0.5, wire="int8", rule="direction_consensus"
+        ),
+    )
+
+
 def wagma_at_full_sync(rank):
     return recorded(rank, 3, lambda inner, model: flockstep.Wagma(inner, model, period=1))
 
@@ -175,6 +193,9 @@ if __name__ == "__main__":
         dpsgd,
         sgp,
         post_local_sgd,
+        diloco,
+        diloco_as_local_sgd,
+        diloco_streaming,
         wagma_at_full_sync,
         flock_at_full_sync,
         flock,

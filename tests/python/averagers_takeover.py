@@ -109,7 +109,7 @@ def nobody_waits(rank):
 
 def every_averager(rank):
     local = {}
-    for name in ("Wagma", "LocalSGD", "DPSGD", "ADPSGD", "SGP", "Swarm"):
+    for name in ("Wagma", "LocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"):
         model = DDP(small_model())
         with getattr(flockstep, name)(sgd(model), model) as optimizer:
             alone(rank, lambda model=model: accumulate(model, rank))

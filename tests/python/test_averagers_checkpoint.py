@@ -31,7 +31,7 @@ def test_who_goes_on_ends_on_the_bits_of_who_was_never_interrupted(results):
         assert all(same.values()), same
 
 
-@pytest.mark.parametrize("averager", ["Flock", "Wagma", "ADPSGD", "Swarm", "LocalSGD", "SGP"])
+@pytest.mark.parametrize("averager", ["Flock", "Wagma", "ADPSGD", "Swarm", "LocalSGD", "DiLoCo", "SGP"])
 def test_any_number_of_workers_goes_on_from_rank_0s_checkpoint(results, averager):
     workers = [worker[averager] for worker in results["anybody_goes_on_from_rank_0s_checkpoint"]]
     for number in ("3", "2"):

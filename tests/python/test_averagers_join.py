@@ -7,7 +7,7 @@ import pytest
 from cases import results_of
 
 SCRIPT = Path(__file__).parent / "averagers_join.py"
-AVERAGERS = ["Flock", "Wagma", "LocalSGD", "PostLocalSGD", "DPSGD", "ADPSGD", "SGP", "Swarm"]
+AVERAGERS = ["Flock", "Wagma", "LocalSGD", "PostLocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"]
 
 
 @pytest.fixture(scope="module")

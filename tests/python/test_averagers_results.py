@@ -29,7 +29,13 @@ def assert_ends_equal(workers):
     return np.array(consolidated[0])
 
 
-@pytest.mark.parametrize("case", ["local_sgd", "dpsgd", "sgp", "post_local_sgd", "flock", "wagma", "adpsgd", "swarm"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *["local_sgd", "diloco", "diloco_streaming", "dpsgd", "sgp", "post_local_sgd"],
+        *["flock", "wagma", "adpsgd", "swarm"],
+    ],
+)
 def test_everybody_starts_from_rank_0s_model_and_ends_with_the_same(results, case):
     starts = models(results[case], 0, "start")
     assert (starts == starts[0]).all()
@@ -42,6 +48,27 @@ def test_local_sgd_averages_every_second_step(results):
         assert_near(met, updated.mean(0) if step % 2 == 1 else updated)
     last = models(results["local_sgd"], 4, "updated")
     assert_near(assert_ends_equal(results["local_sgd"]), last.mean(0))
+
+
+def test_diloco_steps_the_shared_model_along_the_mean_update(results):
+    workers = results["diloco"]
+    outer = models(workers, 0, "start")[0]
+    velocity = np.zeros_like(outer)
+    for step in range(7):
+        updated, met = models(workers, step, "updated"), models(workers, step, "met")
+        if step % 2 == 0:
+            assert_near(met, updated)
+            continue
+        update = outer - updated.mean(0)
+        velocity = 0.75 * velocity + update
+        outer = outer - 0.5 * (update + 0.75 * velocity)
+        assert (met == met[0]).all()
+        assert_near(met, outer)
+    assert_near(assert_ends_equal(workers), models(workers, 6, "updated").mean(0))
+
+
+def test_diloco_of_rate_one_without_momentum_is_local_sgd(results):
+    assert results["diloco_as_local_sgd"] == results["local_sgd"]
 
 
 def test_dpsgd_averages_with_both_neighbours(results):

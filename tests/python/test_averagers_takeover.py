@@ -28,7 +28,7 @@ def test_no_backward_pass_waits_for_the_others(results, script, options):
         assert all(worker[f"{script}, {options}"].values()), worker
 
 
-@pytest.mark.parametrize("averager", ["Wagma", "LocalSGD", "DPSGD", "ADPSGD", "SGP", "Swarm"])
+@pytest.mark.parametrize("averager", ["Wagma", "LocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"])
 def test_nor_with_any_other_averager(results, averager):
     assert all(worker[averager] for worker in results["every_averager"])
 

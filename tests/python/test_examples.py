@@ -80,8 +80,9 @@ def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm, 
     assert 1 < float(ours) < float(bigram) - 0.15
 
 
-def test_every_python_block_of_the_document_runs(torchrun, tmp_path):
-    document = ROOT / "docs" / "pytorch.md"
+@pytest.mark.parametrize("name", ["pytorch.md", "low_communication.md"])
+def test_every_python_block_of_the_document_runs(torchrun, tmp_path, name):
+    document = ROOT / "docs" / name
     done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
     ((blocks,),) = [figures(r"(\d+) blocks", done)]
     assert int(blocks) == document.read_text().count("```python\n")

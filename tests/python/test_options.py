@@ -26,6 +26,7 @@ CLASSES = [
     (flockstep.Wagma, averagers.RoundOptions),
     (flockstep.LocalSGD, averagers.LocalSGDOptions),
     (flockstep.PostLocalSGD, averagers.PostLocalSGDOptions),
+    (flockstep.DiLoCo, averagers.DiLoCoOptions),
     (flockstep.DPSGD, averager.AveragerOptions),
     (flockstep.ADPSGD, averagers.ElasticOptions),
     (flockstep.SGP, averagers.SGPOptions),

@@ -74,6 +74,71 @@ TEST_P(OnePassAtAnySize, roomForTheWindowAloneGivesTheSameBitsInLessMemory) {
 INSTANTIATE_TEST_SUITE_P(, OnePassAtAnySize,
                          testing::Combine(testing::Values(1, 2, 3, 5, 8), testing::Values(0, 1, 2, 7, 40, 41, 333)));
 
+// Each worker's numbers lose at most half a 127th of the largest of their block, and so does the result.
+TEST_P(OnePassAtAnySize, onACoarseWireTheSumIsNearAndTheSameBitsEverywhere) {
+  const auto [workers, size] = GetParam();
+  for (const Wire wire : {Wire::bfloat16, Wire::int8}) {
+    const std::vector<float> coefficients(static_cast<std::size_t>(workers), 1.0f / static_cast<float>(workers));
+    std::mutex mutex;
+    std::vector<std::uint64_t> hashes;
+    test::on_threads(workers, [&](Context& context) {
+      const Layout layout(size, 40);
+      OnePass one_pass(context, layout, "test", {.wire = wire});
+      for (const bool runs : {true, false}) {
+        auto values = input_of(context.rank(), size);
+        if (runs) {
+          one_pass.run(values, coefficients);
+        } else {
+          one_pass.start_all(values);
+          one_pass.finish(values, {{coefficients.begin(), coefficients.end()}});
+        }
+        for (std::size_t i = 0; i < size; ++i) {
+          double mean = 0;
+          for (int rank = 0; rank < workers; ++rank) mean += static_cast<double>(input_of(rank, size)[i]) / workers;
+          ASSERT_NEAR(values[i], mean, 2.02 / 254) << "at " << i;
+        }
+        const std::lock_guard lock(mutex);
+        hashes.push_back(base::hash_of(std::span<const float>(values)));
+      }
+    });
+    for (const auto hash : hashes) EXPECT_EQ(hash, hashes[0]);
+  }
+}
+
+TEST(OnePass, withFeedbackWhatTheWireLosesOfOnePassIsInTheNext) {
+  constexpr std::size_t kSize = 900;
+  constexpr int kWorkers = 3, kPasses = 300;
+  for (const Wire wire : {Wire::bfloat16, Wire::int8})
+    test::on_threads(kWorkers, [&](Context& context) {
+      const Layout layout(kSize, 400);
+      OnePass one_pass(context, layout, "test", {.wire = wire});
+      std::vector<float> lost(kSize), lost_results(one_pass.own_numbers());
+      one_pass.feed_back({lost, lost_results});
+      std::vector<double> sum(kSize);
+      for (int pass = 0; pass < kPasses; ++pass) {
+        auto values = input_of(context.rank(), kSize);
+        one_pass.average(values);
+        for (std::size_t i = 0; i < kSize; ++i) sum[i] += values[i];
+      }
+      for (std::size_t i = 0; i < kSize; ++i) {
+        double mean = 0;
+        for (int rank = 0; rank < kWorkers; ++rank) mean += static_cast<double>(input_of(rank, kSize)[i]) / kWorkers;
+        ASSERT_NEAR(sum[i] / kPasses, mean, 3.0 / 127 / kPasses) << "at " << i;
+      }
+    });
+}
+
+TEST(OnePass, onAWireOfInt8AQuarterOfTheBytesTravels) {
+  test::on_threads(4, [](Context& context) {
+    constexpr std::size_t kSize = 4 * 4 * 256;
+    const Layout layout(kSize, kSize);
+    OnePass one_pass(context, layout, "test", {.wire = Wire::int8});
+    std::vector<float> values(kSize);
+    one_pass.average(values);
+    EXPECT_EQ(context.engine().bytes_sent(), 2 * 3 * 4 * 260);
+  });
+}
+
 TEST(OnePass, sendsWhatOneBandwidthOptimalAllReduceWould) {
   for (const int workers : {1, 2, 3, 4, 7}) {
     constexpr std::size_t kSize = 8400;  // divisible by all of them: the formula is then exact

@@ -162,8 +162,8 @@ TEST_P(ModelExchangeWith, goesOnFromASavedState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Averagers, ModelExchangeWith,
-                         testing::Values("flock", "wagma", "local_sgd", "post_local_sgd", "dpsgd", "sgp", "adpsgd",
-                                         "swarm"),
+                         testing::Values("flock", "wagma", "local_sgd", "post_local_sgd", "diloco", "dpsgd", "sgp",
+                                         "adpsgd", "swarm"),
                          [](const auto& info) { return info.param; });
 
 // Batches for 3, 6 and 9 steps: whoever is through takes part in the others' meetings with nothing of its own.

@@ -71,7 +71,7 @@ GuardedUpdates::GuardedUpdates(runtime::Context& context, std::size_t size, std:
   if (!is_guarded) return;
   guard_.emplace(remembered);
   alike_.resize(static_cast<std::size_t>(context.size()));
-  snapshot_ = context.engine().memory().allocate<float>(size, "model after the last average");
+  if (size > 0) snapshot_ = context.engine().memory().allocate<float>(size, "model after the last average");
 }
 
 std::vector<math::Finding> GuardedUpdates::findings() const {
@@ -100,17 +100,17 @@ void GuardedUpdates::cut(std::span<float> model) {
   if (guard_ && has_begun_) runtime::Guarded{&*guard_, buffers_}.judge_and_cut(context_, model, snapshot_.span());
 }
 
-void GuardedUpdates::cut_copy(std::span<float> model) const {
-  if (!guard_ || !has_begun_) return;
+void GuardedUpdates::cut_copy(std::span<float> model, std::span<const float> from) const {
+  if (!guard_) return;
   const runtime::Guarded guarded{.buffers = buffers_};
-  guarded.cut(context_, model, snapshot_.span(),
-              guard_->factor_of(guarded.measure(context_, model, snapshot_.span()).squared_norm));
+  guarded.cut(context_, model, from, guard_->factor_of(guarded.measure(context_, model, from).squared_norm));
 }
 
-std::vector<bool> GuardedUpdates::cut_together(std::span<float> model, std::vector<bool> counted) {
-  if (!guard_ || !has_begun_) return counted;
+std::vector<bool> GuardedUpdates::cut_together(std::span<float> model, std::span<const float> from,
+                                               std::vector<bool> counted) {
+  if (!guard_) return counted;
   const runtime::Guarded guarded{&*guard_, buffers_};
-  const math::UpdateGuard::Update mine = guarded.measure(context_, model, snapshot_.span());
+  const math::UpdateGuard::Update mine = guarded.measure(context_, model, from);
   const std::vector<News> all = gather_news(context_, {std::isfinite(mine.squared_norm), guard_->news_of(mine)});
   if (counted.empty()) counted.assign(all.size(), true);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -120,7 +120,7 @@ std::vector<bool> GuardedUpdates::cut_together(std::span<float> model, std::vect
     const bool is_alike = all[i].update.norm > 0 && math::are_alike(guard_->news_of(mine), all[i].update);
     alike_[i] = is_alike ? alike_[i] + 1 : 0;
   }
-  guarded.cut(context_, model, snapshot_.span(), guard_->judge(mine));
+  guarded.cut(context_, model, from, guard_->judge(mine));
   return counted;
 }
 

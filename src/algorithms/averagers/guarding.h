@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -33,6 +34,7 @@ inline std::size_t remembered_of_all(int workers) {
 // guard. Before begin() or the first average nothing is known, and nothing is cut.
 class GuardedUpdates {
  public:
+  // `size` 0: there is no such model, and updates are from others.
   GuardedUpdates(runtime::Context& context, std::size_t size, std::size_t buffers, bool is_guarded,
                  std::size_t remembered = math::UpdateGuard::kHeard);
 
@@ -46,10 +48,17 @@ class GuardedUpdates {
   // Cuts the update since the last begin() by what was heard so far.
   void cut(std::span<float> model);
   // The same for a copy, before the update ends.
-  void cut_copy(std::span<float> model) const;
+  void cut_copy(std::span<float> model) const {
+    if (has_begun_) cut_copy(model, snapshot_.span());
+  }
   // Collective: the same by what the others have done in this very update. Returns who of `counted` has one that is
   // finite; where nobody has, the models are what they were.
-  std::vector<bool> cut_together(std::span<float> model, std::vector<bool> counted);
+  std::vector<bool> cut_together(std::span<float> model, std::vector<bool> counted) {
+    return has_begun_ ? cut_together(model, snapshot_.span(), std::move(counted)) : counted;
+  }
+  // Both for an update from another model, for those who keep one.
+  void cut_copy(std::span<float> model, std::span<const float> from) const;
+  std::vector<bool> cut_together(std::span<float> model, std::span<const float> from, std::vector<bool> counted);
 
  private:
   runtime::Context& context_;

@@ -132,7 +132,7 @@ std::size_t sketch_length_for(const GradientRuleOptions& options, std::size_t nu
 
 double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions& choice) {
   const auto P = static_cast<std::size_t>(workers);
-  const double bytes_per_number = choice.common.wire == runtime::Wire::float32 ? 4 : 2;
+  const double bytes_per_number = runtime::bytes_per_number(choice.common.wire);
   const double share = (workers - 1.0) / workers;
   const double weights = choice.rule.uses_weights ? 8.0 * (workers - 1) : 0;
   if (is_summed_early(choice)) {
@@ -155,7 +155,10 @@ double gradient_rule_bytes(int workers, double parameters, const RuleAndOptions&
 
 double gradient_rule_models(int workers, const RuleAndOptions& choice) {
   const double received = static_cast<double>(workers - 1) / workers;
-  return choice.common.wire == runtime::Wire::bfloat16 ? 0.5 * received + 0.5 : received;  // and what is sent
+  if (choice.common.wire == runtime::Wire::float32) return received;
+  const double on_wire = runtime::bytes_per_number(choice.common.wire) / 4;
+  const double unpacked = choice.common.wire == runtime::Wire::int8 ? received : 0;
+  return on_wire * received + on_wire + unpacked;  // what is sent lies there, too
 }
 
 // While the matrix is summed over all workers there are five: what was swept, a copy that becomes the sum, two buffers

@@ -13,6 +13,7 @@
 #include "flockstep/error.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/merge.h"
+#include "kernels/cpu/packing.h"
 
 namespace flockstep::kernels::cpu {
 namespace {
@@ -108,7 +109,7 @@ void Queue::fill(Numbers x, float value) {
 void Queue::convert(ConstNumbers from, Numbers to) {
   base::check(from.size == to.size, "as many numbers as are converted");
   if (from.type == Number::float32 && to.type == Number::bfloat16)
-    narrow({static_cast<const float*>(from.data), from.size}, {static_cast<BFloat16*>(to.data), to.size});
+    cpu::narrow({static_cast<const float*>(from.data), from.size}, {static_cast<BFloat16*>(to.data), to.size});
   else if (from.type == Number::bfloat16 && to.type == Number::float32)
     widen({static_cast<const BFloat16*>(from.data), from.size}, {static_cast<float*>(to.data), to.size});
   else
@@ -195,6 +196,21 @@ void Queue::join_and_swap(std::span<float> model, std::span<float> mean, int mem
 void Queue::move_to(std::span<float> x, std::span<float> y) {
   cpu::move_to(x, y);
   charge(4, x.size_bytes());
+}
+
+void Queue::pack(std::span<const float> x, std::span<float> lost, std::span<std::byte> packed) {
+  cpu::pack(x, lost, packed);
+  charge(1, x.size_bytes() + 2 * lost.size_bytes() + packed.size());
+}
+
+void Queue::unpack(std::span<const std::byte> packed, std::span<float> x) {
+  cpu::unpack(packed, x);
+  charge(1, packed.size() + x.size_bytes());
+}
+
+void Queue::narrow(std::span<const float> x, std::span<float> lost, std::span<BFloat16> y) {
+  cpu::narrow(x, lost, y);
+  charge(1, x.size_bytes() + 2 * lost.size_bytes() + y.size_bytes());
 }
 
 }  // namespace flockstep::kernels::cpu

@@ -47,6 +47,11 @@ class Queue final : public kernels::Queue {
   void join_and_swap(std::span<float> model, std::span<float> mean, int members) override;
   void move_to(std::span<float> x, std::span<float> y) override;
 
+  // ---- formats of the wire, which no device has: packing.h ----
+  void pack(std::span<const float> x, std::span<float> lost, std::span<std::byte> packed);
+  void unpack(std::span<const std::byte> packed, std::span<float> x);
+  void narrow(std::span<const float> x, std::span<float> lost, std::span<BFloat16> y);
+
  private:
   void charge(double times, std::size_t bytes) const;
 

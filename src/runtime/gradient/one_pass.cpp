@@ -94,6 +94,7 @@ class OnePass::Withdrawal {
 void OnePass::start(std::size_t bucket, Whole whole) {
   const Withdrawal on_exception(*this);
   base::check(known_.empty(), "a pass in which no coefficients are known");
+  base::check(results_.empty(), "results that were received before the next pass");
   if (arrivals_.empty()) {
     swept_ = 0;
     sums_.assign(sections_.count() * math::sums_for(options_.need, exchange_.shards().workers()), 0.0);
@@ -233,19 +234,36 @@ void OnePass::finish(Whole whole, const Coefficients& coefficients, Target targe
                      const Arrived& arrived) {
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   base::check(coefficients.size() == sections_.count(), "coefficients for every section");
+  const Withdrawal on_exception(*this);
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
   Gathering gathering(exchange_, whole, travelling_, arrived);
+  const auto send = [&](std::size_t bucket) {
+    if (target != Target::everywhere) return;
+    if (leaves_results_)
+      results_.push_back(exchange_.gather(bucket, whole));
+    else
+      gathering.add(bucket);
+  };
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (i >= swept_) exchange_.wait(arrivals[i]);
     sum(arrivals[i], whole, coefficients);
-    if (norms.empty() && target == Target::everywhere) gathering.add(arrivals[i].bucket);
+    if (norms.empty()) send(arrivals[i].bucket);
   }
   if (!norms.empty()) {
     bring_to(norms, whole);
-    if (target == Target::everywhere)
-      for (const Arrival& arrival : arrivals) gathering.add(arrival.bucket);
+    for (const Arrival& arrival : arrivals) send(arrival.bucket);
   }
   gathering.wait_for_all();
+}
+
+bool OnePass::can_receive() const {
+  return std::ranges::all_of(results_, [](const ShardTransfers::Result& result) { return result.all_gather->done(); });
+}
+
+void OnePass::receive(Whole whole) {
+  const Withdrawal on_exception(*this);
+  for (ShardTransfers::Result& result : results_) exchange_.wait(result, whole);
+  results_.clear();
 }
 
 void OnePass::start_known(std::size_t bucket, Whole whole, std::vector<double> coefficients, bool spreads_nan) {

@@ -82,6 +82,11 @@ class OnePass {
   // `arrived(bucket)` is called as each result is whole, in the order of the starts.
   void finish(Whole whole, const Coefficients& coefficients, Target target = Target::everywhere,
               const std::vector<Norm>& norms = {}, const Arrived& arrived = {});
+  // From now on finish() returns once the results have set out, and receive() waits for them: then others may go on
+  // meanwhile. Until then nobody may touch a bucket, and nothing may start.
+  void let_results_set_out() { leaves_results_ = true; }
+  void receive(Whole whole);
+  bool can_receive() const;  // whether they have come; asking moves bytes, as it does for what has started
   // Waits for what was started, every bucket of it; or so many of them as have been.
   void wait_for_all();
   void wait_for_started();
@@ -107,6 +112,9 @@ class OnePass {
   void average(Whole whole, const std::vector<bool>& counted);
 
   const Sections& sections() const { return sections_; }
+  // How many numbers of the results this worker owns; and where what the wire loses is kept, of passes from now on.
+  std::size_t own_numbers() const { return exchange_.own_numbers(); }
+  void feed_back(const Feedback& feedback) { exchange_.feed_back(feedback); }
 
   // How many results are on their way at a time, where the engine can use more than the usual few.
   void let_travel(std::size_t buckets) { travelling_ = buckets; }
@@ -132,12 +140,13 @@ class OnePass {
   Sections sections_;
   ShardTransfers exchange_;
   std::size_t travelling_;
+  bool leaves_results_ = false;
   std::vector<std::vector<Sections::Segment>> segments_;  // of one's own shard, per bucket
   std::vector<double> sums_;                              // statistics of what was swept, section by section
   std::vector<Arrival> arrivals_;                         // in the order they were started; dropped before the buffers
   std::size_t swept_ = 0;                                 // of them, from the first: swept, or summed
   std::vector<Known> known_;                              // of the arrivals, where they are known beforehand
-  std::vector<ShardTransfers::Result> results_;           // of these that have set out
+  std::vector<ShardTransfers::Result> results_;           // of these that have set out, or of the pass before
 };
 
 }  // namespace flockstep::runtime

@@ -1,101 +1,157 @@
 #include "runtime/gradient/shard_transfers.h"
 
 #include "base/check.h"
+#include "kernels/cpu/packing.h"
 
 namespace flockstep::runtime {
+namespace {
+
+std::span<kernels::BFloat16> narrow_numbers(engines::Bytes bytes) {
+  return {reinterpret_cast<kernels::BFloat16*>(bytes.data()), bytes.size() / sizeof(kernels::BFloat16)};
+}
+
+std::span<const kernels::BFloat16> narrow_numbers(engines::ConstBytes bytes) {
+  return {reinterpret_cast<const kernels::BFloat16*>(bytes.data()), bytes.size() / sizeof(kernels::BFloat16)};
+}
+
+}  // namespace
+
+double bytes_per_number(Wire wire) {
+  if (wire == Wire::int8)
+    return static_cast<double>(kernels::cpu::packed_bytes(kernels::cpu::kPackedBlock)) / kernels::cpu::kPackedBlock;
+  return wire == Wire::float32 ? 4 : 2;
+}
 
 ShardTransfers::ShardTransfers(Context& context, Shards shards, Wire wire, const std::string& purpose,
                                std::size_t places)
     : context_(context), shards_(std::move(shards)), wire_(wire), rank_(static_cast<std::size_t>(context.rank())) {
-  std::size_t total = 0, size = 0;
+  Place end{0, 0};
+  std::size_t wired = 0;
   for (std::size_t bucket = 0; bucket < shards_.buckets(); ++bucket) {
     if (bucket < places) {
-      places_.push_back(total);
-      total += own(bucket).size * (shards_.workers() - 1);
+      places_.push_back(end);
+      end.bytes += wire_bytes(own(bucket).size) * (shards_.workers() - 1);
+      end.numbers += own(bucket).size * (shards_.workers() - 1);
     }
-    for (std::size_t worker = 0; worker < shards_.workers(); ++worker) size += shards_.of(bucket, worker).size;
+    results_at_.push_back(own_numbers_);
+    own_numbers_ += own(bucket).size;
+    wired_at_.emplace_back();
+    for (std::size_t worker = 0; worker < shards_.workers(); ++worker) {
+      wired_at_.back().push_back(wired);
+      wired += wire_bytes(shards_.of(bucket, worker).size);
+      numbers_ += shards_.of(bucket, worker).size;
+    }
   }
-  received_ = context.engine().memory().allocate<std::byte>(total * kernels::size_of(number()), purpose);
-  if (wire == Wire::bfloat16) sent_ = context.engine().memory().allocate<kernels::BFloat16>(size, purpose);
+  received_ = context.engine().memory().allocate<std::byte>(end.bytes, purpose);
+  if (wire != Wire::float32) sent_ = context.engine().memory().allocate<std::byte>(wired, purpose);
+  if (wire == Wire::int8) unpacked_ = context.engine().memory().allocate<float>(end.numbers, purpose);
+}
+
+std::size_t ShardTransfers::wire_bytes(std::size_t numbers) const {
+  return wire_ == Wire::int8 ? kernels::cpu::packed_bytes(numbers) : numbers * kernels::size_of(number());
 }
 
 std::size_t ShardTransfers::place_of(std::size_t bucket) const {
   base::check(bucket < places_.size(), "a bucket with a place of its own");
-  return places_[bucket];
+  return bucket;
 }
 
-template <typename T>
-std::span<T> ShardTransfers::received(const Arrival& arrival, std::size_t peer) const {
+engines::Bytes ShardTransfers::on_wire(std::size_t bucket, std::size_t worker, Whole whole) const {
+  const Range range = shards_.of(bucket, worker);
+  if (wire_ == Wire::float32) return engines::bytes_of(whole.of(range));
+  return sent_.span().subspan(wired_at_[bucket][worker], wire_bytes(range.size));
+}
+
+engines::Bytes ShardTransfers::received(const Arrival& arrival, std::size_t peer) const {
+  const std::size_t bytes = wire_bytes(own(arrival.bucket).size);
+  return received_.span().subspan(places_[arrival.place].bytes + row_of(peer) * bytes, bytes);
+}
+
+std::span<float> ShardTransfers::unpacked(const Arrival& arrival, std::size_t peer) const {
   const std::size_t size = own(arrival.bucket).size;
-  const std::size_t row = peer < rank_ ? peer : peer - 1;  // one's own shard is not received
-  return {reinterpret_cast<T*>(received_.data()) + arrival.place + row * size, size};
+  return unpacked_.span().subspan(places_[arrival.place].numbers + row_of(peer) * size, size);
+}
+
+void ShardTransfers::to_wire(std::span<const float> numbers, std::span<float> lost, engines::Bytes bytes,
+                             kernels::cpu::Queue& queue) {
+  if (wire_ == Wire::int8)
+    queue.pack(numbers, lost, bytes);
+  else if (lost.empty())
+    queue.convert(numbers, narrow_numbers(bytes));
+  else
+    queue.narrow(numbers, lost, narrow_numbers(bytes));
+}
+
+void ShardTransfers::from_wire(engines::ConstBytes bytes, std::span<float> numbers) {
+  if (wire_ == Wire::int8)
+    context_.queue().unpack(bytes, numbers);
+  else
+    context_.queue().convert(narrow_numbers(bytes), numbers);
 }
 
 std::vector<const void*> ShardTransfers::rows(const Arrival& arrival, std::size_t offset, Whole whole) const {
-  const Range mine = own(arrival.bucket);
+  const std::size_t skipped = offset * kernels::size_of(number());
   std::vector<const void*> rows;
-  for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
-    if (wire_ == Wire::float32)
-      rows.push_back((peer == rank_ ? whole.of(mine) : received<float>(arrival, peer)).data() + offset);
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
+    engines::Bytes row;
+    if (peer == rank_)  // with int8 the whole has what was unpacked
+      row =
+          wire_ == Wire::int8 ? engines::bytes_of(whole.of(own(arrival.bucket))) : on_wire(arrival.bucket, peer, whole);
     else
-      rows.push_back((peer == rank_ ? mine.of(sent_.span()) : received<kernels::BFloat16>(arrival, peer)).data() +
-                     offset);
+      row = wire_ == Wire::int8 ? engines::bytes_of(unpacked(arrival, peer)) : received(arrival, peer);
+    rows.push_back(row.data() + skipped);
+  }
   return rows;
 }
 
-template <typename T, typename F>
-engines::Pending ShardTransfers::send_from(const Arrival& arrival, const F& part_of) {
+ShardTransfers::Arrival ShardTransfers::send(std::size_t bucket, std::size_t place, Whole whole) {
+  Arrival arrival{bucket, place, {}, nullptr};
+  if (wire_ != Wire::float32) {
+    base::check(whole.size() <= numbers_, "numbers of the layout's size");  // later buckets may not be there yet
+    for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
+      const Range range = shards_.of(bucket, peer);
+      const std::span<float> lost = feedback_.sent.empty() ? feedback_.sent : range.of(feedback_.sent);
+      to_wire(whole.of(range), lost, on_wire(bucket, peer, whole), context_.queue());
+    }
+    if (wire_ == Wire::int8) from_wire(on_wire(bucket, rank_, whole), whole.of(own(bucket)));
+  }
+  arrival.issued = context_.engine().now();
   std::vector<engines::ConstBytes> send;
   std::vector<engines::Bytes> receive;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
-    send.push_back(engines::const_bytes_of(part_of(shards_.of(arrival.bucket, peer))));
-    receive.push_back(peer == rank_ ? engines::Bytes{} : engines::bytes_of(received<T>(arrival, peer)));
+    send.push_back(on_wire(bucket, peer, whole));
+    receive.push_back(peer == rank_ ? engines::Bytes{} : received(arrival, peer));
   }
-  return context_.engine().all_to_all(send, receive);
-}
-
-ShardTransfers::Arrival ShardTransfers::send(std::size_t bucket, std::size_t place, Whole whole) {
-  if (wire_ == Wire::bfloat16) {
-    base::check(whole.size() <= sent_.size(), "numbers of the layout's size");  // later buckets may not be there yet
-    for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {
-      const Range range = shards_.of(bucket, peer);
-      context_.queue().convert(kernels::Numbers(whole.of(range)), range.of(sent_.span()));
-    }
-  }
-  Arrival arrival{bucket, place, context_.engine().now(), nullptr};
-  if (wire_ == Wire::float32)
-    arrival.all_to_all = send_from<float>(arrival, [&](Range range) { return whole.of(range); });
-  else
-    arrival.all_to_all = send_from<kernels::BFloat16>(arrival, [&](Range range) { return range.of(sent_.span()); });
+  arrival.all_to_all = context_.engine().all_to_all(send, receive);
   return arrival;
 }
 
-template <typename F>
-engines::Pending ShardTransfers::gather_into(std::size_t bucket, const F& part_of) {
-  std::vector<engines::Bytes> receive;
+void ShardTransfers::wait(Arrival& arrival) {
+  context_.wait(*arrival.all_to_all, "all_to_all", arrival.issued);
+  if (wire_ != Wire::int8) return;
   for (std::size_t peer = 0; peer < shards_.workers(); ++peer)
-    receive.push_back(engines::bytes_of(part_of(shards_.of(bucket, peer))));
-  return context_.engine().all_gather(engines::const_bytes_of(part_of(own(bucket))), receive);
+    if (peer != rank_) from_wire(received(arrival, peer), unpacked(arrival, peer));
 }
 
 ShardTransfers::Result ShardTransfers::gather(std::size_t bucket, Whole whole) {
-  Result result{bucket, context_.engine().now(), nullptr};
-  if (wire_ == Wire::float32) {
-    result.all_gather = gather_into(bucket, [&](Range range) { return whole.of(range); });
-  } else {
-    context_.uncharged().convert(kernels::Numbers(whole.of(own(bucket))), own(bucket).of(sent_.span()));
-    result.all_gather = gather_into(bucket, [&](Range range) { return range.of(sent_.span()); });
+  if (wire_ != Wire::float32) {
+    const Range mine = own(bucket);
+    const std::span<float> lost =
+        feedback_.results.empty() ? feedback_.results : feedback_.results.subspan(results_at_[bucket], mine.size);
+    to_wire(whole.of(mine), lost, on_wire(bucket, rank_, whole), context_.uncharged());
   }
+  Result result{bucket, context_.engine().now(), nullptr};
+  std::vector<engines::Bytes> receive;
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer) receive.push_back(on_wire(bucket, peer, whole));
+  result.all_gather = context_.engine().all_gather(on_wire(bucket, rank_, whole), receive);
   return result;
 }
 
 void ShardTransfers::wait(Result& result, Whole whole) {
   context_.wait(*result.all_gather, "all_gather", result.issued);
   if (wire_ == Wire::float32) return;
-  for (std::size_t peer = 0; peer < shards_.workers(); ++peer) {  // one's own, too: it was rounded like the others
-    const Range range = shards_.of(result.bucket, peer);
-    context_.queue().convert(kernels::Numbers(range.of(sent_.span())), whole.of(range));
-  }
+  for (std::size_t peer = 0; peer < shards_.workers(); ++peer)  // one's own, too: it was rounded like the others
+    from_wire(on_wire(result.bucket, peer, whole), whole.of(shards_.of(result.bucket, peer)));
 }
 
 }  // namespace flockstep::runtime
