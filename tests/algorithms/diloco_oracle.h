@@ -29,7 +29,8 @@ struct DilocoScene {
             {"delay", std::to_string(delay)},
             {"alpha", text(alpha)},
             {"rate", text(rate)},
-            {"momentum", text(momentum)}};
+            {"momentum", text(momentum)},
+            {"guard", "off"}};
   }
   Scene scene(int workers) const {
     Scene scene{.algorithm = "diloco", .workers = workers, .settings = settings()};

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <limits>
@@ -86,7 +87,7 @@ class Diloco final : public Algorithm {
       set_out(*fragment, model);
       decides_after_ = step + options_.delay / 2;  // one half of the way for either transfer
       lands_after_ = step + options_.delay;
-      if (options_.delay == 0) land(model);
+      if (travelling_ && options_.delay == 0) land(model);
     }
   }
   bool meets_after(std::int64_t step) const override {
@@ -152,10 +153,13 @@ class Diloco final : public Algorithm {
 };
 
 void Diloco::set_out(std::size_t part, std::span<float> model) {
-  travelling_ = part;
   OuterFragment& fragment = fragments_[part];
-  const std::span<float> own = fragment.range().of(model), update = update_of(model);
+  const std::span<float> own = fragment.range().of(model);
   counted_ = guarded_.cut_together(own, fragment.model(), presence_.mask());
+  if (std::ranges::find(counted_, true) == counted_.end())  // nothing to go by: all go on from the outer model
+    return context_.queue().copy(own.data(), fragment.model().data(), own.size_bytes());
+  travelling_ = part;
+  const std::span<float> update = update_of(model);
   if (options_.delay > 0) context_.queue().copy(snapshot_.data(), own.data(), own.size_bytes());
   const std::array<const void*, 2> rows{fragment.model().data(), own.data()};
   const std::array<double, 2> difference{1, -1};
