@@ -453,10 +453,11 @@ telemetry::Summary Loop::finish(bool interrupted) {
   summary_.interrupted = interrupted;
   summary_.memory = context_.engine().memory().held();
   summary_.findings = session_.steps().findings();
-  for (const std::string& found :
-       runtime::gather_texts(context_, telemetry::findings_json(session_.algorithm().findings()).dump()))
-    std::ranges::move(telemetry::findings_from_json(nlohmann::json::parse(found)),
-                      std::back_inserter(summary_.findings));
+  if (evaluator_)
+    for (const std::string& found :
+         runtime::gather_texts(context_, telemetry::findings_json(session_.algorithm().findings()).dump()))
+      std::ranges::move(telemetry::findings_from_json(nlohmann::json::parse(found)),
+                        std::back_inserter(summary_.findings));
   if (!options_.out.empty()) {
     telemetry::write_trace(context_, options_.out / "trace.json");
     if (context_.rank() == 0)

@@ -441,7 +441,7 @@ def _check_elastic(common: dict[str, Any]) -> None:
 
 
 def _text(name: str, value: object) -> str:
-    if name in ("overlap", "guard"):
+    if name in ("overlap", "guard", "wait"):
         if not isinstance(value, bool):
             raise BadTypeError(f"{name} is True or False, not {value!r}")
         return "on" if value else "off"

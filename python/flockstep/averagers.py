@@ -119,6 +119,9 @@ class DiLoCoOptions(AveragerOptions, total=False):
             meanwhile is kept.
         alpha: share of the outer model in what a worker goes on with, above 0 up to 1; the rest is its own.
         wire: the format in which updates travel; what ``bfloat16`` and ``int8`` lose of one is added to the next.
+        wait: False: outer steps wait for nobody. After each period groups of workers average as in :class:`Flock`, and
+            each worker has an outer momentum of its own. It takes neither ``rule`` nor ``fragments``, ``delay``,
+            ``alpha`` and ``wire``.
     """
 
     period: int
@@ -129,6 +132,7 @@ class DiLoCoOptions(AveragerOptions, total=False):
     delay: int
     alpha: float
     wire: Literal["float32", "bfloat16", "int8"]
+    wait: bool
 
 
 class SwarmOptions(ElasticOptions, total=False):
@@ -301,6 +305,7 @@ class DiLoCo(Averager):
         "delay": 0,
         "alpha": 1.0,
         "wire": "float32",
+        "wait": True,
         **COMMON_DEFAULTS,
     }
 

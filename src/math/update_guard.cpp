@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "math/guard.h"
 
 namespace flockstep::math {
@@ -32,7 +33,7 @@ bool are_alike(const UpdateNews& x, const UpdateNews& y) {
 }
 
 void UpdateGuard::hear(int peer, const UpdateNews& news) {
-  if (!(news.norm > 0) || !std::isfinite(news.norm)) return;
+  if (!(news.norm > 0) || !std::isfinite(news.norm) || !(news.steps >= 1) || !std::isfinite(news.steps)) return;
   if (std::exchange(last_[peer], news.norm) == news.norm) return;
   heard_.push_back(news);
   if (heard_.size() > remembered_) heard_.pop_front();
@@ -41,7 +42,9 @@ void UpdateGuard::hear(int peer, const UpdateNews& news) {
 double UpdateGuard::reference() const {
   if (heard_.empty()) return 0;
   std::vector<double> norms;
-  for (const UpdateNews& news : heard_) norms.push_back(static_cast<double>(news.norm));
+  for (const UpdateNews& news : heard_)
+    norms.push_back(static_cast<double>(news.norm) *
+                    std::sqrt(std::max(1.0, static_cast<double>(news.steps) / steps())));
   return lower_median(std::move(norms));
 }
 
@@ -59,13 +62,12 @@ void UpdateGuard::compare(const UpdateNews& news) {
   smooth(in_common_, (dot(sum, sum) - n) / (n * (n - 1)));
 }
 
-double UpdateGuard::norm_of(double squared_norm) const {
-  return std::sqrt(squared_norm) / static_cast<double>(std::max<std::int64_t>(1, steps_));
-}
+double UpdateGuard::norm_of(double squared_norm) const { return std::sqrt(squared_norm) / steps(); }
 
 UpdateNews UpdateGuard::news_of(const Update& update) const {
   const double norm = norm_of(update.squared_norm);
-  return std::isfinite(norm) ? UpdateNews{static_cast<float>(norm), update.sketch} : UpdateNews{};
+  return std::isfinite(norm) ? UpdateNews{static_cast<float>(norm), static_cast<float>(steps()), update.sketch}
+                             : UpdateNews{};
 }
 
 double UpdateGuard::factor_of(double squared_norm) const {
@@ -79,7 +81,7 @@ double UpdateGuard::judge(const Update& update) {
   const double norm = norm_of(update.squared_norm);
   news_ = news_of(update);
   if (std::isfinite(norm) && norm > 0) compare(news_);
-  const double factor = factor_of(update.squared_norm);
+  const double factor = factor_of(update.squared_norm), measure = reference();
   steps_ = 0;
   if (norm == 0) return 1;
   ++counts_.updates;
@@ -88,9 +90,33 @@ double UpdateGuard::judge(const Update& update) {
   } else if (factor < 1) {
     ++counts_.clipped;
     counts_.against += factor == 0;
-    counts_.excess += norm / reference();
+    counts_.excess += norm / measure;
   }
   return factor;
+}
+
+std::vector<double> UpdateGuard::state() const {
+  std::vector<double> state{static_cast<double>(steps_), agreement_, in_common_};
+  for (const UpdateNews& news : heard_) {
+    state.insert(state.end(), {static_cast<double>(news.norm), static_cast<double>(news.steps)});
+    state.insert(state.end(), news.sketch.begin(), news.sketch.end());
+  }
+  return state;
+}
+
+void UpdateGuard::set_state(std::span<const double> state) {
+  constexpr std::size_t kOwn = 3, kNews = 2 + UpdateNews::kSketch;
+  base::check(state.size() >= kOwn && (state.size() - kOwn) % kNews == 0, "the state of a guard");
+  steps_ = static_cast<std::int64_t>(state[0]);
+  agreement_ = state[1];
+  in_common_ = state[2];
+  heard_.clear();
+  for (std::size_t at = kOwn; at < state.size(); at += kNews) {
+    UpdateNews& news =
+        heard_.emplace_back(UpdateNews{static_cast<float>(state[at]), static_cast<float>(state[at + 1])});
+    std::transform(&state[at + 2], &state[at + 2] + UpdateNews::kSketch, news.sketch.begin(),
+                   [](double number) { return static_cast<float>(number); });
+  }
 }
 
 }  // namespace flockstep::math

@@ -2,7 +2,9 @@
 // that are not finite move nothing.
 //
 //   u = W - s                what a worker has done to its model since s, right after the last merge
-//   f = min(1, 2 r / |u|)    with |u| per step; r is the lower median of the norms that were last heard from others
+//   f = min(1, 2 r / |u|)    with |u| per step; r is the lower median of the norms that were last heard from others.
+//                            What is mostly noise grows with the root of the steps only: so the norm of an update of
+//                            more steps than this worker's counts times the root of their ratio
 //   W = s + f u              is what the worker averages; s where u is not finite
 //
 // An update of twice the others' length that points against theirs still undoes two of them, step after step. So f = 0
@@ -18,11 +20,14 @@
 // Pure. Not safe to share between threads, but for what is handed over.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
+#include <vector>
 
 namespace flockstep::math {
 
@@ -31,6 +36,7 @@ struct UpdateNews {
   static constexpr std::size_t kSketch = 64;
 
   float norm = 0;                       // per step; 0: there was no update, or it was not finite
+  float steps = 1;                      // that went into it
   std::array<float, kSketch> sketch{};  // of the update, or of a part of it, the same part on all workers
 };
 
@@ -56,6 +62,7 @@ class UpdateGuard {
 
   // Another step has gone into the update.
   void count_step() { ++steps_; }
+  bool has_steps() const { return steps_ > 0; }
   // Of the last update that the peer has judged. The same may be heard any number of times, and counts once.
   void hear(int peer, const UpdateNews& news);
   const UpdateNews& news() const { return news_; }
@@ -65,13 +72,18 @@ class UpdateGuard {
   double judge(const Update& update);
   // The same before the update ends: nothing is counted.
   double factor_of(double squared_norm) const;
-  // What norms are measured by; 0 where none was heard.
+  // What the norm of the update under way is measured by; 0 where none was heard.
   double reference() const;
   bool is_against() const { return in_common_ > kCommon && agreement_ < kAgainst * in_common_; }
 
   const Counts& counts() const { return counts_; }
 
+  // What a resumed training needs to judge as an uninterrupted one does.
+  std::vector<double> state() const;
+  void set_state(std::span<const double> state);
+
  private:
+  double steps() const { return static_cast<double>(std::max<std::int64_t>(1, steps_)); }
   double norm_of(double squared_norm) const;
   void compare(const UpdateNews& news);
 

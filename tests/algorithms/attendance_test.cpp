@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(All, Attendance,
 TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
   const auto& [averager, workers] = GetParam();
   if (workers == 2 && averager.neighbours == 2) GTEST_SKIP() << "two workers have one hop";
-  base::Settings settings;
+  base::Settings settings{{"guard", "off"}};  // updates are made up
   if (averager.name == "local_sgd") settings["period"] = std::to_string(averager.period);
   if (averager.name == "sgp") settings["neighbours"] = std::to_string(averager.neighbours);
   const Scene scene{.algorithm = averager.name, .workers = workers, .settings = settings};
@@ -183,7 +183,9 @@ TEST(AttendanceOnce, whoHasLongBeenAwayDoesNotCountWhenConsolidated) {
 }
 
 TEST(AttendanceOnce, postLocalSgd_leavesWhoIsNotThereOutOfBothPhases) {
-  const Scene scene{.algorithm = "post_local_sgd", .workers = 3, .settings = {{"switch_after", "2"}, {"period", "2"}}};
+  const Scene scene{.algorithm = "post_local_sgd",
+                    .workers = 3,
+                    .settings = {{"switch_after", "2"}, {"period", "2"}, {"guard", "off"}}};
   const auto models = run_learners(scene, [](Learner& learner) {
     learner.algorithm->attend({true, true, false});
     const auto rank = static_cast<float>(learner.context.rank());

@@ -212,6 +212,46 @@ TEST(DilocoPromises, aWorkerThatIsNotFiniteIsLeftOutAndBackWithTheOuterModel) {
     }
 }
 
+// Steps along updates that do not depend on models are linear, so the mean of all models is known whatever the timing.
+TEST(DilocoPromises, withoutWaitingTheMeanOfTheModelsMovesAsWithOneMomentum) {
+  constexpr int kPeriod = 3, kPeriods = 7;
+  constexpr double kRate = 0.7, kMomentum = 0.9;
+  for (const bool deterministic : {false, true})
+    for (const int workers : {2, 3, 5, 8}) {
+      Scene scene{"diloco", workers, {{"wait", "off"}, {"period", std::to_string(kPeriod)}, {"guard", "off"}}};
+      scene.deterministic = deterministic;
+      const auto update = [&](int rank, int step) { return target_of(rank + 64 * step, scene.size); };
+      std::vector<double> x(scene.size), v(scene.size);
+      for (int period = 0; period < kPeriods; ++period)
+        for (std::size_t k = 0; k < x.size(); ++k) {
+          double u = 0;
+          for (int rank = 0; rank < workers; ++rank)
+            for (int step = 0; step < kPeriod; ++step)
+              u += static_cast<double>(update(rank, period * kPeriod + step)[k]) / workers;
+          v[k] = kMomentum * v[k] + u;
+          x[k] += kRate * (u + kMomentum * v[k]);
+        }
+      const auto models = run_learners(scene, [&](Learner& learner) {
+        for (int step = 0; step < kPeriod * kPeriods; ++step) learner.take(update(learner.context.rank(), step));
+        learner.algorithm->consolidate(learner.model);
+      });
+      for (const Model& model : models) {
+        EXPECT_EQ(model, models[0]);
+        EXPECT_LT(test::distance(model, x), 1e-4) << workers << " workers";
+      }
+    }
+}
+
+TEST(DilocoPromises, withoutWaitingAPeriodThatHasBegunIsKeptByTheConsolidation) {
+  const Scene scene{"diloco", 3, {{"wait", "off"}, {"period", "4"}, {"guard", "off"}}};
+  const auto models = run_learners(scene, [](Learner& learner) {
+    for (int step = 0; step < 2; ++step)
+      learner.take(Model(learner.model.size(), static_cast<float>(learner.context.rank())));
+    learner.algorithm->consolidate(learner.model);
+  });
+  for (const Model& model : models) EXPECT_EQ(model, Model(model.size(), 2));
+}
+
 TEST(DilocoPromises, whereNobodysUpdateIsFinite_theOuterModelStaysAndAllGoOnFromIt) {
   const auto models = run_learners({"diloco", 3, {{"period", "2"}}}, [](Learner& learner) {
     for (int step = 0; step < 2; ++step) learner.take(Model(learner.model.size(), 1));

@@ -23,12 +23,13 @@ ModelAveragerSettings of(const std::string& algorithm, const std::map<std::strin
   return {.algorithm = algorithm, .options = options, .averages_gradients = algorithm == "post_local_sgd"};
 }
 
-// Nobody is late in them, so that a training repeats.
+// Nobody is late in them, so that a training repeats: what a guard has heard does not where agents tell it.
 std::vector<Case> cases() {
-  const std::map<std::string, std::string> together{{"sync", "barrier"}, {"period", "1"}};
+  const std::map<std::string, std::string> together{{"sync", "barrier"}, {"period", "1"}, {"guard", "off"}};
   return {{of("flock", together)},
           {of("wagma", together)},
           {of("local_sgd", {{"period", "2"}})},
+          {of("diloco", {{"period", "2"}})},
           {of("post_local_sgd", {{"switch_after", "2"}, {"period", "2"}})},
           {of("dpsgd")},
           {of("sgp")},

@@ -43,6 +43,15 @@ TEST(UpdateGuard, normsArePerStep) {
   EXPECT_DOUBLE_EQ(guard.judge(of_norm(16)), 2.0 / 16) << "the next update has begun, and is of one step at least";
 }
 
+TEST(UpdateGuard, anUpdateOfFewerStepsMayBeLongerPerStepAsNoiseIs) {
+  UpdateGuard guard;
+  guard.hear(1, {.norm = 1, .steps = 9});
+  EXPECT_EQ(guard.judge(of_norm(6)), 1);
+  EXPECT_DOUBLE_EQ(guard.judge(of_norm(12)), 6.0 / 12);
+  for (int step = 0; step < 36; ++step) guard.count_step();
+  EXPECT_DOUBLE_EQ(guard.judge(of_norm(36 * 4)), 2.0 / 4) << "of more steps, not shorter";
+}
+
 TEST(UpdateGuard, theLastEightNormsCount) {
   UpdateGuard guard = with_norms({100, 100, 100, 100, 100});
   for (int peer = 10; peer < 18; ++peer) guard.hear(peer, {.norm = 1});

@@ -98,9 +98,9 @@ TEST_F(Comparisons, ofATaskAreThoseOfThePapers) {
     }
   }
   EXPECT_EQ(rates, (std::set<std::string>{"0.0015", "0.003", "0.006"}));
-  EXPECT_EQ(algorithms.size(), 17u);
+  EXPECT_EQ(algorithms.size(), 18u);
   EXPECT_EQ(of_rules, (std::set<std::string>{"mean", "adacons", "direction_consensus"}));
-  EXPECT_EQ(late, 17 * (3 + 2));  // two more seeds for the best rate
+  EXPECT_EQ(late, 18 * (3 + 2));  // two more seeds for the best rate
   EXPECT_EQ(skewed, 3 * (3 + 2));
   EXPECT_EQ(noisy, skewed);
   EXPECT_EQ(faulty, skewed);

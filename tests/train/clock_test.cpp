@@ -178,7 +178,7 @@ TEST_F(ClockTest, whatAgentsSendCountsWheneverTheySendIt) {
 
 TEST_F(ClockTest, whatEvaluationsAndCheckpointsSendDoesNotCount) {
   options_.algorithm = "local_sgd";
-  options_.algorithm_settings = {{"period", "10"}};
+  options_.algorithm_settings = {{"period", "10"}, {"guard", "off"}};
   options_.evaluate_every = 1;
   options_.checkpoint_every = 7;
   EXPECT_NEAR(run(2).bytes_sent_per_step, sizeof(float) * kParameters / 10.0, 1);

@@ -59,7 +59,7 @@ TEST_F(LoopTest, theSizeOfBucketsDoesNotChangeABit) {
 
 TEST_F(LoopTest, localSgdIsEvaluatedOnTheAverageAndEndsConsolidated) {
   options_.algorithm = "local_sgd";
-  options_.algorithm_settings = {{"period", "7"}};
+  options_.algorithm_settings = {{"period", "7"}, {"guard", "off"}};
   const telemetry::Summary summary = run(4);
   EXPECT_NEAR(summary.quality, 1.5 + 6.5 * std::pow(0.9, 30), 1e-5);  // linear dynamics: averages commute with steps
   EXPECT_TRUE(summary.replicas_equal);

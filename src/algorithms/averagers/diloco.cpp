@@ -20,11 +20,12 @@
 #include "algorithms/rules/rules.h"
 #include "base/partition.h"
 #include "math/fragments.h"
+#include "math/groups.h"
 
 namespace flockstep::algorithms {
 namespace {
 
-constexpr std::array<base::OptionSpec, 9> kDilocoOptions{{
+constexpr std::array<base::OptionSpec, 10> kDilocoOptions{{
     {"period", "64", "local steps between two outer steps (H)"},
     {"rate", "0.7", "learning rate of the outer optimizer"},
     {"momentum", "0.9", "Nesterov momentum of the outer optimizer; with 0 and rate 1 this is local_sgd"},
@@ -37,8 +38,13 @@ constexpr std::array<base::OptionSpec, 9> kDilocoOptions{{
     {"wire", "float32",
      "format in which updates travel: float32, bfloat16 or int8 (a quarter of the bytes); what it loses of one is "
      "added to the next"},
+    {"wait", "on",
+     "on: an outer step waits for everybody; off: groups of workers average after each period and wait for nobody, as "
+     "in flock, and each worker has an outer momentum of its own"},
     kGuardOption,
 }};
+constexpr std::int64_t kRoundsToOneOverAll = 10;  // of those who do not wait, as in flock
+
 using Row = AlgorithmRow (*)();
 constexpr std::array<base::Choice<Row>, 6> kRules{{{"mean", mean_row},
                                                    {"normalized_mean", normalized_mean_row},
@@ -46,6 +52,7 @@ constexpr std::array<base::Choice<Row>, 6> kRules{{{"mean", mean_row},
                                                    {"adasum", adasum_row},
                                                    {"direction_consensus", direction_consensus_row},
                                                    {"geometric_median", geometric_median_row}}};
+constexpr std::array<base::Choice<bool>, 2> kWaits{{{"off", false}, {"on", true}}};
 constexpr std::array<base::Choice<runtime::Wire>, 3> kWires{
     {{"float32", runtime::Wire::float32}, {"bfloat16", runtime::Wire::bfloat16}, {"int8", runtime::Wire::int8}}};
 
@@ -227,8 +234,19 @@ std::string Diloco::restore(const base::Archive& archive) {
 
 }  // namespace
 
+GroupAveragingOptions DilocoOptions::rounds(int workers) const {
+  GroupAveragingOptions rounds{.merge = MergeRule::additive, .steps_a_round = period, .guard = guard, .protocol = {}};
+  rounds.outer = outer;
+  rounds.protocol.workers = workers;
+  rounds.protocol.group_size = math::default_group_size(std::max(2, workers));
+  rounds.protocol.sync = protocol::Sync::rolling;
+  rounds.protocol.activation = protocol::Activation::majority;
+  rounds.protocol.period = kRoundsToOneOverAll;
+  return rounds;
+}
+
 bool DilocoOptions::is_local_sgd() const {
-  return is_mean && outer.rate == 1 && outer.momentum == 0 && fragments == 1 && is_in_place() &&
+  return waits && is_mean && outer.rate == 1 && outer.momentum == 0 && fragments == 1 && is_in_place() &&
          rule.common.wire == runtime::Wire::float32;
 }
 
@@ -250,6 +268,12 @@ DilocoOptions diloco_options(const base::Settings& settings) {
   options.delay = reader.integer("delay", 0, options.period / static_cast<std::int64_t>(options.fragments) - 1);
   options.alpha = reader.real("alpha", 0, 1);
   options.guard = guard_of(reader);
+  options.waits = reader.choice("wait", kWaits);
+  if (!options.waits && (!options.is_mean || options.fragments > 1 || !options.is_in_place() ||
+                         options.rule.common.wire != runtime::Wire::float32))
+    throw Error(ErrorCode::bad_input,
+                "--diloco.wait off takes --diloco.rule mean and --diloco.wire float32, and neither fragments nor delay "
+                "nor alpha: its rounds average whole models");
   if (options.alpha == 0)
     throw Error(ErrorCode::bad_input, "--diloco.alpha takes a number above 0 up to 1: with 0 workers would never meet");
   return options;
@@ -264,6 +288,7 @@ AlgorithmRow diloco_row() {
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings& settings) {
             const DilocoOptions options = diloco_options(settings);
+            if (!options.waits) return group_averaging_bytes(workers, parameters, options.rounds(workers));
             const auto fragments = static_cast<double>(options.fragments);
             return gradient_rule_bytes(workers, parameters / fragments, options.rule) * fragments /
                    static_cast<double>(options.period);
@@ -272,6 +297,7 @@ AlgorithmRow diloco_row() {
           [](int workers, const base::Settings& settings) {
             const DilocoOptions options = diloco_options(settings);
             if (workers == 1) return 0.0;
+            if (!options.waits) return 4.0;
             if (options.is_local_sgd()) return options.guard ? 1.0 : 0.0;
             const double part = 1.0 / static_cast<double>(options.fragments);
             const bool has_feedback = options.rule.common.wire != runtime::Wire::float32;
@@ -282,12 +308,14 @@ AlgorithmRow diloco_row() {
       .pair_bytes_held =
           [](int workers, const base::Settings& settings) {
             const DilocoOptions options = diloco_options(settings);
+            if (!options.waits) return 0.0;
             return static_cast<double>(options.fragments) * gradient_rule_pair_bytes(workers, options.rule);
           },
       .options = kDilocoOptions,
       .make =
           [](const AlgorithmInputs& inputs) {
             const DilocoOptions options = diloco_options(inputs.settings);
+            if (!options.waits) return make_group_averaging(inputs, options.rounds(inputs.context.size()));
             if (!options.is_local_sgd()) return make_averager<Diloco>(inputs, options);
             const base::Settings settings{{"period", std::to_string(options.period)},
                                           {"guard", options.guard ? "on" : "off"}};
@@ -301,6 +329,7 @@ AlgorithmRow diloco_row() {
       .facts =
           [](const base::Settings& settings) {
             const DilocoOptions options = diloco_options(settings);
+            if (!options.waits) return group_averaging_facts(options.rounds(2));
             if (options.is_local_sgd()) return local_sgd_facts(options.period);
             return Facts{.replicas_are_equal = options.period == 1 && options.is_in_place(),
                          .resumes_apart = options.delay == 0 && !(options.period == 1 && options.is_in_place()),

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <concepts>
 #include <limits>
 #include <numeric>
 
@@ -42,15 +43,19 @@ constexpr std::array<base::Choice<bool>, 2> kOverlaps{{{"off", false}, {"on", tr
 // Where a worker's model is: in the span that hooks are given ...
 template <typename Model>
 struct InSpan : Model {
-  InSpan(const AlgorithmInputs& inputs, math::UpdateGuard* guard)
+  InSpan(const AlgorithmInputs& inputs, const GroupAveragingOptions&,
+         math::UpdateGuard* guard) requires std::same_as<Model, runtime::PublishedModel>
       : Model(inputs.context, inputs.models().size(), {guard, inputs.buffers}) {}
+  InSpan(const AlgorithmInputs& inputs, const GroupAveragingOptions& options,
+         math::UpdateGuard* guard) requires std::same_as<Model, runtime::SharedModel>
+      : Model(inputs.context, inputs.models().size(), {guard, inputs.buffers}, options.outer) {}
   void begin_from(std::span<const float> model) { Model::reset(model); }
   std::span<float> whole(std::span<float> model) { return model; }
   void adopt(std::span<const float> whole) { Model::reset(whole); }
 };
 // ... or on a device.
 struct OnDevice : runtime::DeviceSharedModel {
-  OnDevice(const AlgorithmInputs& inputs, math::UpdateGuard* guard)
+  OnDevice(const AlgorithmInputs& inputs, const GroupAveragingOptions&, math::UpdateGuard* guard)
       : DeviceSharedModel(inputs.context, *inputs.device_model, {guard, inputs.buffers}) {}
   void begin_from(std::span<const float>) { reset(); }
   std::span<float> whole(std::span<float>) { return DeviceSharedModel::whole(); }
@@ -66,7 +71,7 @@ class GroupAveraging final : public Algorithm, private Departures {
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
         layout_(inputs.models()),
-        model_(inputs, options.guard ? &guard_ : nullptr),
+        model_(inputs, options, options.guard ? &guard_ : nullptr),
         meetings_(context_) {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
@@ -81,7 +86,7 @@ class GroupAveraging final : public Algorithm, private Departures {
     steps_ = step + 1;
     if (steps_ % options_.steps_a_round == 0)
       meetings_.add(agent_->arrive(steps_ / options_.steps_a_round - 1, model));
-    else
+    else if (!options_.outer)
       agent_->catch_up(model);
     meetings_.add(agent_->take_records());
     if (agent_->has_joined_anew()) follow();
@@ -274,7 +279,7 @@ Facts group_averaging_facts(const GroupAveragingOptions& options) {
   const bool makes_equal = options.protocol.sync == Sync::barrier && options.protocol.period == 1;
   return {.replicas_are_equal = makes_equal && !options.overlap,
           .needs_begin = true,
-          .merges_on_device = options.merge == MergeRule::additive,
+          .merges_on_device = options.merge == MergeRule::additive && !options.outer,
           .survives_losses = options.survives_losses};
 }
 
@@ -300,8 +305,9 @@ double group_averaging_bytes(int workers, double parameters, const GroupAveragin
   if (rounds.groups == Grouping::nodes)
     across =
         (1 - static_cast<double>(std::gcd(rounds.across, rounds.period)) / period) / static_cast<double>(rounds.across);
-  return with_groups(1) / period + across * with_groups(schedule.partition(rounds.across - 1).size()) +
-         (1 - 1 / period - across) * with_groups(schedule.partition(0).size());
+  const double a_round = with_groups(1) / period + across * with_groups(schedule.partition(rounds.across - 1).size()) +
+                         (1 - 1 / period - across) * with_groups(schedule.partition(0).size());
+  return a_round / static_cast<double>(options.steps_a_round);
 }
 
 }  // namespace flockstep::algorithms

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 
 #include "algorithms/averagers/alone.h"
 #include "algorithms/averagers/guarding.h"
 #include "algorithms/registry.h"
+#include "math/outer_step.h"
 #include "protocol/options.h"
 
 namespace flockstep::algorithms {
@@ -18,11 +20,12 @@ enum class MergeRule {
 
 struct GroupAveragingOptions {
   MergeRule merge = MergeRule::published;
-  bool overlap = false;            // with additive merges: a worker takes the next step while its round runs
-  std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
-  bool survives_losses = false;    // where the engine does
-  bool guard = true;               // updates are guarded (math/update_guard.h)
-  bool finds_nodes = false;        // asks the engine for them when it begins
+  bool overlap = false;                       // with additive merges: a worker takes the next step while its round runs
+  std::int64_t steps_a_round = 1;             // that a worker takes before it arrives at the next
+  bool survives_losses = false;               // where the engine does
+  bool guard = true;                          // updates are guarded (math/update_guard.h)
+  std::optional<math::OuterStep> outer = {};  // with additive merges, whose updates it steps along
+  bool finds_nodes = false;                   // asks the engine for them when it begins
   protocol::Options protocol;
 };
 

@@ -23,13 +23,14 @@ struct News {
 
 // Everybody's, by rank.
 std::vector<News> gather_news(runtime::Context& context, const News& mine) {
-  std::vector<double> told{mine.is_finite ? 1.0 : 0.0, static_cast<double>(mine.update.norm)};
+  std::vector<double> told{mine.is_finite ? 1.0 : 0.0, static_cast<double>(mine.update.norm),
+                           static_cast<double>(mine.update.steps)};
   told.insert(told.end(), mine.update.sketch.begin(), mine.update.sketch.end());
   const std::vector<double> all = runtime::gather_doubles(context, told);
   std::vector<News> news;
   for (auto one = all.begin(); one != all.end(); one += std::ssize(told)) {
-    news.push_back({one[0] != 0, {.norm = static_cast<float>(one[1])}});
-    std::transform(one + 2, one + std::ssize(told), news.back().update.sketch.begin(),
+    news.push_back({one[0] != 0, {.norm = static_cast<float>(one[1]), .steps = static_cast<float>(one[2])}});
+    std::transform(one + 3, one + std::ssize(told), news.back().update.sketch.begin(),
                    [](double number) { return static_cast<float>(number); });
   }
   return news;
@@ -90,8 +91,24 @@ std::vector<math::Finding> GuardedUpdates::findings() const {
   return findings;
 }
 
-void GuardedUpdates::begin(std::span<const float> model) {
+void GuardedUpdates::save(base::Archive& archive) const {
   if (!guard_) return;
+  const std::vector<double> state = guard_->state();
+  archive.put("guard", std::span<const double>(state));
+  const bool has_snapshot = has_begun_ && guard_->has_steps();
+  archive.put("guarded from", has_snapshot ? std::span<const float>(snapshot_.span()) : std::span<const float>());
+}
+
+void GuardedUpdates::restore(const base::Archive& archive) {
+  if (!guard_ || !archive.has("guard")) return;
+  guard_->set_state(archive.get_vector<double>("guard"));
+  const auto snapshot = archive.get_vector<float>("guarded from");
+  is_restored_ = has_begun_ = snapshot.size() == snapshot_.size();
+  if (is_restored_) std::ranges::copy(snapshot, snapshot_.data());
+}
+
+void GuardedUpdates::begin(std::span<const float> model) {
+  if (!guard_ || std::exchange(is_restored_, false)) return;
   context_.queue().copy(snapshot_.data(), model.data(), model.size_bytes());
   has_begun_ = true;
 }

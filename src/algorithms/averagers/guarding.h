@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/archive.h"
 #include "base/settings.h"
 #include "math/watch.h"
 #include "runtime/context.h"
@@ -39,8 +40,12 @@ class GuardedUpdates {
                  std::size_t remembered = math::UpdateGuard::kHeard);
 
   math::UpdateGuard* guard() { return guard_ ? &*guard_ : nullptr; }
+  // Where an update has begun, the model that it began from, too.
+  void save(base::Archive& archive) const;
+  void restore(const base::Archive& archive);
   // Of this worker, and of others who make the same updates.
   std::vector<math::Finding> findings() const;
+  // The worker goes on from this model; after a restore() from the one that was restored.
   void begin(std::span<const float> model);
   void count_step() {
     if (guard_) guard_->count_step();
@@ -65,7 +70,7 @@ class GuardedUpdates {
   const std::size_t buffers_;
   std::optional<math::UpdateGuard> guard_;
   base::Buffer<float> snapshot_;
-  bool has_begun_ = false;
+  bool has_begun_ = false, is_restored_ = false;
   std::vector<std::int64_t> alike_;  // averages on end in which another worker's update was the same, by rank
 };
 

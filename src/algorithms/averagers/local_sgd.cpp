@@ -41,6 +41,11 @@ class LocalSgd final : public Algorithm {
   }
   bool meets_after(std::int64_t step) const override { return (step + 1) % options_.period == 0; }
   std::vector<math::Finding> findings() override { return updates_.findings(); }
+  void save(base::Archive& archive) const override { updates_.save(archive); }
+  std::string restore(const base::Archive& archive) override {
+    updates_.restore(archive);
+    return "";
+  }
   void guard(std::span<float> copy) const override { updates_.cut_copy(copy); }
   void consolidate(std::span<float> model) override {
     if (options_.period > 1) average(model, presence_.recent(steps_since_average_));

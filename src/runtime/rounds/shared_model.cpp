@@ -14,9 +14,13 @@ constexpr std::size_t kBlock = Guarded::kBlock;  // what one sweep has written i
 
 }  // namespace
 
-SharedModel::SharedModel(Context& context, std::size_t size, const Guarded& guarded)
+SharedModel::SharedModel(Context& context, std::size_t size, const Guarded& guarded,
+                         std::optional<math::OuterStep> outer)
     : context_(context),
       guarded_(guarded),
+      outer_(outer),
+      v_(outer ? context.engine().memory().allocate<float>(guarded.measured(size), "outer momentum")
+               : base::Buffer<float>()),
       x_(context.engine().memory().allocate<float>(size, "shared model")),
       s_(context.engine().memory().allocate<float>(size, "snapshot of the shared model")),
       c_(context.engine().memory().allocate<float>(size, "contribution to an average")) {}
@@ -55,7 +59,9 @@ void SharedModel::add_guarded(kernels::Queue& queue, std::span<const float> mode
 
 void SharedModel::arrive(std::span<float> model) {
   context_.charge_together([&](kernels::Queue& queue) {
-    if (guarded_.guard)
+    if (outer_)
+      step(queue, model);
+    else if (guarded_.guard)
       add_guarded(queue, model);
     else
       add(queue, model, {0, model.size()});
@@ -72,7 +78,7 @@ void SharedModel::proceed(std::span<float> model) {
 // The second copy is free: both read from the cache, and two writes take as long as one copy.
 void SharedModel::hand_over(std::span<float> model) {
   base::check(model.size() == x_.size(), "a model of the size that was announced");
-  if (guarded_.guard) {
+  if (guarded_.guard || outer_) {
     arrive(model);
     return proceed(model);
   }
@@ -85,6 +91,23 @@ void SharedModel::hand_over(std::span<float> model) {
       context_.uncharged().copy(block.of(model).data(), landed.data(), landed.size_bytes());
     }
   });
+}
+
+void SharedModel::rest(std::span<float> model) {
+  const auto outer = std::exchange(outer_, std::nullopt);
+  hand_over(model);
+  outer_ = outer;
+}
+
+void SharedModel::step(kernels::Queue& queue, std::span<const float> model) {
+  const double f = guarded_.guard ? guarded_.guard->judge(guarded_.measure(context_, model, s())) : 1;
+  const Range measured{0, v_.size()}, rest{v_.size(), model.size() - v_.size()};
+  const double rate = outer_->rate, momentum = outer_->momentum;
+  const std::array<const void*, 4> rows{v_.data(), model.data(), s_.data(), x_.data()};
+  queue.weighted_sum({std::span(rows).first(3), measured.size}, std::array{momentum, f, -f}.data(), v_.span());
+  queue.weighted_sum({rows, measured.size}, std::array{rate * momentum, rate * f, -rate * f, 1.0}.data(),
+                     measured.of(x()));
+  if (f > 0) add(queue, model, rest);
 }
 
 void SharedModel::freeze(std::size_t size, bool is_fresh) {

@@ -11,8 +11,18 @@
 //
 // Each of these is taken in double and rounded once. Where updates are guarded (math/update_guard.h) x += f u: the norm
 // is taken in the sweep that adds, and what the guard cuts is subtracted again.
+//
+// With an outer optimizer (math/outer_step.h) a worker keeps a velocity v of its own, and adds a step along its update
+// in place of that:
+//
+//   arrive     v = momentum v + u,  x += rate (u + momentum v)
+//
+// It is linear, so the mean of all x moves as if there were one v, that of the mean update.
 #pragma once
 
+#include <optional>
+
+#include "math/outer_step.h"
 #include "runtime/context.h"
 #include "runtime/guarded.h"
 #include "runtime/rounds/round_data.h"
@@ -21,7 +31,8 @@ namespace flockstep::runtime {
 
 class SharedModel : public RoundData {
  public:
-  SharedModel(Context& context, std::size_t size, const Guarded& guarded = {});
+  SharedModel(Context& context, std::size_t size, const Guarded& guarded = {},
+              std::optional<math::OuterStep> outer = std::nullopt);
 
   // No average is under way: everybody begins from this model.
   void reset(std::span<const float> model);
@@ -33,7 +44,8 @@ class SharedModel : public RoundData {
   void proceed(std::span<float> model) override;
   // In fewer sweeps than the two, unless updates are guarded.
   void hand_over(std::span<float> model) override;
-  void rest(std::span<float> model) override { hand_over(model); }
+  // What a worker has done of its next update is added as it is: no step of the outer optimizer.
+  void rest(std::span<float> model) override;
 
   void freeze(std::size_t size, bool is_fresh) override;
   std::span<const float> contribution(Range part) const override {
@@ -56,10 +68,13 @@ class SharedModel : public RoundData {
   // x += share (model - s) of this range.
   void add(kernels::Queue& queue, std::span<const float> model, Range range, double share = 1);
   void add_guarded(kernels::Queue& queue, std::span<const float> model);
+  void step(kernels::Queue& queue, std::span<const float> model);
   void correct(Range part, std::span<const float> values, float share);  // c = share (values - c)
 
   Context& context_;
   Guarded guarded_;
+  std::optional<math::OuterStep> outer_;
+  base::Buffer<float> v_;          // of the outer optimizer, for what has a gradient
   base::Buffer<float> x_, s_, c_;  // c: the contribution, and part by part the correction; of a fresh round the average
   std::size_t size_ = 0;           // of the average under way
   bool is_fresh_ = false;

@@ -1,0 +1,79 @@
+"""A worker whose model goes wrong beside three others, under every averager."""
+
+import cases
+import flockstep
+import torch
+import torch.distributed as dist
+from cases import backward, numbers, small_model
+
+BROKEN, STEPS = 2, 24
+MAKERS = {
+    "flock": flockstep.Flock,
+    "flock_overlapped": lambda inner, model, **options: flockstep.Flock(inner, model, overlap=True, **options),
+    "wagma": flockstep.Wagma,
+    "local_sgd": lambda inner, model, **options: flockstep.LocalSGD(inner, model, period=2, **options),
+    "post_local_sgd": lambda inner, model, **options: flockstep.PostLocalSGD(
+        inner, model, switch_after=0, period=2, **options
+    ),
+    "diloco": lambda inner, model, **options: flockstep.DiLoCo(inner, model, period=2, **options),
+    "diloco_without_waiting": lambda inner, model, **options: flockstep.DiLoCo(
+        inner, model, period=2, wait=False, **options
+    ),
+    "dpsgd": flockstep.DPSGD,
+    "sgp": flockstep.SGP,
+    "adpsgd": flockstep.ADPSGD,
+    "swarm": lambda inner, model, **options: flockstep.Swarm(inner, model, period=1, **options),
+}
+
+
+def trained(rank, make, break_model, **options):
+    model = small_model()
+    inner = torch.optim.SGD(model.parameters(), lr=0.05)
+    if rank == BROKEN:
+        inner.register_step_post_hook(lambda *_: break_model(model))
+    with make(inner, model, **options) as optimizer:
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+            dist.barrier()  # nobody is done before the others have told anything
+        found = optimizer.findings
+        optimizer.consolidate()
+    return {"model": numbers(model), "findings": found}
+
+
+@torch.no_grad()
+def not_a_number(model):
+    next(model.parameters()).view(-1)[0] = torch.nan
+
+
+@torch.no_grad()
+def far_off(model):
+    for parameter in model.parameters():
+        parameter.add_(3.0)
+
+
+def averager(name):
+    def case(rank):
+        return {
+            "healthy": trained(rank, MAKERS[name], lambda _: None),
+            "not_a_number": trained(rank, MAKERS[name], not_a_number),
+            "far_off": trained(rank, MAKERS[name], far_off),
+            "unguarded": trained(rank, MAKERS[name], far_off, guard=False),
+        }
+
+    case.__name__ = name
+    return case
+
+
+def wrong(rank):
+    model = small_model()
+    try:
+        flockstep.DPSGD(torch.optim.SGD(model.parameters(), lr=0.1), model, guard="on")
+    except flockstep.Error as error:
+        return f"{error.code}: {error}"
+    return "nothing was refused"
+
+
+if __name__ == "__main__":
+    cases.run(*map(averager, MAKERS), wrong)

@@ -1,0 +1,47 @@
+"""A worker whose model goes wrong does not spoil the others', and says so."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import results_of
+
+SCRIPT = Path(__file__).parent / "guarded.py"
+WORKERS, BROKEN, STEPS = 4, 2, 24
+AVERAGERS = [
+    *["flock", "flock_overlapped", "wagma", "local_sgd", "post_local_sgd", "diloco", "diloco_without_waiting"],
+    *["dpsgd", "sgp", "adpsgd", "swarm"],
+]
+
+
+@pytest.fixture(scope="module")
+def results(torchrun):
+    return results_of(torchrun(SCRIPT, WORKERS))
+
+
+def distance(results, averager, case):
+    """Of the model that all end with to that of healthy workers, in lengths of what these have done."""
+    healthy, other = (np.array(results[averager][0][which]["model"]) for which in ("healthy", case))
+    return np.linalg.norm(other - healthy) / np.sqrt(len(healthy))
+
+
+@pytest.mark.parametrize("averager", AVERAGERS)
+def test_a_model_that_is_not_finite_stays_with_its_worker(results, averager):
+    assert distance(results, averager, "not_a_number") < 0.3
+    [said] = results[averager][BROKEN]["not_a_number"]["findings"]
+    assert f"updates of worker {BROKEN}'s model were not finite" in said
+    assert all(
+        not worker["not_a_number"]["findings"] for rank, worker in enumerate(results[averager]) if rank != BROKEN
+    )
+
+
+@pytest.mark.parametrize("averager", AVERAGERS)
+def test_a_worker_that_goes_far_off_is_cut_and_says_so(results, averager):
+    assert distance(results, averager, "unguarded") > 2, "so that this says something"
+    assert distance(results, averager, "far_off") < distance(results, averager, "unguarded") / 4
+    [said] = results[averager][BROKEN]["far_off"]["findings"]
+    assert said.startswith(f"worker {BROKEN} pulls the others off: ")
+
+
+def test_what_is_no_truth_value_is_refused(results):
+    assert results["wrong"][0] == "bad_input: guard is True or False, not 'on'"
