@@ -1,4 +1,4 @@
-"""What averagers compute: every step's models before and after workers meet. Four workers."""
+"""What averagers compute: every step's models before and after workers meet. Four workers, whose updates differ a lot: unguarded."""
 
 import copy
 from datetime import timedelta
@@ -29,27 +29,33 @@ def recorded(rank, steps, make):
 
 
 def local_sgd(rank):
-    return recorded(rank, 5, lambda inner, model: flockstep.LocalSGD(inner, model, period=2))
+    return recorded(rank, 5, lambda inner, model: flockstep.LocalSGD(inner, model, guard=False, period=2))
 
 
 def dpsgd(rank):
-    return recorded(rank, 4, flockstep.DPSGD)
+    return recorded(rank, 4, lambda inner, model: flockstep.DPSGD(inner, model, guard=False))
 
 
 def sgp(rank):
-    return recorded(rank, 4, flockstep.SGP)
+    return recorded(rank, 4, lambda inner, model: flockstep.SGP(inner, model, guard=False))
 
 
 def post_local_sgd(rank):
-    return recorded(rank, 5, lambda inner, model: flockstep.PostLocalSGD(inner, model, switch_after=2, period=3))
+    return recorded(
+        rank, 5, lambda inner, model: flockstep.PostLocalSGD(inner, model, guard=False, switch_after=2, period=3)
+    )
 
 
 def diloco(rank):
-    return recorded(rank, 7, lambda inner, model: flockstep.DiLoCo(inner, model, period=2, rate=0.5, momentum=0.75))
+    return recorded(
+        rank, 7, lambda inner, model: flockstep.DiLoCo(inner, model, guard=False, period=2, rate=0.5, momentum=0.75)
+    )
 
 
 def diloco_as_local_sgd(rank):
-    return recorded(rank, 5, lambda inner, model: flockstep.DiLoCo(inner, model, period=2, rate=1, momentum=0))
+    return recorded(
+        rank, 5, lambda inner, model: flockstep.DiLoCo(inner, model, guard=False, period=2, rate=1, momentum=0)
+    )
 
 
 def diloco_streaming(rank):
@@ -57,25 +63,33 @@ def diloco_streaming(rank):
         rank,
         25,
         lambda inner, model: flockstep.DiLoCo(
-            inner, model, period=6, fragments=2, delay=2, alpha=0.5, wire="int8", rule="direction_consensus"
+            inner,
+            model,
+            guard=False,
+            period=6,
+            fragments=2,
+            delay=2,
+            alpha=0.5,
+            wire="int8",
+            rule="direction_consensus",
         ),
     )
 
 
 def wagma_at_full_sync(rank):
-    return recorded(rank, 3, lambda inner, model: flockstep.Wagma(inner, model, period=1))
+    return recorded(rank, 3, lambda inner, model: flockstep.Wagma(inner, model, guard=False, period=1))
 
 
 def flock_at_full_sync(rank):
-    return recorded(rank, 3, lambda inner, model: flockstep.Flock(inner, model, period=1, sync="barrier"))
+    return recorded(rank, 3, lambda inner, model: flockstep.Flock(inner, model, guard=False, period=1, sync="barrier"))
 
 
 def flock(rank):
-    return recorded(rank, 25, flockstep.Flock)
+    return recorded(rank, 25, lambda inner, model: flockstep.Flock(inner, model, guard=False))
 
 
 def wagma(rank):
-    return recorded(rank, 25, lambda inner, model: flockstep.Wagma(inner, model, group_size=2))
+    return recorded(rank, 25, lambda inner, model: flockstep.Wagma(inner, model, guard=False, group_size=2))
 
 
 EVERYBODY = {"activation": "quorum", "quorum": 4, "period": 100}  # so that every round has all models of its step
@@ -85,18 +99,24 @@ def flock_in_nodes(rank):
     return recorded(
         rank,
         4,
-        lambda inner, model: flockstep.Flock(inner, model, groups="nodes", workers_per_node=2, across=2, **EVERYBODY),
+        lambda inner, model: flockstep.Flock(
+            inner, model, guard=False, groups="nodes", workers_per_node=2, across=2, **EVERYBODY
+        ),
     )
 
 
 def flock_in_fixed_groups(rank):
     return recorded(
-        rank, 4, lambda inner, model: flockstep.Flock(inner, model, groups="fixed", group_size=2, **EVERYBODY)
+        rank,
+        4,
+        lambda inner, model: flockstep.Flock(inner, model, guard=False, groups="fixed", group_size=2, **EVERYBODY),
     )
 
 
 def wagma_in_the_launchers_nodes(rank):
-    return recorded(rank, 4, lambda inner, model: flockstep.Wagma(inner, model, groups="nodes", **EVERYBODY))
+    return recorded(
+        rank, 4, lambda inner, model: flockstep.Wagma(inner, model, guard=False, groups="nodes", **EVERYBODY)
+    )
 
 
 def flock_with_a_deadline(rank):
@@ -104,25 +124,27 @@ def flock_with_a_deadline(rank):
         rank,
         5,
         lambda inner, model: flockstep.Flock(
-            inner, model, activation="deadline", deadline=timedelta(milliseconds=20), period=3
+            inner, model, guard=False, activation="deadline", deadline=timedelta(milliseconds=20), period=3
         ),
     )
 
 
 def flock_overlapped(rank):
-    return recorded(rank, 25, lambda inner, model: flockstep.Flock(inner, model, overlap=True))
+    return recorded(rank, 25, lambda inner, model: flockstep.Flock(inner, model, guard=False, overlap=True))
 
 
 def local_sgd_overlapped(rank):
-    return recorded(rank, 25, lambda inner, model: flockstep.LocalSGD(inner, model, period=2, overlap=True))
+    return recorded(
+        rank, 25, lambda inner, model: flockstep.LocalSGD(inner, model, guard=False, period=2, overlap=True)
+    )
 
 
 def adpsgd(rank):
-    return recorded(rank, 25, flockstep.ADPSGD)
+    return recorded(rank, 25, lambda inner, model: flockstep.ADPSGD(inner, model, guard=False))
 
 
 def swarm(rank):
-    return recorded(rank, 25, lambda inner, model: flockstep.Swarm(inner, model, period=2))
+    return recorded(rank, 25, lambda inner, model: flockstep.Swarm(inner, model, guard=False, period=2))
 
 
 # Gradients of mean losses over batches of one size: their mean is that of the joined batch.
@@ -136,8 +158,8 @@ def one_process_on_the_joined_batch(rank):
         optimizer.step()
     distances = []
     for make in (
-        lambda inner, model: flockstep.LocalSGD(inner, model, period=1),
-        lambda inner, model: flockstep.PostLocalSGD(inner, model),
+        lambda inner, model: flockstep.LocalSGD(inner, model, guard=False, period=1),
+        lambda inner, model: flockstep.PostLocalSGD(inner, model, guard=False),
     ):
         model = small_model(seed=rank)
         with make(torch.optim.SGD(model.parameters(), lr=0.2), model) as together:

@@ -117,6 +117,7 @@ class Diloco final : public Algorithm {
   void save(base::Archive& archive) const override {
     archive.put_value("diloco fragments", static_cast<std::uint64_t>(fragments_.size()));
     archive.put_value("diloco steps", steps_since_);
+    guarded_.save(archive);
     for (std::size_t part = 0; part < fragments_.size(); ++part) {
       base::Archive own;
       fragments_[part].save(own);
@@ -162,7 +163,12 @@ class Diloco final : public Algorithm {
 void Diloco::set_out(std::size_t part, std::span<float> model) {
   OuterFragment& fragment = fragments_[part];
   const std::span<float> own = fragment.range().of(model);
-  counted_ = guarded_.cut_together(own, fragment.model(), presence_.mask());
+  if (options_.delay == 0) {
+    counted_ = guarded_.cut_together(own, fragment.model(), presence_.mask());
+  } else {  // without waiting for anybody: by what was heard of the last updates
+    guarded_.cut(own, fragment.model());
+    counted_ = presence_.mask();
+  }
   if (std::ranges::find(counted_, true) == counted_.end())  // nothing to go by: all go on from the outer model
     return context_.queue().copy(own.data(), fragment.model().data(), own.size_bytes());
   travelling_ = part;
@@ -186,6 +192,7 @@ void Diloco::set_out(std::size_t part, std::span<float> model) {
 void Diloco::land(std::span<float> model) {
   OuterFragment& fragment = fragments_[*travelling_];
   fragment.finish(update_of(model));
+  if (options_.delay > 0) guarded_.hear_all();
   go_on_from(fragment.model(), fragment.range().of(model));
   if (*travelling_ + 1 == fragments_.size() && model.size() > parameters_) {
     const std::size_t buffers = model.size() - parameters_;
@@ -223,6 +230,7 @@ std::string Diloco::restore(const base::Archive& archive) {
     throw Error(ErrorCode::bad_file, fmt::format("the checkpoint has the model in {} fragments where this run has {}",
                                                  count, fragments_.size()));
   steps_since_ = archive.get_value<std::int64_t>("diloco steps");
+  guarded_.restore(archive);
   std::string remade;
   for (std::size_t part = 0; part < fragments_.size(); ++part) {
     const std::vector<std::byte> bytes = archive.get_vector<std::byte>(name_of(part));

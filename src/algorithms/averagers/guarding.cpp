@@ -113,8 +113,15 @@ void GuardedUpdates::begin(std::span<const float> model) {
   has_begun_ = true;
 }
 
-void GuardedUpdates::cut(std::span<float> model) {
-  if (guard_ && has_begun_) runtime::Guarded{&*guard_, buffers_}.judge_and_cut(context_, model, snapshot_.span());
+void GuardedUpdates::cut(std::span<float> model, std::span<const float> from) {
+  if (guard_) runtime::Guarded{&*guard_, buffers_}.judge_and_cut(context_, model, from);
+}
+
+void GuardedUpdates::hear_all() {
+  if (!guard_) return;
+  const std::vector<News> all = gather_news(context_, {true, guard_->news()});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (static_cast<int>(i) != context_.rank()) guard_->hear(static_cast<int>(i), all[i].update);
 }
 
 void GuardedUpdates::cut_copy(std::span<float> model, std::span<const float> from) const {

@@ -51,7 +51,9 @@ class GuardedUpdates {
     if (guard_) guard_->count_step();
   }
   // Cuts the update since the last begin() by what was heard so far.
-  void cut(std::span<float> model);
+  void cut(std::span<float> model) {
+    if (has_begun_) cut(model, snapshot_.span());
+  }
   // The same for a copy, before the update ends.
   void cut_copy(std::span<float> model) const {
     if (has_begun_) cut_copy(model, snapshot_.span());
@@ -61,9 +63,12 @@ class GuardedUpdates {
   std::vector<bool> cut_together(std::span<float> model, std::vector<bool> counted) {
     return has_begun_ ? cut_together(model, snapshot_.span(), std::move(counted)) : counted;
   }
-  // Both for an update from another model, for those who keep one.
+  // All three for an update from another model, for those who keep one.
+  void cut(std::span<float> model, std::span<const float> from);
   void cut_copy(std::span<float> model, std::span<const float> from) const;
   std::vector<bool> cut_together(std::span<float> model, std::span<const float> from, std::vector<bool> counted);
+  // Collective: hears of everybody's last update.
+  void hear_all();
 
  private:
   runtime::Context& context_;
