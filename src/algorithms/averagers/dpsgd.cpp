@@ -47,6 +47,15 @@ class Dpsgd final : public Algorithm {
     presence_.end_step();
   }
   std::vector<math::Finding> findings() override { return updates_.findings(); }
+  void save(base::Archive& archive) const override {
+    updates_.save(archive);
+    neighbours_.save(archive);
+  }
+  std::string restore(const base::Archive& archive) override {
+    updates_.restore(archive);
+    neighbours_.restore(archive);
+    return "";
+  }
   void consolidate(std::span<float> model) override {
     average_over_all(context_, models_, model, presence_.recent(kRecentSteps));
     updates_.begin(model);

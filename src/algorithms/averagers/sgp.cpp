@@ -74,13 +74,21 @@ class Sgp final : public Algorithm {
       combine({x_.data()}, {1 / w_}, z);
     }
     w_ = 1;
+    combine({z.data()}, {1}, x_);
     presence_.begin_again();
   }
 
   std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
-  void save(base::Archive& archive) const override { archive.put_value("push-sum weight", w_); }
+  void save(base::Archive& archive) const override {
+    archive.put_value("push-sum weight", w_);
+    const std::vector<double> guard = guard_.state();
+    archive.put("guard", std::span<const double>(guard));
+    neighbours_.save(archive);
+  }
   std::string restore(const base::Archive& archive) override {
     w_ = archive.get_value<float>("push-sum weight");
+    if (archive.has("guard")) guard_.set_state(archive.get_vector<double>("guard"));
+    neighbours_.restore(archive);
     return "";
   }
 

@@ -115,6 +115,16 @@ void Neighbours::hear(const std::vector<int>& from) {
     }
 }
 
+void Neighbours::save(base::Archive& archive) const {
+  if (guard_) archive.put("heard of updates", std::span<const News>(known_));
+}
+
+void Neighbours::restore(const base::Archive& archive) {
+  if (!guard_ || !archive.has("heard of updates")) return;
+  auto known = archive.get_vector<News>("heard of updates");
+  if (known.size() == known_.size()) known_ = std::move(known);  // of another number of workers there is no use for it
+}
+
 void Neighbours::copy(std::span<float> whole, const std::vector<int>& to, int from) {
   if (to.empty() && from < 0) return;
   exchange(whole, to, from < 0 ? std::vector<int>() : std::vector{from}, [&](std::size_t bucket) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/archive.h"
 #include "math/update_guard.h"
 #include "runtime/context.h"
 #include "runtime/layout.h"
@@ -24,6 +25,9 @@ class Neighbours {
   // whole = (1 - share * |to|) whole + share * (those of `from`, in this order). Everybody gives the same share. Blocks
   // until one's own has reached `to`, who must expect it.
   void mix(std::span<float> whole, const std::vector<int>& to, const std::vector<int>& from, float share);
+  // What was heard of others' updates, for a training that is resumed.
+  void save(base::Archive& archive) const;
+  void restore(const base::Archive& archive);
   // `whole` goes to some, as it is, or comes from one, as that one's is; -1 for from nobody.
   void copy(std::span<float> whole, const std::vector<int>& to, int from);
 
