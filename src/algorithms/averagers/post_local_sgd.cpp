@@ -82,7 +82,7 @@ class PostLocalSgd final : public Algorithm {
     phase_.reset();
     const base::Settings settings = is_local() ? base::Settings{{"period", std::to_string(options_.period)},
                                                                 {"guard", options_.guard ? "on" : "off"}}
-                                               : base::Settings{{"guard", options_.guard ? "3" : "0"}};
+                                               : base::Settings{{"guard", options_.guard ? "2" : "0"}};
     phase_ = (is_local() ? local_sgd_row() : mean_row())
                  .make({.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_});
     phase_->attend(present_);
