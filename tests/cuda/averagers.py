@@ -23,10 +23,10 @@ CPU = torch.device("cpu")
 NEAR = 2e-4  # convolutions add in another order than on the CPU
 LR = 0.05
 
-# In lockstep, so that a training repeats.
+# In lockstep, so that a training repeats; what a guard has heard where agents tell it does not.
 REPEATING = {
-    "Flock": {"period": 1, "sync": "barrier"},
-    "Wagma": {"period": 1},
+    "Flock": {"period": 1, "sync": "barrier", "guard": False},
+    "Wagma": {"period": 1, "guard": False},
     "LocalSGD": {"period": 2},
     "PostLocalSGD": {"switch_after": 2, "period": 2},
     "DPSGD": {},
