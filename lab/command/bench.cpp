@@ -39,7 +39,7 @@ constexpr std::array<BenchRow, 4> kBenches{{
     {"adacons", "aggregation in one pass against all-reduces (A1, A2, A5, A6); under mpirun or on threads",
      bench_adacons},
     {"group",
-     "rounds of wait-avoiding group averaging against all-reduces (W1 to W3, W5, W6); under mpirun or on threads",
+     "rounds of wait-avoiding group averaging against all-reduces (W1 to W3, W5, W6, R3); under mpirun or on threads",
      bench_group},
     {"straggler", "training with late workers, wait-avoiding against synchronous (W4); under mpirun or on threads",
      bench_straggler},

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "math/guard.h"
 
 namespace flockstep::math {
@@ -104,9 +103,9 @@ std::vector<double> UpdateGuard::state() const {
   return state;
 }
 
-void UpdateGuard::set_state(std::span<const double> state) {
+bool UpdateGuard::set_state(std::span<const double> state) {
   constexpr std::size_t kOwn = 3, kNews = 2 + UpdateNews::kSketch;
-  base::check(state.size() >= kOwn && (state.size() - kOwn) % kNews == 0, "the state of a guard");
+  if (state.size() < kOwn || (state.size() - kOwn) % kNews != 0) return false;
   steps_ = static_cast<std::int64_t>(state[0]);
   agreement_ = state[1];
   in_common_ = state[2];
@@ -117,6 +116,7 @@ void UpdateGuard::set_state(std::span<const double> state) {
     std::transform(&state[at + 2], &state[at + 2] + UpdateNews::kSketch, news.sketch.begin(),
                    [](double number) { return static_cast<float>(number); });
   }
+  return true;
 }
 
 }  // namespace flockstep::math

@@ -80,7 +80,8 @@ class UpdateGuard {
 
   // What a resumed training needs to judge as an uninterrupted one does.
   std::vector<double> state() const;
-  void set_state(std::span<const double> state);
+  // False, and nothing is taken, where this is no state of a guard.
+  bool set_state(std::span<const double> state);
 
  private:
   double steps() const { return static_cast<double>(std::max<std::int64_t>(1, steps_)); }

@@ -9,8 +9,9 @@ TRAIN = ["train", "--task", "linear", "--workers", 3, "--checkpoint-every", 10]
 
 @pytest.mark.parametrize("algorithm", GROUPS)
 def test_a_run_that_waits_for_all_resumes_to_the_same_bits(tmp_path, algorithm):
-    """Every round is fresh, so that nothing depends on who came first."""
+    """Every round is fresh, so that nothing depends on who came first; what a guard has heard would."""
     train = [*TRAIN, "--algorithm", algorithm, f"--{algorithm}.activation", "quorum", f"--{algorithm}.quorum", 3]
+    train += [f"--{algorithm}.guard", "off"]
     whole = run_json(*train, "--steps", 60, "--out", tmp_path / "whole")
     parts = ["--out", tmp_path / "parts"]
     run_json(*train, "--steps", 30, *parts)
@@ -38,7 +39,18 @@ def test_averages_under_way_are_in_the_checkpoint(needs, tmp_path, period):
     """Checkpoints lie within periods, before the first average, and where one is under way; virtual time is the same."""
     needs("sim")
     train = [*TRAIN, "--algorithm", "local_sgd", "--local_sgd.overlap", "on", "--local_sgd.period", period]
-    train += ["--engine", "sim", "--compute-ms", 1, "--bandwidth-gbps", 0.001, "--evaluate-every", 20]
+    train += [
+        "--local_sgd.guard",
+        "off",
+        "--engine",
+        "sim",
+        "--compute-ms",
+        1,
+        "--bandwidth-gbps",
+        0.001,
+        "--evaluate-every",
+        20,
+    ]
     whole = run_json(*train, "--steps", 40, "--out", tmp_path / "whole")
     parts = ["--out", tmp_path / "parts"]
     run_json(*train, "--steps", 20, *parts)

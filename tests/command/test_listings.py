@@ -17,7 +17,7 @@ def test_algorithms_tell_family_bytes_and_options():
     assert rows["mean"]["family"] == "gradient"
     assert rows["local_sgd"]["family"] == "model"
     assert rows["mean"]["bytes_per_step"] == "8 D (P-1)/P"
-    assert [option["name"] for option in rows["local_sgd"]["options"]] == ["period", "overlap"]
+    assert [option["name"] for option in rows["local_sgd"]["options"]] == ["period", "overlap", "guard"]
 
 
 def test_tasks_tell_their_sizes():

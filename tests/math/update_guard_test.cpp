@@ -137,5 +137,17 @@ TEST(UpdateGuard, aFactorThatIsAskedForAheadCountsNothing) {
   EXPECT_DOUBLE_EQ(guard.judge(of_norm(5)), 2.0 / 5);
 }
 
+TEST(UpdateGuard, aRestoredGuardJudgesAsTheOneThatWasSaved) {
+  UpdateGuard guard = among_others_along(0), other;
+  for (int update = 0; update < 3; ++update) guard.judge(along(0, 1, -1));
+  guard.count_step();
+  guard.count_step();
+  ASSERT_TRUE(other.set_state(guard.state()));
+  EXPECT_EQ(other.state(), guard.state());
+  EXPECT_EQ(other.judge(along(1, 9)), guard.judge(along(1, 9)));
+  EXPECT_EQ(other.judge(along(0, 1)), 1);
+  EXPECT_FALSE(other.set_state(std::vector<double>{1, 2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace flockstep::math
