@@ -153,7 +153,7 @@ def test_the_readmes_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_
     update = "for (std::size_t i = 0; i < n; ++i) model[i] += gradient[i];"
     loop = loop.replace("for (...)", "for (int step = 0; step < 50; ++step)")
     loop = loop.replace("[](flockstep::Worker&", "[&](flockstep::Worker&").replace('"mean"', "algorithm")
-    for line in ("gradient.assign(n, 1.0f + worker.rank());", update, update):
+    for line in ("gradient.assign(n, 4.0f + worker.rank());", update, update):
         loop, count = re.subn(r"^( +)\.\.\. ", rf"\1{line} ", loop, count=1, flags=re.MULTILINE)
         assert count == 1
     assert "..." not in loop
@@ -169,7 +169,7 @@ int main(int, char** arguments) {{
     executable = build_as_the_readme_says(tmp_path / "loop", prefix, program)
     for algorithm in ("mean", "eager_solo", "eager_majority", "local_sgd", "dpsgd", "adpsgd", "swarm", "flock"):
         model = [float(number) for number in check(executable, algorithm).split()]
-        assert model == pytest.approx([125, 125], rel=1e-5), f"{algorithm}: 50 updates by 2.5 in the mean"
+        assert model == pytest.approx([275, 275], rel=1e-5), f"{algorithm}: 50 updates by 5.5 in the mean"
 
 
 def test_the_readmes_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
