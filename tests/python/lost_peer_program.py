@@ -1,4 +1,4 @@
-"""Trains until rank 1 is lost, killed or with an exception in backward; the others tell what their backward raised."""
+"""Trains until rank 1 is lost, killed or with an exception in backward; the others tell what their step raised."""
 
 import json
 import os
@@ -22,10 +22,10 @@ for step in range(1000):
         if sys.argv[1] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         model.module.first.register_full_backward_pre_hook(lambda module, gradients: sys.exit(1))
-    loss = loss_of(model, step)
-    if step == 5 and sys.argv[1] != "killed" and dist.get_rank() != 1:
-        time.sleep(1)  # so that its transfers are on their way when it ends
     try:
+        loss = loss_of(model, step)  # raises what was noticed before it
+        if step == 5 and sys.argv[1] != "killed" and dist.get_rank() != 1:
+            time.sleep(1)  # so that its transfers are on their way when it ends
         loss.backward()
     except flockstep.Error as error:
         outcome = {"type": type(error).__name__, "code": error.code, "rank": error.rank, "engine": error.engine}

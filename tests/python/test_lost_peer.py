@@ -11,7 +11,7 @@ PROGRAM = Path(__file__).with_name("lost_peer_program.py")
 
 @pytest.mark.parametrize("how", ["killed", "ended in backward"])
 @pytest.mark.parametrize(("transfer", "engine"), [("exact", "c10d"), ("sketch", "")])
-def test_all_others_raise_peer_lost_from_backward(how, transfer, engine):
+def test_all_others_raise_peer_lost_in_the_step(how, transfer, engine):
     done = run_workers(PROGRAM, 3, how, transfer)
     lost = float(done[1].stdout.split("LOST ")[1])
     for rank in (0, 2):
