@@ -8,6 +8,7 @@
 #include "study/flock_quality.h"
 #include "study/flock_scale.h"
 #include "study/groups.h"
+#include "study/guard.h"
 #include "study/overlap.h"
 #include "study/sketch.h"
 #include "study/task_studies.h"
@@ -16,7 +17,7 @@
 namespace flockstep::study {
 
 std::span<const StudyRow> studies() {
-  static constexpr std::array<StudyRow, 16> kStudies{{
+  static constexpr std::array<StudyRow, 17> kStudies{{
       {"wagma-scale", "the three published throughput tables of WAGMA, to 1,024 ranks, simulated cell by cell",
        study_wagma_scale},
       {"flock-scale", "how much of its time a worker computes under mean, wagma and flock, at 64 to 1,024 workers",
@@ -35,6 +36,8 @@ std::span<const StudyRow> studies() {
       {"sketch",
        "images and vision with workers that differ or err: exact coefficients, or the step before's, and a guard",
        study_sketch, true, true},
+      {"guard", "images and vision with a worker that errs or is late: every averager, with its guard and without",
+       study_guard, true, true},
       {"waiting", "images and linear with uneven steps: barrier or rolling bound, merges, policies", study_waiting,
        true, true},
       {"vision", "vision with late workers, skewed shards, wrong labels and wrong gradients, in real time",

@@ -60,6 +60,8 @@ class RoundOptions(ElasticOptions, total=False):
             lateness.
         overlap: True: a step hands over what it has and goes on while its round is averaged; what the round changes is
             added in a later step. It needs ``merge="additive"``.
+        weights: how much a worker's update counts: ``mean``, all alike, or by how well it agrees with the updates of
+            others, ``direction_consensus`` or ``geometric_median``, which need ``guard=True``.
     """
 
     group_size: int | None
@@ -73,6 +75,7 @@ class RoundOptions(ElasticOptions, total=False):
     quorum: int | None
     deadline: timedelta | None
     overlap: bool
+    weights: Literal["mean", "direction_consensus", "geometric_median"]
 
 
 class PeriodOptions(AveragerOptions, total=False):
@@ -188,6 +191,7 @@ class Flock(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
+        "weights": "mean",
         **ELASTIC_DEFAULTS,
     }
 
@@ -220,6 +224,7 @@ class Wagma(Averager):
         "quorum": None,
         "deadline": None,
         "overlap": False,
+        "weights": "mean",
         **ELASTIC_DEFAULTS,
     }
 

@@ -1,11 +1,15 @@
 #include "math/update_guard.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "math/geometric_median.h"
 #include "math/guard.h"
 
 namespace flockstep::math {
@@ -24,6 +28,14 @@ Direction direction_of(const UpdateNews& news) {
   return direction;
 }
 
+void add(Direction& sum, const Direction& direction) {
+  for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += direction[k];
+}
+
+double smoothed(double value, double next) {
+  return UpdateGuard::kSmoothing * value + (1 - UpdateGuard::kSmoothing) * next;
+}
+
 }  // namespace
 
 bool are_alike(const UpdateNews& x, const UpdateNews& y) {
@@ -34,39 +46,76 @@ bool are_alike(const UpdateNews& x, const UpdateNews& y) {
 void UpdateGuard::hear(int peer, const UpdateNews& news) {
   if (!(news.norm > 0) || !std::isfinite(news.norm) || !(news.steps >= 1) || !std::isfinite(news.steps)) return;
   if (std::exchange(last_[peer], news.norm) == news.norm) return;
-  heard_.push_back(news);
+  heard_.push_back({peer, news});
   if (heard_.size() > remembered_) heard_.pop_front();
 }
 
 double UpdateGuard::reference() const {
   if (heard_.empty()) return 0;
   std::vector<double> norms;
-  for (const UpdateNews& news : heard_)
+  for (const auto& [peer, news] : heard_)
     norms.push_back(static_cast<double>(news.norm) *
                     std::sqrt(std::max(1.0, static_cast<double>(news.steps) / steps())));
   return lower_median(std::move(norms));
 }
 
 // All pairs at once: |sum e|^2 = n + the cosines of all pairs, twice.
-void UpdateGuard::compare(const UpdateNews& news) {
+void UpdateGuard::compare() {
   const auto n = static_cast<double>(heard_.size());
   if (n < 2) return;
   Direction sum{};
-  for (const UpdateNews& other : heard_) {
-    const Direction direction = direction_of(other);
-    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += direction[k];
+  for (const auto& [peer, news] : heard_) add(sum, direction_of(news));
+  agreement_ = smoothed(agreement_, dot(direction_of(news_), sum) / n);
+  in_common_ = smoothed(in_common_, (dot(sum, sum) - n) / (n * (n - 1)));
+}
+
+std::vector<UpdateNews> UpdateGuard::newest_of_each() const {
+  std::vector<UpdateNews> newest;
+  std::set<int> peers;
+  for (auto heard = heard_.rbegin(); heard != heard_.rend(); ++heard)
+    if (peers.insert(heard->peer).second) newest.push_back(heard->news);
+  return newest;
+}
+
+double UpdateGuard::weight_by_agreement(const std::vector<UpdateNews>& others) {
+  const Direction own = direction_of(news_);
+  Direction sum = own;
+  for (const UpdateNews& news : others) add(sum, direction_of(news));
+  const double agreement = dot(own, sum) / static_cast<double>(1 + others.size());
+  consensus_ = consensus_ ? smoothed(*consensus_, agreement) : agreement;
+  news_.agreement = static_cast<float>(*consensus_);
+  double n = 1, total = std::max(0.0, *consensus_);
+  for (const UpdateNews& news : others) {
+    n += news.agreement != 0;
+    total += std::max(0.0, static_cast<double>(news.agreement));
   }
-  const auto smooth = [](double& value, double next) { value = kSmoothing * value + (1 - kSmoothing) * next; };
-  smooth(agreement_, dot(direction_of(news), sum) / n);
-  smooth(in_common_, (dot(sum, sum) - n) / (n * (n - 1)));
+  return total > 0 ? n * std::max(0.0, *consensus_) / total : 1;
+}
+
+double UpdateGuard::weight_by_median(const std::vector<UpdateNews>& others) const {
+  std::vector<Direction> directions{direction_of(news_)};
+  std::ranges::transform(others, std::back_inserter(directions), direction_of);
+  std::vector<double> cosines;  // packed
+  for (std::size_t i = 0; i < directions.size(); ++i)
+    for (std::size_t j = 0; j <= i; ++j) cosines.push_back(dot(directions[i], directions[j]));
+  const std::vector<double> ones(directions.size(), 1);
+  const auto result = geometric_median().apply(Statistics::of_matrix(std::move(cosines), ones), {});
+  return result ? static_cast<double>(directions.size()) * result->c.front() : 1;
+}
+
+// n c
+double UpdateGuard::weigh() {
+  if (weights_ == UpdateWeights::mean || heard_.empty()) return 1;
+  const std::vector<UpdateNews> others = newest_of_each();
+  return weights_ == UpdateWeights::direction_consensus ? weight_by_agreement(others) : weight_by_median(others);
 }
 
 double UpdateGuard::norm_of(double squared_norm) const { return std::sqrt(squared_norm) / steps(); }
 
 UpdateNews UpdateGuard::news_of(const Update& update) const {
   const double norm = norm_of(update.squared_norm);
-  return std::isfinite(norm) ? UpdateNews{static_cast<float>(norm), static_cast<float>(steps()), update.sketch}
-                             : UpdateNews{};
+  if (!std::isfinite(norm)) return {};
+  return {.norm = static_cast<float>(norm), .steps = static_cast<float>(steps()), .sketch = update.sketch};
 }
 
 double UpdateGuard::factor_of(double squared_norm) const {
@@ -79,7 +128,11 @@ double UpdateGuard::factor_of(double squared_norm) const {
 double UpdateGuard::judge(const Update& update) {
   const double norm = norm_of(update.squared_norm);
   news_ = news_of(update);
-  if (std::isfinite(norm) && norm > 0) compare(news_);
+  double weight = 1;
+  if (std::isfinite(norm) && norm > 0) {
+    compare();
+    weight = weigh();
+  }
   const double factor = factor_of(update.squared_norm), measure = reference();
   steps_ = 0;
   if (norm == 0) return 1;
@@ -91,30 +144,31 @@ double UpdateGuard::judge(const Update& update) {
     counts_.against += factor == 0;
     counts_.excess += norm / measure;
   }
-  return factor;
+  return factor * weight;
 }
 
 std::vector<double> UpdateGuard::state() const {
   std::vector<double> state{static_cast<double>(steps_), agreement_, in_common_};
-  for (const UpdateNews& news : heard_) {
-    state.insert(state.end(), {static_cast<double>(news.norm), static_cast<double>(news.steps)});
-    state.insert(state.end(), news.sketch.begin(), news.sketch.end());
+  for (const auto& [peer, news] : heard_) {
+    const auto numbers = std::bit_cast<UpdateNumbers>(news);
+    state.push_back(peer);
+    state.insert(state.end(), numbers.begin(), numbers.end());
   }
   return state;
 }
 
 bool UpdateGuard::set_state(std::span<const double> state) {
-  constexpr std::size_t kOwn = 3, kNews = 2 + UpdateNews::kSketch;
-  if (state.size() < kOwn || (state.size() - kOwn) % kNews != 0) return false;
+  constexpr std::size_t kOwn = 3, kEach = 1 + std::tuple_size_v<UpdateNumbers>;
+  if (state.size() < kOwn || (state.size() - kOwn) % kEach != 0) return false;
   steps_ = static_cast<std::int64_t>(state[0]);
   agreement_ = state[1];
   in_common_ = state[2];
   heard_.clear();
-  for (std::size_t at = kOwn; at < state.size(); at += kNews) {
-    UpdateNews& news =
-        heard_.emplace_back(UpdateNews{static_cast<float>(state[at]), static_cast<float>(state[at + 1])});
-    std::transform(&state[at + 2], &state[at + 2] + UpdateNews::kSketch, news.sketch.begin(),
+  for (std::size_t at = kOwn; at < state.size(); at += kEach) {
+    UpdateNumbers numbers;
+    std::transform(&state[at + 1], &state[at] + kEach, numbers.begin(),
                    [](double number) { return static_cast<float>(number); });
+    heard_.push_back({static_cast<int>(state[at]), std::bit_cast<UpdateNews>(numbers)});
   }
   return true;
 }

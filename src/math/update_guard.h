@@ -13,6 +13,16 @@
 // them, both smoothed with 0.9. Workers whose data differ make long updates too, and against each other; but then these
 // others have little in common. Cosines are those of short sketches.
 //
+// With weights an update also counts by its worker's share c, of one among n: its own update and the last that was heard
+// of each of n - 1 others.
+//
+//   W = s + n c f u
+//   direction_consensus   c_i = max(m_i, 0) / sum_j max(m_j, 0): m is a worker's mean cosine with all n, its own
+//                         included, smoothed with 0.9, which it tells with its update
+//   geometric_median      c from Weiszfeld's steps on the directions of the n updates (math/geometric_median.h)
+//
+// Where all have heard the same, the shares of all sum to one.
+//
 // Every worker cuts its own update, before anything of it is sent: so the guard works in groups, in pairs and where
 // nobody waits, and a few numbers of others are all it needs. It protects against workers that are broken, not against
 // workers that lie.
@@ -26,6 +36,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,8 +48,13 @@ struct UpdateNews {
 
   float norm = 0;                       // per step; 0: there was no update, or it was not finite
   float steps = 1;                      // that went into it
+  float agreement = 0;                  // m, with direction_consensus; 0: not known yet
   std::array<float, kSketch> sketch{};  // of the update, or of a part of it, the same part on all workers
 };
+
+using UpdateNumbers = std::array<float, sizeof(UpdateNews) / sizeof(float)>;  // the same, to be kept or sent
+
+enum class UpdateWeights { mean, direction_consensus, geometric_median };
 
 // Whether two workers, from the same model, have made the same update.
 bool are_alike(const UpdateNews& x, const UpdateNews& y);
@@ -58,7 +74,8 @@ class UpdateGuard {
     double excess = 0;                      // norms of those clipped, each over its reference, added up
   };
 
-  explicit UpdateGuard(std::size_t remembered = kHeard) : remembered_(remembered) {}
+  explicit UpdateGuard(std::size_t remembered = kHeard, UpdateWeights weights = UpdateWeights::mean)
+      : remembered_(remembered), weights_(weights) {}
 
   // Another step has gone into the update.
   void count_step() { ++steps_; }
@@ -68,9 +85,9 @@ class UpdateGuard {
   const UpdateNews& news() const { return news_; }
 
   UpdateNews news_of(const Update& update) const;
-  // What an update is multiplied by: f, and 0 where it is not finite. The next one begins.
+  // What an update is multiplied by: f, or n c f, and 0 where it is not finite. The next one begins.
   double judge(const Update& update);
-  // The same before the update ends: nothing is counted.
+  // f before the update ends: nothing is counted.
   double factor_of(double squared_norm) const;
   // What the norm of the update under way is measured by; 0 where none was heard.
   double reference() const;
@@ -86,14 +103,24 @@ class UpdateGuard {
  private:
   double steps() const { return static_cast<double>(std::max<std::int64_t>(1, steps_)); }
   double norm_of(double squared_norm) const;
-  void compare(const UpdateNews& news);
+  void compare();
+  std::vector<UpdateNews> newest_of_each() const;
+  double weight_by_agreement(const std::vector<UpdateNews>& others);
+  double weight_by_median(const std::vector<UpdateNews>& others) const;
+  double weigh();
 
+  struct Heard {
+    int peer;
+    UpdateNews news;
+  };
   std::size_t remembered_;
-  std::map<int, float> last_;     // norms, by peer
-  std::deque<UpdateNews> heard_;  // newest last
+  UpdateWeights weights_;
+  std::map<int, float> last_;  // norms, by peer
+  std::deque<Heard> heard_;    // newest last
   std::int64_t steps_ = 0;
   UpdateNews news_;
   double agreement_ = 0, in_common_ = 0;  // a and b
+  std::optional<double> consensus_;       // m
   Counts counts_;
 };
 

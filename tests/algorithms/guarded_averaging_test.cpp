@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "quadratic.h"
 
@@ -77,6 +78,27 @@ INSTANTIATE_TEST_SUITE_P(All, GuardedAverages,
                          testing::Values("local_sgd", "post_local_sgd", "diloco", "dpsgd", "sgp", "adpsgd", "swarm",
                                          "wagma", "flock"),
                          [](const auto& param) { return param.param; });
+
+// One of eight pulls the others back in every step, with updates that are too short to be cut.
+TEST(GuardedAveraging, withConsensusWeightsWhoPointsAwayDoesNotHoldTheOthersUp) {
+  for (const char* algorithm : {"flock", "wagma"}) {
+    std::map<std::string, double> far;
+    for (const char* weights : {"mean", "direction_consensus", "geometric_median"}) {
+      const Scene scene{algorithm, kWorkers, {{"weights", weights}}, "threads", true};
+      const auto models = run_learners(scene, [](Learner& learner) {
+        for (int step = 0; step < 40; ++step) {
+          Model update = learner.model;
+          for (float& number : update) number = 0.1f * (1 - number);
+          if (learner.context.rank() == kBroken) scale(update, -1.8f);
+          learner.take(update);
+        }
+      });
+      far[weights] = distance(models[0], std::vector<double>(models[0].size(), 1));
+    }
+    EXPECT_LT(far["direction_consensus"], 0.5 * far["mean"]) << algorithm;
+    EXPECT_LT(far["geometric_median"], 0.7 * far["mean"]) << algorithm;
+  }
+}
 
 TEST(GuardedAveraging, workersInLockstepGetTheSameBitsAsWithoutAGuard) {
   for (const char* algorithm : {"local_sgd", "dpsgd", "sgp"}) {

@@ -5,6 +5,10 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
+
+#include "math/direction_consensus.h"
+#include "math/geometric_median.h"
 
 namespace flockstep::math {
 namespace {
@@ -147,6 +151,94 @@ TEST(UpdateGuard, aRestoredGuardJudgesAsTheOneThatWasSaved) {
   EXPECT_EQ(other.judge(along(1, 9)), guard.judge(along(1, 9)));
   EXPECT_EQ(other.judge(along(0, 1)), 1);
   EXPECT_FALSE(other.set_state(std::vector<double>{1, 2, 3, 4}));
+}
+
+// Workers who hear of everybody's update after each step, and make the same ones in every step.
+struct Workers {
+  std::vector<UpdateGuard> guards;
+  std::vector<UpdateGuard::Update> updates;
+
+  explicit Workers(UpdateWeights weights, std::size_t count, std::size_t wrong = 0) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> noise;
+    for (std::size_t i = 0; i < count; ++i) {
+      guards.emplace_back(count, weights);
+      updates.push_back(of_norm(1));
+      for (float& number : updates.back().sketch) number = (i < wrong ? -1.0f : 1.0f) + noise(random);
+    }
+  }
+  std::vector<double> judge() {
+    std::vector<double> factors;
+    for (std::size_t i = 0; i < guards.size(); ++i) factors.push_back(guards[i].judge(updates[i]));
+    for (std::size_t i = 0; i < guards.size(); ++i)
+      for (std::size_t j = 0; j < guards.size(); ++j) {
+        UpdateNews news = guards[j].news();
+        news.norm += 1e-6f * static_cast<float>(++told);  // else it is taken for what was heard before
+        if (i != j) guards[i].hear(static_cast<int>(j), news);
+      }
+    return factors;
+  }
+  // What the rule says of them, as shares of directions.
+  std::vector<double> shares(const Rule& rule) const {
+    std::vector<double> cosines;
+    const auto product = [&](std::size_t i, std::size_t j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < UpdateNews::kSketch; ++k)
+        sum += static_cast<double>(updates[i].sketch[k]) * static_cast<double>(updates[j].sketch[k]);
+      return sum;
+    };
+    for (std::size_t i = 0; i < updates.size(); ++i)
+      for (std::size_t j = 0; j <= i; ++j)
+        cosines.push_back(product(i, j) / std::sqrt(product(i, i) * product(j, j)));
+    return rule.apply(Statistics::of_matrix(cosines, std::vector<double>(updates.size(), 1)), {})->c;
+  }
+  int told = 0;
+};
+
+TEST(UpdateWeights, workersWhoHaveHeardOfAllCountAsTheRuleSays) {
+  for (const std::size_t count : {2u, 3u, 8u}) {
+    Workers consensus(UpdateWeights::direction_consensus, count), median(UpdateWeights::geometric_median, count);
+    EXPECT_EQ(consensus.judge(), std::vector<double>(count, 1)) << "nothing was heard";
+    EXPECT_EQ(median.judge(), std::vector<double>(count, 1));
+    consensus.judge();  // agreement is known from here on, and told
+    const auto by_consensus = consensus.judge(), by_median = median.judge();
+    const auto shares = consensus.shares(direction_consensus()), medians = median.shares(geometric_median());
+    double sum = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(by_consensus[i], static_cast<double>(count) * shares[i], 1e-5);
+      EXPECT_NEAR(by_median[i], static_cast<double>(count) * medians[i], 1e-5);
+      sum += by_consensus[i];
+    }
+    EXPECT_NEAR(sum, static_cast<double>(count), 1e-5);
+  }
+}
+
+TEST(UpdateWeights, whoPointsAwayCountsNothing_andTheOthersForIt) {
+  Workers workers(UpdateWeights::direction_consensus, 8, 1);
+  for (int step = 0; step < 3; ++step) workers.judge();
+  const auto factors = workers.judge();
+  EXPECT_EQ(factors[0], 0) << "as long as the others': no guard would cut it";
+  double sum = 0;
+  for (const double factor : factors) sum += factor;
+  EXPECT_NEAR(sum, 8, 1e-5);
+}
+
+TEST(UpdateWeights, ofAWorkerTheNewestUpdateCounts) {
+  Workers workers(UpdateWeights::geometric_median, 3);
+  workers.judge();
+  for (int step = 0; step < 3; ++step) workers.judge();
+  EXPECT_EQ(workers.judge(), workers.judge()) << "however many of its updates are remembered";
+  double sum = 0;
+  for (const double factor : workers.judge()) sum += factor;
+  EXPECT_NEAR(sum, 3, 1e-6);
+}
+
+TEST(UpdateWeights, aLongUpdateIsCutBesides) {
+  Workers workers(UpdateWeights::direction_consensus, 4);
+  for (int step = 0; step < 3; ++step) workers.judge();
+  const double whole = workers.judge()[1];
+  workers.updates[1].squared_norm = 16;
+  EXPECT_NEAR(workers.judge()[1], whole / 2, 1e-4);
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ constexpr std::array<base::Choice<Activation>, 4> kActivations{{{"first", Activa
 constexpr std::array<base::Choice<Grouping>, 3> kGroupings{
     {{"dynamic", Grouping::dynamic}, {"fixed", Grouping::fixed}, {"nodes", Grouping::nodes}}};
 constexpr std::int64_t kUsuallyAcross = 4;
+constexpr std::array<base::Choice<math::UpdateWeights>, 3> kWeights{
+    {{"mean", math::UpdateWeights::mean},
+     {"direction_consensus", math::UpdateWeights::direction_consensus},
+     {"geometric_median", math::UpdateWeights::geometric_median}}};
 constexpr std::array<base::Choice<bool>, 2> kOverlaps{{{"off", false}, {"on", true}}};
 
 // Where a worker's model is: in the span that hooks are given ...
@@ -71,6 +75,7 @@ class GroupAveraging final : public Algorithm, private Departures {
         parameters_(inputs.layout.size()),
         size_(parameters_ + inputs.buffers),
         layout_(inputs.models()),
+        guard_(math::UpdateGuard::kHeard, options.weights),
         model_(inputs, options, options.guard ? &guard_ : nullptr),
         meetings_(context_) {}
 
@@ -251,6 +256,11 @@ GroupAveragingOptions group_averaging_options(std::string_view name, std::span<c
   rounds.sync = reader.choice("sync", kSyncs);
   options.overlap = overlap_of(reader);
   options.guard = guard_of(reader);
+  options.weights = reader.choice("weights", kWeights);
+  if (options.weights != math::UpdateWeights::mean && !options.guard)
+    throw Error(ErrorCode::bad_input, fmt::format("--{0}.weights {1} needs --{0}.guard on, which tells workers of "
+                                                  "each other's updates",
+                                                  name, reader.text("weights")));
   rounds.activation = is_given("activation") ? reader.choice("activation", kActivations)
                       : options.overlap      ? Activation::deadline
                                              : Activation::majority;

@@ -24,6 +24,7 @@ struct GroupAveragingOptions {
   std::int64_t steps_a_round = 1;             // that a worker takes before it arrives at the next
   bool survives_losses = false;               // where the engine does
   bool guard = true;                          // updates are guarded (math/update_guard.h)
+  math::UpdateWeights weights = math::UpdateWeights::mean;  // of guarded updates
   std::optional<math::OuterStep> outer = {};  // with additive merges, whose updates it steps along
   bool finds_nodes = false;                   // asks the engine for them when it begins
   protocol::Options protocol;
@@ -34,7 +35,7 @@ constexpr base::OptionSpec kOverlapOption{
 bool overlap_of(const base::SettingsReader& reader);
 
 // What `wagma` and `flock` take; they differ in the defaults.
-inline constexpr std::size_t kGroupAveragingOptions = 12;
+inline constexpr std::size_t kGroupAveragingOptions = 13;
 consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_specs(std::string_view merge,
                                                                                      std::string_view sync,
                                                                                      std::string_view activation) {
@@ -56,6 +57,9 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
       {"deadline", "auto",
        "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
       kOverlapOption,
+      {"weights", "mean",
+       "how much a worker's update counts: mean, all alike; direction_consensus or geometric_median, by how well it "
+       "agrees with those of others"},
       kGuardOption,
   }};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "runtime/gather.h"
@@ -23,15 +24,16 @@ struct News {
 
 // Everybody's, by rank.
 std::vector<News> gather_news(runtime::Context& context, const News& mine) {
-  std::vector<double> told{mine.is_finite ? 1.0 : 0.0, static_cast<double>(mine.update.norm),
-                           static_cast<double>(mine.update.steps)};
-  told.insert(told.end(), mine.update.sketch.begin(), mine.update.sketch.end());
+  const auto numbers = std::bit_cast<math::UpdateNumbers>(mine.update);
+  std::vector<double> told{mine.is_finite ? 1.0 : 0.0};
+  told.insert(told.end(), numbers.begin(), numbers.end());
   const std::vector<double> all = runtime::gather_doubles(context, told);
   std::vector<News> news;
   for (auto one = all.begin(); one != all.end(); one += std::ssize(told)) {
-    news.push_back({one[0] != 0, {.norm = static_cast<float>(one[1]), .steps = static_cast<float>(one[2])}});
-    std::transform(one + 3, one + std::ssize(told), news.back().update.sketch.begin(),
+    math::UpdateNumbers theirs;
+    std::transform(one + 1, one + std::ssize(told), theirs.begin(),
                    [](double number) { return static_cast<float>(number); });
+    news.push_back({one[0] != 0, std::bit_cast<math::UpdateNews>(theirs)});
   }
   return news;
 }

@@ -105,7 +105,7 @@ void DeviceSharedModel::make_correction() {
 void DeviceSharedModel::land() {
   is_under_way_ = false;
   const double factor = guarded_.guard ? judge() : 1;
-  if (factor < 1) has_moved_ = true;
+  if (factor != 1) has_moved_ = true;
   if (factor == 0) return;
   if (moved_meanwhile_) {
     require_here(all());

@@ -53,7 +53,7 @@ void SharedModel::add_guarded(kernels::Queue& queue, std::span<const float> mode
     added = block.end();
   }
   const double factor = guarded_.guard->judge(update);
-  if (factor < 1) add(context_.uncharged(), model, {0, added}, factor - 1);
+  if (factor != 1) add(context_.uncharged(), model, {0, added}, factor - 1);
   if (factor > 0) add(queue, model, {measured, model.size() - measured});
 }
 
