@@ -17,7 +17,7 @@ struct Guarded {
   std::size_t buffers = 0;
 
   // Updates are measured block by block, each of which stays in the cache meanwhile.
-  static constexpr std::size_t kBlock = 4096;
+  static constexpr std::size_t kBlock = 16384;
 
   std::size_t measured(std::size_t model) const { return model - std::min(model, buffers); }
   // The beginning of a measurement: what does not count must be finite.
