@@ -25,6 +25,10 @@ constexpr base::Duration kPatienceForAnswers{1};
 using Prefix = std::array<std::byte, sizeof(std::uint32_t)>;
 constexpr int kKindShift = 29;
 
+// How many workers are told of an update: of the first ones more.
+constexpr std::int64_t kFirstUpdates = 3;
+constexpr std::size_t kToldAtFirst = math::UpdateGuard::kHeard;
+
 std::set<int> everybody_but(int rank, int workers) {
   std::set<int> others;
   for (int other = 0; other < workers; ++other)
@@ -150,13 +154,17 @@ void AgentHost::send_control(int peer, Kind kind, std::span<const std::byte> pay
   context_.engine().send_control(peer, message);
 }
 
+// The first ones to several, so that soon everybody has something to measure by.
 void AgentHost::tell_update() {
   const math::UpdateGuard* const guard = service_.guard();
   if (!guard || guard->news().norm == 0 || others_.empty()) return;
-  auto next = others_.upper_bound(told_last_);
-  if (next == others_.end()) next = others_.begin();
-  told_last_ = *next;
-  send_control(told_last_, Kind::update, std::as_bytes(std::span(&guard->news(), 1)));
+  const std::size_t peers = guard->counts().updates > kFirstUpdates ? 1 : kToldAtFirst;
+  for (std::size_t i = 0; i < std::min(peers, others_.size()); ++i) {
+    auto next = others_.upper_bound(told_last_);
+    if (next == others_.end()) next = others_.begin();
+    told_last_ = *next;
+    send_control(told_last_, Kind::update, std::as_bytes(std::span(&guard->news(), 1)));
+  }
 }
 
 AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
