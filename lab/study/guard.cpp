@@ -33,7 +33,8 @@ const std::vector<Trouble>& troubles() {
 
 Names contenders(bool all) {
   Names names;
-  for (const char* const averager : {"flock", "wagma", "local_sgd", "dpsgd", "post_local_sgd", "sgp", "adpsgd", "swarm"})
+  for (const char* const averager :
+       {"flock", "wagma", "local_sgd", "dpsgd", "post_local_sgd", "sgp", "adpsgd", "swarm"})
     if (all || names.size() < 8)
       for (const char* const guard : {"off", "on"}) names.push_back(fmt::format("{}:guard={}", averager, guard));
   for (const char* const weights : {"direction_consensus", "geometric_median"})

@@ -1,18 +1,18 @@
-"""Whether a backward pass of a DDP model has begun and not come to its end: it has raised an exception."""
+"""Whether a backward pass of a model has begun and not come to its end: it has raised an exception."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
+from torch import nn
 from torch.utils.hooks import unserializable_hook
 
 from flockstep._torch_private import backward_number, call_after_backward, tensors_in
 
 
 class BackwardPasses:
-    """A forward hook on the DDP model, which does nothing in copies of it.
+    """A forward hook on a DDP or sharded model, which does nothing in copies of it.
 
     Backward begins with what the model has returned, before DDP sees anything of it, and autograd calls back at the end of
     a pass that raises nothing.
@@ -26,8 +26,12 @@ class BackwardPasses:
         return {"_begins": None, "_running": set()}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def __call__(self, model: DistributedDataParallel, inputs: object, output: object) -> None:
-        if self._begins is None or not torch.is_grad_enabled() or not model.require_backward_grad_sync:
+    def __call__(self, model: nn.Module, inputs: object, output: object) -> None:
+        if (
+            self._begins is None
+            or not torch.is_grad_enabled()
+            or not getattr(model, "require_backward_grad_sync", True)
+        ):
             return
 
         @unserializable_hook  # type: ignore[untyped-decorator]

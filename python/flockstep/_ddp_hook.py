@@ -13,6 +13,7 @@ from flockstep._backward import BackwardPasses
 from flockstep._ddp_switch import is_off
 from flockstep._errors import BadInputError, BadTypeError
 from flockstep._gradient_state import GradientState
+from flockstep._sharded_model import is_sharded, put_on_sharded
 from flockstep._torch_private import (
     GradBucket,
     backward_number,
@@ -66,8 +67,8 @@ def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.devi
     tensors = sys.modules.get("torch.distributed.tensor")  # slow to import; without it there are no DTensors
     if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in model.parameters()):
         _refuse(
-            "parameters of this model are DTensors (FSDP2, tensor parallelism): gradient rules need whole gradients on "
-            "every rank, as DistributedDataParallel has them"
+            "parameters of this model are DTensors, and not those of fully_shard() (tensor parallelism): gradient rules "
+            "need whole gradients, as DistributedDataParallel and fully_shard() have them"
         )
     if not isinstance(model, DistributedDataParallel):
         raise BadTypeError(f"{type(model).__name__} is not a DistributedDataParallel: wrap the model in one first")
@@ -114,7 +115,10 @@ def _remove_lost(model: DistributedDataParallel) -> None:
 
 
 def put_on(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, GradBucket], object]) -> None:
-    """Registers the hook of a gradient rule on a DDP model, with what the hook needs around it."""
+    """Registers the hook of a gradient rule on a DDP model, with what the hook needs around it; or a rule on a sharded one."""
+    if isinstance(model, torch.nn.Module) and is_sharded(uncompiled(model)):
+        put_on_sharded(uncompiled(model), state)
+        return
     ddp, device = _ddp_of(model)
     _remove_lost(ddp)
     if comm_hooks(ddp):

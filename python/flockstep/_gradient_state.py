@@ -23,6 +23,7 @@ from flockstep import _native
 from flockstep._errors import BadInputError, BadTypeError, Error, PeerLostError, UnavailableError, this_rank
 from flockstep._options import TakesOptions
 from flockstep._rule_options import RuleOptions, common_defaults
+from flockstep._sharded_hook import ShardedHook
 from flockstep._sketched_hook import SketchedHook
 from flockstep._telemetry import Measured, Recorder
 from flockstep._torch_private import (
@@ -32,7 +33,7 @@ from flockstep._torch_private import (
     timeout_of,
     zero_buckets,
 )
-from flockstep._transfer import as_words, checked_seed, transfer_of
+from flockstep._transfer import as_words, checked_seed, transfer_of, transfer_of_sharded
 from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
@@ -51,16 +52,13 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
 
 
 class Hook(Protocol):
-    """What carries buckets.
+    """What carries gradients.
 
     Exact: :class:`_native.StreamHook` between GPUs over NCCL, elsewhere :class:`_native.CommunicationHook` over Gloo.
-    Sketched: :class:`SketchedHook`.
+    Sketched: :class:`SketchedHook`, or for sharded models :class:`ShardedHook`.
     """
 
-    def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[torch.Tensor]: ...
     def begin(self) -> None: ...
-    def handed_over(self) -> int: ...
-    def break_off(self, zeros: list[GradBucket]) -> None: ...
     def abandon(self) -> bool: ...
     def set_rule(self, rule: str, options: dict[str, str]) -> None: ...
     def remember(self, step: int, memory: list[list[float]]) -> None: ...
@@ -69,6 +67,14 @@ class Hook(Protocol):
     def raised(self) -> list[str]: ...
     def memory(self) -> tuple[str, list[list[float]]]: ...
     def close(self) -> None: ...
+
+
+class BucketHook(Hook, Protocol):
+    """One that carries DDP's buckets."""
+
+    def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[torch.Tensor]: ...
+    def handed_over(self) -> int: ...
+    def break_off(self, zeros: list[GradBucket]) -> None: ...
 
 
 def _granularity(options: Mapping[str, str]) -> str:
@@ -123,6 +129,7 @@ class GradientState(Measured, TakesOptions):
         self._process_group = process_group
         self._attached: Attached | None = None
         self._hook: Hook | None = None
+        self._sharded_hook: ShardedHook | None = None  # the same, where it is one
         self._transfer = ""  # of the hook
         self._model: weakref.ref[DistributedDataParallel] | None = None
         self._warnings = 0
@@ -160,9 +167,7 @@ class GradientState(Measured, TakesOptions):
         self.__dict__.update(values)
         self._forget_worker()
 
-    def _attach(self, device: torch.device, model: DistributedDataParallel | None = None) -> Hook:
-        if self._closed:
-            raise UnavailableError(f"this state of {self._rule} was closed")
+    def _attach(self, device: torch.device, model: DistributedDataParallel | None = None) -> BucketHook:
         self._transfer = transfer_of(self._rule, self._options)
         numbers = 0
         group = self._process_group
@@ -170,8 +175,39 @@ class GradientState(Measured, TakesOptions):
             self._model = weakref.ref(model)
             group = group or model.process_group
             numbers = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        attached = self._connect(group)
+        group = group or dist.group.WORLD
+        assert group is not None
+        hook: BucketHook
+        if self._transfer == "exact":
+            worker, recording = attached.native, self._recorder.native
+            arguments = (worker, self._rule, self._options, self._start_step, self._step, self._kept(), recording)
+            is_streamed = device.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group)
+            hook = _native.StreamHook(*arguments, device) if is_streamed else _native.CommunicationHook(*arguments)
+        else:
+            carrying, is_ours = self._carrying(group, device, attached)
+            timeout = self._timeout or timeout_of(group)
+            hook = SketchedHook(self._deciding(attached, numbers), carrying, device, timeout=timeout, is_ours=is_ours)
+        self._hook = hook
+        _states.add(self)
+        return hook
+
+    def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, sizes: list[int]) -> Attached:
+        """The same for a sharded model, whose modules have gradients of these sizes."""
+        self._transfer = transfer_of_sharded(self._options)
+        attached = self._connect(group)
+        carrying, _ = self._carrying(group, device, attached)
+        timeout = self._timeout or timeout_of(group)
+        native = self._deciding(attached, sum(sizes))
+        self._hook = self._sharded_hook = ShardedHook(native, carrying, device, timeout=timeout, sizes=sizes)
+        _states.add(self)
+        return attached
+
+    def _connect(self, group: dist.ProcessGroup | None) -> Attached:
+        if self._closed:
+            raise UnavailableError(f"this state of {self._rule} was closed")
         try:
-            self._attached = attach(group, deadline=self._timeout)
+            attached = self._attached = attach(group, deadline=self._timeout)
         except PeerLostError as error:
             if group is not None:
                 raise
@@ -179,36 +215,33 @@ class GradientState(Measured, TakesOptions):
                 f"{error}; a model that has a process group of its own needs it here, too: "
                 f"{type(self).__name__}(process_group=...)"
             ) from error
-        self._recorder = Recorder(self._attached, self._run_dir, self._rule, self._options)
-        memory = self._memory if self._memory_transfer == self._transfer else self._without_memory()
-        worker, recording = self._attached.native, self._recorder.native
-        group = group or dist.group.WORLD
-        assert group is not None
-        if self._transfer == "exact":
-            arguments = (worker, self._rule, self._options, self._start_step, self._step, memory, recording)
-            is_streamed = device.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group)
-            self._hook = (
-                _native.StreamHook(*arguments, device) if is_streamed else _native.CommunicationHook(*arguments)
-            )
-        else:
-            native = _native.SketchedHook(
-                worker,
-                self._rule,
-                self._options,
-                self._start_step,
-                self._step,
-                memory,
-                recording,
-                self._seed,
-                numbers,
-            )
-            timeout = self._timeout or timeout_of(group)
-            is_ours = device.type == "cpu" and "cpu:gloo" in dist.get_backend_config(group)
-            # It has the collectives of a ProcessGroup, whatever torch's type hints say.
-            carrying = cast(dist.ProcessGroup, self._attached.make_group("buckets")) if is_ours else group
-            self._hook = SketchedHook(native, carrying, device, timeout=timeout, is_ours=is_ours)
-        _states.add(self)
-        return self._hook
+        self._recorder = Recorder(attached, self._run_dir, self._rule, self._options)
+        return attached
+
+    def _deciding(self, attached: Attached, numbers: int) -> _native.SketchedHook:
+        return _native.SketchedHook(
+            attached.native,
+            self._rule,
+            self._options,
+            self._start_step,
+            self._step,
+            self._kept(),
+            self._recorder.native,
+            self._seed,
+            numbers,
+        )
+
+    # A group that carries what sketches need, and whether it is of our own.
+    def _carrying(
+        self, group: dist.ProcessGroup, device: torch.device, attached: Attached
+    ) -> tuple[dist.ProcessGroup, bool]:
+        if device.type != "cpu" or "cpu:gloo" not in dist.get_backend_config(group):
+            return group, False
+        # It has the collectives of a ProcessGroup, whatever torch's type hints say.
+        return cast(dist.ProcessGroup, attached.make_group("buckets")), True
+
+    def _kept(self) -> list[list[float]]:
+        return self._memory if self._memory_transfer == self._transfer else self._without_memory()
 
     # The other transfer's means nothing here.
     def _without_memory(self) -> list[list[float]]:
@@ -234,10 +267,20 @@ class GradientState(Measured, TakesOptions):
                 "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
                 "under no_sync(), or register no gradient rule"
             )
-        hook = self._hook or self._attach(bucket.buffer().device)
+        hook = cast(BucketHook, self._hook) if self._hook is not None else self._attach(bucket.buffer().device)
         if bucket.index() == 0:
             self._warn(hook)
         return hook.add(bucket, self.weight, self._divides_by_all())
+
+    # What scales the gradients of a sharded model.
+    def _sharded(self) -> ShardedHook:
+        self._settle()
+        if self._sharded_hook is None or self._closed:
+            raise UnavailableError(
+                f"this state of {self._rule} was closed, and the model cannot be trained on without it"
+            )
+        self._warn(self._sharded_hook)
+        return self._sharded_hook
 
     # Only plain averaging asks; every rule can be set to that, or begin with it.
     def _divides_by_all(self) -> bool:
@@ -254,9 +297,9 @@ class GradientState(Measured, TakesOptions):
     def _abandon(self, model: DistributedDataParallel, broke_off: bool) -> bool:
         if self._hook is None or not broke_off:
             return self._hook is not None and self._hook.abandon()
-        zeros = zero_buckets(model)
-        is_whole = self._hook.handed_over() == len(zeros)
-        self._hook.break_off(zeros)
+        zeros, hook = zero_buckets(model), cast(BucketHook, self._hook)
+        is_whole = hook.handed_over() == len(zeros)
+        hook.break_off(zeros)
         if model.find_unused_parameters and not model.static_graph and not is_whole:
             model.process_group.allreduce(local_used_map(model)).wait()
         return True
@@ -396,9 +439,8 @@ class GradientState(Measured, TakesOptions):
         return (self._rule, self._memory) if self._hook is None else self._hook.memory()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed training needs: tensors and plain values, the same on all ranks."""
-        rule, sections = self._current_memory()
-        memory = [torch.tensor(section, dtype=torch.float64) for section in sections]
+        """What a resumed training needs: plain values, the same on all ranks."""
+        rule, memory = self._current_memory()
         return {"rule": rule, "step": self.step, "memory": memory, "transfer": self._transfer_of_memory()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -456,7 +498,7 @@ def _warn_of_uncalled() -> None:
     for state, rule, line in _uncalled.values():
         warn(
             f"no backward pass has called the hook of this {state}, so that gradients were not combined by {rule}: "
-            f"register it on the DDP model that is trained, as with flockstep.{rule}(ddp_model); some frameworks leave out a "
+            f"register it on the model that is trained, as with flockstep.{rule}(model); some frameworks leave out a "
             "ddp_comm_hook on the CPU",
             line,
         )

@@ -10,7 +10,6 @@ the broadcasts of buffers, and theirs and the thread's would be in another order
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,9 +22,9 @@ from torch.futures import Future
 
 from flockstep import _native
 from flockstep._errors import BadInputError, DeadlineExceededError
-from flockstep._exchange import Records, exchange_for
 from flockstep._lane import Lane, Summed, Summing
 from flockstep._scaling import Pass, multiply
+from flockstep._sketching import Sketching
 from flockstep._torch_private import GradBucket, backward_number
 
 _WHOLE, _BROKE_OFF, _BROKE_OFF_LATE = range(3)  # how a pass of this worker has ended
@@ -44,7 +43,7 @@ class _Offer:
     end: int  # of the pass, if this is its last
 
 
-class SketchedHook:
+class SketchedHook(Sketching):
     """Stands where :class:`_native.CommunicationHook` does.
 
     Args:
@@ -64,16 +63,10 @@ class SketchedHook:
         timeout: timedelta,
         is_ours: bool = False,
     ) -> None:
-        self._native = native
-        self._group = group
-        # Either kind goes with passes of its own.
-        self._exchange: Any = exchange_for(native, group, device, timeout)
+        super().__init__(native, group, device, timeout)  # with a lane, passes are its own
         self._lane = Lane(timeout.total_seconds()) if is_ours else None
         self._handed_over = self._count = 0  # buckets of the pass
-        # With a lane, what follows down to _has_passed is its own.
         self._pass: Pass[Any] | None = None
-        self._records: Records | None = None
-        self._has_agreed = self._has_passed = False
         self._end = _WHOLE
         self._divides_by_all = True
 
@@ -102,9 +95,8 @@ class SketchedHook:
     def _sum(self, offer: _Offer) -> Summing:
         tensor = offer.tensor
         if self._pass is None or self._pass.is_over:
-            self._begin_pass(offer)
+            self._pass = self._begin_pass(Pass, offer.count, offer.has_gradient, offer.weight, offer.divides_by_all)
         current = self._pass
-        assert current is not None
         if current.weight == 0:
             tensor.zero_()  # the mean over no samples may be NaN
         current.norms.append(self._exchange.scaling.scale(current, tensor))
@@ -136,41 +128,10 @@ class SketchedHook:
         if not self._has_passed and any(parameter.is_complex() for parameter in bucket.parameters()):
             raise BadInputError("a parameter is complex, and only gradients of real numbers can be exchanged")
 
-    def _begin_pass(self, offer: _Offer) -> None:
-        buckets, weight = offer.count, offer.weight
-        self._exchange.begin()
-        self._raise_failure()
-        if not self._has_agreed:
-            self._native.agree()
-            self._has_agreed = True
-        plan = self._native.plan()
-        self._exchange.set_factors()
-        self._records = self._exchange.records(buckets, (buckets if plan.by_bucket else 1) if plan.sketches else 0)
-        if not plan.uses_weights:
-            weight = float(offer.has_gradient)
-        elif not 0 <= weight < math.inf:
-            raise BadInputError(f"weight is a number, 0 or more, not {weight}")
-        share: float | None = 1.0
-        if plan.is_blind:
-            share = 1 / self._group.size() if offer.divides_by_all and not plan.uses_weights else None
-        self._pass = Pass(plan, buckets, weight, share, self._records.sketches, self._records.norms)
-        if share is None:
-            weights = self._exchange.weights(weight)
-            summing = self._group.allreduce([weights])
-            self._pass.total = self._exchange.scaling.total_before(), weights, summing
-
-    def _end_pass(self, current: Pass[Any], end: int) -> None:
-        self._native.end_pass(current.sizes, current.known)
-        self._has_passed = True
-        head = self._native.head(current.weight, end)
-        self._exchange.end(current, self._records, head)
-
     def _raise_failure(self) -> None:
         if self._lane is not None:
             self._lane.check()
-        if self._exchange.failure is not None:
-            raise self._exchange.failure
-        self._native.check()
+        super()._raise_failure()
 
     # ---- passes that break off ----
 
@@ -197,40 +158,7 @@ class SketchedHook:
         for bucket in zeros[self.handed_over() :]:
             self._add(bucket, False, 0.0, self._divides_by_all)
 
-    def abandon(self) -> bool:
-        """Whether the last pass has failed on all workers, and they go on without it."""
-        return False
-
-    # ---- what is told and asked for ----
-
-    def set_rule(self, rule: str, options: dict[str, str]) -> None:
-        """Asks for another rule: from the step on after the first by which all have asked."""
-        self._native.set_rule(rule, options)
-
-    def remember(self, step: int, memory: list[list[float]]) -> None:
-        """Goes on from there."""
-        self._finish()
-        self._native.remember(step, memory)
-        self._exchange.forget()
-
-    def report(self) -> dict[str, Any]:
-        """What the last step told."""
-        self._finish()
-        return self._native.report()
-
-    def findings(self) -> list[str]:
-        """What is suspicious so far."""
-        self._finish()
-        return self._native.findings()
-
-    def raised(self) -> list[str]:
-        """The same, as it was said first, as far as it is known: waits for nothing."""
-        return self._native.raised()
-
-    def memory(self) -> tuple[str, list[list[float]]]:
-        """What a resumed training needs, and the rule whose it is."""
-        self._finish()
-        return self._native.memory()
+    # ---- the end ----
 
     def close(self) -> None:
         """Waits for what is under way. A second call does nothing."""
@@ -239,10 +167,9 @@ class SketchedHook:
         if self._lane is not None:
             self._lane.close()
 
-    # What goes wrong is kept for the next pass.
     def _finish(self) -> None:
         if self._lane is None:
-            self._exchange.finish()
+            super()._finish()
             return
         try:
             self._lane.call(self._exchange.finish)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -19,6 +20,9 @@ from torch.distributed.algorithms.join import Join, Joinable, _JoinConfig
 from torch.distributed.distributed_c10d import Store, _get_default_store
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.distributed import _find_tensors
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 # ---- DistributedDataParallel ----
 
@@ -146,6 +150,57 @@ def all_gather_single(
     """Everybody's, one behind the other: torch 2.13 has another name for it, and warns of the old one."""
     gather: Callable[..., dist.Work | None] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     return gather(output, mine, group=group, async_op=async_op)
+
+
+# ---- fully_shard ----
+
+
+@dataclass(frozen=True)
+class ShardedGroup:
+    """The parameters of a sharded module whose gradients are reduced together.
+
+    Attributes:
+        name: of the module in its model.
+        parameters: those that need gradients, as ``named_parameters`` has them.
+        mesh: the ranks that share the module, or have copies of it.
+        shards: how many ranks share it.
+        has_other_shards: whether its parameters were sharded over other ranks before, as for tensor parallelism.
+        shares_module: whether the module has further groups.
+        reduce_scatter: what sums its gradients.
+    """
+
+    name: str
+    parameters: list[nn.Parameter]
+    mesh: DeviceMesh
+    shards: int
+    has_other_shards: bool
+    shares_module: bool
+    reduce_scatter: Any
+
+    @property
+    def numbers(self) -> int:
+        """Of the whole gradient."""
+        return sum(parameter.numel() for parameter in self.parameters)
+
+
+def sharded_groups_of(module: Any) -> list[ShardedGroup]:
+    """What ``fully_shard`` has made of a module: its documented interface tells nothing of it."""
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)  # torch 2.11 has one, or none
+    if groups is None:
+        groups = [state._fsdp_param_group] if state._fsdp_param_group is not None else []
+    found = []
+    for group in groups:
+        parameters = [each.sharded_param for each in group.fsdp_params if each.sharded_param.requires_grad]
+        if not parameters:
+            continue
+        info = group.mesh_info
+        has_other_shards = any(parameter.device_mesh.ndim > info.mesh.ndim for parameter in parameters)
+        name = group._module_fqn or type(module).__name__
+        shards = getattr(info, "shard_mesh_size", 1)
+        comm = group._reduce_scatter_comm
+        found.append(ShardedGroup(name, parameters, info.mesh, shards, has_other_shards, len(groups) > 1, comm))
+    return found
 
 
 # ---- Join ----

@@ -60,15 +60,7 @@ def checked_seed(seed: object) -> int:
 
 def transfer_of(rule: str, words: Mapping[str, str]) -> str:
     """The one that a rule with these options takes: ``exact`` or ``sketch``."""
-    given = words.get("transfer", "auto")
-    needs_exact = next(
-        (
-            f'{name}="{value}"'
-            for name, value in (("granularity", "tensor"), ("wire", "bfloat16"))
-            if words.get(name) == value
-        ),
-        None,
-    )
+    given, needs_exact = words.get("transfer", "auto"), _needs_exact(words)
     if given == "sketch" and needs_exact is not None:
         raise BadInputError(
             f'{needs_exact} needs transfer="exact": sketches know models and buckets, in their own types'
@@ -76,3 +68,18 @@ def transfer_of(rule: str, words: Mapping[str, str]) -> str:
     if given == "auto":
         return "exact" if needs_exact is not None or rule == "adacons" else "sketch"
     return given
+
+
+def transfer_of_sharded(words: Mapping[str, str]) -> str:
+    """The one that rules take on sharded models."""
+    exact = 'transfer="exact"' if words.get("transfer") == "exact" else _needs_exact(words)
+    if exact is not None:
+        raise BadInputError(f"{exact} is not for a sharded model, on which coefficients come from sketches")
+    return "sketch"
+
+
+def _needs_exact(words: Mapping[str, str]) -> str | None:
+    for name, value in (("granularity", "tensor"), ("wire", "bfloat16")):
+        if words.get(name) == value:
+            return f'{name}="{value}"'
+    return None

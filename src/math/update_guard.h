@@ -13,8 +13,8 @@
 // them, both smoothed with 0.9. Workers whose data differ make long updates too, and against each other; but then these
 // others have little in common. Cosines are those of short sketches.
 //
-// With weights an update also counts by its worker's share c, of one among n: its own update and the last that was heard
-// of each of n - 1 others.
+// With weights an update also counts by its worker's share c, of one among n: its own update and the last that was
+// heard of each of n - 1 others.
 //
 //   W = s + n c f u
 //   direction_consensus   c_i = max(m_i, 0) / sum_j max(m_j, 0): m is a worker's mean cosine with all n, its own

@@ -188,8 +188,7 @@ struct Workers {
       return sum;
     };
     for (std::size_t i = 0; i < updates.size(); ++i)
-      for (std::size_t j = 0; j <= i; ++j)
-        cosines.push_back(product(i, j) / std::sqrt(product(i, i) * product(j, j)));
+      for (std::size_t j = 0; j <= i; ++j) cosines.push_back(product(i, j) / std::sqrt(product(i, i) * product(j, j)));
     return rule.apply(Statistics::of_matrix(cosines, std::vector<double>(updates.size(), 1)), {})->c;
   }
   int told = 0;

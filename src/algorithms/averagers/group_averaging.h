@@ -20,13 +20,13 @@ enum class MergeRule {
 
 struct GroupAveragingOptions {
   MergeRule merge = MergeRule::published;
-  bool overlap = false;                       // with additive merges: a worker takes the next step while its round runs
-  std::int64_t steps_a_round = 1;             // that a worker takes before it arrives at the next
-  bool survives_losses = false;               // where the engine does
-  bool guard = true;                          // updates are guarded (math/update_guard.h)
+  bool overlap = false;            // with additive merges: a worker takes the next step while its round runs
+  std::int64_t steps_a_round = 1;  // that a worker takes before it arrives at the next
+  bool survives_losses = false;    // where the engine does
+  bool guard = true;               // updates are guarded (math/update_guard.h)
   math::UpdateWeights weights = math::UpdateWeights::mean;  // of guarded updates
-  std::optional<math::OuterStep> outer = {};  // with additive merges, whose updates it steps along
-  bool finds_nodes = false;                   // asks the engine for them when it begins
+  std::optional<math::OuterStep> outer = {};                // with additive merges, whose updates it steps along
+  bool finds_nodes = false;                                 // asks the engine for them when it begins
   protocol::Options protocol;
 };
 

@@ -1,0 +1,141 @@
+"""Gradient rules on models of fully_shard(), against a recomputation in double precision from what every rank hands over."""
+
+from pathlib import Path
+
+import flockstep
+import pytest
+import torch
+from ddp_training import outcomes
+from flockstep import _sharded_model
+from rule_oracle import RULES
+
+PROGRAM = Path(__file__).with_name("sharded_program.py")
+
+
+@pytest.fixture(scope="module")
+def run(torchrun):
+    found = {}
+    for workers in (1, 2, 4):
+        process = torchrun(PROGRAM, workers)
+        assert process.returncode == 0, process.stdout + process.stderr
+        found[workers] = outcomes(process)
+    return found
+
+
+@pytest.fixture
+def of(run):
+    """What a case gave on every rank."""
+
+    def outcome(case, workers=4):
+        for rank in run[workers][case]:
+            assert not (isinstance(rank, dict) and "raised" in rank), rank
+        return run[workers][case]
+
+    return outcome
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
+    for rank in of(f"rule {rule}", workers):
+        assert rank["distance"] < 1e-6
+        assert (rank["step"], rank["workers"]) == (6, workers)
+
+
+@pytest.mark.parametrize("rule", ["mean", "weighted_mean", "adacons", "direction_consensus"])
+def test_replicas_of_shards_are_workers_too(of, rule):
+    for rank in of(f"replicated shards, {rule}"):
+        assert rank["distance"] < 1e-6
+        assert (rank["step"], rank["workers"]) == (6, 4)
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("FSDP", 1), ("FSDP", 2), ("FSDP", 4), ("HSDP", 4)])
+def test_plain_averaging_is_that_of_fsdp(of, kind, workers):
+    for apart in of(f"mean is that of {kind}", workers):
+        assert apart < 1e-6
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_may_be_reduced_in_bfloat16(of, workers):
+    for rank in of("bfloat16", workers):
+        assert rank["distance"] < 0.01
+
+
+def test_modules_may_stay_whole_from_forward_to_backward(of):
+    for rank in of("unsharded between the passes"):
+        assert rank["distance"] < 1e-6
+
+
+def test_gradients_may_be_accumulated_before_or_after_they_are_summed(of):
+    for rank in of("accumulation"):
+        *before, steps_before, a, b, c, steps_after = rank
+        assert max(*before, a, b, c) < 1e-6
+        assert (steps_before, steps_after) == (3, 6)
+
+
+def test_gradients_are_clipped_over_all_shards(of):
+    for norm, after in of("clipping"):
+        assert norm == pytest.approx(1, rel=1e-5)
+        assert after == pytest.approx(0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", ["several passes", "reentrant checkpoints"])
+def test_a_module_may_have_several_backward_passes_in_a_step(of, case):
+    for step, total, event, apart in of(case):
+        assert (step, event) == (6, "none")
+        assert total == pytest.approx(1, abs=0.2)
+        assert apart < 1e-6
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_resumed_training_is_the_uninterrupted_one(of, workers):
+    assert of("resumed", workers) == [[True, 6, 6]] * workers
+
+
+def test_a_broken_worker_is_found_and_weighs_next_to_nothing(of):
+    for findings, share, steps in of("broken"):
+        assert any(sentence.startswith("worker 1 points against the others") for sentence in findings)
+        assert share < 0.1
+        assert steps == 60
+
+
+def test_a_backward_pass_that_broke_off_is_no_step(of):
+    for outcome in of("broken off"):
+        assert outcome in (None, ["for the test", 4])
+
+
+def test_the_rule_may_change(of):
+    assert of("another rule") == [["direction_consensus", 5]] * 4
+
+
+def test_steps_are_counted_where_another_method_than_forward_was_called(of):
+    assert of("another method") == [3] * 4
+
+
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        ("parts alone", "parts of this model alone: call it on the whole model, too"),
+        ("ignored", "parameter last.weight is outside of what fully_shard() has sharded"),
+        ("exact", 'transfer="exact" is not for a sharded model'),
+        ("tensors", 'granularity="tensor" is not for a sharded model'),
+        ("differently wrapped", "ranks 0 and 1 have called fully_shard() on different modules"),
+        ("taken before", "has a gradient rule already"),
+        ("tensor parallel", "is sharded for tensor parallelism, too"),
+        ("no shards", "the shard dimension of this mesh has one rank"),
+        ("changed divisor", "FSDP does not ask for a sum"),
+        ("closed", "this state of mean was closed"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(of, case, sentence):
+    for said in of(case):
+        assert sentence in said
+
+
+def test_a_torch_without_the_call_is_named(monkeypatch):
+    class Older(torch.nn.Module):
+        pass
+
+    monkeypatch.setattr(_sharded_model, "_kind", lambda: Older)
+    with pytest.raises(flockstep.BadInputError, match=r"has no FSDPModule.set_custom_reduce_scatter\(\)"):
+        flockstep.adacons(Older())
