@@ -173,7 +173,7 @@ def bad_input():
         "frozen": refusal(lambda: flockstep.adacons(frozen)),
         "mixed precision": refusal(lambda: flockstep.adacons(mixed)),
         "skips buckets": refusal(lambda: flockstep.adacons(skips)),
-        "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
+        "tensor parallel": refusal(lambda: flockstep.adacons(tensor_parallel())),
         "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
         "adasum matched": refusal(lambda: flockstep.AdasumState(magnitude="matched")),
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
@@ -195,13 +195,11 @@ def in_an_averager():
         flockstep.adacons(model)
 
 
-def sharded():
+def tensor_parallel():
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
-    net = made()
-    fully_shard(net, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
-    return net
+    return parallelize_module(made(), init_device_mesh("cpu", (dist.get_world_size(),)), {"first": ColwiseParallel()})
 
 
 def left_open():

@@ -164,10 +164,24 @@ def left_by_scaler(ddp):
     return seen == [[0.0, 8.0]] and private.left_by_scaler(optimizer) == (None, None)
 
 
+def sharded_groups_of(ddp):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), init_device_mesh("cpu", (1,))
+    fully_shard(model[1], mesh=mesh)
+    [inner], [outer] = (private.sharded_groups_of(module) for module in (model[1], fully_shard(model, mesh=mesh)))
+    wanted = [model[1].weight, model[1].bias]
+    same = all(mine is theirs for mine, theirs in zip(inner.parameters, wanted, strict=True))
+    flags = (outer.shards, outer.has_other_shards, outer.shares_module)
+    return same and (inner.numbers, outer.numbers) == (6, 8) and flags == (1, False, False) and inner.mesh == mesh
+
+
 CHECKS = [
     reducer_of, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
     delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
     backward_number, call_after_backward, default_store, timeout_of, join, optimizer_hooks, left_by_scaler,
+    sharded_groups_of,
 ]  # fmt: skip
 
 
