@@ -119,6 +119,7 @@ class ShardedHook(Sketching):
         self._pass: ShardedPass | None = None
         self._is_expected = False  # the end of a backward pass
         self._number: int | None = None  # of that pass, if nobody has said that it begins
+        self._stream: torch.cuda.Stream | None = None  # FSDP's, in whose order gradients are scaled
 
     def begin(self) -> None:
         """A backward pass through the whole model begins. One before it that has not ended broke off."""
@@ -131,8 +132,11 @@ class ShardedHook(Sketching):
 
     def _finish_pass(self) -> None:
         current, self._pass, self._is_expected = self._pass, None, False
-        if current is not None:
-            self._end_pass(current, 0)
+        if current is None:
+            return
+        if self._stream is not None:
+            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+        self._end_pass(current, 0)
 
     def scale(self, index: int, gradient: Tensor, weight: float, divides_by_all: bool) -> None:
         """Multiplies the gradient of a module, in place."""
@@ -153,6 +157,8 @@ class ShardedHook(Sketching):
         current = self._pass
         if current.weight == 0:
             gradient.zero_()
+        if gradient.is_cuda:
+            self._stream = torch.cuda.current_stream(gradient.device)
         current.at, current.chunk = index, self._chunks[index]
         before = current.norms[index]
         before = before.clone() if isinstance(before, Tensor) else before

@@ -1,4 +1,4 @@
-"""Gradient rules on a DDP model: the hooks that ``register_comm_hook`` takes, and functions that register them."""
+"""Gradient rules on DDP and sharded models: the hooks of ``register_comm_hook``, and functions that register rules."""
 
 # No annotations as strings here: register_comm_hook() compares those of a hook with the types themselves.
 import inspect
@@ -106,14 +106,14 @@ def register(ddp_model: torch.nn.Module, rule: Literal["adasum"], **options: Unp
 @overload
 def register(ddp_model: torch.nn.Module, rule: str, **options: Unpack[RuleOptions]) -> GradientState: ...
 def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientState:
-    """Has a gradient rule take the place of averaging in the backward passes of a DDP model.
+    """Has a gradient rule take the place of averaging in the backward passes of a DDP model, or of one of ``fully_shard``.
 
-    Registers the rule as the model's communication hook. All ranks of the model's process group call this, with the same
-    rule and options, before the first backward pass. A DDP model takes one hook, and keeps it: see
-    :meth:`GradientState.set_rule` for another rule later.
+    Registers the rule as the model's communication hook, or in a sharded model around its reduce-scatters. All ranks of the
+    model call this, with the same rule and options, before the first backward pass. A model takes one rule, and keeps it:
+    see :meth:`GradientState.set_rule` for another rule later.
 
     Args:
-        ddp_model: a DistributedDataParallel.
+        ddp_model: a DistributedDataParallel, or a model that ``fully_shard`` was called on (FSDP2, HSDP).
         rule: ``"mean"``, ``"weighted_mean"``, ``"normalized_mean"``, ``"adacons"``, ``"direction_consensus"``,
             ``"geometric_median"`` or ``"adasum"``.
         options: those of the rule's state, such as :class:`AdaConsState` for ``"adacons"``.
@@ -146,7 +146,8 @@ def _described(function: _Function) -> _Function:
     options = inspect.signature(state).parameters.values()
     function.__signature__ = inspect.Signature([model, *options], return_annotation=state)  # type: ignore[attr-defined]
     meanings = (state.__doc__ or "").partition(ARGUMENTS)[2]
-    function.__doc__ = f"{function.__doc__}\n\n{ARGUMENTS}    ddp_model: a DistributedDataParallel.\n{meanings}"
+    what = "a DistributedDataParallel, or a model that ``fully_shard`` was called on"
+    function.__doc__ = f"{function.__doc__}\n\n{ARGUMENTS}    ddp_model: {what}.\n{meanings}"
     return function
 
 
@@ -203,7 +204,7 @@ def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanSta
     3 would cut is counted, and nothing is cut.
 
     Args:
-        ddp_model: a DistributedDataParallel.
+        ddp_model: a DistributedDataParallel, or a model that ``fully_shard`` was called on.
         options: those of :func:`mean`.
     """
     chosen: MeanOptions = {"guard": "count", "non_finite_patience": 0}

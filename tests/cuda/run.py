@@ -1,5 +1,5 @@
 """All tests that need a GPU, on one or more of them: the C++ programs of the build, its command (lab_device.py), and each
-*_ddp.py of this folder and averagers.py under torchrun with 1, 2 and 4 ranks.
+*_ddp.py of this folder, averagers.py and sharded.py under torchrun with 1, 2 and 4 ranks.
 
 python tests/cuda/run.py [--workers 1,2,4] [--limit SECONDS] [NAME ...]
 
@@ -79,7 +79,7 @@ def programs():
 def tests(workers, names):
     found = programs()
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    for path in [*sorted(FOLDER.glob("*_ddp.py")), FOLDER / "averagers.py"]:
+    for path in [*sorted(FOLDER.glob("*_ddp.py")), FOLDER / "averagers.py", FOLDER / "sharded.py"]:
         found += [Test(path.stem, size, [*launcher, str(size), str(path)]) for size in workers]
     return [test for test in found if not names or test.name in names]
 

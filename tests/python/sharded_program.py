@@ -17,6 +17,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 from torch.utils.checkpoint import checkpoint
 
 STEPS = 6
+DEVICE = torch.device("cpu")  # tests/cuda/sharded.py has others
+CPU_GROUP = None  # all ranks over Gloo
 
 
 class Block(nn.Module):
@@ -48,8 +50,8 @@ class Net(nn.Module):
 
 def sharded(mesh=None, *, seed=0, passes=1, reentrant=False, **options):
     torch.manual_seed(seed)
-    model = Net(passes=passes, reentrant=reentrant)
-    mesh = mesh or init_device_mesh("cpu", (dist.get_world_size(),))
+    model = Net(passes=passes, reentrant=reentrant).to(DEVICE)
+    mesh = mesh or init_device_mesh(DEVICE.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh, **options)
     return fully_shard(model, mesh=mesh, **options)
@@ -57,23 +59,23 @@ def sharded(mesh=None, *, seed=0, passes=1, reentrant=False, **options):
 
 def loss_of(model, step, size=8):
     generator = torch.Generator().manual_seed(100 * step + dist.get_rank())
-    x = torch.randn(size, 12, generator=generator)
+    x = torch.randn(size, 12, generator=generator).to(DEVICE)
     return nn.functional.cross_entropy(model(x).float(), x[:, :4].argmax(1))
 
 
 class Oracle:
     """Beside a model under a rule: what every rank hands over, module by module, and what comes of it."""
 
-    def __init__(self, state, rule, mesh=None, **options):
+    def __init__(self, state, rule, mesh=None):
         self.mesh = mesh
         self.beside = Beside.__new__(Beside)
-        self.beside.oracle, self.beside.group, self.beside.seed = SketchedOracle(rule, length=256, **options), None, 1
+        self.beside.oracle, self.beside.group, self.beside.seed = SketchedOracle(rule, length=256), CPU_GROUP, 1
         self.beside.buckets, self.beside.sent, self.beside.worst, self.beside.step = [], [], 0.0, 0
         self.state = state
         scale, corrected = state._sharded_hook.scale, state._sharded_hook.corrected
 
         def recorded_scale(index, gradient, weight, divides):
-            self.beside.sent.append(gradient.clone())
+            self.beside.sent.append(gradient.clone().cpu())
             scale(index, gradient, weight, divides)
 
         def recorded_output(output, work):
@@ -92,7 +94,7 @@ class Oracle:
             group = self.mesh.get_group("shard")
         shards = [torch.zeros_like(part) for _ in range(dist.get_world_size(group))]
         dist.all_gather(shards, part, group=group)
-        return torch.cat(shards)
+        return torch.cat(shards).cpu()
 
 
 def train(model, oracle=None, steps=STEPS, *, weights=None, change=lambda loss, step: loss, first=0):
@@ -107,7 +109,7 @@ def train(model, oracle=None, steps=STEPS, *, weights=None, change=lambda loss, 
 
 def full(model, of="grad"):
     values = [(p.grad if of == "grad" else p).full_tensor().detach().flatten() for p in model.parameters()]
-    return torch.cat(values).double()
+    return torch.cat(values).double().cpu()
 
 
 def apart(x, y):
@@ -288,18 +290,18 @@ def refused(make, **options):
 
 def parts_alone():
     model = Net()
-    fully_shard(model.blocks[0], mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    fully_shard(model.blocks[0], mesh=init_device_mesh(DEVICE.type, (dist.get_world_size(),)))
     return model
 
 
 def ignored():
     model = Net()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(DEVICE.type, (dist.get_world_size(),))
     return fully_shard(model, mesh=mesh, ignored_params={model.last.weight})
 
 
 def tensor_parallel():
-    mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("data", "tensor"))
+    mesh = init_device_mesh(DEVICE.type, (dist.get_world_size() // 2, 2), mesh_dim_names=("data", "tensor"))
     model = Net()
     parallelize_module(model, mesh["tensor"], {"first": ColwiseParallel()})
     return fully_shard(model, mesh=mesh["data"])
@@ -307,7 +309,7 @@ def tensor_parallel():
 
 def differently_wrapped():
     model = Net()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(DEVICE.type, (dist.get_world_size(),))
     if dist.get_rank() == 1:
         fully_shard(model.blocks[0], mesh=mesh)
     return fully_shard(model, mesh=mesh)
@@ -368,13 +370,13 @@ def cases():
     found["changed divisor"] = changed_divisor
     found["closed"] = closed
     if dist.get_world_size() == 4:
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        mesh = init_device_mesh(DEVICE.type, (2, 2), mesh_dim_names=("replicate", "shard"))
         for rule in ("mean", "weighted_mean", "adacons", "direction_consensus"):
             found[f"replicated shards, {rule}"] = lambda rule=rule: rule_of(rule, mesh)
         found["mean is that of HSDP"] = lambda: mean_is_that_of_fsdp(mesh)
         found["broken"] = broken
         found["tensor parallel"] = lambda: refused(tensor_parallel)
-        alone = init_device_mesh("cpu", (4, 1), mesh_dim_names=("replicate", "shard"))
+        alone = init_device_mesh(DEVICE.type, (4, 1), mesh_dim_names=("replicate", "shard"))
         found["no shards"] = lambda: refused(lambda: sharded(alone))
     return found
 
