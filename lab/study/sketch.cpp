@@ -64,7 +64,7 @@ StudyResult study_sketch(const StudyOptions& options, Cells& cells) {
   ComparisonStudy study{.name = "sketch", .scenarios = {}};
   for (const Sizes& sizes :
        {Sizes{"images", 8, 128, 240, "0.05,0.1,0.2,0.4"}, Sizes{"images", 32, 512, 240, "0.1,0.2,0.4"},
-        Sizes{"vision", 8, 256, 300, "0.05,0.1"}, Sizes{"vision", 32, 1024, 150, "0.1"}})
+        Sizes{"vision", 8, 256, 300, "0.05,0.1"}, Sizes{"vision", 32, 1024, 150, "0.05,0.1"}})
     for (const Trouble& trouble : troubles(sizes.workers)) {
       const bool is_images = sizes.task == std::string("images");
       compare::CompareRequest request;

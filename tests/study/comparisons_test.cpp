@@ -72,8 +72,22 @@ TEST_P(Comparisons, askForWhatTasksAndAlgorithmsTakeAndFillEveryTable) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, Comparisons,
-                         testing::Values("linear", "disagreement", "waiting", "vision", "detection", "recommendation",
-                                         "translation", "navigation"));
+                         testing::Values("linear", "disagreement", "sketch", "guard", "waiting", "vision", "detection",
+                                         "recommendation", "translation", "navigation"));
+
+TEST_F(Comparisons, ofTheGuardHaveEveryAveragerWithItAndWithout) {
+  make("guard", {.scenarios = {"images-late-minus-five"}});
+  std::multiset<std::string> guards;
+  for (const runs::RunRequest& request : runs_.requests_) {
+    EXPECT_EQ(request.train.pace.random_stragglers, 2);
+    EXPECT_FALSE(request.train.faults.faulty.empty());
+    const auto guard = request.train.algorithm_settings.find("guard");
+    guards.insert(guard == request.train.algorithm_settings.end() ? "default" : guard->second);
+  }
+  EXPECT_EQ(guards.count("on"), 8u * 3);
+  EXPECT_EQ(guards.count("off"), 8u * 3);
+  EXPECT_EQ(guards.count("default"), 2u * 3) << "flock with consensus weights";
+}
 
 // A quarter of four workers is late or wrong, and three learning rates around the task's own are tried with one seed.
 TEST_F(Comparisons, ofATaskAreThoseOfThePapers) {
