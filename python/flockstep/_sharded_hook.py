@@ -8,6 +8,7 @@ and what comes of it is decided in the shadow of the next forward pass.
 from __future__ import annotations
 
 import itertools
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -144,16 +145,8 @@ class ShardedHook(Sketching):
         number = backward_number()
         if not self._is_expected or (self._number is not None and self._number != number):
             self._begin(number)
-        is_first = self._pass is None
         if self._pass is None:
-            current = self._begin_pass(ShardedPass, len(self._sizes), True, weight, divides_by_all)
-            current.sizes = self._sizes
-            current.known = len(self._sizes) if current.plan.sizes == self._sizes else 0
-            current.norms = [0.0] * len(self._sizes)
-            current.places.zero_()
-            if current.sketches is not None:
-                current.sketches.zero_()
-            self._pass = current
+            self._pass = self._cleared(self._begin_pass(ShardedPass, len(self._sizes), True, weight, divides_by_all))
         current = self._pass
         if current.weight == 0:
             gradient.zero_()
@@ -162,10 +155,17 @@ class ShardedHook(Sketching):
         current.at, current.chunk = index, self._chunks[index]
         before = current.norms[index]
         before = before.clone() if isinstance(before, Tensor) else before
-        norm = self._exchange.scaling.scale(current, gradient)
-        if not is_first and _is_some(before):
-            norm = _together(norm, before)
-        current.norms[index] = norm
+        current.norms[index] = _together(self._exchange.scaling.scale(current, gradient), before)
+
+    # Of modules whose gradients do not come, nothing is told.
+    def _cleared(self, begun: ShardedPass) -> ShardedPass:
+        begun.sizes = self._sizes
+        begun.known = len(self._sizes) if begun.plan.sizes == self._sizes else 0
+        begun.norms = [0.0] * len(self._sizes)
+        begun.places.zero_()
+        if begun.sketches is not None:
+            begun.sketches.zero_()
+        return begun
 
     def corrected(self, output: Tensor, work: dist.Work | None) -> dist.Work | None:
         """By the sum of all weights of this pass, where the last one's was divided by."""
@@ -185,12 +185,8 @@ class ShardedHook(Sketching):
             self._finish()
 
 
-def _is_some(norm: float | Tensor) -> bool:
-    return isinstance(norm, Tensor) or norm > 0
-
-
-# A module whose gradient comes in several parts, as if they were orthogonal.
+# A module's gradient may come in several parts: they are taken for orthogonal.
 def _together(norm: float | Tensor, before: float | Tensor) -> float | Tensor:
     if isinstance(norm, Tensor):
-        return norm.copy_(torch.hypot(norm, torch.as_tensor(before, dtype=norm.dtype, device=norm.device)))
-    return float((norm * norm + float(before) ** 2) ** 0.5)
+        return norm.copy_(torch.hypot(norm, before)) if isinstance(before, Tensor) else norm
+    return math.hypot(norm, float(before))
