@@ -2,7 +2,9 @@
 // `local_sgd` themselves, one after the other, so that the memory of the first goes when the second begins.
 #include "algorithms/averagers/post_local_sgd.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 
 #include "algorithms/averagers/alone.h"
@@ -44,6 +46,7 @@ class PostLocalSgd final : public Algorithm {
     steps_ = step + 1;
     if (is_local() == was_local) return;
     earlier_guards_ = phase_->guards();
+    earlier_findings_ = phase_->findings();
     enter_phase();
     phase_->begin(steps_ - options_.switch_after, model);
   }
@@ -51,7 +54,11 @@ class PostLocalSgd final : public Algorithm {
   bool meets_after(std::int64_t step) const override {
     return is_local() && phase_->meets_after(step - options_.switch_after);
   }
-  std::vector<math::Finding> findings() override { return phase_->findings(); }
+  std::vector<math::Finding> findings() override {
+    std::vector<math::Finding> findings = earlier_findings_;
+    std::ranges::copy(phase_->findings(), std::back_inserter(findings));
+    return findings;
+  }
   void guard(std::span<float> copy) const override { phase_->guard(copy); }
   // Gradients keep models equal, but not what has no gradient.
   void consolidate(std::span<float> model) override {
@@ -83,8 +90,13 @@ class PostLocalSgd final : public Algorithm {
     const base::Settings settings = is_local() ? base::Settings{{"period", std::to_string(options_.period)},
                                                                 {"guard", options_.guard ? "on" : "off"}}
                                                : base::Settings{{"guard", options_.guard ? "2" : "0"}};
-    phase_ = (is_local() ? local_sgd_row() : mean_row())
-                 .make({.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_});
+    const AlgorithmInputs inputs{.context = context_, .layout = layout_, .settings = settings, .buffers = buffers_};
+    if (is_local())
+      phase_ = local_sgd_row().make(inputs);
+    else if (!options_.guard)
+      phase_ = mean_row().make(inputs);
+    else  // as local_sgd does with models: cutting alone would let a worker undo two good gradients in every step
+      phase_ = std::make_unique<SketchedRule>(inputs, mean_row().rule(settings), Guarding::leaves_out);
     phase_->attend(present_);
   }
 
@@ -94,7 +106,8 @@ class PostLocalSgd final : public Algorithm {
   PostLocalSgdOptions options_;
   std::int64_t steps_ = 0;      // local updates so far
   GuardCounts earlier_guards_;  // of the first phase, once it is over
-  std::vector<bool> present_;   // empty: everybody
+  std::vector<math::Finding> earlier_findings_;
+  std::vector<bool> present_;  // empty: everybody
   std::unique_ptr<Algorithm> phase_;
 };
 

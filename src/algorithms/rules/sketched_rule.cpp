@@ -29,7 +29,7 @@ std::size_t sections_of(const runtime::Layout& layout, runtime::Granularity gran
 
 }  // namespace
 
-SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice)
+SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice, Guarding guarding)
     : context_(inputs.context),
       layout_(inputs.layout),
       choice_(choice),
@@ -37,12 +37,16 @@ SketchedRule::SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& 
       workers_(static_cast<std::size_t>(inputs.context.size())),
       rank_(static_cast<std::size_t>(inputs.context.rank())),
       period_(watch_period(choice.common.watch, choice.common.transfer == Transfer::sketch, workers_)),
-      length_(choice.common.transfer == Transfer::sketch || period_ > 0
-                  ? sketch_length_for(choice.common, layout_.size(), workers_)
-                  : 0),
       pass_(context_, layout_, kShards, {choice.common.wire, choice.common.granularity}),
       present_(workers_, true),
       sketched_(choice.rule, choice.common.aggregate, shape_of(layout_, workers_, choice.common.granularity)) {
+  if (choice.common.transfer == Transfer::sketch || period_ > 0)
+    length_ = sketch_length_for(choice.common, layout_.size(), workers_);
+  if (guarding == Guarding::leaves_out) {
+    base::check(length_ == 0 && sections_of(layout_, choice.common.granularity) == 1, "sketches for the guard alone");
+    against_.emplace(rank_, workers_);
+    length_ = AgainstOthers::sketch_length(layout_.size());
+  }
   std::uint32_t chunk = 0;
   for (const runtime::Range& bucket : layout_.buckets()) {
     first_chunk_.push_back(chunk);
@@ -78,7 +82,7 @@ void SketchedRule::attend(const std::vector<bool>& present) {
 }
 
 // A rule that looks at gradients always needs them; whoever only watches, now and then.
-bool SketchedRule::is_sketched(std::int64_t step) const {
+bool SketchedRule::is_watched(std::int64_t step) const {
   return length_ > 0 && (!sketched_.is_blind() || is_due(period_, step));
 }
 
@@ -86,7 +90,7 @@ void SketchedRule::begin_step() {
   if (has_begun_) return;
   settle();
   has_begun_ = true;
-  is_excluded_ = false;
+  is_excluded_ = is_left_out_ = false;
   weights_.assign(present_.begin(), present_.end());
   context_.uncharged().fill(sketch_of(rank_), 0);
 }
@@ -107,6 +111,13 @@ std::vector<double> SketchedRule::coefficients_of(std::size_t bucket, double nor
   if (sketched_.is_blind()) return shares_of_weights();
   if (sketched_.knows(bucket)) return sketched_.coefficients(bucket);
   return math::Sketched::first_coefficients(runtime::gather_doubles(context_, {&norm, 1}));
+}
+
+double SketchedRule::guard_factor(std::size_t bucket, double c, double norm) {
+  const double factor = sketched_.guard_factor(bucket, c, norm);
+  if (factor == 1 || !against_ || !against_->holds()) return factor;
+  is_left_out_ = true;
+  return 0;
 }
 
 std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> numbers) {
@@ -134,7 +145,7 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
   } else if (!is_finite) {  // all of it, so that it shows also where this worker does not count
     context_.uncharged().fill(numbers, std::numeric_limits<float>::quiet_NaN());
   } else {
-    const double factor = sketched_.guard_factor(bucket, c[rank_], norm);
+    const double factor = guard_factor(bucket, c[rank_], norm);
     if (factor < 1) context_.uncharged().scale(numbers, &factor);
   }
   return c;
@@ -197,6 +208,7 @@ void SketchedRule::tell(double weight) {
   told_at_ = context_.engine().now();
   telling_ = context_.engine().all_gather(receive[rank_], receive, engines::Traffic::figures);
   has_begun_ = false;
+  if (against_) against_->count(is_left_out_);
 }
 
 void SketchedRule::settle() const {
@@ -204,15 +216,18 @@ void SketchedRule::settle() const {
   context_.wait(*telling_, "sketches", told_at_);
   telling_.reset();
   math::SketchedStep step;
-  const bool sketched = is_sketched(sketched_.steps());
+  const bool watched = is_watched(sketched_.steps());
+  std::vector<std::span<const float>> sketches;
   for (std::size_t worker = 0; worker < workers_; ++worker) {
     const std::span<const double> told = head_of(worker);
     step.weights.push_back(told[0]);
     step.norms.emplace_back(told.begin() + 1, told.end());
-    if (sketched) step.sketches.emplace_back(sketch_of(worker));
+    sketches.emplace_back(sketch_of(worker));
   }
+  if (watched) step.sketches = sketches;
   step.matrix = workers_ <= kMatrixWorkers && is_due(period_, sketched_.steps());
   math::SketchedOutcome outcome = sketched_.observe(step);
+  if (against_) against_->observe(outcome.statistics, sketches);
   context_.engine().charge(static_cast<double>(told_.size()), engines::Traffic::figures);
 
   // What was not finite for all has been seen by whoever holds the result.
@@ -235,6 +250,7 @@ void SketchedRule::save(base::Archive& archive) const {
   settle();
   const math::Sketched::State state = sketched_.state();
   archive.put_value("rule guards", guards_);
+  if (against_) against_->save(archive);
   archive.put_value("rule workers", static_cast<std::uint64_t>(workers_));
   archive.put_value("rule rows", static_cast<std::uint64_t>(state.size()));
   for (std::size_t row = 0; row < state.size(); ++row)
@@ -248,6 +264,7 @@ std::string SketchedRule::restore(const base::Archive& archive) {
     state[row] = archive.get_vector<double>(fmt::format("rule row {}", row));
   if (!sketched_.set_state(state)) throw Error(ErrorCode::bad_file, "the checkpoint's sketched rule is damaged");
   guards_ = archive.get_value<GuardCounts>("rule guards");
+  if (against_) against_->restore(archive);
   report_ = {};
   const auto workers = archive.get_value<std::uint64_t>("rule workers");
   if (workers == workers_ || sketched_.is_blind()) return "";

@@ -9,16 +9,25 @@
 // What it reports about workers is therefore that of the step before.
 #pragma once
 
+#include <optional>
+
 #include "algorithms/registry.h"
+#include "algorithms/rules/against_others.h"
 #include "algorithms/rules/rule_options.h"
 #include "math/sketched.h"
 #include "runtime/gradient/one_pass.h"
 
 namespace flockstep::algorithms {
 
+// What becomes of a worker's bucket that meets the guard.
+enum class Guarding {
+  cuts,
+  leaves_out,  // nothing is left of it where the worker is against the others: against_others.h
+};
+
 class SketchedRule final : public Algorithm {
  public:
-  SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice);
+  SketchedRule(const AlgorithmInputs& inputs, const RuleAndOptions& choice, Guarding guarding = Guarding::cuts);
   ~SketchedRule() override;
 
   void attend(const std::vector<bool>& present) override;
@@ -31,6 +40,9 @@ class SketchedRule final : public Algorithm {
   // Of the step before the last one; of nobody until there is one.
   const GradientReport* report() const override { return &report_; }
   GuardCounts guards() const override { return guards_; }
+  std::vector<math::Finding> findings() override {
+    return against_ ? against_->findings() : std::vector<math::Finding>();
+  }
   void save(base::Archive& archive) const override;
   std::string restore(const base::Archive& archive) override;
 
@@ -39,7 +51,9 @@ class SketchedRule final : public Algorithm {
   std::size_t head() const { return 1 + layout_.buckets().size(); }  // doubles
   std::span<double> head_of(std::size_t worker) const;
   std::span<float> sketch_of(std::size_t worker) const;
-  bool is_sketched(std::int64_t step) const;
+  // Whether the step's statistics come from sketches; and whether sketches are told.
+  bool is_watched(std::int64_t step) const;
+  bool is_sketched(std::int64_t step) const { return against_ || is_watched(step); }
 
   void begin_step();
   // Throws Error{bad_input} on all workers for a weight that is none.
@@ -48,6 +62,8 @@ class SketchedRule final : public Algorithm {
   std::vector<double> prepare(std::size_t bucket, std::span<float> numbers);
   std::vector<double> coefficients_of(std::size_t bucket, double norm);
   std::vector<double> shares_of_weights() const;
+  // What the guard leaves of this worker's bucket.
+  double guard_factor(std::size_t bucket, double c, double norm);
   void tell(double weight);
   void settle() const;
 
@@ -57,7 +73,7 @@ class SketchedRule final : public Algorithm {
   const std::uint64_t seed_;
   const std::size_t workers_, rank_;
   const std::int64_t period_;  // of watching; 0: never
-  const std::size_t length_;   // of a sketch; 0: there are none
+  std::size_t length_ = 0;     // of a sketch; 0: there are none
   runtime::OnePass pass_;
   std::unique_ptr<runtime::OnePass> scattering_;  // made when it is first asked for
   std::vector<bool> present_;
@@ -66,11 +82,13 @@ class SketchedRule final : public Algorithm {
   base::Buffer<std::byte> told_;            // by every worker, one record behind the other
   bool has_begun_ = false;                  // a step
   bool is_excluded_ = false;                // from here on in this step: one of its buckets was not finite
+  bool is_left_out_ = false;                // one of this step's buckets was, as the worker is against the others
 
   // What a step has told is taken when it is first needed, which may be in save().
   mutable engines::Pending telling_;
   mutable base::Time told_at_{};
   mutable math::Sketched sketched_;
+  mutable std::optional<AgainstOthers> against_;  // nothing: that does not matter
   mutable GuardCounts guards_;
   mutable GradientReport report_;
 };
