@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -57,6 +58,11 @@ double UpdateGuard::reference() const {
     norms.push_back(static_cast<double>(news.norm) *
                     std::sqrt(std::max(1.0, static_cast<double>(news.steps) / steps())));
   return lower_median(std::move(norms));
+}
+
+double UpdateGuard::longest_squared() const {
+  const double longest = kRatio * reference() * steps();
+  return longest > 0 ? longest * longest : std::numeric_limits<double>::infinity();
 }
 
 // All pairs at once: |sum e|^2 = n + the cosines of all pairs, twice.

@@ -91,6 +91,8 @@ class UpdateGuard {
   double factor_of(double squared_norm) const;
   // What the norm of the update under way is measured by; 0 where none was heard.
   double reference() const;
+  // The squared norm up to which that is not cut; infinite where nothing was heard.
+  double longest_squared() const;
   bool is_against() const { return in_common_ > kCommon && agreement_ < kAgainst * in_common_; }
 
   const Counts& counts() const { return counts_; }

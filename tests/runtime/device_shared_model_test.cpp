@@ -251,6 +251,18 @@ TEST(DeviceSharedModel, guarded_whatIsCutLeavesTheDeviceOneStepLater) {
   });
 }
 
+TEST(DeviceSharedModel, guarded_aModelThatIsFarOffBeginsAgainFromWhatRoundsHaveMadeOfIt) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.step(1e30f);
+    EXPECT_NEAR(OneRound(scene.shared, kParameters, false).contribution()[7], 12, 1e-3);
+    scene.shared.abandon();
+    scene.step(1);
+    EXPECT_NEAR(scene.seen()[7], 12, 1e-3) << "the step that began there is dropped";
+    scene.step(1);
+    EXPECT_NEAR(scene.seen()[7], 13, 1e-3);
+  });
+}
+
 TEST(DeviceSharedModel, guarded_aModelThatIsNotFiniteBeginsAgainFromWhatRoundsHaveMadeOfIt) {
   for (const bool waits : {false, true})
     alone_on_an_engine<GuardedScene>([&](GuardedScene& scene) {

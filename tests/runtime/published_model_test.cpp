@@ -281,6 +281,30 @@ TEST(PublishedModel, guarded_afterTwoRoundsWithoutTheWorkerItsUpdateIsMeasuredFr
   });
 }
 
+TEST(PublishedModel, guarded_theSnapshotIsNotWhereAnAverageLiesThatIsMergedNext) {
+  for (const int rounds : {1, 2, 3})
+    alone_on_an_engine<GuardedScene>([&](GuardedScene& scene) {
+      Model model = filled(1);
+      scene.published.arrive(model);
+      scene.begin_round(true).end_with(parameters(20), 2);
+      scene.published.merge(model, Outcome::fresh);
+      for (int round = 1; round <= rounds; ++round) scene.run_round(40, 2);  // while the worker waits to go on
+      scene.published.proceed(model);
+      EXPECT_NEAR(scene.arrive(28, Outcome::stale_behind)[0], (2 * 40 + 22) / 3.0, 1e-5) << rounds;
+    });
+}
+
+TEST(PublishedModel, guarded_anUpdateOfOneThatJoinsInPlaceOfArrivingIsJudged) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.arrive(20, Outcome::alone);
+    scene.guard.count_step();
+    Model model = filled(std::numeric_limits<float>::quiet_NaN());
+    scene.published.rejoin(model, false);
+    EXPECT_EQ(parameters_of(model), parameters_of(scene.read_by_next_round()));
+    EXPECT_TRUE(std::isfinite(model[0]));
+  });
+}
+
 TEST(PublishedModel, guarded_aModelThatIsNotFiniteIsNeitherPublishedNorKept) {
   alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
     scene.run_round(30, 2);

@@ -142,6 +142,16 @@ TEST(SharedModel, guarded_anUpdateThatIsTooLongIsCutToTwiceTheOthers) {
   });
 }
 
+TEST(SharedModel, guarded_anUpdateOfAnyLengthIsCutWithoutTakingTheModelsDigits) {
+  alone_on_an_engine<GuardedScene>([](GuardedScene& scene) {
+    scene.hear(std::sqrt(5.0));
+    for (std::size_t k = 0; k < kParameters; ++k) scene.model[k] = 1e30f;
+    scene.shared.arrive(scene.model);
+    scene.proceed();
+    for (std::size_t k = 0; k < kParameters; ++k) EXPECT_NEAR(scene.model[k], 12, 1e-5);
+  });
+}
+
 TEST(SharedModel, guarded_anUpdateThatIsNotFiniteMovesNothing) {
   for (const std::size_t place : {std::size_t{0}, kParameters - 1, kSize - 1})
     alone_on_an_engine<GuardedScene>([&](GuardedScene& scene) {

@@ -9,6 +9,7 @@
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/shared_model.h"
 #include "simulation/late_device.h"
+#include "simulation/updates.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -46,6 +47,7 @@ void AgentRun::run() {
     if (error.code() != ErrorCode::deadline) throw;
     throw Violation(property::kEnds, -1, -1, error.what());
   }
+  ledger_.require_conserved();
   counts_.events = cluster_.events();
   counts_.stops = cluster_.stops();
   counts_.messages = network_.control_messages();
@@ -63,7 +65,8 @@ void AgentRun::work(int rank) {
   SeededEngine engine(network_, rank);
   runtime::Context context(engine, kPatience);
   std::vector<float> model = draw_model();
-  Model data(context, model.size());
+  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.weights);
+  Model data(context, model.size(), guarded_by(guard, scenario_));
   data.reset(model);
   work_with(context, data, model, model);
 }
@@ -73,7 +76,8 @@ void AgentRun::work_on_device(int rank) {
   runtime::Context context(engine, kPatience);
   std::vector<float> model = draw_model();
   LateDevice device(cluster_, model);
-  runtime::DeviceSharedModel data(context, device.model());
+  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.weights);
+  runtime::DeviceSharedModel data(context, device.model(), guarded_by(guard, scenario_));
   data.reset();
   work_with(context, data, model, {});
 }
@@ -90,17 +94,23 @@ void AgentRun::work_with(runtime::Context& context, runtime::RoundData& data, st
                             scenario_.overlap ? runtime::RoundAgent::Pace::overlaps : runtime::RoundAgent::Pace::waits,
                             (model.size() + chunks - 1) / chunks);
   watched.watch(agent);
-  take_steps(context, agent, model, values);
-  agent.come_to_rest();
+  take_steps(context, agent, data.guard(), model, values);
+  std::vector<float> shared(model.size());
+  agent.at_rest([&] { data.give(shared); });
   if (!ledger_.all_is_over())
     throw Violation(property::kNothingLeft, context.rank(), agent.ended(), "a round is under way");
+  ledger_.ends(context.rank(), shared);
+  if (!data.guard()) return;
+  counts_.cut += data.guard()->counts().clipped;
+  counts_.not_finite += data.guard()->counts().non_finite;
 }
 
-void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model,
-                          std::span<float> values) {
+void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent, math::UpdateGuard* guard,
+                          std::vector<float>& model, std::span<float> values) {
   Iteration iteration = scenario_.options.first;
   while (iteration <= scenario_.last()) {
-    compute(context, model, draw_step(context.rank()), true);
+    compute(context, model, draw_step(context.rank()));
+    take_step(cluster_.random(), scenario_, context.rank(), guard, model);
     count(agent.arrive(iteration, values));
     counts_.rounds += static_cast<std::int64_t>(agent.take_records().size());
     iteration = agent.ended();
@@ -108,7 +118,7 @@ void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent,
     if (!absence) continue;
     agent.leave();
     if (absence->is_for_good) return;
-    compute(context, model, absence->seconds, false);
+    compute(context, model, absence->seconds);
     agent.come_back(values);
     ++counts_.returns;
     iteration = agent.ended();
@@ -116,15 +126,14 @@ void AgentRun::take_steps(runtime::Context& context, runtime::RoundAgent& agent,
 }
 
 // Nobody else reads or writes the model meanwhile: so nothing of it is there.
-void AgentRun::compute(runtime::Context& context, std::vector<float>& model, double seconds, bool is_step) {
+void AgentRun::compute(runtime::Context& context, std::vector<float>& model, double seconds) {
   constexpr float kNothing = std::numeric_limits<float>::infinity();
   const std::vector<float> before = model;
   std::ranges::fill(model, kNothing);
   context.engine().sleep(base::Duration(seconds));
   if (!std::ranges::all_of(model, [](float number) { return number == kNothing; }))
     throw Violation(property::kOwnSpan, context.rank(), ledger_.round_of(context.rank()), "something is there");
-  for (std::size_t i = 0; i < model.size(); ++i)
-    model[i] = before[i] + (is_step ? static_cast<float>(2 * cluster_.random().uniform() - 1) : 0.0f);
+  std::ranges::copy(before, model.begin());
 }
 
 void AgentRun::count(std::optional<Outcome> outcome) {

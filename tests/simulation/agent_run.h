@@ -38,9 +38,9 @@ class AgentRun {
   // `values` are the model, or nothing where that is on a device.
   void work_with(runtime::Context& context, runtime::RoundData& data, std::vector<float>& model,
                  std::span<float> values);
-  void take_steps(runtime::Context& context, runtime::RoundAgent& agent, std::vector<float>& model,
-                  std::span<float> values);
-  void compute(runtime::Context& context, std::vector<float>& model, double seconds, bool is_step);
+  void take_steps(runtime::Context& context, runtime::RoundAgent& agent, math::UpdateGuard* guard,
+                  std::vector<float>& model, std::span<float> values);
+  void compute(runtime::Context& context, std::vector<float>& model, double seconds);
   void count(std::optional<protocol::Outcome> outcome);
   std::optional<Absence> absence_due(int rank, Iteration next);
   double draw_step(int rank);

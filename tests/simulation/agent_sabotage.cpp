@@ -176,6 +176,15 @@ struct ForgetsOwnModel final : Flawed {
   }
 };
 
+struct CutsNothing final : PassedOn {
+  using PassedOn::PassedOn;
+  void arrive(std::span<float> values) override {
+    const std::vector<float> own(values.begin(), values.end());
+    data_.arrive(values);
+    std::ranges::copy(own, values.begin());
+  }
+};
+
 struct CorrectsTwice final : PassedOn {
   using PassedOn::PassedOn;
   void settle(Range part, std::span<const float> average) override {
@@ -275,6 +284,11 @@ std::vector<AgentSabotage> agent_sabotages() {
        {.data = wrapped<CountsOneMore>()},
        false,
        published},
+      {"nothing is cut of an update",
+       property::kGuarded,
+       {.data = wrapped<CutsNothing>()},
+       false,
+       [](const Scenario& scenario) { return scenario.merging == Merging::published && scenario.guarded; }},
       {"a synchronised model is not published",
        property::kAverage,
        {.data = wrapped<DoesNotPublishSynchronised>()},

@@ -219,6 +219,8 @@ std::span<const float> SteadyData::contribution(runtime::Range part) const {
     if (is_seen_[at] && seen_[at] != numbers[i])
       throw Violation(property::kUnchanged, machine_.rank, -1,
                       fmt::format("number {} was {} and is {}", at, seen_[at], numbers[i]));
+    if (is_guarded_ && !std::isfinite(numbers[i]))
+      throw Violation(property::kGuarded, machine_.rank, -1, fmt::format("number {} is not finite", at));
     if (!std::isfinite(numbers[i]))
       throw Violation(property::kOwnSpan, machine_.rank, -1, fmt::format("number {} is read there", at));
     seen_[at] = numbers[i];

@@ -131,7 +131,7 @@ class CountingData final : public runtime::RoundData {
 class SteadyData final : public PassedOn {
  public:
   SteadyData(runtime::RoundData& data, const Machine& machine, std::size_t size)
-      : PassedOn(data), machine_(machine), seen_(size), is_seen_(size) {}
+      : PassedOn(data), machine_(machine), is_guarded_(data.guard() != nullptr), seen_(size), is_seen_(size) {}
 
   void arrive(std::span<float> values) override;
   void hand_over(std::span<float> values) override;
@@ -143,6 +143,7 @@ class SteadyData final : public PassedOn {
 
  private:
   const Machine& machine_;
+  const bool is_guarded_;
   mutable std::vector<float> seen_;
   mutable std::vector<bool> is_seen_;
   bool has_changed_ = false;  // since the newest attempt began

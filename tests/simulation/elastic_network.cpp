@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "math/update_guard.h"
 #include "protocol/message.h"
 #include "simulation/history.h"
 
@@ -14,6 +15,16 @@ namespace {
 using engines::Control;
 
 std::size_t place(int rank) { return static_cast<std::size_t>(rank); }
+
+constexpr std::size_t kPrefix = 4;  // of an agent's messages
+
+// Of an update, for whoever guards those of others: no message of the protocol.
+bool is_news(std::span<const std::byte> payload) { return payload.size() == kPrefix + sizeof(math::UpdateNews); }
+
+std::string words_of(std::span<const std::byte> payload) {
+  if (is_news(payload)) return "how long its update is";
+  return describe(protocol::message_from_bytes(payload.subspan(kPrefix), protocol::kMostRanks));
+}
 
 }  // namespace
 
@@ -206,13 +217,10 @@ bool ElasticNetwork::is_up(int one, int other, double since) const {
 
 void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes payload) {
   std::vector<std::byte> bytes(payload.begin(), payload.end());
-  if (flaw_.tamper && !flaw_.tamper(from.rank, to, bytes)) return;
+  if (flaw_.tamper && !is_news(bytes) && !flaw_.tamper(from.rank, to, bytes)) return;
   ++control_messages_;
   const auto connection = this->connection(from, to);
-  if (history_) {
-    const auto message = protocol::message_from_bytes(std::span(bytes).subspan(4), protocol::kMostRanks);
-    tell("{} tells {}{}: {}", from.rank, to, connection ? "" : ", who is not there", describe(message));
-  }
+  if (history_) tell("{} tells {}{}: {}", from.rank, to, connection ? "" : ", who is not there", words_of(bytes));
   if (!connection) return;
   const int side = 1 - connection->side_of(from);
   Connection::End& end = connection->ends[place(side)];
@@ -235,8 +243,7 @@ std::optional<Control> ElasticNetwork::take_control(Machine& machine) {
   if (first.what == Control::What::met) machine.told_lost.erase({first.peer, first.incarnation});
   if (history_) {
     if (first.what == Control::What::message)
-      tell("{} hears from {}: {}", machine.rank, first.peer,
-           describe(protocol::message_from_bytes(std::span(first.payload).subspan(4), protocol::kMostRanks)));
+      tell("{} hears from {}: {}", machine.rank, first.peer, words_of(first.payload));
     else
       tell("{} {} {}, incarnation {}", machine.rank, first.what == Control::What::met ? "meets" : "loses", first.peer,
            first.incarnation);

@@ -9,6 +9,7 @@
 #include "runtime/rounds/published_model.h"
 #include "runtime/rounds/shared_model.h"
 #include "simulation/late_device.h"
+#include "simulation/updates.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -180,7 +181,8 @@ std::vector<float> ElasticRun::draw_model() {
 void ElasticRun::work_on_device(runtime::Context& context, Machine& machine) {
   std::vector<float> model = draw_model();
   LateDevice device(cluster_, model);
-  runtime::DeviceSharedModel data(context, device.model());
+  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.base.weights);
+  runtime::DeviceSharedModel data(context, device.model(), guarded_by(guard, scenario_.base));
   data.reset();
   SteadyData steady(data, machine, model.size());
   work_with(context, machine, steady, model, {});
@@ -189,7 +191,8 @@ void ElasticRun::work_on_device(runtime::Context& context, Machine& machine) {
 template <typename Model>
 void ElasticRun::work_with_model(runtime::Context& context, Machine& machine) {
   std::vector<float> model = draw_model();
-  Model data(context, model.size());
+  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.base.weights);
+  Model data(context, model.size(), guarded_by(guard, scenario_.base));
   data.reset(model);
   SteadyData steady(data, machine, model.size());
   work_with(context, machine, steady, model, model);
@@ -225,6 +228,7 @@ void ElasticRun::take_steps(runtime::Context& context, Machine& machine, Elastic
                             std::vector<float>& model, std::span<float> values) {
   while (agent.ended() <= scenario_.base.last()) {
     compute(context, model);
+    take_step(cluster_.random(), scenario_.base, context.rank(), data.guard(), model);
     const Iteration iteration = agent.ended();
     note_ended(machine, iteration + 1);
     data.waits();
@@ -267,8 +271,7 @@ void ElasticRun::compute(runtime::Context& context, std::vector<float>& model) {
   context.engine().sleep(base::Duration(seconds));
   if (!std::ranges::all_of(model, [](float number) { return number == kNothing; }))
     throw Violation(property::kOwnSpan, context.rank(), -1, "something is there");
-  for (std::size_t i = 0; i < model.size(); ++i)
-    model[i] = before[i] + static_cast<float>(2 * cluster_.random().uniform() - 1);
+  std::ranges::copy(before, model.begin());
 }
 
 // ---- what must hold ----

@@ -15,7 +15,8 @@ void note_kind(Summary& summary, const Scenario& scenario) {
   for (const std::string_view kind :
        {to_string(scenario.options.sync), to_string(scenario.options.activation), to_string(scenario.options.groups),
         to_string(scenario.merging), std::string_view(scenario.overlap ? "overlap" : "in turn"),
-        std::string_view(scenario.on_device ? "on a device" : "in main memory")}) {
+        std::string_view(scenario.on_device ? "on a device" : "in main memory"),
+        std::string_view(scenario.guarded ? "guarded" : "as they are")}) {
     const auto found = summary.kinds.find(kind);
     ++(found == summary.kinds.end() ? summary.kinds[std::string(kind)] : found->second);
   }
@@ -117,11 +118,12 @@ std::string to_text(const Summary& summary) {
   return fmt::format(
              "{} runs: {} with a crash, {} with a stop, {} with a worker away; {} returns\n"
              "  sync: {}, {}, {}\n  activation: {}, {}, {}, {}, {}\n  groups: {}, {}, {}\n  merge: {}, {}\n"
-             "  members: {}, {} in a grid\n  agents: {}\n",
+             "  updates: {}, {}\n  members: {}, {} in a grid\n  agents: {}; {} updates cut, {} not finite\n",
              summary.runs, summary.crashes, summary.stops, summary.absences, summary.members.returns, kind("barrier"),
              kind("rolling"), kind("none"), kind("first"), kind("majority"), kind("quorum"), kind("deadline"),
              kind("appointed"), kind("dynamic"), kind("fixed"), kind("nodes"), kind("published"), kind("additive"),
-             met(summary.members), summary.members.grids, met(summary.agents)) +
+             kind("guarded"), kind("as they are"), met(summary.members), summary.members.grids, met(summary.agents),
+             summary.agents.cut, summary.agents.not_finite) +
          fmt::format(
              "  elastic: {} runs, {} with a crash, {} of them with one who comes back, {} with a partition, {} with a "
              "false suspicion, {} with a stop, {} with growth; {} joins, {} expelled, {} transfers withdrawn; the last "

@@ -36,7 +36,7 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) run_seed(seed, {}, summary);
   ASSERT_FALSE(summary.failure) << summary.failure->report();
   for (const char* kind : {"barrier", "rolling", "none", "first", "majority", "quorum", "deadline", "appointed",
-                           "dynamic", "fixed", "nodes", "published", "additive", "overlap", "on a device"})
+                           "dynamic", "fixed", "nodes", "published", "additive", "overlap", "on a device", "guarded"})
     EXPECT_GE(summary.kinds[kind], 10) << kind;
   EXPECT_GE(summary.crashes, 30);
   EXPECT_GE(summary.stops, 30);
@@ -48,6 +48,8 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
     EXPECT_GT(counts.fresh, counts.merges / 10);
     EXPECT_LT(counts.fresh, counts.merges);
   }
+  EXPECT_GE(summary.agents.cut, 300);
+  EXPECT_GE(summary.agents.not_finite, 100);
   const ElasticCounts& elastic = summary.elastic;
   for (const std::int64_t runs :
        {elastic.crashes, elastic.restarts, elastic.partitions, elastic.suspicions, elastic.stops, elastic.growths})

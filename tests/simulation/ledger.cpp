@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "simulation/updates.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -13,8 +14,16 @@ namespace {
 
 using protocol::Outcome;
 
-// Numbers are rounded to float a few times on their way; a wrong one is far off.
-bool is_close(double a, double b) { return std::abs(a - b) <= 1e-5 * (1 + std::abs(b)); }
+// Numbers are rounded to float a few times on their way; a wrong one is far off. What is not finite is as good as
+// anything else that is not: on a worker's own device, until its guard has seen it.
+bool is_close(double a, double b) {
+  return std::abs(a - b) <= 1e-5 * (1 + std::abs(b)) || (!std::isfinite(a) && !std::isfinite(b));
+}
+
+void add(std::vector<double>& sum, std::span<const double> numbers, double times = 1) {
+  sum.resize(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) sum[i] += times * numbers[i];
+}
 
 bool are_close(std::span<const float> is, const std::vector<double>& should_be) {
   return std::ranges::equal(is, should_be, [](float a, double b) { return is_close(a, b); });
@@ -45,8 +54,12 @@ void Ledger::require_near(std::string_view property, int rank, std::span<const f
 
 void Ledger::begins(int rank, std::span<const float> model) {
   Worker& its = worker(rank);
+  if (!its.shared.empty()) add(total_, its.shared, -1);
   its.shared.assign(model.begin(), model.end());
+  add(total_, its.shared);
   its.snapshot = its.before = its.goes_on_with = its.shared;
+  its.has_snapshot = true;
+  its.is_lost = false;
 }
 
 void Ledger::sets_out(int rank, Iteration iteration, std::span<const float> model) {
@@ -55,8 +68,34 @@ void Ledger::sets_out(int rank, Iteration iteration, std::span<const float> mode
   if (std::exchange(its.has_come_back, false)) its.version = its.executed = its.merged = iteration - 1;
   its.arrives_at = iteration;
   its.own.assign(model.begin(), model.end());
+  // Nothing is left to go on from: the worker takes what rounds have made of the shared model.
+  if (std::exchange(its.is_lost, false)) its.own = its.snapshot = its.shared;
   its.update = its.own;
-  for (std::size_t i = 0; i < its.own.size(); ++i) its.update[i] -= its.snapshot[i];
+  const Numbers& from = measured_from(its);
+  for (std::size_t i = 0; i < its.own.size(); ++i) its.update[i] -= from[i];
+}
+
+const Ledger::Numbers& Ledger::measured_from(const Worker& its) const {
+  return is_additive() || its.has_snapshot ? its.snapshot : its.shared;
+}
+
+void Ledger::judges(int rank, const math::UpdateGuard* guard) {
+  if (!guard) return;
+  Worker& its = worker(rank);
+  const std::vector<float> update(its.update.begin(), its.update.end());
+  const auto [factor, is_far_off] = judgement_of(*guard, scenario_, update);
+  const Numbers& from = measured_from(its);
+  for (std::size_t i = 0; i < its.update.size(); ++i) {
+    const double left = i < scenario_.parameters ? factor : factor > 0 ? 1 : 0;
+    its.update[i] = left > 0 ? left * its.update[i] : 0;
+    if (!is_additive()) its.own[i] = from[i] + its.update[i];
+  }
+  its.is_lost = scenario_.on_device && is_far_off;
+}
+
+void Ledger::arrives(int rank, std::span<const float> model) {
+  if (!is_additive() && scenario_.guarded)
+    require_near(property::kGuarded, rank, model, worker(rank).own, "what it arrives with");
 }
 
 void Ledger::lands(int rank) {
@@ -66,6 +105,7 @@ void Ledger::lands(int rank) {
   its.has_to_merge = true;
   if (is_additive()) {
     for (std::size_t i = 0; i < its.own.size(); ++i) its.shared[i] += its.update[i];
+    add(total_, its.update);
   } else {
     its.before = std::exchange(its.shared, its.own);
   }
@@ -109,6 +149,11 @@ void Ledger::proceeds(int rank, std::span<const float> model) {
   if (is_additive()) its.shared.assign(model.begin(), model.end());
   its.snapshot.assign(model.begin(), model.end());
   its.goes_on_with = its.snapshot;
+  // Of three places one is published. A round takes one, and another where it reads what was published before; the
+  // newest average that is not merged yet has one, too.
+  const bool reads_another = its.taken_version<its.version, has_average = its.executed> its.merged;
+  its.has_snapshot = !its.is_under_way || (!reads_another && !has_average);
+  its.is_lost = false;
 }
 
 // Its own update comes to what rounds have moved so far, whether rounds can take it yet or not.
@@ -138,6 +183,7 @@ void Ledger::freezes(int rank, Iteration next, std::size_t size, bool is_fresh) 
   require(property::kHonestOutcome, rank, is_fresh == (its.version == round), "it is not said rightly to be fresh");
   its.taken.assign(its.shared.begin(), its.shared.begin() + static_cast<std::ptrdiff_t>(size));
   its.taken_version = its.version;
+  if (its.executed > its.merged) its.has_snapshot = false;
   its.is_settled.assign(size, false);
   Average& average = average_of(rank);
   require(property::kAverage, rank, std::ranges::find(average.is_settled, true) == average.is_settled.end(),
@@ -204,6 +250,24 @@ void Ledger::rejoins(int rank, std::span<const float> model, bool is_adopted) {
   }
   begins(rank, model);
   its.has_come_back = true;
+}
+
+// ---- the end ----
+
+void Ledger::ends(int rank, std::span<const float> model) {
+  const Numbers numbers(model.begin(), model.end());
+  if (is_additive()) require_near(property::kMerged, rank, model, worker(rank).shared, "the shared model");
+  add(ended_, numbers);
+  size_.resize(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) size_[i] += 1 + std::abs(numbers[i]);
+}
+
+// Roundings of all updates and rounds add up here.
+void Ledger::require_conserved() const {
+  for (std::size_t i = 0; is_additive() && i < total_.size(); ++i)
+    if (std::abs(ended_[i] - total_[i]) > 1e-4 * size_[i])
+      throw Violation(property::kConserved, -1, -1,
+                      fmt::format("the sum of number {} is {:.7g} and should be {:.7g}", i, ended_[i], total_[i]));
 }
 
 bool Ledger::all_is_over() const { return gifts_.empty() && std::ranges::none_of(workers_, &Worker::is_under_way); }

@@ -20,6 +20,12 @@ class Ledger {
   // What the worker has done sets out, and is there for rounds to take: at once, unless the model is on a device.
   void sets_out(int rank, Iteration iteration, std::span<const float> model);
   void lands(int rank);
+  // Before whoever guards updates judges this one, and takes what is left of it: when it sets out, or when it lands
+  // where the model is on a device. Null: nobody does.
+  bool judges_late() const { return scenario_.on_device; }
+  void judges(int rank, const math::UpdateGuard* guard);
+  // What it has set out with is what its guard has left of it, wherever that shows.
+  void arrives(int rank, std::span<const float> model);
   // After the merge, and when the worker is about to go on: with it, or without it where rounds overlap with steps.
   void merges(int rank, std::span<const float> model, protocol::Outcome outcome);
   void proceeds(int rank, std::span<const float> model);
@@ -35,6 +41,10 @@ class Ledger {
 
   Iteration round_of(int rank) const { return worker(rank).executed + 1; }
   bool all_is_over() const;
+  // All rounds are over, and the worker ends with this shared model.
+  void ends(int rank, std::span<const float> model);
+  // After all have ended: updates are all that has moved the sum of the shared models.
+  void require_conserved() const;
 
  private:
   using Numbers = std::vector<double>;
@@ -51,6 +61,8 @@ class Ledger {
     Iteration arrives_at = 0;      // the iteration of that
     Numbers update;                // additive: what it adds
     Numbers goes_on_with;          // published
+    bool has_snapshot = true;      // published: of what it went on with, as long as rounds leave a place for that
+    bool is_lost = false;          // on a device: its model is not finite, or far off
     Numbers taken;                 // by the round under way
     std::vector<bool> is_settled;  // of that round
     bool is_under_way = false, has_come_back = false;
@@ -67,6 +79,7 @@ class Ledger {
   Average& average_of(int rank);
   protocol::Outcome right_outcome(const Worker& worker) const;
   Numbers merged(const Worker& worker, protocol::Outcome outcome) const;
+  const Numbers& measured_from(const Worker& worker) const;
   void require(std::string_view property, int rank, bool holds, const char* what) const;
   void require_near(std::string_view property, int rank, std::span<const float> is, const Numbers& should_be,
                     const char* what) const;
@@ -76,6 +89,8 @@ class Ledger {
   std::vector<Worker> workers_;
   std::map<std::pair<Iteration, int>, Average> averages_;  // per round and lowest rank of the group
   std::vector<std::vector<float>> gifts_;                  // that nobody has gone on with yet
+  Numbers total_, ended_,
+      size_;  // additive: of all shared models, as it should be and is, and of their absolute values
 };
 
 }  // namespace flockstep::simulation

@@ -145,6 +145,17 @@ void draw_groups(Draws& draws, Options& options, bool knows_all) {
     draw_nodes(draws, options, knows_all);
 }
 
+// Of few workers one is wrong all the time, and some are at times.
+void draw_guard(Draws& draws, Scenario& scenario) {
+  using math::UpdateWeights;
+  scenario.guarded = draws.in_percent(40);
+  scenario.weights = draws.one_of(std::array{UpdateWeights::mean, UpdateWeights::mean,
+                                             UpdateWeights::direction_consensus, UpdateWeights::geometric_median});
+  scenario.wrong = draws.one_of(std::array{0.0, 0.05, 0.3});
+  if (draws.in_percent(60)) scenario.wrong_worker = draws.between(0, scenario.options.workers - 1);
+  scenario.drift = draws.one_of(std::array{0.0, 0.5, 2.0});
+}
+
 double Delays::draw(base::Random& random) const {
   const double place = random.uniform();
   // One draw is enough: the first decimal decides, the others are as random as before.
@@ -171,7 +182,9 @@ Scenario draw_scenario(std::uint64_t seed) {
   draw_faults(draws, scenario, per_iteration * static_cast<double>(scenario.iterations));
   draw_absences(draws, scenario);
   draw_models(draws, scenario);
-  draw_groups(draws, options, true);  // last, as there were none when seeds were chosen that tests name
+  // Last, as there was neither when seeds were chosen that tests name.
+  draw_groups(draws, options, true);
+  draw_guard(draws, scenario);
   return scenario;
 }
 
@@ -232,6 +245,10 @@ std::string describe(const Scenario& scenario) {
                       scenario.reactions.longest);
   if (scenario.overlap) text += "; rounds overlap with steps";
   if (scenario.on_device) text += fmt::format("; models are on devices {:.3g} s away", scenario.device.longest);
+  if (scenario.guarded) {
+    text += fmt::format("; updates are guarded, {:.0f}% of them are wrong", 100 * scenario.wrong);
+    if (scenario.wrong_worker >= 0) text += fmt::format(", and most of worker {}", scenario.wrong_worker);
+  }
   for (const Absence& absence : scenario.absences)
     text += fmt::format("; worker {} leaves after iteration {}{}", absence.rank, absence.after,
                         absence.is_for_good ? "" : fmt::format(" for {:.3g} s", absence.seconds));

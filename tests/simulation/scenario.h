@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "math/update_guard.h"
 #include "protocol/options.h"
 
 namespace flockstep::simulation {
@@ -68,6 +69,11 @@ struct Scenario {
   bool overlap = false;                        // additive: workers go on while their rounds run
   bool on_device = false;                      // additive: models are on a device that is late, too
   Delays device;
+  bool guarded = false;  // updates are
+  math::UpdateWeights weights = math::UpdateWeights::mean;
+  double wrong = 0;       // share of all updates that are too long, point elsewhere or are not finite
+  int wrong_worker = -1;  // whose updates mostly are
+  double drift = 0;       // what all updates have in common
 
   std::size_t size() const { return parameters + statistics; }
   Iteration last() const { return options.first + iterations - 1; }

@@ -48,6 +48,7 @@ inline constexpr std::string_view kAverage =
     "an average has every number once, the mean of what all members had published";
 inline constexpr std::string_view kSameBits = "all members of a group get the same bits";
 inline constexpr std::string_view kMerged = "a worker goes on with what its merge gives";
+inline constexpr std::string_view kGuarded = "of an update nothing counts but what its guard leaves of it";
 inline constexpr std::string_view kOwnSpan = "nobody writes a worker's model while the worker computes";
 inline constexpr std::string_view kFits = "both ends of a message agree how long it is";
 // of workers that come and go

@@ -13,7 +13,10 @@ void WatchedData::tell(const char* format, const Words&... words) const {
              fmt::format(fmt::runtime(format), words...));
 }
 
-void WatchedData::set_out() { ledger_.sets_out(context_.rank(), agent_->ended() - 1, model_); }
+void WatchedData::set_out() {
+  ledger_.sets_out(context_.rank(), agent_->ended() - 1, model_);
+  if (!ledger_.judges_late()) ledger_.judges(context_.rank(), guard());
+}
 
 void WatchedData::land_if_here() {
   if (!on_the_way()) ledger_.lands(context_.rank());
@@ -23,11 +26,13 @@ void WatchedData::arrive(std::span<float> values) {
   tell("arrives at {}", agent_->ended() - 1);
   set_out();
   PassedOn::arrive(values);
+  ledger_.arrives(context_.rank(), model_);
   land_if_here();
 }
 
 void WatchedData::land() {
   tell("has its numbers here");
+  ledger_.judges(context_.rank(), guard());
   PassedOn::land();
   ledger_.lands(context_.rank());
 }

@@ -14,6 +14,7 @@ class PassedOn : public runtime::RoundData {
   PassedOn(const PassedOn&) = delete;
   PassedOn& operator=(const PassedOn&) = delete;
 
+  math::UpdateGuard* guard() override { return data_.guard(); }
   void arrive(std::span<float> values) override { data_.arrive(values); }
   void merge(std::span<float> values, protocol::Outcome outcome) override { data_.merge(values, outcome); }
   void proceed(std::span<float> values) override { data_.proceed(values); }

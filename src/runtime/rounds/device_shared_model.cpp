@@ -19,6 +19,9 @@ std::size_t piece_of(std::size_t size) {
 // Of a snapshot on its way to main memory: rounds begin with the first while the others follow.
 constexpr std::size_t kCopyFloats = std::size_t{1} << 20;  // 4 MiB
 
+// An update so many times as long as its guard lets pass is not corrected, but dropped.
+constexpr double kFarOff = 10;
+
 base::Buffer<float> pinned(Context& context, const DeviceModel& model, const char* purpose) {
   const kernels::Block block = model.beside->allocate_on_host(model.numbers.size_bytes());
   const std::shared_ptr<float> floats(block, reinterpret_cast<float*>(block.get()));
@@ -119,8 +122,9 @@ double DeviceSharedModel::judge() {
   require_here(all());
   const std::span<const float> from = (moved_meanwhile_ ? before_ : x_).span();
   const math::UpdateGuard::Update update = guarded_.measure(context_, arriving_.span(), from);
+  is_broken_ = !std::isfinite(update.squared_norm) ||
+               update.squared_norm > kFarOff * kFarOff * guarded_.guard->longest_squared();
   const double factor = guarded_.guard->judge(update);
-  is_broken_ = !std::isfinite(update.squared_norm);
   if (factor > 0) guarded_.cut(context_, arriving_.span(), from, factor);
   return factor;
 }

@@ -16,7 +16,8 @@
 //
 // Where updates are guarded (math/update_guard.h), that is here too, once all of the snapshot has landed: what the
 // guard cuts is missing in x, and so leaves the device's model with the next correction. Of a snapshot that is not
-// finite nothing is taken, and the device's model becomes x.
+// finite nothing is taken, and the device's model becomes x. So it does after an update that was many times too long:
+// a correction of that length would leave little of x, and what the worker has done since began far off.
 //
 // Buffers change places, so that few models are copied on the host. No call waits for the device, but for copies that
 // have begun.
@@ -86,7 +87,7 @@ class DeviceSharedModel : public RoundData {
   Context& context_;
   const DeviceModel& model_;
   Guarded guarded_;
-  bool is_broken_ = false;  // the device's model is not finite
+  bool is_broken_ = false;  // the device's model is not finite, or far off
   base::Buffer<float> x_, c_, arriving_, before_;
   base::Buffer<float> taken_;  // by the round under way: what was x then
   std::size_t size_ = 0;       // of that round

@@ -27,11 +27,12 @@ void PublishedModel::arrive(std::span<float> model) {
   arriving_ = model;
 }
 
-// Where the model is not what is published.
+// Where the model is not what is published. Rounds may have run since it was merged, and left an average to be merged
+// next.
 void PublishedModel::proceed(std::span<float> model) {
   if (!guarded_.guard || !has_merged_) return;
   for (Place& place : places_)
-    if (&place != published_ && &place != reading_ && &place != writing_) snapshot_ = &place;
+    if (&place != published_ && &place != reading_ && &place != writing_ && &place != average_) snapshot_ = &place;
   if (snapshot_) context_.queue().copy(snapshot_->data(), model.data(), model.size_bytes());
 }
 
@@ -113,8 +114,12 @@ std::span<float> PublishedModel::place_for_model(std::span<float>) {
   return adopted_;
 }
 
+// A worker that was expelled after a step joins in place of arriving: then nobody has judged its update yet.
 void PublishedModel::rejoin(std::span<float> values, bool is_adopted) {
-  if (is_adopted) context_.queue().copy(values.data(), adopted_.data(), adopted_.size_bytes());
+  if (is_adopted)
+    context_.queue().copy(values.data(), adopted_.data(), adopted_.size_bytes());
+  else if (guarded_.guard && guarded_.guard->has_steps())
+    guarded_.judge_and_cut(context_, values, *(snapshot_ ? snapshot_ : published_));
   reset(values);
 }
 

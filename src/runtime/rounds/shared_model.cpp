@@ -40,21 +40,25 @@ void SharedModel::add(kernels::Queue& queue, std::span<const float> model, Range
   queue.weighted_sum({rows, to.size()}, std::array{share, -share, 1.0}.data(), to);
 }
 
-// Numbers that are not finite are found in their block, before that is added.
+// Blocks are added as long as the update is not too long. So what is subtracted again is not long either, and x keeps
+// its digits, however long the whole is; numbers that are not finite are found before their block is added.
 void SharedModel::add_guarded(kernels::Queue& queue, std::span<const float> model) {
   const std::size_t measured = guarded_.measured(model.size());
+  const double longest = guarded_.guard->longest_squared();
   math::UpdateGuard::Update update = guarded_.begin(model);
   std::size_t added = 0;
-  while (added < measured && std::isfinite(update.squared_norm)) {
-    const Range block{added, std::min(Guarded::kBlock, measured - added)};
+  for (std::size_t begin = 0; begin < measured && std::isfinite(update.squared_norm); begin += Guarded::kBlock) {
+    const Range block{begin, std::min(Guarded::kBlock, measured - begin)};
     Guarded::add(update, model, s(), block, measured);
-    if (!std::isfinite(update.squared_norm)) break;
+    if (!std::isfinite(update.squared_norm) || update.squared_norm > longest) continue;
     add(queue, model, block);
     added = block.end();
   }
   const double factor = guarded_.guard->judge(update);
   if (factor != 1) add(context_.uncharged(), model, {0, added}, factor - 1);
-  if (factor > 0) add(queue, model, {measured, model.size() - measured});
+  if (factor == 0) return;
+  add(queue, model, {added, measured - added}, factor);
+  add(queue, model, {measured, model.size() - measured});
 }
 
 void SharedModel::arrive(std::span<float> model) {
