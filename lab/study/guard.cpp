@@ -11,7 +11,7 @@ using Names = std::vector<std::string>;
 
 constexpr double kComputeS = 0.1;  // of a step in virtual time
 
-// What is wrong with whom. Worker 3 errs, and another one's labels are random.
+// What is wrong with whom: worker 3 sends wrong gradients, or the last worker has random labels.
 struct Trouble {
   std::string name, title, faulty{}, straggler{};
   base::Settings settings{};  // of the task
@@ -32,11 +32,10 @@ const std::vector<Trouble>& troubles() {
 }
 
 Names contenders(bool all) {
-  Names names;
-  for (const char* const averager :
-       {"flock", "wagma", "local_sgd", "dpsgd", "post_local_sgd", "sgp", "adpsgd", "swarm"})
-    if (all || names.size() < 8)
-      for (const char* const guard : {"off", "on"}) names.push_back(fmt::format("{}:guard={}", averager, guard));
+  Names averagers{"flock", "wagma", "local_sgd", "dpsgd"}, names;
+  if (all) averagers.insert(averagers.end(), {"post_local_sgd", "sgp", "adpsgd", "swarm"});
+  for (const std::string& averager : averagers)
+    for (const char* const guard : {"off", "on"}) names.push_back(fmt::format("{}:guard={}", averager, guard));
   for (const char* const weights : {"direction_consensus", "geometric_median"})
     names.push_back(fmt::format("flock:weights={}", weights));
   return names;

@@ -1,5 +1,5 @@
-// Averaging models where a worker errs or is late: every averager with the guard and without, and groups with consensus
-// weights.
+// Averaging models where a worker errs or is late: averagers with the guard and without, on `images` all of them and on
+// `vision` four, and groups with consensus weights.
 #pragma once
 
 #include "study/study.h"

@@ -36,7 +36,7 @@ std::span<const StudyRow> studies() {
       {"sketch",
        "images and vision with workers that differ or err: exact coefficients, or the step before's, and a guard",
        study_sketch, true, true},
-      {"guard", "images and vision with a worker that errs or is late: every averager, with its guard and without",
+      {"guard", "images and vision with a worker that errs or is late: averagers with their guard and without",
        study_guard, true, true},
       {"waiting", "images and linear with uneven steps: barrier or rolling bound, merges, policies", study_waiting,
        true, true},

@@ -1,4 +1,4 @@
-"""Whether a backward pass of a model has begun and not come to its end: it has raised an exception."""
+"""Finds out when a backward pass begins, and whether it raised an exception before its end."""
 
 from __future__ import annotations
 

@@ -67,11 +67,13 @@ def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.devi
     tensors = sys.modules.get("torch.distributed.tensor")  # slow to import; without it there are no DTensors
     if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in model.parameters()):
         _refuse(
-            "parameters of this model are DTensors, and not those of fully_shard() (tensor parallelism): gradient rules "
-            "need whole gradients, as DistributedDataParallel and fully_shard() have them"
+            "parameters of this model are DTensors, and not those of fully_shard(): gradient rules do not support tensor "
+            "parallelism"
         )
     if not isinstance(model, DistributedDataParallel):
-        raise BadTypeError(f"{type(model).__name__} is not a DistributedDataParallel: wrap the model in one first")
+        raise BadTypeError(
+            f"{type(model).__name__} is not a DistributedDataParallel: wrap the model in one first, or call fully_shard() on it"
+        )
     if model.mixed_precision is not None:
         _refuse(
             "DDP's mixed_precision registers a communication hook of its own: use torch.autocast instead, with which "

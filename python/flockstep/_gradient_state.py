@@ -28,6 +28,7 @@ from flockstep._sketched_hook import SketchedHook
 from flockstep._telemetry import Measured, Recorder
 from flockstep._torch_private import (
     GradBucket,
+    ShardedGroup,
     divides_by_initial_world_size,
     local_used_map,
     timeout_of,
@@ -59,7 +60,6 @@ class Hook(Protocol):
     """
 
     def begin(self) -> None: ...
-    def abandon(self) -> bool: ...
     def set_rule(self, rule: str, options: dict[str, str]) -> None: ...
     def remember(self, step: int, memory: list[list[float]]) -> None: ...
     def report(self) -> dict[str, Any]: ...
@@ -73,8 +73,17 @@ class BucketHook(Hook, Protocol):
     """One that carries DDP's buckets."""
 
     def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[torch.Tensor]: ...
+    def abandon(self) -> bool: ...
     def handed_over(self) -> int: ...
     def break_off(self, zeros: list[GradBucket]) -> None: ...
+
+
+def _check_capturing(gradient: torch.Tensor) -> None:
+    if gradient.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise BadInputError(
+            "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
+            "under no_sync(), or register no gradient rule"
+        )
 
 
 def _granularity(options: Mapping[str, str]) -> str:
@@ -192,14 +201,14 @@ class GradientState(Measured, TakesOptions):
         _states.add(self)
         return hook
 
-    def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, sizes: list[int]) -> Attached:
-        """The same for a sharded model, whose modules have gradients of these sizes."""
+    def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, groups: list[ShardedGroup]) -> Attached:
+        """The same for a sharded model, whose modules have these parameters."""
         self._transfer = transfer_of_sharded(self._options)
         attached = self._connect(group)
         carrying, _ = self._carrying(group, device, attached)
         timeout = self._timeout or timeout_of(group)
-        native = self._deciding(attached, sum(sizes))
-        self._hook = self._sharded_hook = ShardedHook(native, carrying, device, timeout=timeout, sizes=sizes)
+        native = self._deciding(attached, sum(each.numbers for each in groups))
+        self._hook = self._sharded_hook = ShardedHook(native, carrying, device, timeout=timeout, groups=groups)
         _states.add(self)
         return attached
 
@@ -262,24 +271,22 @@ class GradientState(Measured, TakesOptions):
     # The hook.
     def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
         self._settle()
-        if bucket.buffer().is_cuda and torch.cuda.is_current_stream_capturing():
-            raise BadInputError(
-                "a CUDA graph is being captured, and coefficients change from step to step: capture forward and backward "
-                "under no_sync(), or register no gradient rule"
-            )
+        _check_capturing(bucket.buffer())
         hook = cast(BucketHook, self._hook) if self._hook is not None else self._attach(bucket.buffer().device)
         if bucket.index() == 0:
             self._warn(hook)
         return hook.add(bucket, self.weight, self._divides_by_all())
 
     # What scales the gradients of a sharded model.
-    def _sharded(self) -> ShardedHook:
+    def _sharded(self, gradient: torch.Tensor) -> ShardedHook:
         self._settle()
+        _check_capturing(gradient)
         if self._sharded_hook is None or self._closed:
             raise UnavailableError(
-                f"this state of {self._rule} was closed, and the model cannot be trained on without it"
+                f"this state of {self._rule} was closed: to train on, shard a new model and register a rule on it"
             )
-        self._warn(self._sharded_hook)
+        if not self._sharded_hook.is_under_way:
+            self._warn(self._sharded_hook)
         return self._sharded_hook
 
     # Only plain averaging asks; every rule can be set to that, or begin with it.
@@ -295,9 +302,12 @@ class GradientState(Measured, TakesOptions):
     # The next forward pass begins. If the backward pass before it broke off, the others still wait for its rest: for
     # buckets, and for what DDP itself exchanges behind them. Whether that pass has failed, which it has on all ranks.
     def _abandon(self, model: DistributedDataParallel, broke_off: bool) -> bool:
-        if self._hook is None or not broke_off:
-            return self._hook is not None and self._hook.abandon()
-        zeros, hook = zero_buckets(model), cast(BucketHook, self._hook)
+        if self._hook is None:
+            return False
+        hook = cast(BucketHook, self._hook)
+        if not broke_off:
+            return hook.abandon()
+        zeros = zero_buckets(model)
         is_whole = hook.handed_over() == len(zeros)
         hook.break_off(zeros)
         if model.find_unused_parameters and not model.static_graph and not is_whole:
@@ -355,8 +365,10 @@ class GradientState(Measured, TakesOptions):
         if given not in ("auto", self._transfer):
             raise BadInputError(
                 f'the transfer of this state is "{self._transfer}", and set_rule() cannot change it: register the rule on '
-                "another DistributedDataParallel"
+                "another model"
             )
+        if self._sharded_hook is not None:
+            transfer_of_sharded(words)
         transfer_of(self._rule, {**words, "transfer": self._transfer})
         if words["sketch_length"] not in ("auto", self._options.get("sketch_length", "auto")):
             raise BadInputError("set_rule() cannot change sketch_length: register the rule on another model")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,10 +20,10 @@ from torch import Tensor
 
 from flockstep import _native
 from flockstep._errors import BadInputError
-from flockstep._scaling import Pass, multiply
+from flockstep._scaling import Pass
 from flockstep._sketch import chunks_of
-from flockstep._sketching import Sketching
-from flockstep._torch_private import backward_number, call_after_backward
+from flockstep._sketching import Sketching, divide_anew
+from flockstep._torch_private import ShardedGroup, backward_number, call_after_backward, divide_factor_of
 
 if TYPE_CHECKING:
     from flockstep._gradient_state import GradientState
@@ -34,13 +34,13 @@ class ShardedPass(Pass[Any]):
     """The modules' gradients are its buckets, which come in any order, and not in every pass.
 
     Attributes:
-        at: the one that is there.
+        at: index of the module whose gradient is being scaled.
     """
 
     at: int = 0
 
     def enter(self, size: int) -> tuple[int, bool]:
-        """Takes the one that is there: its number, and whether it has a coefficient."""
+        """The module's index, and whether there is a coefficient for it."""
         knows = self.plan.knows
         if self.plan.is_blind or self.known > 0:
             return self.at, self.plan.is_blind or knows[self.at]
@@ -64,13 +64,14 @@ class ScaledReduceScatter:
     """Has a rule's state scale the gradient of one module before it is summed.
 
     Args:
-        inner: what sums.
+        group: the module's parameters.
         state: of the rule.
         index: of the module.
     """
 
-    def __init__(self, inner: Collective, state: GradientState, index: int) -> None:
-        self._inner = inner
+    def __init__(self, group: ShardedGroup, state: GradientState, index: int) -> None:
+        self._inner: Collective = group.reduce_scatter
+        self._group = group
         self._state = state
         self._index = index
 
@@ -82,12 +83,12 @@ class ScaledReduceScatter:
         self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, op: Any, async_op: bool = False
     ) -> dist.Work | None:
         """The scaled sum of all workers in the group, each with its part of it."""
-        if op != dist.ReduceOp.SUM:
+        if op != dist.ReduceOp.SUM or divide_factor_of(self._group) != 1:
             raise BadInputError(
-                "FSDP does not ask for a sum: call neither set_gradient_divide_factor() nor "
-                "set_force_sum_reduction_for_comms() after the rule is registered, which divides by itself"
+                "FSDP divides gradients, but the rule does so already: call neither set_gradient_divide_factor() nor "
+                "set_force_sum_reduction_for_comms() on a model that has a rule"
             )
-        hook = self._state._sharded()
+        hook = self._state._sharded(input_tensor)
         hook.scale(self._index, input_tensor, self._state.weight, self._state._divides_by_all())
         work = self._inner(output_tensor, input_tensor, group, op, async_op)
         return hook.corrected(output_tensor, work)
@@ -101,7 +102,7 @@ class ShardedHook(Sketching):
         group: over all workers.
         device: of the gradients.
         timeout: of every wait for the others.
-        sizes: of the modules' gradients.
+        groups: the modules' parameters.
     """
 
     def __init__(
@@ -111,20 +112,25 @@ class ShardedHook(Sketching):
         device: torch.device,
         *,
         timeout: timedelta,
-        sizes: list[int],
+        groups: list[ShardedGroup],
     ) -> None:
         super().__init__(native, group, device, timeout)
-        self._sizes = sizes
-        # Where they begin in the sketch. FSDP pads them, and signs may then be used twice, which does no harm.
-        self._chunks = [0, *itertools.accumulate(map(chunks_of, sizes))]
+        self._sizes = [each.numbers for each in groups]
+        self._chunks = [0, *itertools.accumulate(chunks_of(each.padded_numbers) for each in groups)]
         self._pass: ShardedPass | None = None
         self._is_expected = False  # the end of a backward pass
         self._number: int | None = None  # of that pass, if nobody has said that it begins
         self._stream: torch.cuda.Stream | None = None  # FSDP's, in whose order gradients are scaled
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a gradient of this pass has come."""
+        return self._pass is not None
+
     def begin(self) -> None:
         """A backward pass through the whole model begins. One before it that has not ended broke off."""
-        self._begin(None)
+        if not self._is_expected or self._number != backward_number():
+            self._begin(None)
 
     # FSDP reduces some gradients in a callback of its own: what is queued by a callback comes after all of those.
     def _begin(self, number: int | None) -> None:
@@ -135,9 +141,8 @@ class ShardedHook(Sketching):
         current, self._pass, self._is_expected = self._pass, None, False
         if current is None:
             return
-        if self._stream is not None:
-            torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
-        self._end_pass(current, 0)
+        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+            self._end_pass(current, 0)
 
     def scale(self, index: int, gradient: Tensor, weight: float, divides_by_all: bool) -> None:
         """Multiplies the gradient of a module, in place."""
@@ -156,8 +161,10 @@ class ShardedHook(Sketching):
         before = current.norms[index]
         before = before.clone() if isinstance(before, Tensor) else before
         current.norms[index] = _together(self._exchange.scaling.scale(current, gradient), before)
+        if gradient.is_cuda and current.plan.excludes:  # what has come before may have a higher index
+            gradient.masked_fill_(torch.isfinite(current.places).all().logical_not_(), 0)
 
-    # Of modules whose gradients do not come, nothing is told.
+    # Modules without a gradient in this pass report a norm of 0.
     def _cleared(self, begun: ShardedPass) -> ShardedPass:
         begun.sizes = self._sizes
         begun.known = len(self._sizes) if begun.plan.sizes == self._sizes else 0
@@ -168,21 +175,13 @@ class ShardedHook(Sketching):
         return begun
 
     def corrected(self, output: Tensor, work: dist.Work | None) -> dist.Work | None:
-        """By the sum of all weights of this pass, where the last one's was divided by."""
-        current = self._pass
-        if current is None or current.total is None:
+        """The same with the sum of this pass's weights, where ``output`` was divided by that of the last one's."""
+        if self._pass is None or self._pass.total is None:
             return work
         if work is not None:
             work.wait()
-        before, weights, summing = current.total
-        summing.wait()
-        multiply(output, torch.where(weights > 0, before / weights, 0))
+        divide_anew(output, self._pass)
         return None
-
-    def close(self) -> None:
-        """Waits for what is under way. A second call does nothing."""
-        with suppress(RuntimeError):
-            self._finish()
 
 
 # A module's gradient may come in several parts: they are taken for orthogonal.

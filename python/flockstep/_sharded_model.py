@@ -13,7 +13,7 @@ from flockstep._backward import BackwardPasses
 from flockstep._errors import BadInputError
 from flockstep._gradient_state import GradientState
 from flockstep._sharded_hook import ScaledReduceScatter
-from flockstep._torch_private import ShardedGroup, sharded_groups_of
+from flockstep._torch_private import ShardedGroup, divide_factor_of, sharded_groups_of
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -46,13 +46,16 @@ def put_on_sharded(model: nn.Module, state: GradientState) -> None:
     assert kind is not None
     if not isinstance(model, kind):
         _refuse("fully_shard() was called on parts of this model alone: call it on the whole model, too")
-    groups = [
-        (module, group) for module in model.modules() if isinstance(module, kind) for group in sharded_groups_of(module)
-    ]
+    found: dict[int, tuple[str, FSDPModule, ShardedGroup]] = {}  # several modules may share a group
+    for name, module in model.named_modules():
+        if isinstance(module, kind):
+            for group in sharded_groups_of(module):
+                found.setdefault(id(group.inner), (name or type(module).__name__, module, group))
+    groups = [*found.values()]
     groups.reverse()  # about as their gradients come
-    mesh = _check(model, [group for _, group in groups])
+    mesh = _check(model, {name: group for name, _, group in groups})
     workers = mesh.mesh.flatten().tolist()
-    device = torch.device(mesh.device_type)
+    device = torch.device("cuda", torch.cuda.current_device()) if mesh.device_type == "cuda" else torch.device("cpu")
     whole = dist.group.WORLD if len(workers) == dist.get_world_size() else None
     process_group = (
         state._process_group
@@ -62,8 +65,8 @@ def put_on_sharded(model: nn.Module, state: GradientState) -> None:
     assert isinstance(process_group, dist.ProcessGroup)
     if sorted(dist.get_process_group_ranks(process_group)) != sorted(workers):
         _refuse("process_group has other ranks than the mesh of this sharded model: leave it out")
-    attached = state._attach_sharded(device, process_group, [group.numbers for _, group in groups])
-    wrapping = "\n".join(f"{group.name} {group.numbers}" for _, group in groups)
+    attached = state._attach_sharded(device, process_group, [group for _, _, group in groups])
+    wrapping = "\n".join(f"{name} {group.numbers}" for name, _, group in groups)
     others = attached.native.gather_texts(wrapping)
     if len(set(others)) > 1:
         other = next(rank for rank, text in enumerate(others) if text != others[0])
@@ -72,25 +75,25 @@ def put_on_sharded(model: nn.Module, state: GradientState) -> None:
             f"ranks 0 and {other} have called fully_shard() on different modules, or their models differ: shard the same "
             "modules on all ranks"
         )
-    for index, (module, group) in enumerate(groups):
-        scaled: Any = ScaledReduceScatter(group.reduce_scatter, state, index)  # in all but name a ReduceScatter
+    for index, (_, module, group) in enumerate(groups):
+        scaled: Any = ScaledReduceScatter(group, state, index)  # in all but name a ReduceScatter
         module.set_custom_reduce_scatter(scaled)
         module.set_force_sum_reduction_for_comms(True)
-        module.set_gradient_divide_factor(1.0)  # by nothing: coefficients sum to one
+        module.set_gradient_divide_factor(1.0)
     model.register_forward_hook(BackwardPasses(state._begin))
     if len(workers) == 1:
         state._settle()  # FSDP sums nothing then
 
 
-def _check(model: nn.Module, groups: list[ShardedGroup]) -> DeviceMesh:
+def _check(model: nn.Module, groups: dict[str, ShardedGroup]) -> DeviceMesh:
     """The mesh of all groups, if the model can have a rule."""
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    inside = {id(parameter) for group in groups for parameter in group.parameters}
+    inside = {id(parameter) for group in groups.values() for parameter in group.parameters}
     for name, parameter in trained.items():
         if id(parameter) not in inside:
             _refuse(
-                f"parameter {name} is outside of what fully_shard() has sharded, so that nobody sums its gradient: leave "
-                "it out of ignored_params, or let it need no gradient"
+                f"fully_shard() does not manage parameter {name}, so that its gradient is not summed: remove it from "
+                "ignored_params, or set requires_grad=False"
             )
         if parameter.dtype not in _TYPES:
             _refuse(
@@ -98,16 +101,22 @@ def _check(model: nn.Module, groups: list[ShardedGroup]) -> DeviceMesh:
             )
     if not trained:
         _refuse("no parameter of this model requires a gradient, so there is nothing to exchange")
-    mesh = groups[0].mesh
-    for group in groups:
+    first, first_group = next(iter(groups.items()))
+    mesh = first_group.mesh
+    for name, group in groups.items():
         if group.shares_module:
-            _refuse(f"{group.name} is sharded over several meshes: take one mesh for all of its parameters")
+            _refuse(f"{name} is sharded over several meshes: take one mesh for all of its parameters")
         if not torch.equal(group.mesh.mesh, mesh.mesh):
-            _refuse(f"{group.name} is sharded over another mesh than {groups[0].name}: take one mesh for all modules")
+            _refuse(f"{name} is sharded over another mesh than {first}: take one mesh for all modules")
         if group.has_other_shards:
-            _refuse(f"{group.name} is sharded for tensor parallelism, too, which gradient rules cannot see through")
+            _refuse(f"{name} is sharded for tensor parallelism, too, which gradient rules do not support")
         if isinstance(group.reduce_scatter, ScaledReduceScatter):
             _refuse("this sharded model has a gradient rule already: see set_rule() of its state")
+        if divide_factor_of(group) is not None:
+            _refuse(
+                f"{name} has a gradient divide factor, but a rule divides by itself: do not call "
+                "set_gradient_divide_factor()"
+            )
         if group.shards == 1 and mesh.size() > 1:
             _refuse(
                 "the shard dimension of this mesh has one rank: DistributedDataParallel does the same, and takes rules"

@@ -10,7 +10,6 @@ the broadcasts of buffers, and theirs and the thread's would be in another order
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -23,8 +22,8 @@ from torch.futures import Future
 from flockstep import _native
 from flockstep._errors import BadInputError, DeadlineExceededError
 from flockstep._lane import Lane, Summed, Summing
-from flockstep._scaling import Pass, multiply
-from flockstep._sketching import Sketching
+from flockstep._scaling import Pass
+from flockstep._sketching import Sketching, divide_anew
 from flockstep._torch_private import GradBucket, backward_number
 
 _WHOLE, _BROKE_OFF, _BROKE_OFF_LATE = range(3)  # how a pass of this worker has ended
@@ -63,7 +62,7 @@ class SketchedHook(Sketching):
         timeout: timedelta,
         is_ours: bool = False,
     ) -> None:
-        super().__init__(native, group, device, timeout)  # with a lane, passes are its own
+        super().__init__(native, group, device, timeout)  # with a lane, only its thread touches passes
         self._lane = Lane(timeout.total_seconds()) if is_ours else None
         self._handed_over = self._count = 0  # buckets of the pass
         self._pass: Pass[Any] | None = None
@@ -105,12 +104,10 @@ class SketchedHook(Sketching):
             self._end_pass(current, offer.end)
         if current.total is None:
             return future, lambda summed: summed.value()[0]
-        before, weights, summing = current.total
 
         def divided(summed: Summed) -> Tensor:
             result = summed.value()[0]
-            summing.wait()
-            multiply(result, torch.where(weights > 0, before / weights, 0))
+            divide_anew(result, current)
             return result
 
         return future, divided
@@ -158,12 +155,15 @@ class SketchedHook(Sketching):
         for bucket in zeros[self.handed_over() :]:
             self._add(bucket, False, 0.0, self._divides_by_all)
 
+    def abandon(self) -> bool:
+        """Whether the last pass has failed on all workers, and they go on without it."""
+        return False
+
     # ---- the end ----
 
     def close(self) -> None:
         """Waits for what is under way. A second call does nothing."""
-        with suppress(RuntimeError):
-            self._finish()
+        super().close()
         if self._lane is not None:
             self._lane.close()
 

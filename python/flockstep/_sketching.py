@@ -1,18 +1,20 @@
-"""What carries gradients has in common where sketches decide on a rule's coefficients: passes, and what is told of them."""
+"""The base of hooks whose coefficients come from sketches: begins and ends backward passes, and reports on them."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from flockstep import _native
 from flockstep._errors import BadInputError
 from flockstep._exchange import Records, exchange_for
-from flockstep._scaling import Pass
+from flockstep._scaling import Pass, multiply
 
 PassKind = TypeVar("PassKind", bound=Pass[Any])
 
@@ -77,10 +79,6 @@ class Sketching:
     def _finish(self) -> None:
         self._exchange.finish()
 
-    def abandon(self) -> bool:
-        """Whether the last pass has failed on all workers, and they go on without it."""
-        return False
-
     def set_rule(self, rule: str, options: dict[str, str]) -> None:
         """Asks for another rule: from the step on after the first by which all have asked."""
         self._native.set_rule(rule, options)
@@ -109,3 +107,16 @@ class Sketching:
         """What a resumed training needs, and the rule whose it is."""
         self._finish()
         return self._native.memory()
+
+    def close(self) -> None:
+        """Waits for what is under way. A second call does nothing."""
+        with suppress(RuntimeError):
+            self._finish()
+
+
+def divide_anew(result: Tensor, current: Pass[Any]) -> None:
+    """By the sum of this pass's weights, where that of the last one's was divided by: it was not known then."""
+    assert current.total is not None
+    before, weights, summing = current.total
+    summing.wait()
+    multiply(result, torch.where(weights > 0, before / weights, 0))

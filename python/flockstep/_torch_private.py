@@ -157,19 +157,19 @@ def all_gather_single(
 
 @dataclass(frozen=True)
 class ShardedGroup:
-    """The parameters of a sharded module whose gradients are reduced together.
+    """The parameters of sharded modules whose gradients are reduced together.
 
     Attributes:
-        name: of the module in its model.
-        parameters: those that need gradients, as ``named_parameters`` has them.
-        mesh: the ranks that share the module, or have copies of it.
-        shards: how many ranks share it.
-        has_other_shards: whether its parameters were sharded over other ranks before, as for tensor parallelism.
-        shares_module: whether the module has further groups.
-        reduce_scatter: what sums its gradients.
+        inner: what torch has.
+        parameters: as ``named_parameters`` has them.
+        mesh: the ranks that share the modules, or have copies of them.
+        shards: how many ranks share them.
+        has_other_shards: whether parameters were sharded over other ranks before, as for tensor parallelism.
+        shares_module: whether a module has further groups.
+        reduce_scatter: what sums the gradients.
     """
 
-    name: str
+    inner: Any
     parameters: list[nn.Parameter]
     mesh: DeviceMesh
     shards: int
@@ -182,6 +182,21 @@ class ShardedGroup:
         """Of the whole gradient."""
         return sum(parameter.numel() for parameter in self.parameters)
 
+    @property
+    def padded_numbers(self) -> int:
+        """The same with what FSDP adds, so that all ranks have as many rows of a parameter."""
+        return sum(
+            parameter.numel() // len(parameter) * (-(-len(parameter) // self.shards) * self.shards)
+            for parameter in self.parameters
+            if len(parameter) > 0
+        )
+
+
+def divide_factor_of(group: ShardedGroup) -> float | None:
+    """What ``set_gradient_divide_factor`` was told: nothing else tells it."""
+    factor: float | None = group.inner.gradient_divide_factor
+    return factor
+
 
 def sharded_groups_of(module: Any) -> list[ShardedGroup]:
     """What ``fully_shard`` has made of a module: its documented interface tells nothing of it."""
@@ -191,15 +206,12 @@ def sharded_groups_of(module: Any) -> list[ShardedGroup]:
         groups = [state._fsdp_param_group] if state._fsdp_param_group is not None else []
     found = []
     for group in groups:
-        parameters = [each.sharded_param for each in group.fsdp_params if each.sharded_param.requires_grad]
-        if not parameters:
-            continue
+        parameters = [each.sharded_param for each in group.fsdp_params]
         info = group.mesh_info
         has_other_shards = any(parameter.device_mesh.ndim > info.mesh.ndim for parameter in parameters)
-        name = group._module_fqn or type(module).__name__
         shards = getattr(info, "shard_mesh_size", 1)
         comm = group._reduce_scatter_comm
-        found.append(ShardedGroup(name, parameters, info.mesh, shards, has_other_shards, len(groups) > 1, comm))
+        found.append(ShardedGroup(group, parameters, info.mesh, shards, has_other_shards, len(groups) > 1, comm))
     return found
 
 

@@ -16,6 +16,8 @@
 namespace flockstep::math {
 namespace {
 
+constexpr double kNoCosine = 2;  // in a state: none is known
+
 using Direction = std::array<double, UpdateNews::kSketch>;
 
 double dot(const Direction& x, const Direction& y) { return std::inner_product(x.begin(), x.end(), y.begin(), 0.0); }
@@ -49,6 +51,11 @@ void UpdateGuard::hear(int peer, const UpdateNews& news) {
   if (std::exchange(last_[peer], news.norm) == news.norm) return;
   heard_.push_back({peer, news});
   if (heard_.size() > remembered_) heard_.pop_front();
+}
+
+void UpdateGuard::forget(int peer) {
+  std::erase_if(heard_, [peer](const Heard& heard) { return heard.peer == peer; });
+  last_.erase(peer);
 }
 
 double UpdateGuard::reference() const {
@@ -139,7 +146,8 @@ double UpdateGuard::judge(const Update& update) {
     compare();
     weight = weigh();
   }
-  const double factor = factor_of(update.squared_norm), measure = reference();
+  const double length = std::max(1.0, weight), factor = factor_of(length * length * update.squared_norm),
+               measure = reference();
   steps_ = 0;
   if (norm == 0) return 1;
   ++counts_.updates;
@@ -154,7 +162,7 @@ double UpdateGuard::judge(const Update& update) {
 }
 
 std::vector<double> UpdateGuard::state() const {
-  std::vector<double> state{static_cast<double>(steps_), agreement_, in_common_};
+  std::vector<double> state{static_cast<double>(steps_), agreement_, in_common_, consensus_.value_or(kNoCosine)};
   for (const auto& [peer, news] : heard_) {
     const auto numbers = std::bit_cast<UpdateNumbers>(news);
     state.push_back(peer);
@@ -164,11 +172,12 @@ std::vector<double> UpdateGuard::state() const {
 }
 
 bool UpdateGuard::set_state(std::span<const double> state) {
-  constexpr std::size_t kOwn = 3, kEach = 1 + std::tuple_size_v<UpdateNumbers>;
+  constexpr std::size_t kOwn = 4, kEach = 1 + std::tuple_size_v<UpdateNumbers>;
   if (state.size() < kOwn || (state.size() - kOwn) % kEach != 0) return false;
   steps_ = static_cast<std::int64_t>(state[0]);
   agreement_ = state[1];
   in_common_ = state[2];
+  consensus_ = state[3] == kNoCosine ? std::nullopt : std::optional(state[3]);
   heard_.clear();
   for (std::size_t at = kOwn; at < state.size(); at += kEach) {
     UpdateNumbers numbers;

@@ -13,8 +13,8 @@
 // them, both smoothed with 0.9. Workers whose data differ make long updates too, and against each other; but then these
 // others have little in common. Cosines are those of short sketches.
 //
-// With weights an update also counts by its worker's share c, of one among n: its own update and the last that was
-// heard of each of n - 1 others.
+// With weights a worker's update also counts by its share c among n: its own, and the newest update that it has heard
+// from each of n - 1 others. Such an update, too, is cut where n c |u| is longer than 2 r.
 //
 //   W = s + n c f u
 //   direction_consensus   c_i = max(m_i, 0) / sum_j max(m_j, 0): m is a worker's mean cosine with all n, its own
@@ -82,6 +82,8 @@ class UpdateGuard {
   bool has_steps() const { return steps_ > 0; }
   // Of the last update that the peer has judged. The same may be heard any number of times, and counts once.
   void hear(int peer, const UpdateNews& news);
+  // What it has told counts no more.
+  void forget(int peer);
   const UpdateNews& news() const { return news_; }
 
   UpdateNews news_of(const Update& update) const;

@@ -25,7 +25,7 @@ constexpr base::Duration kPatienceForAnswers{1};
 using Prefix = std::array<std::byte, sizeof(std::uint32_t)>;
 constexpr int kKindShift = 29;
 
-// How many workers are told of an update: of the first ones more.
+// The first few updates of a worker are told to several others, later ones to one.
 constexpr std::int64_t kFirstUpdates = 3;
 constexpr std::size_t kToldAtFirst = math::UpdateGuard::kHeard;
 
@@ -250,6 +250,7 @@ void AgentHost::on_control(const engines::Control& control) {
   }
   if (control.what == What::lost) {
     others_.erase(control.peer);
+    if (math::UpdateGuard* const guard = service_.guard()) guard->forget(control.peer);
     if (service_.outlives_peers()) return service_.on_lost(control.peer, control.incarnation);
     lost_ = control.peer;
     return;

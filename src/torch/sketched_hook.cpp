@@ -126,7 +126,7 @@ void SketchedHook::end_pass(std::vector<std::size_t> sizes, std::size_t known) {
   if (has_passed_ && total_of(sizes) != total_of(sizes_))
     throw Error(ErrorCode::bad_input, base::concatenated("the model has changed its shape: its gradient has ",
                                                          total_of(sizes), " numbers where it had ", total_of(sizes_),
-                                                         ": register the rule again on a new DistributedDataParallel"));
+                                                         ": register the rule again on a new model"));
   if (!has_passed_ && rule_.common.sketch_length > 0) length_for(rule_.common, total_of(sizes), context_.size());
   has_passed_ = true;
   const std::int64_t step = course_.next_step(ended_.size());

@@ -100,6 +100,17 @@ TEST(GuardedAveraging, withConsensusWeightsWhoPointsAwayDoesNotHoldTheOthersUp) 
   }
 }
 
+TEST(GuardedAveraging, weightsNeedTheGuard) {
+  try {
+    find_algorithm("flock").check({{"weights", "geometric_median"}, {"guard", "off"}}, 4);
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "--flock.weights geometric_median needs --flock.guard on, which tells workers of each other's updates");
+  }
+}
+
 TEST(GuardedAveraging, workersInLockstepGetTheSameBitsAsWithoutAGuard) {
   for (const char* algorithm : {"local_sgd", "dpsgd", "sgp"}) {
     std::vector<std::vector<Model>> ends;

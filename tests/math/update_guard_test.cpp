@@ -150,7 +150,7 @@ TEST(UpdateGuard, aRestoredGuardJudgesAsTheOneThatWasSaved) {
   EXPECT_EQ(other.state(), guard.state());
   EXPECT_EQ(other.judge(along(1, 9)), guard.judge(along(1, 9)));
   EXPECT_EQ(other.judge(along(0, 1)), 1);
-  EXPECT_FALSE(other.set_state(std::vector<double>{1, 2, 3, 4}));
+  EXPECT_FALSE(other.set_state(std::vector<double>{1, 2, 3, 4, 5}));
 }
 
 // Workers who hear of everybody's update after each step, and make the same ones in every step.
@@ -224,20 +224,39 @@ TEST(UpdateWeights, whoPointsAwayCountsNothing_andTheOthersForIt) {
 
 TEST(UpdateWeights, ofAWorkerTheNewestUpdateCounts) {
   Workers workers(UpdateWeights::geometric_median, 3);
-  workers.judge();
   for (int step = 0; step < 3; ++step) workers.judge();
-  EXPECT_EQ(workers.judge(), workers.judge()) << "however many of its updates are remembered";
-  double sum = 0;
-  for (const double factor : workers.judge()) sum += factor;
-  EXPECT_NEAR(sum, 3, 1e-6);
+  for (float& number : workers.updates[2].sketch) number = -number;
+  workers.judge();  // the others hear of it here
+  const std::vector<double> factors = workers.judge(), shares = workers.shares(geometric_median());
+  for (std::size_t i = 0; i < factors.size(); ++i) EXPECT_NEAR(factors[i], 3 * shares[i], 1e-5);
 }
 
-TEST(UpdateWeights, aLongUpdateIsCutBesides) {
-  Workers workers(UpdateWeights::direction_consensus, 4);
+TEST(UpdateWeights, noWeightMakesAnUpdateLongerThanTheGuardAllows) {
+  Workers workers(UpdateWeights::direction_consensus, 8, 3);
+  for (int step = 0; step < 10; ++step) workers.judge();
+  const double weight = workers.judge()[5];
+  ASSERT_GT(weight, 1.3);
+  workers.updates[5].squared_norm = 1.9 * 1.9;  // short enough alone
+  EXPECT_NEAR(workers.judge()[5] * 1.9, 2, 1e-2);
+}
+
+TEST(UpdateWeights, whatAPeerHasToldIsForgottenWithIt) {
+  Workers workers(UpdateWeights::direction_consensus, 3);
   for (int step = 0; step < 3; ++step) workers.judge();
-  const double whole = workers.judge()[1];
-  workers.updates[1].squared_norm = 16;
-  EXPECT_NEAR(workers.judge()[1], whole / 2, 1e-4);
+  UpdateGuard& guard = workers.guards[0];
+  EXPECT_NE(guard.judge(workers.updates[0]), 1);
+  guard.forget(1);
+  guard.forget(2);
+  EXPECT_EQ(guard.judge(workers.updates[0]), 1);
+  EXPECT_EQ(guard.reference(), 0);
+}
+
+TEST(UpdateWeights, aRestoredGuardWeighsAsTheOneThatWasSaved) {
+  Workers workers(UpdateWeights::direction_consensus, 5);
+  for (int step = 0; step < 3; ++step) workers.judge();
+  UpdateGuard other(5, UpdateWeights::direction_consensus);
+  ASSERT_TRUE(other.set_state(workers.guards[0].state()));
+  EXPECT_EQ(other.judge(workers.updates[1]), workers.guards[0].judge(workers.updates[1]));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """Gradient rules on models of fully_shard(): how far results are from a recomputation, module by module, and what else holds."""
 
+import math
 import sys
 import tempfile
 
@@ -11,7 +12,7 @@ from ddp_training import run_cases
 from rule_oracle import RULES
 from sketch_oracle import Beside, SketchedOracle
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
@@ -22,22 +23,22 @@ CPU_GROUP = None  # all ranks over Gloo
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, size):
         super().__init__()
-        self.inner = nn.Linear(48, 48)
+        self.inner = nn.Linear(size, size)
 
     def forward(self, x):
         return x + torch.tanh(self.inner(x))
 
 
 class Net(nn.Module):
-    """A few blocks, each sharded by itself, and a rest. All sizes can be divided by up to four ranks."""
+    """A few blocks, each sharded by itself, and a rest. Their default size can be divided by up to four ranks."""
 
-    def __init__(self, *, passes=1, reentrant=False):
+    def __init__(self, *, passes=1, reentrant=False, size=48):
         super().__init__()
-        self.first = nn.Linear(12, 48)
-        self.blocks = nn.ModuleList(Block() for _ in range(3))
-        self.last = nn.Linear(48, 4)
+        self.first = nn.Linear(12, size)
+        self.blocks = nn.ModuleList(Block(size) for _ in range(3))
+        self.last = nn.Linear(size, 4)
         self.passes, self.reentrant = passes, reentrant
 
     def forward(self, x):
@@ -48,9 +49,9 @@ class Net(nn.Module):
         return self.last(x)
 
 
-def sharded(mesh=None, *, seed=0, passes=1, reentrant=False, **options):
+def sharded(mesh=None, *, seed=0, passes=1, reentrant=False, size=48, **options):
     torch.manual_seed(seed)
-    model = Net(passes=passes, reentrant=reentrant).to(DEVICE)
+    model = Net(passes=passes, reentrant=reentrant, size=size).to(DEVICE)
     mesh = mesh or init_device_mesh(DEVICE.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh, **options)
@@ -116,8 +117,8 @@ def apart(x, y):
     return float((x - y).norm() / y.norm())
 
 
-def rule_of(rule, mesh=None, **options):
-    model = sharded(mesh, **options)
+def rule_of(rule, mesh=None, *, make=sharded, **options):
+    model = make(mesh, **options)
     state = flockstep.register(model, rule, sketch_length=256)
     oracle = Oracle(state, rule, mesh)
     weights = None
@@ -128,6 +129,83 @@ def rule_of(rule, mesh=None, **options):
     outcome = {"distance": oracle.beside.worst, "step": state.step, "workers": len(state.coefficients)}
     state.close()
     return outcome
+
+
+def together(mesh=None):
+    """Two blocks whose gradients are summed together."""
+    torch.manual_seed(0)
+    model = Net().to(DEVICE)
+    mesh = mesh or init_device_mesh(DEVICE.type, (dist.get_world_size(),))
+    fully_shard([model.blocks[0], model.blocks[1]], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def unfrozen():
+    """A block that needs no gradient when the rule is registered, and does later."""
+    plain, ours = sharded(), sharded()
+    for model in (plain, ours):
+        model.blocks[1].requires_grad_(False)
+    state = flockstep.mean(ours)
+    far = []
+    for step in range(4):
+        for model in (plain, ours):
+            model.blocks[1].requires_grad_(step >= 2)
+            model.zero_grad()
+            loss_of(model, step).backward()
+        grads = [[p.grad for p in model.parameters()] for model in (ours, plain)]
+        assert [g is None for g in grads[0]] == [g is None for g in grads[1]]
+        whole = [torch.cat([g.full_tensor().flatten() for g in each if g is not None]) for each in grads]
+        far.append(apart(*whole))
+    state.close()
+    return far
+
+
+def by_module():
+    """Each module has coefficients of its own; one without a gradient in a pass is left out of it."""
+    model = sharded()
+    state = flockstep.direction_consensus(model, sketch_length=256, granularity="bucket")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for step in range(6):
+        optimizer.zero_grad()
+        model.blocks[1].requires_grad_(step != 3)
+        loss_of(model, step).backward()
+        finite = all(bool(torch.isfinite(p.grad.full_tensor()).all()) for p in model.parameters() if p.grad is not None)
+        optimizer.step()
+    outcome = [state.step, finite, float(state.coefficients.sum())]
+    state.close()
+    return outcome
+
+
+def excluded():
+    """A worker that is not finite in one module is left out of those that come after it."""
+    model = sharded()
+    state = flockstep.mean(model, sketch_length=256, non_finite="exclude", guard=0)
+    hook = model.blocks[1].register_full_backward_hook(
+        lambda module, inputs, outputs: (inputs[0] * (math.nan if dist.get_rank() == 1 else 1),)
+    )
+    loss_of(model, 0).backward()
+    hook.remove()
+    outcome = bool(torch.isfinite(full(model)).all())
+    state.close()
+    return outcome
+
+
+def without_samples():
+    """Rank 0 has none, and its gradient is NaN."""
+    model = sharded()
+    state = flockstep.weighted_mean(model, sketch_length=256)
+    state.weight = float(dist.get_rank() > 0)
+    loss = loss_of(model, 0)
+    (loss * math.nan if dist.get_rank() == 0 else loss).backward()
+    outcome = bool(torch.isfinite(full(model)).all())
+    state.close()
+    return outcome
+
+
+def in_another_order():
+    """A mesh that does not count the ranks as they are numbered."""
+    mesh = DeviceMesh(DEVICE.type, torch.tensor([[0, 2], [1, 3]]), mesh_dim_names=("replicate", "shard"))
+    return rule_of("direction_consensus", mesh)
 
 
 def mean_is_that_of_fsdp(mesh=None, **options):
@@ -239,7 +317,8 @@ def broken_off():
     if not hasattr(model, "reset_iter_state"):
         return None  # such a torch cannot go on either
     state = flockstep.direction_consensus(model, sketch_length=256)
-    train(model, steps=2)
+    oracle = Oracle(state, "direction_consensus")
+    train(model, oracle, steps=2)
     handle = model.blocks[0].inner.register_forward_hook(lambda module, inputs, output: Breaks.apply(output))
     raised = ""
     try:
@@ -248,8 +327,9 @@ def broken_off():
         raised = str(error)
     handle.remove()
     model.reset_iter_state()
-    train(model, steps=2)
-    outcome = [raised, state.step]
+    oracle.beside.buckets, oracle.beside.sent = [], []
+    train(model, oracle, steps=2, first=2)
+    outcome = [raised, state.step, oracle.beside.worst]
     state.close()
     return outcome
 
@@ -321,12 +401,17 @@ def taken_before():
     return model
 
 
-def changed_divisor():
+def divided_before():
+    model = sharded()
+    model.set_gradient_divide_factor(1.0)
+    return model
+
+
+def changed_divisor(change):
     model = sharded()
     state = flockstep.mean(model)
     for module in (model, *model.blocks):
-        module.set_force_sum_reduction_for_comms(False)
-        module.set_gradient_divide_factor(2.0)
+        change(module)
     try:
         loss_of(model, 0).backward()
     except flockstep.Error as error:
@@ -367,12 +452,21 @@ def cases():
     found["tensors"] = lambda: refused(sharded, granularity="tensor")
     found["differently wrapped"] = lambda: refused(differently_wrapped)
     found["taken before"] = lambda: refused(taken_before)
-    found["changed divisor"] = changed_divisor
+    found["divided before"] = lambda: refused(divided_before)
+    found["changed divisor"] = lambda: changed_divisor(lambda module: module.set_gradient_divide_factor(2.0))
+    found["changed sum"] = lambda: changed_divisor(lambda module: module.set_force_sum_reduction_for_comms(False))
+    found["padded"] = lambda: rule_of("direction_consensus", size=50)
+    found["together"] = lambda: rule_of("direction_consensus", make=together)
+    found["unfrozen"] = unfrozen
+    found["by module"] = by_module
+    found["excluded"] = excluded
+    found["without samples"] = without_samples
     found["closed"] = closed
     if dist.get_world_size() == 4:
         mesh = init_device_mesh(DEVICE.type, (2, 2), mesh_dim_names=("replicate", "shard"))
         for rule in ("mean", "weighted_mean", "adacons", "direction_consensus"):
             found[f"replicated shards, {rule}"] = lambda rule=rule: rule_of(rule, mesh)
+        found["in another order"] = in_another_order
         found["mean is that of HSDP"] = lambda: mean_is_that_of_fsdp(mesh)
         found["broken"] = broken
         found["tensor parallel"] = lambda: refused(tensor_parallel)

@@ -173,6 +173,9 @@ def sharded_groups_of(ddp):
     [inner], [outer] = (private.sharded_groups_of(module) for module in (model[1], fully_shard(model, mesh=mesh)))
     wanted = [model[1].weight, model[1].bias]
     same = all(mine is theirs for mine, theirs in zip(inner.parameters, wanted, strict=True))
+    before = private.divide_factor_of(inner)
+    model[1].set_gradient_divide_factor(2.0)
+    same = same and (before, private.divide_factor_of(inner), outer.padded_numbers) == (None, 2.0, 8)
     flags = (outer.shards, outer.has_other_shards, outer.shares_module)
     return same and (inner.numbers, outer.numbers) == (6, 8) and flags == (1, False, False) and inner.mesh == mesh
 

@@ -21,7 +21,9 @@ struct Loose final : AgentHost::Service {
   void on_control(int peer, std::span<const std::byte> payload) override { control(peer, payload); }
   void on_time() override { time(); }
   std::optional<Progress> progress() const override { return at; }
+  math::UpdateGuard* guard() override { return &updates; }
   std::optional<Progress> at;
+  math::UpdateGuard updates;
   std::function<void(int, std::span<const std::byte>)> control = [](int, auto) {};
   std::function<void()> time = [] {};
 };
@@ -63,6 +65,40 @@ TEST(AgentHost, requestsAreRunOneAtATimeAndAnswered) {
           "counting");
       ASSERT_EQ(count, i + 1);
     }
+  });
+}
+
+// The first updates are told to up to eight others, so that everybody has something to measure by.
+TEST(AgentHost, everybodyHearsOfTheFirstUpdates) {
+  on_every_worker([](Engine& engine) {
+    if (engine.size() < 2 || engine.size() > 9) return;
+    Station station(engine);
+    const auto ask = [&](const std::function<void()>& action) {
+      station.host.ask(
+          [&] {
+            action();
+            station.host.answer();
+          },
+          "telling");
+    };
+    ask([&] {
+      station.service.updates.judge({.squared_norm = std::pow(10.0 + engine.rank(), 2)});
+      station.host.tell_update();
+    });
+    double reference = 0;
+    const auto lowest = [&] { return 10.0 + (engine.rank() == 0 ? 1 : 0); };
+    const auto end = engine.now() + Duration(60);
+    std::size_t heard = 0;
+    while (heard + 1 < static_cast<std::size_t>(engine.size()) && engine.now() < end) {
+      ask([&] {
+        heard = (station.service.updates.state().size() - 4) / (1 + std::tuple_size_v<math::UpdateNumbers>);
+        reference = station.service.updates.reference();
+      });
+      engine.sleep(Duration(0.001));
+    }
+    EXPECT_EQ(heard + 1, static_cast<std::size_t>(engine.size()));
+    EXPECT_GE(reference, lowest());
+    station.meet();
   });
 }
 

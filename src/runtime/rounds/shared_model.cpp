@@ -55,7 +55,7 @@ void SharedModel::add_guarded(kernels::Queue& queue, std::span<const float> mode
     added = block.end();
   }
   const double factor = guarded_.guard->judge(update);
-  if (factor != 1) add(context_.uncharged(), model, {0, added}, factor - 1);
+  if (factor != 1) add(queue, model, {0, added}, factor - 1);
   if (factor == 0) return;
   add(queue, model, {added, measured - added}, factor);
   add(queue, model, {measured, model.size() - measured});
