@@ -173,7 +173,7 @@ def bad_input():
         "frozen": refusal(lambda: flockstep.adacons(frozen)),
         "mixed precision": refusal(lambda: flockstep.adacons(mixed)),
         "skips buckets": refusal(lambda: flockstep.adacons(skips)),
-        "fsdp2": refusal(lambda: flockstep.adacons(sharded())),
+        "distributed tensors": refusal(lambda: flockstep.adacons(distributed())),
         "unknown word": refusal(lambda: flockstep.AdaConsState(magnitude="huge")),
         "adasum matched": refusal(lambda: flockstep.AdasumState(magnitude="matched")),
         "beta": refusal(lambda: flockstep.AdaConsState(beta=1.5)),
@@ -195,13 +195,12 @@ def in_an_averager():
         flockstep.adacons(model)
 
 
-def sharded():
+def distributed():
+    """As for tensor parallelism, without fully_shard()."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import distribute_module
 
-    net = made()
-    fully_shard(net, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
-    return net
+    return distribute_module(made(), init_device_mesh("cpu", (dist.get_world_size(),)))
 
 
 def left_open():

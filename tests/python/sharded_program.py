@@ -334,6 +334,16 @@ def changed_divisor():
     return "taken"
 
 
+def averager():
+    """It would give the parameters memory of its own."""
+    model = sharded()
+    try:
+        flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    except flockstep.Error as error:
+        return f"{type(error).__name__}: {error}"
+    return "taken"
+
+
 def closed():
     model = sharded()
     flockstep.mean(model).close()
@@ -367,6 +377,7 @@ def cases():
     found["taken before"] = lambda: refused(taken_before)
     found["changed divisor"] = changed_divisor
     found["closed"] = closed
+    found["averager"] = averager
     if dist.get_world_size() == 4:
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
         for rule in ("mean", "weighted_mean", "adacons", "direction_consensus"):

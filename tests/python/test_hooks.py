@@ -273,7 +273,7 @@ OF_THE_WRONG_TYPE = [
         ("frozen", "no parameter of this model requires a gradient"),
         ("mixed precision", "mixed_precision"),
         ("skips buckets", "skip_all_reduce_unused_params"),
-        ("fsdp2", "DTensors"),
+        ("distributed tensors", "parameters of this model are DTensors, and not those of fully_shard()"),
         ("unknown word", "magnitude"),
         ("adasum matched", "magnitude takes own, mean_norm or median_norm, not 'matched'"),
         ("beta", "beta"),
