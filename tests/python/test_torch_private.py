@@ -13,6 +13,8 @@ from flockstep import _torch_private as private
 from paths import ROOT
 from torch import nn
 from torch.distributed.algorithms.join import Join
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 PACKAGE = ROOT / "python" / "flockstep"
@@ -129,6 +131,23 @@ def timeout_of(ddp):
     return private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
 
 
+def sharded_groups_of(ddp):
+    mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicate", "shard"))
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    model[1].bias.requires_grad_(False)
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    model(torch.ones(1, 3)).sum().backward()  # names are known from the first forward pass on
+    (root,), (first,) = private.sharded_groups_of(model), private.sharded_groups_of(model[0])
+    told = [(each.numbers, each.shards, each.has_other_shards, each.shares_module) for each in (root, first)]
+    return (
+        told == [(4, 1, False, False), (8, 1, False, False)]
+        and first.mesh is mesh
+        and first.parameters[0] is model[0].weight
+        and callable(first.reduce_scatter.allocate)
+    )
+
+
 def join(ddp):
     """Of is_joining, is_first_to_join and end_joining."""
     context = Join([ddp])
@@ -167,7 +186,7 @@ def left_by_scaler(ddp):
 CHECKS = [
     reducer_of, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
     delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
-    backward_number, call_after_backward, default_store, timeout_of, join, optimizer_hooks, left_by_scaler,
+    backward_number, call_after_backward, default_store, timeout_of, sharded_groups_of, join, optimizer_hooks, left_by_scaler,
 ]  # fmt: skip
 
 
