@@ -84,7 +84,8 @@ setup: ## install packages and make build/venv; done by every other target
 	    for workers in 2 4; do $(mpirun) -n $$workers $(build)/bin/data_parallel_benchmark; done; fi; fi
 	@if ls $(build)/python/flockstep/_native*.so > /dev/null 2>&1; then export PYTHONPATH=$(build)/python; \
 	  for workers in 2 4; do $(python) -m flockstep.bench adacons --workers $$workers; \
-	    $(python) -m flockstep.bench ddp --workers $$workers; done; fi
+	    $(python) -m flockstep.bench ddp --workers $$workers; \
+	    $(python) -m flockstep.bench fsdp --workers $$workers; done; fi
 
 .studies: .build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
 	@for study in linear detection recommendation translation navigation; do \

@@ -57,7 +57,8 @@ def _check_tensors(model: nn.Module, holder: str) -> None:
     parameters = list(model.parameters())
     if any(hasattr(parameter, "device_mesh") for parameter in parameters):
         raise BadInputError(
-            f"{holder} averages whole models, and this one's parameters are sharded: use DDP or a plain model"
+            f"{holder} averages whole models, and this one's parameters are sharded: use DDP or a plain model, or a "
+            "gradient rule, which takes models of fully_shard()"
         )
     if not any(parameter.requires_grad for parameter in parameters):
         raise BadInputError(

@@ -421,6 +421,16 @@ def changed_divisor(change):
     return "taken"
 
 
+def averager():
+    """It would give the parameters memory of its own."""
+    model = sharded()
+    try:
+        flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    except flockstep.Error as error:
+        return f"{type(error).__name__}: {error}"
+    return "taken"
+
+
 def closed():
     model = sharded()
     flockstep.mean(model).close()
@@ -462,6 +472,7 @@ def cases():
     found["excluded"] = excluded
     found["without samples"] = without_samples
     found["closed"] = closed
+    found["averager"] = averager
     if dist.get_world_size() == 4:
         mesh = init_device_mesh(DEVICE.type, (2, 2), mesh_dim_names=("replicate", "shard"))
         for rule in ("mean", "weighted_mean", "adacons", "direction_consensus"):

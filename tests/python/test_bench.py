@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from flockstep.bench import averager, ddp, exchange
+from flockstep.bench import averager, ddp, exchange, fsdp_row
 from flockstep.bench.__main__ import main
 from flockstep.bench.exchange_row import sizes
 from flockstep.bench.harness import Spread
@@ -58,6 +58,32 @@ def test_a_row_that_outlasts_its_limit_says_so():
     assert "fp16_compress  failed: it was not done after 1 s" in done.stdout
 
 
+def test_fsdp_ends_with_the_ratios_of_its_target():
+    done = bench("fsdp", "--workers", 2, "--model", "tiny", "--rounds", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *_, adacons, consensus = done.stdout.splitlines()
+    assert first == "tiny, 2 workers over Gloo; medians and quartiles of the slowest worker"
+    for rule, line in (("adacons", adacons), ("direction_consensus", consensus)):
+        told = rf"A10 a step of tiny, {rule} / FSDP2 alone, P = 2: .*, at most 1\.02: (holds|does not hold)"
+        assert re.fullmatch(told, line)
+    assert re.search(r"^mean +\d", done.stdout, re.MULTILINE)
+
+
+def test_fsdp_tells_why_it_failed():
+    done = bench("fsdp", "--workers", 2, "--rounds", 1000, "--limit", 1)
+    assert done.returncode == 1
+    assert done.stdout == "failed: it was not done after 1 s\n"
+
+
+@pytest.mark.parametrize(("rule", "factor"), [("mean", 1.0001), ("adacons", 2.0), ("direction_consensus", -1.0)])
+def test_fsdp_times_no_rule_whose_gradient_is_wrong(monkeypatch, rule, factor):
+    monkeypatch.setattr(fsdp_row.dist, "all_reduce", lambda total: None)  # of one worker
+    gradient = torch.ones(10, dtype=torch.float64)
+    fsdp_row.check(rule, gradient, gradient)
+    with pytest.raises(ArithmeticError, match=f"the first gradient of {rule} is"):
+        fsdp_row.check(rule, factor * gradient, gradient)
+
+
 @pytest.fixture(scope="module")
 def with_averager():
     done = bench("averager", "--workers", 2, "--model", "tiny", "--rounds", 2, "--steps", 4, "--late", 20, "--json")
@@ -85,6 +111,7 @@ def test_averager_on_a_gpu_has_targets_of_time_and_memory():
     ("arguments", "sentence"),
     [
         (["ddp", "--model", "vgg"], "'vgg' is none of resnet50, gpt, gpt124m, tiny"),
+        (["fsdp", "--rules", "median"], "'median' is none of adacons, direction_consensus, mean"),
         (["adacons", "--contenders", "nccl"], "'nccl' is none of adacons, all_reduce, two_all_reduces, ddp"),
         (["ddp", "--device", "tpu"], "invalid choice: 'tpu'"),
         (["adacons", "--workers", "1"], "'1' is not a whole number of at least 2"),
@@ -98,7 +125,7 @@ def test_a_wrong_call_gets_one_sentence(capsys, arguments, sentence):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("name", ["adacons", "ddp", "averager"])
+@pytest.mark.parametrize("name", ["adacons", "ddp", "fsdp", "averager"])
 def test_without_a_gpu_cuda_gets_one_sentence(capsys, name):
     assert main([name, "--device", "cuda"]) == 2
     told = capsys.readouterr()

@@ -80,6 +80,40 @@ def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm, 
     assert 1 < float(ours) < float(bigram) - 0.15
 
 
+FSDP = EXAMPLES / "pytorch_fsdp" / "train.py"
+
+
+def test_a_sharded_gpt_goes_on_from_a_checkpoint_as_if_uninterrupted(torchrun, tmp_path):
+    losses = []
+    for first in (0, 20):
+        done = torchrun(FSDP, 2, "--steps", 30, "--checkpoint", tmp_path, "--every", 20, "--with", "adacons")
+        ((loss, began),) = figures(r"validation: adacons ([\d.]+) nats a byte, steps (\d+) to 30", done)
+        assert int(began) == first
+        losses.append(loss)
+    assert losses[0] == losses[1]
+
+
+def test_plain_averaging_of_a_sharded_gpt_is_that_of_fsdp2(torchrun):
+    losses = []
+    for rule in ("plain", "watch"):
+        done = torchrun(FSDP, 2, "--steps", 20, "--with", rule)
+        losses += [float(loss) for loss in figures(rf"validation: {rule} ([\d.]+)", done)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+
+
+def test_a_sharded_gpt_in_two_replicas_learns_beside_a_broken_rank(torchrun):
+    done = torchrun(FSDP, 4, "--steps", 60, "--replicas", 2, "--faulty", 1, "--with", "direction_consensus")
+    (loss,) = figures(r"validation: direction_consensus ([\d.]+)", done)
+    assert float(loss) < 3.6  # log(256) is 5.5
+    assert "finding: worker 1 points against the others" in done.stdout
+
+
+def test_replicas_that_do_not_divide_the_ranks_get_a_sentence(torchrun):
+    done = torchrun(FSDP, 2, "--replicas", 3)
+    assert done.returncode != 0
+    assert "--replicas 3 does not divide the 2 ranks" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["pytorch.md", "low_communication.md"])
 def test_every_python_block_of_the_document_runs(torchrun, tmp_path, name):
     document = ROOT / "docs" / name

@@ -156,6 +156,7 @@ def test_steps_are_counted_where_another_method_than_forward_was_called(of):
         ("changed divisor", "FSDP divides gradients, but the rule does so already"),
         ("changed sum", "FSDP divides gradients, but the rule does so already"),
         ("closed", "this state of mean was closed"),
+        ("averager", "BadInputError: Flock averages whole models, and this one's parameters are sharded"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(of, case, sentence):

@@ -1,1 +1,1 @@
-"""The targets of docs/benchmarks.md that are PyTorch's: `python -m flockstep.bench adacons|ddp|averager|lab`."""
+"""The targets of docs/benchmarks.md that are PyTorch's: `python -m flockstep.bench adacons|ddp|fsdp|averager|lab`."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from flockstep.bench import adacons, averager, ddp, elastic, exchange, lab, transport
-from flockstep.bench.contenders import CONTENDERS
+from flockstep.bench import adacons, averager, ddp, elastic, exchange, fsdp, lab, transport
+from flockstep.bench.contenders import CONTENDERS, RULES
 from flockstep.bench.launch import start_torchrun, under_torchrun
 from flockstep.bench.networks import WORKLOADS
 
@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         default="exact",
         help="of Flockstep's rules (sketch: A4s, A4g) [exact]",
     )
+    a10 = names.add_parser("fsdp", parents=[common], help="whole steps of FSDP2 training (A10)")
+    a10.add_argument("--model", choices=list(WORKLOADS), help="[gpt, on cuda gpt124m]")
+    a10.add_argument("--rules", type=_Names(RULES), default=list(RULES), help=f"[{','.join(RULES)}]")
     g6 = names.add_parser("averager", parents=[common], help="steps with Flock, and late workers (G6 to G8)")
     g6.add_argument("--model", choices=list(WORKLOADS), default="resnet50", help="[resnet50]")
     g6.add_argument("--steps", type=_Count(2), default=20, help="in a block, one of which is late [20]")
@@ -137,6 +140,13 @@ def _run_ddp(chosen: argparse.Namespace) -> int:
     return ddp.run(models, hooks, rounds, chosen.limit, chosen.json, chosen.transfer, chosen.device)
 
 
+def _run_fsdp(chosen: argparse.Namespace) -> int:
+    is_on_gpu = chosen.device == "cuda"
+    model = chosen.model or ("gpt124m" if is_on_gpu else "gpt")
+    rounds = chosen.rounds or (7 if is_on_gpu else 15)
+    return fsdp.run(model, chosen.rules, rounds, chosen.limit, chosen.json, chosen.device)
+
+
 def _run_averager(chosen: argparse.Namespace) -> int:
     rounds = chosen.rounds or (7 if chosen.device == "cuda" else 15)
     return averager.run(
@@ -148,7 +158,13 @@ def _run_transport(chosen: argparse.Namespace) -> int:
     return transport.run(chosen.floats, chosen.rounds or 15, chosen.json)
 
 
-_RUN = {"adacons": _run_adacons, "ddp": _run_ddp, "averager": _run_averager, "transport": _run_transport}
+_RUN = {
+    "adacons": _run_adacons,
+    "ddp": _run_ddp,
+    "fsdp": _run_fsdp,
+    "averager": _run_averager,
+    "transport": _run_transport,
+}
 
 
 def main(arguments: list[str]) -> int:

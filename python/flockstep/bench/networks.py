@@ -1,4 +1,4 @@
-"""What `python -m flockstep.bench ddp` trains: ResNet-50, and GPTs of ten and of 124 million parameters."""
+"""What `python -m flockstep.bench` trains: ResNet-50, and GPTs of ten and of 124 million parameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,13 +71,14 @@ def gpt124m() -> nn.Module:
 class Workload:
     """A network, and a batch for one worker, on the CPU or for a GPU: inputs and the classes that they should give.
 
-    With `autocast` the forward pass computes in that type.
+    With `autocast` the forward pass computes in that type. Modules of type `block` are sharded one by one.
     """
 
     name: str
     network: Callable[[], nn.Module]
     batch: Callable[[torch.Generator, str], tuple[Tensor, Tensor]]
     autocast: torch.dtype | None = None
+    block: type[nn.Module] = nn.TransformerEncoderLayer
 
 
 def _images(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
@@ -102,10 +103,12 @@ def _vectors(generator: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("resnet50", resnet50, _images),
+        Workload("resnet50", resnet50, _images, block=Bottleneck),
         Workload("gpt", GPT, _text),
         Workload("gpt124m", gpt124m, _longer_text, torch.bfloat16),
         # To try the benchmark itself: too small to tell anything.
-        Workload("tiny", lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)), _vectors),
+        Workload(
+            "tiny", lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)), _vectors, block=nn.Linear
+        ),
     )
 }
