@@ -111,9 +111,8 @@ def main() -> None:
     checkpoints = Checkpoints(arguments.checkpoint, model, optimizer, **stateful)
     first = checkpoints.resume()
     for step in range(first, arguments.steps):
-        drawn = torch.Generator().manual_seed(
-            1000 * (10_000 * arguments.seed + step) + rank
-        )  # the same in a resumed run
+        # Drawn from the step, so that a resumed run sees the same text.
+        drawn = torch.Generator().manual_seed(1000 * (10_000 * arguments.seed + step) + rank)
         starts = torch.randint(len(train) - CONTEXT - 1, (arguments.batch,), generator=drawn).to(device)
         optimizer.zero_grad()
         loss = loss_of(model, stretches(train, starts, CONTEXT + 1))
