@@ -29,10 +29,10 @@ MAKERS = {
 def trained(rank, make, break_model, **options):
     model = small_model()
     inner = torch.optim.SGD(model.parameters(), lr=0.05)
-    if rank == BROKEN:
-        inner.register_step_post_hook(lambda *_: break_model(model))
     with make(inner, model, **options) as optimizer:
         for step in range(STEPS):
+            if rank == BROKEN and step == 2:  # by then everybody has heard of others
+                inner.register_step_post_hook(lambda *_: break_model(model))
             optimizer.zero_grad()
             backward(model, rank, step)
             optimizer.step()

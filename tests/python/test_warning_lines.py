@@ -37,7 +37,7 @@ def test_findings_and_states_without_a_call_are_told_where_the_state_was_made(pr
     assert "sent the same gradient" in told[0][1]
     assert "sent the same gradient" in told[3][1]
     assert told[1][1].startswith("no backward pass has called the hook of this AdaConsState")
-    assert "flockstep.adasum(ddp_model)" in told[2][1]
+    assert "flockstep.adasum(model)" in told[2][1]
 
 
 def test_a_program_that_breaks_off_is_not_told_of_states_without_a_call(python):
