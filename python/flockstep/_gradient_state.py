@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.distributed as dist
@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from flockstep import _native
 from flockstep._errors import BadInputError, BadTypeError, Error, PeerLostError, UnavailableError, this_rank
+from flockstep._hook import BucketHook, Hook
 from flockstep._options import TakesOptions
 from flockstep._rule_options import RuleOptions, common_defaults
 from flockstep._sharded_hook import ShardedHook
@@ -50,32 +51,6 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
         _native.check_rule(rule, options, _ANY_NUMBER_OF_WORKERS)
     except Error as error:  # which names options as the command does
         raise type(error)(str(error).replace(f"--{rule}.", "")) from None
-
-
-class Hook(Protocol):
-    """What carries gradients.
-
-    Exact: :class:`_native.StreamHook` between GPUs over NCCL, elsewhere :class:`_native.CommunicationHook` over Gloo.
-    Sketched: :class:`SketchedHook`, or for sharded models :class:`ShardedHook`.
-    """
-
-    def begin(self) -> None: ...
-    def set_rule(self, rule: str, options: dict[str, str]) -> None: ...
-    def remember(self, step: int, memory: list[list[float]]) -> None: ...
-    def report(self) -> dict[str, Any]: ...
-    def findings(self) -> list[str]: ...
-    def raised(self) -> list[str]: ...
-    def memory(self) -> tuple[str, list[list[float]]]: ...
-    def close(self) -> None: ...
-
-
-class BucketHook(Hook, Protocol):
-    """One that carries DDP's buckets."""
-
-    def add(self, bucket: GradBucket, weight: float, divides_by_all: bool) -> Future[torch.Tensor]: ...
-    def abandon(self) -> bool: ...
-    def handed_over(self) -> int: ...
-    def break_off(self, zeros: list[GradBucket]) -> None: ...
 
 
 def _check_capturing(gradient: torch.Tensor) -> None:
