@@ -111,7 +111,8 @@ def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, 
     assert len(models(run, range(WORKERS))) == 1
     for rank in (0, 2):
         steps = [note["steps"] for note in run.notes(rank) if note["what"] == "step"]
-        assert steps == list(range(1, len(steps) + 1)), "each step once, in its order"
+        first = run.notes(rank)[0]["steps"] + 1  # of a worker that came too late for the start: a later one
+        assert steps == list(range(first, first + len(steps))), "each step once, in its order"
         assert max(note["seconds"] for note in run.notes(rank) if note["what"] == "step") < 5
 
 
