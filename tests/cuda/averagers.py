@@ -31,6 +31,8 @@ REPEATING = {
     "PostLocalSGD": {"switch_after": 2, "period": 2},
     "DPSGD": {},
     "SGP": {},
+    "DiLoCo": {"period": 2},
+    "DiLoCo, in fragments": {"period": 4, "fragments": 2, "delay": 1},
 }
 # Who meets whom is up to the clock.
 FREE = {
@@ -42,6 +44,9 @@ FREE = {
     "Wagma, additive": {"merge": "additive", "sync": "rolling"},
     "ADPSGD": {},
     "Swarm": {"period": 2},
+    "Flock, weighed": {"weights": "direction_consensus"},
+    "DiLoCo, in bytes": {"period": 2, "wire": "int8"},
+    "DiLoCo, nobody waits": {"period": 2, "wait": False},
 }
 OVERLAPPED = {
     "Flock, overlap": {"overlap": True},
@@ -149,6 +154,23 @@ def without_waiting(variants):
         holds = same and last < first and model.last.weight.device == DEVICE
         optimizer.close()
         check(f"{name} {options}", holds, f"loss {first:.2f} to {last:.2f}")
+
+
+def guarded():
+    """The last rank goes wrong after three steps: it takes -50 times its steps, or those of NaN."""
+    for name in ("Flock", "Wagma", "LocalSGD", "DPSGD", "ADPSGD") if WORKERS >= 4 else ():
+        for fault in (-50.0, float("nan")):
+            model, optimizer = averaged(name)
+            first = loss_of(model, 99).item()
+            for step in range(20):
+                optimizer.zero_grad()
+                loss = loss_of(model, step)
+                (loss * fault if step >= 3 and RANK == WORKERS - 1 else loss).backward()
+                optimizer.step()
+            optimizer.consolidate()
+            last = loss_of(model, 99).item()
+            optimizer.close()
+            check(f"{name}, a rank at {fault} g", last < first, f"loss {first:.2f} to {last:.2f}")
 
 
 def scaled():
@@ -410,6 +432,7 @@ CASES = {
     "as_on_the_cpu": as_on_the_cpu,
     "without_waiting": functools.partial(without_waiting, FREE),
     "overlapped": functools.partial(without_waiting, OVERLAPPED),
+    "guarded": guarded,
     "scaled": scaled,
     "paused": paused,
     "joined": joined,
