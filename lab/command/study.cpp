@@ -125,8 +125,7 @@ int run_study(const StudyFlags& flags) {
   advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
                                       : "; the same call again goes on from there");
   Progress progress;
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  ChildRuns runner(flags.jobs > 0 ? flags.jobs : row.in_real_time ? 1 : cores, progress);
+  ChildRuns runner(flags.jobs > 0 ? flags.jobs : std::max(1u, std::thread::hardware_concurrency()), progress);
   study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = interrupted};
   kept.on_progress = [&](const std::string& title, std::size_t made, std::size_t to_make) {
     if (made == 0) progress.begin(title, "runs");
@@ -170,7 +169,7 @@ void add_study(CLI::App& app, Action& chosen) {
   command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run");
   command
       .add_option("--jobs", flags->jobs,
-                  "runs at the same time, each in a process of its own [the number of cores; in real time, 1]")
+                  "runs at the same time, each in a process of its own [the number of cores]")
       ->check(CLI::Range(std::size_t{1}, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));

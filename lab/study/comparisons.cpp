@@ -1,11 +1,13 @@
 #include "study/comparisons.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/files.h"
 #include "base/names.h"
@@ -130,9 +132,10 @@ StudyTable table_of(const Made& made) {
 
 // A row for each algorithm, a column for each scenario.
 StudyTable table_of(const std::vector<Made>& all) {
-  StudyTable table{"scenarios", fmt::format("{} in each scenario", all[0].metric()), {"algorithm"}, {}, Json::array(),
-                   {}};
-  table.picture = {table.title, "scenario", all[0].metric(), false, all[0].lower_is_better(), {}, {}};
+  const bool alike = std::ranges::all_of(all, [&](const Made& made) { return made.metric() == all[0].metric(); });
+  const std::string metric = alike ? all[0].metric() : "quality";
+  StudyTable table{"scenarios", metric + " in each scenario", {"algorithm"}, {}, Json::array(), {}};
+  table.picture = {table.title, "scenario", metric, false, all[0].lower_is_better(), {}, {}};
   std::vector<std::string> everybody;
   for (const Made& made : all) {
     table.columns.push_back(made.scenario.title);
@@ -195,6 +198,41 @@ Json read_comparison(const std::filesystem::path& file) {
   return json;
 }
 
+// The list of a search, beyond the edges that are best for somebody; empty where there are none.
+std::vector<std::string> wider(const Json& comparison) {
+  std::vector<std::string> values = comparison.at("how").at("search").at("values");
+  const auto by_size = [](const std::string& one, const std::string& other) { return std::stod(one) < std::stod(other); };
+  std::ranges::sort(values, by_size);
+  bool below = false, above = false;
+  for (const Json& row : comparison.at("cases").at(0).at("rows")) {
+    if (!row.contains("searched") || !row["searched"].at("edge")) continue;
+    (row["searched"].at("value") == values.front() ? below : above) = true;
+  }
+  if (!below && !above) return {};
+  const auto times = [](const std::string& value, double factor) {
+    return fmt::format("{:.6g}", factor * std::stod(value));
+  };
+  const std::string least = times(values.front(), 0.5), most = times(values.back(), 2);
+  if (below) values.insert(values.begin(), least);
+  if (above) values.push_back(most);
+  return values;
+}
+
+// Searches first, with a list that may grow; then makes the runs of the other seeds.
+Json compared(const Scenario& scenario, compare::CompareRequest request, bool widens, Cells& cells) {
+  constexpr int kMostOften = 4;
+  if (widens && !request.search.empty()) {
+    const int seeds = std::exchange(request.seeds, request.search_seeds > 0 ? request.search_seeds : request.seeds);
+    for (int again = 0; again < kMostOften; ++again) {
+      const std::vector<std::string> values = wider(cells.compared(scenario.name, request));
+      if (values.empty()) break;
+      request.search = fmt::format("{}={}", request.search.substr(0, request.search.find('=')), fmt::join(values, ","));
+    }
+    request.seeds = seeds;
+  }
+  return cells.compared(scenario.name, std::move(request));
+}
+
 std::vector<Made> make_chosen(const ComparisonStudy& study, const StudyOptions& options, Cells& cells) {
   for (const std::string& name : options.scenarios)
     base::find_by_name(std::span(study.scenarios), name, fmt::format("scenario of {}", study.name));
@@ -204,7 +242,7 @@ std::vector<Made> make_chosen(const ComparisonStudy& study, const StudyOptions& 
     if (options.scenarios.empty() || std::ranges::count(options.scenarios, scenario.name) > 0) {
       compare::CompareRequest request = scenario.request;
       if (!options.algorithms.empty()) request.algorithms = options.algorithms;
-      all.push_back({scenario, cells.compared(scenario.name, std::move(request))});
+      all.push_back({scenario, compared(scenario, std::move(request), study.widens, cells)});
     } else if (std::filesystem::exists(earlier)) {
       Json comparison = read_comparison(earlier);
       if (!comparison["interrupted"]) all.push_back({scenario, std::move(comparison)});

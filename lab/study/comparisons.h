@@ -28,6 +28,9 @@ struct ComparisonStudy {
   std::vector<Scenario> scenarios;
   bool side_by_side = true;  // a table with a column for each scenario
   double points = 100;       // that a difference of one in the metric makes
+  // Where the best value of somebody's search is the largest or smallest of the list, the list grows by twice or half
+  // that value for all, a few times at most.
+  bool widens = false;
 };
 
 // Leaves out those that were not chosen.

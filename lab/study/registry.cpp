@@ -10,6 +10,7 @@
 #include "study/groups.h"
 #include "study/guard.h"
 #include "study/overlap.h"
+#include "study/paper_studies.h"
 #include "study/sketch.h"
 #include "study/task_studies.h"
 #include "study/wagma_scale.h"
@@ -17,7 +18,7 @@
 namespace flockstep::study {
 
 std::span<const StudyRow> studies() {
-  static constexpr std::array<StudyRow, 17> kStudies{{
+  static constexpr std::array<StudyRow, 21> kStudies{{
       {"wagma-scale", "the three published throughput tables of WAGMA, to 1,024 ranks, simulated cell by cell",
        study_wagma_scale},
       {"flock-scale", "how much of its time a worker computes under mean, wagma and flock, at 64 to 1,024 workers",
@@ -40,12 +41,17 @@ std::span<const StudyRow> studies() {
        study_guard, true, true},
       {"waiting", "images and linear with uneven steps: barrier or rolling bound, merges, policies", study_waiting,
        true, true},
-      {"vision", "vision with late workers, skewed shards, wrong labels and wrong gradients, in real time",
-       study_vision, true, true, true},
-      {"detection", "the same for detection, in virtual time", study_detection, true, true},
-      {"recommendation", "the same for recommendation, in virtual time", study_recommendation, true, true},
+      {"vision", "vision with late workers, skewed shards, wrong labels and wrong gradients", study_vision, true, true},
+      {"detection", "the same for detection", study_detection, true, true},
+      {"recommendation", "the same for recommendation", study_recommendation, true, true},
       {"translation", "the same for translation, whose steps are uneven by themselves", study_translation, true, true},
       {"navigation", "the same for navigation, whose steps are uneven by themselves", study_navigation, true, true},
+      {"workers", "gradient rules with 1 to 32 workers: vision, detection, recommendation", study_workers, true, true},
+      {"batch", "gradient rules as the batch of eight workers grows, on the same tasks", study_batch, true, true},
+      {"ablation", "AdaCons's normalisation, consensus and momentum on vision and recommendation", study_ablation, true,
+       true},
+      {"wagma-quality", "vision, translation and navigation with WAGMA's published delays, baselines and ablations",
+       study_wagma_quality, true, true},
   }};
   return kStudies;
 }

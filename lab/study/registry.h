@@ -13,7 +13,6 @@ struct StudyRow {
   StudyResult (*make)(const StudyOptions& options, Cells& cells);
   bool takes_data = false;
   bool has_scenarios = false;  // which can be chosen, and so can their algorithms
-  bool in_real_time = false;   // so that runs at the same time disturb each other
 };
 
 std::span<const StudyRow> studies();

@@ -1,58 +1,16 @@
 #include "study/task_studies.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-
-#include "base/names.h"
-#include "base/settings.h"
 #include "study/comparisons.h"
+#include "study/requests.h"
 #include "tasks/registry.h"
 
 namespace flockstep::study {
 namespace {
 
-using Names = std::vector<std::string>;
-
-constexpr std::int64_t kQuickSteps = 10;
-constexpr double kComputeS = 0.1;  // of a step in virtual time,
-constexpr double kSigma = 0.53;    // and how uneven it was in the published measurements
+constexpr double kSigma = 0.53;  // how uneven steps were in the published measurements
 const Names kRules{"mean", "adacons", "direction_consensus"};
-
-struct Sizes {
-  int workers;
-  std::int64_t steps;
-  int evaluations;  // at equal distances; 0: as many as a run has by default
-  int seeds = 3;
-};
-
-compare::CompareRequest request_of(const StudyOptions& options, std::string task, const Sizes& sizes,
-                                   Names algorithms) {
-  compare::CompareRequest request;
-  request.base.launch.workers = sizes.workers;
-  train::TrainOptions& train = request.base.train;
-  train.steps = options.steps > 0 ? options.steps : options.quick ? kQuickSteps : sizes.steps;
-  if (sizes.evaluations > 0) train.evaluate_every = std::max<std::int64_t>(1, train.steps / sizes.evaluations);
-  if (task != "linear" && !options.data.empty()) train.task_settings["data"] = options.data.string();
-  train.task = std::move(task);
-  request.algorithms = std::move(algorithms);
-  request.seeds = options.quick ? 1 : sizes.seeds;
-  return request;
-}
-
-// In virtual time, real gradients take as long as they pretend to, however busy the machine is.
-void simulate(compare::CompareRequest& request, double sigma = 0) {
-  request.base.engine = "sim";
-  request.base.train.pace.compute = base::Duration(kComputeS);
-  request.base.train.pace.jitter_sigma = sigma;
-}
-
-void search_rates(const StudyOptions& options, compare::CompareRequest& request, const Names& rates, int seeds = 0) {
-  if (options.quick) return;
-  request.search = fmt::format("{}.learning_rate={}", request.base.train.task, fmt::join(rates, ","));
-  request.search_seeds = seeds;
-}
 
 // A scenario of a task: who takes part, and what is wrong with whom.
 struct Trouble {
@@ -69,41 +27,43 @@ struct TaskStudy {
   std::int64_t steps = 0;         // those of the size
   double points = 100;
   int seeds = 3, search_seeds = 1;
-  bool real_time = false;
+  int period = 0;  // tau of wagma and flock; 0: their own
 };
 
-// A quarter of the workers is late, where any is, or wrong.
-std::vector<Trouble> troubles_of(int workers, std::string late, std::string skewed, const std::string& noisy,
-                                 std::string straggler = "") {
+// A quarter of the workers is wrong, and late where steps are not uneven by themselves.
+std::vector<Trouble> troubles_of(int workers, const std::string& skewed, const std::string& noisy, bool uneven) {
   const std::string some = std::to_string(workers / 4);
-  return {{.name = "late", .title = std::move(late), .straggler = std::move(straggler)},
-          {"skewed", std::move(skewed), kRules, {{"shard", "skewed"}}},
-          {"noisy", some + " with " + noisy, kRules, {{"noisy_workers", some}}},
-          {.name = "minus-five", .title = "1 worker sends -5 g", .algorithms = kRules, .faulty = "3:scale:-5"}};
+  std::vector<Trouble> troubles;
+  if (uneven) {
+    troubles.push_back({"late", "all alike, uneven steps"});
+  } else {
+    troubles.push_back({.name = "late", .title = fmt::format("all alike, {} late", some), .straggler = some + "x320ms"});
+    troubles.push_back({.name = "published", .title = "late as published", .straggler = kPublishedDelays});
+  }
+  troubles.push_back({"skewed", "each worker its own " + skewed, kRules, {{"shard", "skewed"}}});
+  troubles.push_back({"noisy", some + " with " + noisy, kRules, {{"noisy_workers", some}}});
+  troubles.push_back({.name = "minus-five", .title = "1 worker sends -5 g", .algorithms = kRules, .faulty = "3:scale:-5"});
+  return troubles;
 }
 
 StudyResult study_task(const TaskStudy& study, const StudyOptions& options, Cells& cells) {
-  const tasks::Size& size =
-      base::find_by_name(tasks::find_task(study.task).sizes, options.quick ? "tiny" : "small", "size");
-  const auto rate = std::ranges::find(size.settings, std::string_view("learning_rate"), &tasks::SizeSetting::first);
-  Names rates;
-  for (const double factor : {0.5, 1.0, 2.0})
-    rates.push_back(fmt::format("{:.6g}", factor * base::parse_real("learning_rate", rate->second, 0, 1e9)));
-  ComparisonStudy made{.name = study.task, .scenarios = {}, .points = study.points};
+  const tasks::Size& size = size_of(study.task, options.quick ? "tiny" : "small");
+  ComparisonStudy made{.name = study.task, .scenarios = {}, .points = study.points, .widens = true};
   for (const Trouble& trouble : study.troubles) {
-    const bool first = made.scenarios.empty();
-    const Sizes sizes{study.workers, study.steps > 0 ? study.steps : size.defaults.steps, first ? 5 : 2, study.seeds};
+    const bool timed = trouble.name == "late" || trouble.name == "published";
+    const Sizes sizes{study.workers, study.steps > 0 ? study.steps : size.defaults.steps, timed ? 5 : 2, study.seeds};
     compare::CompareRequest request = request_of(options, study.task, sizes, trouble.algorithms);
-    if (!study.real_time) simulate(request);
+    simulate(request);
     request.base.train.task_settings.insert({"size", std::string(size.name)});
     for (const auto& [name, value] : trouble.settings) request.base.train.task_settings[name] = value;
     if (!trouble.straggler.empty()) train::parse_straggler(trouble.straggler, request.base.train.pace);
     if (!trouble.faulty.empty()) request.base.train.faults = train::parse_faults(trouble.faulty);
-    search_rates(options, request, rates, study.search_seeds);
-    // Whose results have a length of their own; with that of the mean, one list of rates suits all.
-    for (const char* rule : {"normalized_mean", "adacons", "adasum", "direction_consensus", "geometric_median"})
-      request.algorithm_settings[rule]["magnitude"] = "mean_norm";
-    made.scenarios.push_back({trouble.name, trouble.title, first ? View::time : View::none, std::move(request)});
+    search_rates(options, request, rates_around(size), study.search_seeds);
+    give_the_norm_of_the_mean(request);
+    if (study.period > 0)
+      for (const char* averager : {"wagma", "flock"})
+        request.algorithm_settings[averager]["period"] = std::to_string(study.period);
+    made.scenarios.push_back({trouble.name, trouble.title, timed ? View::time : View::none, std::move(request)});
   }
   return make_comparisons(made, options, cells);
 }
@@ -189,42 +149,36 @@ StudyResult study_waiting(const StudyOptions& options, Cells& cells) {
   return make_comparisons(study, options, cells);
 }
 
-// Late workers are late by about three times what a step takes, as in the paper on WAGMA.
+// Two of eight workers are late by three times what a step takes, or as in the paper on WAGMA.
 StudyResult study_vision(const StudyOptions& options, Cells& cells) {
   const Names few{"mean", "adacons", "direction_consensus", "local_sgd", "wagma", "flock"};
   const Names more{"mean", "adacons", "direction_consensus", "local_sgd", "dpsgd", "sgp", "adpsgd", "wagma", "flock"};
-  const TaskStudy vision{
-      .task = "vision",
-      .workers = 8,
-      .troubles =
-          {{.name = "late", .title = "all alike, 2 late", .algorithms = more, .straggler = "2x64ms"},
-           {"skewed", "each worker its own classes", few, {{"shard", "skewed"}, {"norm", "group"}}},
-           {"noisy", "2 workers with random labels", few, {{"noisy_workers", "2"}}},
-           {.name = "minus-five", .title = "1 worker sends -5 g", .algorithms = kRules, .faulty = "3:scale:-5"}},
-      .seeds = 2,
-      .search_seeds = 2,
-      .real_time = true};
-  return study_task(vision, options, cells);
+  std::vector<Trouble> troubles = troubles_of(8, "classes", "random labels", false);
+  troubles[0].algorithms = troubles[1].algorithms = more;
+  troubles[2].algorithms = troubles[3].algorithms = few;
+  troubles[2].settings["norm"] = "group";
+  return study_task({.task = "vision", .workers = 8, .troubles = troubles, .seeds = 2, .search_seeds = 2}, options,
+                    cells);
 }
 
 StudyResult study_detection(const StudyOptions& options, Cells& cells) {
-  const auto troubles = troubles_of(4, "all alike, 1 late", "each worker its own kinds", "random boxes", "1x320ms");
-  return study_task({"detection", 4, troubles, 250}, options, cells);
+  return study_task({"detection", 4, troubles_of(4, "kinds", "random boxes", false), 250}, options, cells);
 }
 
 StudyResult study_recommendation(const StudyOptions& options, Cells& cells) {
-  const auto troubles = troubles_of(4, "all alike, 1 late", "each worker its own users", "random clicks", "1x320ms");
-  return study_task({"recommendation", 4, troubles}, options, cells);
+  return study_task({"recommendation", 4, troubles_of(4, "users", "random clicks", false)}, options, cells);
 }
 
+// Those whose steps are uneven by themselves, with the published period.
 StudyResult study_translation(const StudyOptions& options, Cells& cells) {
-  const auto troubles = troubles_of(4, "all alike, uneven steps", "each worker its own numbers", "others' sentences");
-  return study_task({"translation", 4, troubles, 300, 1}, options, cells);
+  const auto troubles = troubles_of(4, "numbers", "others' sentences", true);
+  return study_task({.task = "translation", .workers = 4, .troubles = troubles, .steps = 300, .points = 1, .period = 8},
+                    options, cells);
 }
 
 StudyResult study_navigation(const StudyOptions& options, Cells& cells) {
-  const auto troubles = troubles_of(4, "all alike, uneven steps", "each worker its own mazes", "random rewards");
-  return study_task({"navigation", 4, troubles}, options, cells);
+  const auto troubles = troubles_of(4, "mazes", "random rewards", true);
+  return study_task({.task = "navigation", .workers = 4, .troubles = troubles, .period = 8}, options, cells);
 }
 
 }  // namespace flockstep::study
