@@ -22,11 +22,12 @@ namespace {
 
 constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network together: they stay in cache
 
-constexpr std::array<base::OptionSpec, 8> kOptions{{
+constexpr std::array<base::OptionSpec, 9> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
     {"learning_rate", "0.2", kLearningRateHelp},
     {"momentum", "0.9", "of the local update"},
     {"schedule", "linear", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", "0", kWarmupHelp},
     kShardOption,
     kNoisyOption,
@@ -36,7 +37,7 @@ constexpr std::array<base::OptionSpec, 8> kOptions{{
 ImagesOptions options_of(const base::Settings& settings, int workers, std::int64_t steps) {
   const base::SettingsReader reader("images", kOptions, settings);
   return {.hidden = static_cast<std::size_t>(reader.integer("hidden", 1, 65536)),
-          .descent = {.rate = rate_options_of(reader, steps), .momentum = reader.below_one("momentum")},
+          .descent = {.rate = rate_options_of("images", reader, steps), .momentum = reader.below_one("momentum")},
           .shard = shard_options_of(reader, workers),
           .data = reader.text("data")};
 }

@@ -11,7 +11,7 @@
 namespace flockstep::tasks {
 namespace {
 
-constexpr std::array<base::OptionSpec, 15> kOptions{{
+constexpr std::array<base::OptionSpec, 16> kOptions{{
     kSizeOption,
     {"depth", kBySize, "layers: 18, 34, 50, 101 or 152, or 8, 14, 20, ... in steps of six for narrow networks"},
     {"width", kBySize, "channels of the first stage"},
@@ -21,6 +21,7 @@ constexpr std::array<base::OptionSpec, 15> kOptions{{
     {"momentum", "0.9", "of the local update"},
     {"weight_decay", kBySize, "of weights, but not of biases and of what scales normalised layers"},
     {"schedule", "cosine", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", kBySize, kWarmupHelp},
     {"label_smoothing", kBySize, "share of every label that is spread over all classes"},
     {"augment", kBySize, "yes: images are moved by a few pixels and mirrored at random; or no"},
@@ -68,7 +69,7 @@ VisionOptions vision_options_of(const base::Settings& given, int workers, std::i
                               .width = reader.integer("width", 1, 4096),
                               .stem = reader.choice("stem", kStems),
                               .norm = reader.choice("norm", kNorms),
-                              .descent = {.rate = rate_options_of(reader, steps),
+                              .descent = {.rate = rate_options_of("vision", reader, steps),
                                           .momentum = reader.below_one("momentum"),
                                           .weight_decay = reader.real("weight_decay", 0, 1000)},
                               .label_smoothing = reader.below_one("label_smoothing"),
