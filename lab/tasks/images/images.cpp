@@ -94,7 +94,7 @@ Images::Images(const TaskInputs& inputs)
       w2_(b1_ + options_.hidden),
       b2_(w2_ + options_.hidden * kClasses),
       end_(b2_ + kClasses),
-      sampler_(set_, options_.shard, worker_),
+      sampler_(set_->training(), options_.shard, worker_),
       chunk_(kMostAtOnce),
       inputs_(chunk_ * set_->pixels()),
       hidden_(chunk_ * options_.hidden),
