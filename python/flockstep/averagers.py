@@ -138,6 +138,28 @@ class DiLoCoOptions(AveragerOptions, total=False):
     wait: bool
 
 
+class DPSGDOptions(AveragerOptions, total=False):
+    """What averaging with neighbours in a ring takes.
+
+    Args:
+        order: ``adapt_first`` (neighbours average models that are updated) or ``combine_first`` (those before the update,
+            which is then added, as published).
+    """
+
+    order: Literal["adapt_first", "combine_first"]
+
+
+class ADPSGDOptions(ElasticOptions, total=False):
+    """What averaging in pairs after every step takes.
+
+    Args:
+        partners: whom a worker of the first half averages with: ``random`` (anybody of the other half) or ``fixed`` (those
+            at the distances 1, 3, 5, 9, ... above and below it, in turn).
+    """
+
+    partners: Literal["random", "fixed"]
+
+
 class SwarmOptions(ElasticOptions, total=False):
     """What averaging in random pairs at times takes.
 
@@ -318,11 +340,12 @@ class DiLoCo(Averager):
         super().__init__(optimizer, model, **options)
 
 
-@takes(AveragerOptions, before=_BEFORE_OPTIONS)
+@takes(DPSGDOptions, before=_BEFORE_OPTIONS)
 class DPSGD(Averager):
     """Decentralised SGD: after every step a worker averages its model with those of its two neighbours in a ring.
 
-    Neighbours wait for each other (arXiv 1705.09056).
+    Neighbours wait for each other (arXiv 1705.09056). With ``order="combine_first"`` they average the models from before
+    the step, and each adds its own update to that average.
 
     Example::
 
@@ -330,18 +353,18 @@ class DPSGD(Averager):
     """
 
     _algorithm = "dpsgd"
-    _defaults: ClassVar[AveragerOptions] = COMMON_DEFAULTS
+    _defaults: ClassVar[DPSGDOptions] = {"order": "adapt_first", **COMMON_DEFAULTS}
 
-    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[AveragerOptions]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[DPSGDOptions]) -> None:
         super().__init__(optimizer, model, **options)
 
 
-@takes(ElasticOptions, before=_BEFORE_OPTIONS)
+@takes(ADPSGDOptions, before=_BEFORE_OPTIONS)
 class ADPSGD(Averager):
-    """Asynchronous decentralised SGD: beside the computing, models are averaged in random pairs.
+    """Asynchronous decentralised SGD: beside the computing, models are averaged in pairs.
 
     Every second worker, beginning with the lowest rank of those that are there, has its model averaged after every step
-    with that of a random one of the others; nobody waits (arXiv 1710.06952).
+    with that of one of the others, drawn at random unless ``partners="fixed"``; nobody waits (arXiv 1710.06952).
 
     Example::
 
@@ -349,9 +372,9 @@ class ADPSGD(Averager):
     """
 
     _algorithm = "adpsgd"
-    _defaults: ClassVar[ElasticOptions] = ELASTIC_DEFAULTS
+    _defaults: ClassVar[ADPSGDOptions] = {"partners": "random", **ELASTIC_DEFAULTS}
 
-    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[ElasticOptions]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[ADPSGDOptions]) -> None:
         super().__init__(optimizer, model, **options)
 
 

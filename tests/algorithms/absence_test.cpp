@@ -21,6 +21,7 @@ std::vector<Averager> all_averagers() {
           {"flock", {{"period", "2"}, {"activation", "deadline"}, {"deadline", "5ms"}}},
           {"flock", {{"period", "5"}, {"activation", "quorum"}}},
           {"adpsgd", {}},
+          {"adpsgd", {{"partners", "fixed"}}},
           {"swarm", {{"period", "2"}}}};
 }
 

@@ -46,6 +46,7 @@ class Oracle {
     std::vector<int> ranks;
     for (int rank = 0; rank < scene_.workers; ++rank)
       if (present[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+    begun_ = models_;
     for (const int rank : ranks)
       for (std::size_t k = 0; k < scene_.size; ++k)
         of(rank)[k] += static_cast<double>(update_of(rank, step, scene_.size)[k]);
@@ -88,15 +89,20 @@ class Oracle {
     for (int ahead = 1; ahead < scene_.workers; ++ahead) {
       const int other = (rank + ahead) % scene_.workers;
       if (missed_[static_cast<std::size_t>(other)] > 0) continue;
-      taken_.emplace_back(rank, of(other));
+      taken_.emplace_back(rank, other);
       return;
     }
   }
 
   void mix(const std::vector<int>& ranks, int step) {
-    for (const auto& [rank, model] : taken_) of(rank) = model;
+    const auto updated = models_, begun = begun_;
+    for (const auto& [rank, other] : taken_) {
+      of(rank) = updated[static_cast<std::size_t>(other)];
+      begun_[static_cast<std::size_t>(rank)] = begun[static_cast<std::size_t>(other)];
+    }
     taken_.clear();
-    const auto before = models_;
+    const bool combines_first = scene_.settings.contains("order") && scene_.settings.at("order") == "combine_first";
+    const auto before = combines_first ? begun_ : models_;
     const int count = static_cast<int>(ranks.size());
     for (int place = 0; place < count; ++place) {
       std::vector<int> from;
@@ -106,36 +112,42 @@ class Oracle {
         from = {1 - place};
       else if (count > 2)
         from = {(place + count - 1) % count, (place + 1) % count};
-      std::vector<double>& mine = of(ranks[static_cast<std::size_t>(place)]);
-      for (const int other : from)
-        for (std::size_t k = 0; k < scene_.size; ++k)
-          mine[k] += before[static_cast<std::size_t>(ranks[static_cast<std::size_t>(other)])][k];
-      for (double& value : mine) value /= static_cast<double>(from.size() + 1);
+      from.push_back(place);
+      const auto rank = static_cast<std::size_t>(ranks[static_cast<std::size_t>(place)]);
+      for (std::size_t k = 0; k < scene_.size; ++k) {
+        double sum = 0;
+        for (const int other : from) sum += before[static_cast<std::size_t>(ranks[static_cast<std::size_t>(other)])][k];
+        const double update = models_[rank][k] - before[rank][k];  // nothing where it is in the sum
+        models_[rank][k] = sum / static_cast<double>(from.size()) + update;
+      }
     }
   }
 
   const Scene& scene_;
   int period_, neighbours_;
-  std::vector<std::vector<double>> models_;
+  std::vector<std::vector<double>> models_, begun_;  // begun_: before the updates of this step
   std::vector<int> missed_;
   int since_average_ = 0;
-  std::vector<std::pair<int, std::vector<double>>> taken_;
+  std::vector<std::pair<int, int>> taken_;  // by whom, from whom
 };
 
 struct Averager {
   std::string_view name;
   int period = 1, neighbours = 1;
+  std::string order = {};
 };
 
 void PrintTo(const Averager& averager, std::ostream* out) {
-  *out << averager.name << ", period " << averager.period << ", neighbours " << averager.neighbours;
+  *out << averager.name << ", period " << averager.period << ", neighbours " << averager.neighbours << " "
+       << averager.order;
 }
 
 class Attendance : public testing::TestWithParam<std::tuple<Averager, int>> {};
 
 INSTANTIATE_TEST_SUITE_P(All, Attendance,
                          testing::Combine(testing::Values(Averager{"local_sgd", 4}, Averager{"local_sgd", 1},
-                                                          Averager{"dpsgd"}, Averager{"sgp"}, Averager{"sgp", 1, 2}),
+                                                          Averager{"dpsgd"}, Averager{"dpsgd", 1, 1, "combine_first"},
+                                                          Averager{"sgp"}, Averager{"sgp", 1, 2}),
                                           testing::Range(2, 8)));
 
 TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
@@ -143,6 +155,7 @@ TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
   if (workers == 2 && averager.neighbours == 2) GTEST_SKIP() << "two workers have one hop";
   base::Settings settings{{"guard", "off"}};  // updates are made up
   if (averager.name == "local_sgd") settings["period"] = std::to_string(averager.period);
+  if (!averager.order.empty()) settings["order"] = averager.order;
   if (averager.name == "sgp") settings["neighbours"] = std::to_string(averager.neighbours);
   const Scene scene{.algorithm = averager.name, .workers = workers, .settings = settings};
   for (const int until : {kSteps, kSteps - 7, 5}) {

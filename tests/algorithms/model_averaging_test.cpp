@@ -29,6 +29,7 @@ std::vector<Scene> averagers(int workers) {
   return {{"local_sgd", workers, {{"period", "4"}}},
           {"post_local_sgd", workers, {{"switch_after", "10"}, {"period", "4"}}},
           {"dpsgd", workers},
+          {"dpsgd", workers, {{"order", "combine_first"}}},
           {"sgp", workers},
           {"sgp", workers, neighbours(2, workers)},
           {"sgp", workers, neighbours(9, workers)}};
@@ -171,6 +172,7 @@ TEST(ModelAveragers, averageRunningStatisticsWithTheParameters) {
                                          {"post_local_sgd", {{"switch_after", "0"}, {"period", "1"}}},
                                          {"post_local_sgd", {{"switch_after", "9"}}},
                                          {"dpsgd", {}},
+                                         {"dpsgd", {{"order", "combine_first"}}},
                                          {"sgp", neighbours(2, workers)},
                                          {"adpsgd", {}},
                                          {"swarm", {}},

@@ -23,18 +23,27 @@ constexpr std::size_t kSize = 1003;       // of the model
 constexpr std::size_t kBucket = 100;      // so that an average takes many transfers
 constexpr double kUlp = 1.0 / (1 << 23);  // of numbers from one to two
 
-class Pairs : public testing::TestWithParam<const char*> {};
+struct Kind {
+  std::string name;
+  std::string_view algorithm;
+  base::Settings settings = {};
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class Pairs : public testing::TestWithParam<Kind> {};
 class PairsFailure : public Pairs {};
-const auto kAlgorithms = testing::Values("adpsgd", "swarm");
-const auto kName = [](const auto& info) { return std::string(info.param); };
+const auto kAlgorithms =
+    testing::Values(Kind{"adpsgd", "adpsgd"}, Kind{"adpsgd_with_fixed_partners", "adpsgd", {{"partners", "fixed"}}},
+                    Kind{"swarm", "swarm"});
+const auto kName = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Algorithms, Pairs, kAlgorithms, kName);
 INSTANTIATE_TEST_SUITE_P(Algorithms, PairsFailure, kAlgorithms, kName);
 
 // One worker that trains; its updates are added up in double.
 struct Trainee {
-  Trainee(Engine& engine, std::string_view name, const std::vector<float>& initial, base::Settings given = {})
-      : context(engine, Duration(600), 10'000), settings(std::move(given)), model(initial), added(initial.size()) {
-    algorithm = find_algorithm(name).make({context, layout, settings, 5});
+  Trainee(Engine& engine, const Kind& kind, const std::vector<float>& initial)
+      : context(engine, Duration(600), 10'000), settings(kind.settings), model(initial), added(initial.size()) {
+    algorithm = find_algorithm(kind.algorithm).make({context, layout, settings, 5});
     algorithm->begin(0, model);
   }
 
@@ -87,8 +96,9 @@ TEST_P(Pairs, underLoadTheSumOfModelsMovesByTheUpdatesAlone) {
   on_every_worker([&](Engine& engine) {
     constexpr int kSteps = 200;
     const std::vector<float> initial = random_model(engine.rank());
-    Trainee trainee(engine, GetParam(), initial,
-                    std::string_view(GetParam()) == "swarm" ? base::Settings{{"period", "1"}} : base::Settings{});
+    Kind kind = GetParam();
+    if (kind.algorithm == "swarm") kind.settings["period"] = "1";
+    Trainee trainee(engine, kind, initial);
     base::Random random(2, base::Purpose::test, static_cast<std::uint32_t>(engine.rank()));
     std::vector<float> updates(kSize);
     for (int half = 0; half < 2; ++half) {
@@ -318,6 +328,8 @@ TEST(PairOptions, impossibleOptionsGetOneSentence) {
   EXPECT_NE(sentence_of("swarm", {{"tries", "3"}}), "");
   EXPECT_NE(sentence_of("adpsgd", {{"period", "3"}}), "");
   EXPECT_EQ(sentence_of("adpsgd", {}), "");
+  EXPECT_EQ(sentence_of("adpsgd", {{"partners", "fixed"}}), "");
+  EXPECT_EQ(sentence_of("adpsgd", {{"partners", "same"}}), "--adpsgd.partners takes random or fixed, not 'same'");
   EXPECT_EQ(sentence_of("swarm", {{"period", "3"}}), "");
 }
 

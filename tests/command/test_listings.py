@@ -18,6 +18,10 @@ def test_algorithms_tell_family_bytes_and_options():
     assert rows["local_sgd"]["family"] == "model"
     assert rows["mean"]["bytes_per_step"] == "8 D (P-1)/P"
     assert [option["name"] for option in rows["local_sgd"]["options"]] == ["period", "overlap", "guard"]
+    options = {name: {option["name"]: option["default"] for option in row["options"]} for name, row in rows.items()}
+    assert options["dpsgd"] == {"order": "adapt_first", "guard": "on"}
+    assert options["adpsgd"] == {"partners": "random", "guard": "on"}
+    assert options["wagma"]["groups"] == options["flock"]["groups"] == "dynamic"
 
 
 def test_tasks_tell_their_sizes():

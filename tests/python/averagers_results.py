@@ -36,6 +36,10 @@ def dpsgd(rank):
     return recorded(rank, 4, lambda inner, model: flockstep.DPSGD(inner, model, guard=False))
 
 
+def dpsgd_that_combines_first(rank):
+    return recorded(rank, 4, lambda inner, model: flockstep.DPSGD(inner, model, guard=False, order="combine_first"))
+
+
 def sgp(rank):
     return recorded(rank, 4, lambda inner, model: flockstep.SGP(inner, model, guard=False))
 
@@ -143,6 +147,10 @@ def adpsgd(rank):
     return recorded(rank, 25, lambda inner, model: flockstep.ADPSGD(inner, model, guard=False))
 
 
+def adpsgd_with_fixed_partners(rank):
+    return recorded(rank, 25, lambda inner, model: flockstep.ADPSGD(inner, model, guard=False, partners="fixed"))
+
+
 def swarm(rank):
     return recorded(rank, 25, lambda inner, model: flockstep.Swarm(inner, model, guard=False, period=2))
 
@@ -213,6 +221,7 @@ if __name__ == "__main__":
     cases.run(
         local_sgd,
         dpsgd,
+        dpsgd_that_combines_first,
         sgp,
         post_local_sgd,
         diloco,
@@ -229,6 +238,7 @@ if __name__ == "__main__":
         local_sgd_overlapped,
         wagma,
         adpsgd,
+        adpsgd_with_fixed_partners,
         swarm,
         one_process_on_the_joined_batch,
         mixed_tensors,

@@ -33,7 +33,7 @@ def assert_ends_equal(workers):
     "case",
     [
         *["local_sgd", "diloco", "diloco_streaming", "dpsgd", "sgp", "post_local_sgd"],
-        *["flock", "wagma", "adpsgd", "swarm"],
+        *["dpsgd_that_combines_first", "flock", "wagma", "adpsgd", "adpsgd_with_fixed_partners", "swarm"],
     ],
 )
 def test_everybody_starts_from_rank_0s_model_and_ends_with_the_same(results, case):
@@ -78,6 +78,13 @@ def test_dpsgd_averages_with_both_neighbours(results):
     assert_near(assert_ends_equal(results["dpsgd"]), models(results["dpsgd"], 3, "met").mean(0))
 
 
+def test_dpsgd_that_combines_first_adds_the_update_to_the_average_from_before_it(results):
+    workers = results["dpsgd_that_combines_first"]
+    for step in range(4):
+        start, updated, met = (models(workers, step, which) for which in ("start", "updated", "met"))
+        assert_near(met, (np.roll(start, 1, 0) + start + np.roll(start, -1, 0)) / 3 + updated - start)
+
+
 def test_sgp_sums_shares_at_hops_of_powers_of_two(results):
     for step in range(4):
         updated, met = models(results["sgp"], step, "updated"), models(results["sgp"], step, "met")
@@ -116,7 +123,11 @@ def test_groups_average_as_their_kind_says(results, case, groups_of_steps):
 
 
 @pytest.mark.parametrize(
-    "case", ["flock", "flock_with_a_deadline", "flock_overlapped", "local_sgd_overlapped", "adpsgd", "swarm"]
+    "case",
+    [
+        *["flock", "flock_with_a_deadline", "flock_overlapped", "local_sgd_overlapped"],
+        *["adpsgd", "adpsgd_with_fixed_partners", "swarm"],
+    ],
 )
 def test_no_update_is_lost_or_counted_twice(results, case):
     """However workers met: the mean of their models has moved by the mean of all their updates."""

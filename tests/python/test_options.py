@@ -8,7 +8,7 @@ import typing
 
 import flockstep
 import pytest
-from flockstep import _rule_options, averager, averagers
+from flockstep import _rule_options, averagers
 from paths import HANG_S, ROOT
 
 RULES = {
@@ -27,8 +27,8 @@ CLASSES = [
     (flockstep.LocalSGD, averagers.LocalSGDOptions),
     (flockstep.PostLocalSGD, averagers.PostLocalSGDOptions),
     (flockstep.DiLoCo, averagers.DiLoCoOptions),
-    (flockstep.DPSGD, averager.AveragerOptions),
-    (flockstep.ADPSGD, averagers.ElasticOptions),
+    (flockstep.DPSGD, averagers.DPSGDOptions),
+    (flockstep.ADPSGD, averagers.ADPSGDOptions),
     (flockstep.SGP, averagers.SGPOptions),
     (flockstep.Swarm, averagers.SwarmOptions),
 ]

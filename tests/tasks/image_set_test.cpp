@@ -82,8 +82,8 @@ TEST(Cifar, colourImagesAreReadFromSixFilesAndCentredByChannel) {
   const CifarFiles files("read");  // beside the files of an IDX set: theirs win
   const auto set = load_image_set(files.folder());
   EXPECT_EQ(set->shape, (ImageShape{3, 32, 32}));
-  EXPECT_EQ(set->train.labels, (std::vector<std::uint8_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
-  EXPECT_EQ(set->test.labels, std::vector<std::uint8_t>{7});
+  EXPECT_EQ(set->train.labels, (std::vector<std::uint32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
+  EXPECT_EQ(set->test.labels, std::vector<std::uint32_t>{7});
   std::vector<float> values(set->pixels());
   set->copy(set->train, 2, values);
   EXPECT_FLOAT_EQ(values[0], -10.0f / 255);

@@ -58,15 +58,31 @@ TEST(Rate, withoutAWarmUpFallsFromTheFirstStepOn) {
   EXPECT_DOUBLE_EQ(rate_of(options, 99), 0.2);
 }
 
-TEST(Rate, isReadFromThreeOptions) {
-  constexpr std::array<base::OptionSpec, 3> kOptions{{
-      {"learning_rate", "0.5", kLearningRateHelp},
-      {"schedule", "inverse_root", kScheduleHelp},
-      {"warmup", "7", kWarmupHelp},
-  }};
-  const auto read = [&](const base::Settings& settings) {
-    return rate_options_of(base::SettingsReader("toy", kOptions, settings), 30);
-  };
+TEST(Rate, isDividedByTenAtGivenStepsAfterItsWarmUp) {
+  const RateOptions options{.learning_rate = 8, .schedule = Schedule::step, .warmup = 4, .steps = 12, .drops = {6, 9}};
+  std::vector<double> rates;
+  for (std::int64_t step = 0; step < 14; ++step) rates.push_back(rate_of(options, step));
+  EXPECT_EQ(rates, (std::vector<double>{2, 4, 6, 8, 8, 8, 0.8, 0.8, 0.8, 0.08, 0.08, 0.08, 0.08, 0.08}));
+}
+
+TEST(Rate, thatDropsWithinItsWarmUpIsTheLowerOneAfterIt) {
+  const RateOptions options{.learning_rate = 8, .schedule = Schedule::step, .warmup = 4, .drops = {2}};
+  EXPECT_EQ(rate_of(options, 3), 8);
+  EXPECT_EQ(rate_of(options, 4), 0.8);
+}
+
+constexpr std::array<base::OptionSpec, 4> kOptions{{
+    {"learning_rate", "0.5", kLearningRateHelp},
+    {"schedule", "inverse_root", kScheduleHelp},
+    kScheduleAtOption,
+    {"warmup", "7", kWarmupHelp},
+}};
+
+RateOptions read(const base::Settings& settings, std::int64_t steps = 30) {
+  return rate_options_of("toy", base::SettingsReader("toy", kOptions, settings), steps);
+}
+
+TEST(Rate, isReadFromFourOptions) {
   const RateOptions options = read({{"warmup", "9"}});
   EXPECT_EQ(options.learning_rate, 0.5);
   EXPECT_EQ(options.schedule, Schedule::inverse_root);
@@ -75,6 +91,39 @@ TEST(Rate, isReadFromThreeOptions) {
   EXPECT_THROW(read({{"learning_rate", "-1"}}), Error);
   EXPECT_THROW(read({{"schedule", "steep"}}), Error);
   EXPECT_THROW(read({{"warmup", "-1"}}), Error);
+}
+
+TEST(Rate, dropsAtStepsAtSharesOfTheRunOrAsResNetsWereTrained) {
+  using Drops = std::vector<std::int64_t>;
+  const auto drops = [](const std::string& at, std::int64_t steps) {
+    return read({{"schedule", "step"}, {"schedule_at", at}}, steps).drops;
+  };
+  EXPECT_EQ(drops("30,60,80", 90), (Drops{30, 60, 80}));
+  EXPECT_EQ(drops("7", 0), (Drops{7}));
+  EXPECT_EQ(drops("50%,75%", 400), (Drops{200, 300}));
+  EXPECT_EQ(drops("33.3%", 1000), (Drops{333}));
+  EXPECT_EQ(drops("50%,75%", 0), Drops()) << "nobody knows when";
+  EXPECT_EQ(drops("auto", 90), (Drops{30, 60, 80}));
+  EXPECT_EQ(drops("auto", 0), Drops());
+  EXPECT_EQ(read({}).drops, Drops());
+}
+
+TEST(Rate, whoseDropsMakeNoSenseGetsOneSentence) {
+  const auto sentence = [](const std::string& at, const std::string& schedule = "step") -> std::string {
+    try {
+      read({{"schedule", schedule}, {"schedule_at", at}});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(sentence("30,20"), "--toy.schedule_at takes what grows from one to the next, not '30,20'");
+  EXPECT_EQ(sentence("0%,50%"), "--toy.schedule_at takes what grows from one to the next, not '0%,50%'");
+  EXPECT_EQ(sentence("30,50%"), "--toy.schedule_at takes steps or percentages, not both: '30,50%'");
+  EXPECT_EQ(sentence("120%"), "--toy.schedule_at takes a number from 0 to 100, not '120'");
+  for (const std::string wrong : {"", "0", "-3", "soon", "30,,60", "nan%"}) EXPECT_NE(sentence(wrong), "") << wrong;
+  EXPECT_EQ(sentence("30,60", "cosine"), "--toy.schedule_at needs --toy.schedule step, not 'cosine'");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(VisionOptions, wrongOnesSayWhatIsAllowed) {
   EXPECT_EQ(refusal_of({{"stem", "tall"}}), "--vision.stem takes small, half or imagenet, not 'tall'");
   EXPECT_EQ(refusal_of({{"norm", "layer"}}), "--vision.norm takes batch or group, not 'layer'");
   EXPECT_EQ(refusal_of({{"schedule", "cubic"}}),
-            "--vision.schedule takes linear, cosine, constant or inverse_root, not 'cubic'");
+            "--vision.schedule takes linear, cosine, constant, inverse_root or step, not 'cubic'");
   EXPECT_EQ(refusal_of({{"label_smoothing", "1"}}),
             "--vision.label_smoothing takes a number from 0 to below 1, not '1'");
   EXPECT_EQ(refusal_of({{"augment", "maybe"}}), "--vision.augment takes yes or no, not 'maybe'");

@@ -11,7 +11,7 @@
 namespace flockstep::tasks {
 namespace {
 
-constexpr std::array<base::OptionSpec, 23> kOptions{{
+constexpr std::array<base::OptionSpec, 24> kOptions{{
     kSizeOption,
     {"depth", kBySize, "layers of the residual network: as the task vision takes"},
     {"width", kBySize, "channels of its first stage"},
@@ -31,6 +31,7 @@ constexpr std::array<base::OptionSpec, 23> kOptions{{
     {"weight_decay", "0.0001", "of weights, but not of biases"},
     {"clip", "1", "a gradient with a larger norm is scaled down to this one; 0: never"},
     {"schedule", "cosine", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", kBySize, kWarmupHelp},
     {"augment", "yes", "yes: pictures from files are mirrored at random; or no"},
     {"shard", "iid",
@@ -108,7 +109,7 @@ DetectionOptions detection_options_of(const base::Settings& given, int workers, 
                                  .layers = reader.integer("layers", 0, 100),
                                  .classes = reader.integer("classes", 0, 100000),
                                  .anchor_size = reader.real("anchor_size", 0.1, 100),
-                                 .adam = {.rate = rate_options_of(reader, steps),
+                                 .adam = {.rate = rate_options_of("detection", reader, steps),
                                           .weight_decay = reader.real("weight_decay", 0, 1000),
                                           .clip = reader.real("clip", 0, 1e9)},
                                  .scenes = {.side = count("side", 12, 4096),

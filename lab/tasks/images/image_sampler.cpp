@@ -5,11 +5,11 @@
 #include "flockstep/error.h"
 
 namespace flockstep::tasks {
-ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const ShardOptions& options, const WorkerData& worker)
-    : set_(std::move(set)), draws_labels_(worker.is_noisy(options)) {
+ImageSampler::ImageSampler(const TrainingLabels& images, const ShardOptions& options, const WorkerData& worker)
+    : images_(images), draws_labels_(worker.is_noisy(options)) {
   if (options.shard == Shard::iid) return;
-  for (const std::size_t c : worker.own_kinds(kClasses))
-    if (!set_->of_class[c].empty()) classes_.push_back(c);
+  for (const std::size_t c : worker.own_kinds(images_.of_class.size()))
+    if (!images_.of_class[c].empty()) classes_.push_back(c);
   if (classes_.empty())
     throw Error(
         ErrorCode::bad_file,
@@ -18,14 +18,15 @@ ImageSampler::ImageSampler(std::shared_ptr<const ImageSet> set, const ShardOptio
 
 std::size_t ImageSampler::draw_image(base::Random& random) const {
   const auto below = [&](std::size_t bound) { return random.below(static_cast<std::uint32_t>(bound)); };
-  if (classes_.empty()) return below(set_->train.count());
-  const auto& images = set_->of_class[classes_[below(classes_.size())]];
+  if (classes_.empty()) return below(images_.labels.size());
+  const auto& images = images_.of_class[classes_[below(classes_.size())]];
   return images[below(images.size())];
 }
 
 ImageSampler::Sample ImageSampler::draw(base::Random& random) const {
   const std::size_t image = draw_image(random);
-  return {image, draws_labels_ ? random.below(kClasses) : set_->train.labels[image]};
+  const auto classes = static_cast<std::uint32_t>(images_.of_class.size());
+  return {image, draws_labels_ ? random.below(classes) : images_.labels[image]};
 }
 
 Move draw_move(base::Random& random, int distance) {

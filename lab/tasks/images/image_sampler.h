@@ -11,8 +11,8 @@ constexpr base::OptionSpec kShardOption{"shard", "iid", "iid, or skewed: each wo
 
 class ImageSampler {
  public:
-  // Throws Error{bad_file} where its classes have no image.
-  ImageSampler(std::shared_ptr<const ImageSet> set, const ShardOptions& options, const WorkerData& worker);
+  // Of images whose labels outlive it. Throws Error{bad_file} where the worker's classes have no image.
+  ImageSampler(const TrainingLabels& images, const ShardOptions& options, const WorkerData& worker);
 
   struct Sample {
     std::size_t image, label;
@@ -22,7 +22,7 @@ class ImageSampler {
  private:
   std::size_t draw_image(base::Random& random) const;
 
-  std::shared_ptr<const ImageSet> set_;
+  TrainingLabels images_;
   std::vector<std::size_t> classes_;  // to draw from; empty: from all images alike
   bool draws_labels_;
 };

@@ -44,7 +44,9 @@ Portion join(Idx images, Idx labels, const std::string& images_name, const std::
   const std::uint8_t largest = *std::ranges::max_element(labels.values);
   if (largest >= kClasses)
     refuse_file(labels_name, fmt::format("holds the label {}: labels are 0 to {}", largest, kClasses - 1));
-  return {{std::move(images.values), std::move(labels.values)}, {1, images.sizes[1], images.sizes[2]}, images_name};
+  return {{std::move(images.values), {labels.values.begin(), labels.values.end()}},
+          {1, images.sizes[1], images.sizes[2]},
+          images_name};
 }
 
 path find_images(const path& folder, const std::string& part) { return find_idx(folder, part + "-images-idx3-ubyte"); }
@@ -140,6 +142,14 @@ std::vector<path> files_of(const std::string& data) {
 }
 
 }  // namespace
+
+bool holds_image_set(const path& folder) {
+  if (is_cifar(folder)) return true;
+  for (const std::string part : {"train", "t10k"})
+    for (const std::string kind : {"images-idx3-ubyte", "labels-idx1-ubyte"})
+      if (holds(folder, part + "-" + kind) || holds(folder, part + "-" + kind + ".gz")) return true;
+  return false;
+}
 
 std::vector<path> image_files(const base::Settings& settings) { return data_files(settings, files_of); }
 

@@ -28,10 +28,16 @@ struct ImageShape {
 };
 
 struct LabelledImages {
-  std::vector<std::uint8_t> pixels;  // one image after the other, channel by channel, row by row
-  std::vector<std::uint8_t> labels;  // below kClasses
+  std::vector<std::uint8_t> pixels;   // one image after the other, channel by channel, row by row
+  std::vector<std::uint32_t> labels;  // below kClasses
 
   std::size_t count() const { return labels.size(); }
+};
+
+// Of the images to train on.
+struct TrainingLabels {
+  std::span<const std::uint32_t> labels;
+  std::span<const std::vector<std::uint32_t>> of_class;  // the images of each class
 };
 
 // How an image is moved within its frame; what comes in from outside is black.
@@ -49,9 +55,13 @@ struct ImageSet {
   std::vector<std::array<float, 256>> value_of;
 
   std::size_t pixels() const { return shape.pixels(); }
+  TrainingLabels training() const { return {train.labels, of_class}; }
   // Writes the values of one image, channel by channel, row by row.
   void copy(const LabelledImages& from, std::size_t image, std::span<float> values, Move move = {}) const;
 };
+
+// Whether a folder holds a file of such a set, be it complete or not.
+bool holds_image_set(const std::filesystem::path& folder);
 
 // The set in a folder, or the one that is built in for "". Read once for all workers of a process that ask while one of
 // them holds it. Throws Error{bad_file}.

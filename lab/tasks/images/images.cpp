@@ -22,11 +22,12 @@ namespace {
 
 constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network together: they stay in cache
 
-constexpr std::array<base::OptionSpec, 8> kOptions{{
+constexpr std::array<base::OptionSpec, 9> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
     {"learning_rate", "0.2", kLearningRateHelp},
     {"momentum", "0.9", "of the local update"},
     {"schedule", "linear", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", "0", kWarmupHelp},
     kShardOption,
     kNoisyOption,
@@ -36,7 +37,7 @@ constexpr std::array<base::OptionSpec, 8> kOptions{{
 ImagesOptions options_of(const base::Settings& settings, int workers, std::int64_t steps) {
   const base::SettingsReader reader("images", kOptions, settings);
   return {.hidden = static_cast<std::size_t>(reader.integer("hidden", 1, 65536)),
-          .descent = {.rate = rate_options_of(reader, steps), .momentum = reader.below_one("momentum")},
+          .descent = {.rate = rate_options_of("images", reader, steps), .momentum = reader.below_one("momentum")},
           .shard = shard_options_of(reader, workers),
           .data = reader.text("data")};
 }
@@ -93,7 +94,7 @@ Images::Images(const TaskInputs& inputs)
       w2_(b1_ + options_.hidden),
       b2_(w2_ + options_.hidden * kClasses),
       end_(b2_ + kClasses),
-      sampler_(set_, options_.shard, worker_),
+      sampler_(set_->training(), options_.shard, worker_),
       chunk_(kMostAtOnce),
       inputs_(chunk_ * set_->pixels()),
       hidden_(chunk_ * options_.hidden),

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<base::Choice<Encoder>, 2> kEncoders{{{"dense", Encoder::dense}, {"resnet", Encoder::resnet}}};
 
-constexpr std::array<base::OptionSpec, 24> kOptions{{
+constexpr std::array<base::OptionSpec, 25> kOptions{{
     kSizeOption,
     {"side", kBySize, "rooms across the largest mazes; the smallest have 2"},
     {"open", kBySize, "share of the walls between rooms that is left out, so that there are loops"},
@@ -32,6 +32,7 @@ constexpr std::array<base::OptionSpec, 24> kOptions{{
     {"reach", "0.95", "lambda of the advantages: 0 trusts values after one action, 1 only what was earned"},
     {"learning_rate", kBySize, kLearningRateHelp},
     {"schedule", "linear", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", "0", kWarmupHelp},
     {"clip", "0.5", "gradients with a larger norm are scaled down to this; 0: never"},
     {"shard", "iid", "iid, or skewed: each worker trains in mazes of one size, the last worker in the largest"},
@@ -100,7 +101,9 @@ NavigationOptions navigation_options_of(const base::Settings& given, int workers
               .clip = reader.positive("ratio"),
               .entropy = reader.real("entropy", 0, 1000)},
       .advantages = {.discount = reader.real("discount", 0, 1), .reach = reader.real("reach", 0, 1)},
-      .adam = {.rate = rate_options_of(reader, steps), .epsilon = 1e-5, .clip = reader.real("clip", 0, 1e9)},
+      .adam = {.rate = rate_options_of("navigation", reader, steps),
+               .epsilon = 1e-5,
+               .clip = reader.real("clip", 0, 1e9)},
       .shard = shard_options_of(reader, workers)};
   if (options.policy.view % 2 == 0)
     throw Error(ErrorCode::bad_input,

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kName = "recommendation";
 constexpr std::string_view kCriteo = "criteo";
 
-constexpr std::array<base::OptionSpec, 15> kOptions{{
+constexpr std::array<base::OptionSpec, 16> kOptions{{
     kSizeOption,
     {"numbers", kBySize, "of a generated click; those of files have 13"},
     {"categories", kBySize, "of a generated click; those of files have 26"},
@@ -29,6 +29,7 @@ constexpr std::array<base::OptionSpec, 15> kOptions{{
     {"learning_rate", kBySize, kLearningRateHelp},
     {"weight_decay", "0", "of weights and tables, but not of biases"},
     {"schedule", "linear", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", kBySize, kWarmupHelp},
     {"shard", "iid", "iid, or skewed: of P workers, worker i sees clicks whose first category is i modulo P only"},
     kNoisyOption,
@@ -96,15 +97,15 @@ ClickShape shape_of(const base::SettingsReader& reader) {
 RecommendationOptions recommendation_options_of(const base::Settings& given, int workers, std::int64_t steps) {
   const base::Settings settings = with_size(kName, kOptions, kSizes, given);
   const base::SettingsReader reader(kName, kOptions, settings);
-  const RecommendationOptions options{
-      .model = {.shape = shape_of(reader),
-                .dimension = reader.integer("dimension", 1, 4096),
-                .bottom = widths_of(reader, "bottom"),
-                .top = widths_of(reader, "top"),
-                .interaction = reader.choice("interaction", kInteractions)},
-      .adam = {.rate = rate_options_of(reader, steps), .weight_decay = reader.real("weight_decay", 0, 1000)},
-      .shard = shard_options_of(reader, workers),
-      .data = reader.text("data")};
+  const RecommendationOptions options{.model = {.shape = shape_of(reader),
+                                                .dimension = reader.integer("dimension", 1, 4096),
+                                                .bottom = widths_of(reader, "bottom"),
+                                                .top = widths_of(reader, "top"),
+                                                .interaction = reader.choice("interaction", kInteractions)},
+                                      .adam = {.rate = rate_options_of("recommendation", reader, steps),
+                                               .weight_decay = reader.real("weight_decay", 0, 1000)},
+                                      .shard = shard_options_of(reader, workers),
+                                      .data = reader.text("data")};
   if (options.shard.shard == Shard::skewed && options.model.shape.rows[0] < static_cast<std::uint32_t>(workers))
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} buckets do not give each of {} workers a first category of its own: use --shard iid",

@@ -10,7 +10,7 @@
 namespace flockstep::tasks {
 namespace {
 
-constexpr std::array<base::OptionSpec, 25> kOptions{{
+constexpr std::array<base::OptionSpec, 26> kOptions{{
     kSizeOption,
     {"layers", kBySize, "of the encoder, and as many of the decoder"},
     {"width", kBySize, "numbers that stand for a token"},
@@ -20,6 +20,7 @@ constexpr std::array<base::OptionSpec, 25> kOptions{{
     {"vocabulary", kBySize, "tokens that the network knows, of both languages"},
     {"learning_rate", kBySize, kLearningRateHelp},
     {"schedule", "inverse_root", kScheduleHelp},
+    kScheduleAtOption,
     {"warmup", kBySize, kWarmupHelp},
     {"beta2", "0.98", "of Adam: how slowly its mean of squares changes"},
     {"clip", "0", "gradients with a larger norm are scaled down to this one; 0: never"},
@@ -107,7 +108,7 @@ TranslationOptions translation_options_of(const base::Settings& given, int worke
                 fmt::format("--translation.width takes an even multiple of --translation.heads ({}), not '{}'",
                             network.heads, network.width));
   return {.network = network,
-          .adam = {.rate = rate_options_of(reader, steps),
+          .adam = {.rate = rate_options_of("translation", reader, steps),
                    .beta1 = 0.9,
                    .beta2 = reader.below_one("beta2"),
                    .epsilon = 1e-9,

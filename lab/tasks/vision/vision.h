@@ -1,4 +1,4 @@
-// `vision`: a residual network on small images. Here are its options and its row in the registry; the network itself,
+// `vision`: a residual network on images. Here are its options and its row in the registry; the network itself,
 // which needs torch, is in lab/tasks/torch.
 #pragma once
 
@@ -18,12 +18,16 @@ struct VisionOptions {
   DescentOptions descent;
   double label_smoothing = 0;
   bool augment = false;
+  std::size_t side = 32;  // of a folder's pictures, as the network sees them
   ShardOptions shard;
   std::string data;  // a folder; empty: what is built in
 };
 
 // Throws Error{bad_input}.
 VisionOptions vision_options_of(const base::Settings& settings, int workers, std::int64_t steps);
+
+// Whether the data are pictures in folders, and not one of the sets that are read at once.
+bool holds_pictures(const std::string& data);
 
 TaskRow vision_row();
 

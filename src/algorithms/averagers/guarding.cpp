@@ -42,10 +42,6 @@ std::vector<News> gather_news(runtime::Context& context, const News& mine) {
 
 bool guard_of(const base::SettingsReader& reader) { return reader.choice("guard", kGuards); }
 
-bool guard_alone_of(std::string_view algorithm, const base::Settings& settings) {
-  return guard_of(base::SettingsReader(algorithm, kGuardAlone, settings));
-}
-
 std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank) {
   std::vector<math::Finding> findings;
   const auto raise = [&](math::FindingKind kind, double evidence, std::string sentence) {

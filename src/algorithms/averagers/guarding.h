@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,9 +18,6 @@ namespace flockstep::algorithms {
 constexpr base::OptionSpec kGuardOption{
     "guard", "on", "on: an update longer than twice the others' is cut to that, and one that is not finite left out"};
 bool guard_of(const base::SettingsReader& reader);
-// Where it is the only one.
-constexpr std::array<base::OptionSpec, 1> kGuardAlone{kGuardOption};
-bool guard_alone_of(std::string_view algorithm, const base::Settings& settings);
 
 // What is to be said about worker `rank`, whose updates were judged so: not finite at times, or cut most of the time.
 std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank);
