@@ -89,9 +89,10 @@ StragglerBench run_straggler_bench(const StragglerBenchOptions& options) {
     const train::PaceOptions& pace = options.pace;
     result.targets.push_back(at_least(
         "W4",
-        fmt::format("throughput of {} / mean, stragglers {} x {:.4g} ms, compute {:.4g} ms, tau = {}, {}, P = {}",
-                    trainer.algorithm(), pace.random_stragglers, 1e3 * pace.random_delay.count(),
-                    1e3 * pace.compute.count(), options.period, options.engine, result.workers),
+        fmt::format("throughput of {} / mean, stragglers {}{} x {:.4g} ms, compute {:.4g} ms, tau = {}, {}, P = {}",
+                    trainer.algorithm(), pace.independent_stragglers ? "independent, " : "", pace.random_stragglers,
+                    1e3 * pace.random_delay.count(), 1e3 * pace.compute.count(), options.period, options.engine,
+                    result.workers),
         result.algorithms.back().over_mean, *bar));
   }
   return result;

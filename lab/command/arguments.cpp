@@ -194,7 +194,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       "--compute", [&flags](const std::string& text) { flags.compute = text; },
       "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or "
       "file:PATH (one duration in seconds per line, from which every step draws)");
-  command.add_option("--straggler", flags.straggler, "so many random workers late each step, such as 2x320ms");
+  command.add_option(
+      "--straggler", flags.straggler,
+      "so many random workers late each step, such as 2x320ms; independent:2x320ms: each worker is late if one of "
+      "two draws of its own names it, as in the WAGMA paper's code");
   command.add_option("--straggler-fixed", flags.straggler_fixed,
                      "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
   command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
@@ -330,8 +333,7 @@ std::vector<std::string> arguments_of(const runs::RunRequest& request) {
     add("compute", fmt::format("file:{}", train.pace.measured->file.string()));
   else
     add("compute-ms", train.pace.compute.count() * 1000);
-  if (train.pace.random_stragglers > 0)
-    add("straggler", fmt::format("{}x{}s", train.pace.random_stragglers, train.pace.random_delay.count()));
+  if (train.pace.random_stragglers > 0) add("straggler", train::straggler_text(train.pace));
   if (!train.pace.fixed.empty()) {
     std::vector<std::string> fixed;
     for (const auto& straggler : train.pace.fixed)

@@ -118,7 +118,9 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command.add_option("--algorithms", flags->algorithms, "straggler: compared with mean")->capture_default_str();
-  command.add_option("--straggler", flags->straggler, "straggler: so many random workers late each step")
+  command
+      .add_option("--straggler", flags->straggler,
+                  "straggler: so many random workers late each step, or independent:2x320ms")
       ->capture_default_str();
   command.add_option("--steps", flags->steps, "straggler: of one run")
       ->check(CLI::Range(std::int64_t{1}, bench::kMostStragglerSteps))

@@ -7,7 +7,7 @@ namespace flockstep::runs {
 namespace {
 
 constexpr std::int64_t kNumbers = 1 << 14;      // enough for sweeps over them to cost nothing, ...
-constexpr std::int64_t kMostNumbers = 1 << 16;  // ... and where many workers have many buckets
+constexpr std::int64_t kMostNumbers = 1 << 18;  // ... and where many workers have many buckets
 constexpr std::int64_t kMostBuckets = 256;
 
 class NoOptimizer final : public train::Optimizer {

@@ -12,13 +12,17 @@ namespace {
 
 constexpr std::int64_t kSteps = 240, kQuickSteps = 48;
 
-std::vector<Contender> contenders() {
+std::vector<Contender> contenders(int workers) {
   std::vector<Contender> all{{"mean", "mean"}};
   for (const char* period : {"8", "16"}) {
     all.push_back({fmt::format("wagma, tau {}", period), "wagma", {{"period", period}}});
-    for (const char* policy : {"first", "majority"})
-      all.push_back(
-          {fmt::format("flock, {}, tau {}", policy, period), "flock", {{"period", period}, {"activation", policy}}});
+    const auto add = [&](const std::string& policy, base::Settings settings) {
+      settings.emplace("period", period);
+      all.push_back({fmt::format("flock, {}, tau {}", policy, period), "flock", std::move(settings)});
+    };
+    add("first", {{"activation", "first"}});
+    add("a quarter", {{"activation", "quorum"}, {"quorum", std::to_string(std::max(1, workers / 4))}});
+    add("majority", {{"activation", "majority"}});
   }
   return all;
 }
@@ -41,7 +45,7 @@ StudyResult study_flock_scale(const StudyOptions& options, Cells& cells) {
   std::vector<Trial> trials;
   for (const std::int64_t count : {steps, fewer})
     for (const int workers : sizes)
-      for (const Contender& contender : contenders())
+      for (const Contender& contender : contenders(workers))
         if (count > 0) trials.push_back({.contender = contender, .workers = workers, .steps = count});
   time_all(cells, "flock-scale", trials);
   const auto first_shorter = std::ranges::find(trials, fewer, &Trial::steps);
@@ -59,7 +63,7 @@ StudyResult study_flock_scale(const StudyOptions& options, Cells& cells) {
         fewer > 0 ? share_of_further_steps(shorter[i], trial) : std::numeric_limits<double>::quiet_NaN();
     table.rows[i].push_back(digits(share));
     table.figures[i]["share_of_further_steps"] = share;
-    if (trial.workers == sizes.back() && trial.contender.name.starts_with("flock, first"))
+    if (trial.workers == sizes.back() && trial.contender.algorithm == "flock")
       result.words.push_back(fmt::format("{}: {} of ideal throughput at {} workers{}.", trial.contender.name,
                                          digits(trial.share_of_ideal()), trial.workers,
                                          fewer > 0 ? fmt::format(", {} after step {}", digits(share), fewer) : ""));

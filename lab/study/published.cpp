@@ -9,11 +9,12 @@ constexpr bool kFitted = true, kScored = false;
 
 PublishedWorkload resnet() {
   return {"resnet",
-          "ResNet-50, two random ranks 320 ms late in each step",
+          "ResNet-50, about two random ranks 320 ms late in each step",
           "images/s",
           25'559'081,
           0,
           0,
+          161,  // the authors' code lists their lengths, which add up to the parameters
           10,
           128,
           1,
@@ -41,6 +42,7 @@ PublishedWorkload transformer() {
           61'362'176,
           kEmbedding,
           kEmbedding + 2 * kTokens * kWidth,
+          185,  // of TensorFlow's official base model with 33,708 words, which has exactly so many parameters
           8,
           kTokens,
           1000,
@@ -64,6 +66,7 @@ PublishedWorkload reinforcement() {
           8'476'421,
           0,
           0,
+          80,  // of Habitat's ResNet-18 for depth images and an LSTM of two layers: exactly so many parameters
           8,
           256,
           1,

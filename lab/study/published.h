@@ -22,10 +22,11 @@ struct PublishedWorkload {
   // Of them, those of an embedding whose gradient allreduce gathers from all ranks instead of summing it, and how many
   // numbers each rank then brings.
   std::int64_t gathered_parameters, gathered_numbers;
+  int tensors;              // that the model consists of
   int period;               // tau
   double samples_per_step;  // of each rank
   double samples_per_unit;  // tokens are counted in thousands
-  int random_stragglers;    // ranks delayed in each step, drawn anew,
+  int random_stragglers;    // draws of each rank in each step: if one of them names the rank, it is delayed
   double delay_ms;          // by so much
   std::vector<int> ranks;
   std::vector<PublishedColumn> columns;

@@ -25,7 +25,7 @@ Picture picture_of(const PublishedWorkload& workload, std::span<const ComparedCe
     Series published{std::string(column.name), Mark::points, {}, {}},
         simulated{std::string(column.name), Mark::line, {}, {}};
     for (const ComparedCell& cell : cells) {
-      if (cell.column != column.name || cell.column == "ideal") continue;
+      if (cell.column != column.name || cell.column == "ideal" || !cell.drawn) continue;
       const auto place = std::ranges::find(workload.ranks, cell.ranks) - workload.ranks.begin();
       const double ideal = workload.column("ideal").values[static_cast<std::size_t>(place)];
       published.x.push_back(cell.ranks);
@@ -38,6 +38,15 @@ Picture picture_of(const PublishedWorkload& workload, std::span<const ComparedCe
     picture.series.push_back(std::move(published));
   }
   return picture;
+}
+
+// In the paper's order.
+std::vector<std::string> rows_of(const PublishedWorkload& workload, std::span<const ComparedCell> cells) {
+  std::vector<std::string> rows;
+  for (const PublishedColumn& column : workload.columns)
+    for (const ComparedCell& cell : cells)
+      if (cell.column == column.name && std::ranges::find(rows, cell.row) == rows.end()) rows.push_back(cell.row);
+  return rows;
 }
 
 }  // namespace
@@ -63,20 +72,21 @@ StudyTable table_of(const PublishedWorkload& workload, std::span<const ComparedC
   for (const int each : ranks)
     for (const char* what : {"published", "simulated", "error"})
       table.columns.push_back(*what == 'p' ? fmt::format("{} ranks: {}", each, what) : what);
-  for (const PublishedColumn& column : workload.columns) {
-    std::vector<std::string> row{std::string(column.name)};
+  for (const std::string& name : rows_of(workload, cells)) {
+    std::vector<std::string> row{name};
     for (const int each : ranks)
       for (const ComparedCell& cell : cells)
-        if (cell.column == column.name && cell.ranks == each) {
+        if (cell.row == name && cell.ranks == each) {
           row.push_back(compare::readable(cell.published));
           row.push_back(compare::readable(cell.simulated));
           row.push_back(in_brackets_if(cell.fitted, percent(cell.error())));
         }
-    if (row.size() > 1) table.rows.push_back(std::move(row));
+    table.rows.push_back(std::move(row));
   }
   table.figures = nlohmann::json::array();
   for (const ComparedCell& cell : cells)
     table.figures.push_back({{"column", cell.column},
+                             {"row", cell.row},
                              {"ranks", cell.ranks},
                              {"published", cell.published},
                              {"simulated", cell.simulated},

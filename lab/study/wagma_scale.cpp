@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/files.h"
+#include "study/published_rows.h"
 #include "study/published_table.h"
 #include "study/step_times.h"
 
@@ -19,6 +19,7 @@ constexpr const char* kPlatform = "aries";
 constexpr double kBandwidthGbps = 80, kLatencyUs = 0.7, kMemoryGbytesS = 20;
 constexpr int kQuickRanks = 16;
 constexpr std::int64_t kLeastSteps = 96, kQuickSteps = 24;
+constexpr int kManyRanks = 256, kLeastSeedsOfFit = 4;
 
 // How step times of a Transformer on P100 were published to spread: a mean of 475 ms, a standard deviation of 144 ms
 // ("Taming Unbalanced Training Workloads in Deep Learning with Partial Collective Operations", PPoPP'20).
@@ -28,23 +29,6 @@ const double kTransformerSigma = std::sqrt(std::log1p(std::pow(144.0 / 475.0, 2)
 constexpr double kLeastOverMedian = 1.7 / 2.0;
 
 constexpr base::Duration kPatience{1e5};  // at the end of a run without waiting some are minutes behind
-
-struct Algorithm {
-  std::string_view column, name;
-};
-constexpr std::array<Algorithm, 7> kAlgorithms{{{"local", "local_sgd"},
-                                                {"allreduce", "mean"},
-                                                {"D-PSGD", "dpsgd"},
-                                                {"SGP", "sgp"},
-                                                {"eager", "eager_solo"},
-                                                {"WAGMA", "wagma"},
-                                                {"AD-PSGD", "adpsgd"}}};
-
-base::Settings settings_of(std::string_view algorithm, const PublishedWorkload& workload) {
-  if (algorithm == "local_sgd") return {{"period", "1"}};
-  if (algorithm == "wagma") return {{"period", std::to_string(workload.period)}};  // its groups are sqrt(P) large
-  return {};
-}
 
 // One workload at one number of ranks, as far as it is known or fitted.
 struct Setting {
@@ -65,23 +49,37 @@ class WagmaScale {
   WagmaScale(const StudyOptions& options, Cells& cells) : options_(options), cells_(cells) {}
 
   StudyResult make() {
-    std::vector<ComparedCell> all;
     StudyResult result;
+    std::vector<std::vector<ComparedCell>> scored(configurations().size());
     for (const PublishedWorkload& workload : published_workloads()) {
       std::vector<Setting> settings = settings_of_workload(workload);
       for (Setting& each : settings) fit_network(each);
-      const std::vector<ComparedCell> compared = simulate(workload, settings);
+      std::vector<ComparedCell> compared;
+      for (const Simulated& each : simulate(workload, settings)) {
+        compared.push_back(each.cell);
+        for (std::size_t i = 0; i < scored.size(); ++i)
+          if (!each.row || configurations()[i].has(*each.row, workload)) scored[i].push_back(each.cell);
+      }
       result.tables.push_back(table_of(workload, compared));
       result.how[workload.name] = how_of(settings);
-      all.insert(all.end(), compared.begin(), compared.end());
     }
-    if (const auto median = median_error(all))
-      result.words.push_back(fmt::format("Median error of the {} cells that nothing was fitted to: {:.1f}%.",
-                                         std::ranges::count(all, false, &ComparedCell::fitted), 100 * *median));
+    for (std::size_t i = 0; i < scored.size(); ++i)
+      if (const auto median = median_error(scored[i])) {
+        const std::string_view words = configurations()[i].words;
+        result.words.push_back(fmt::format("Median error of the {} cells that nothing was fitted to, {}: {:.1f}%.",
+                                           std::ranges::count(scored[i], false, &ComparedCell::fitted), words,
+                                           100 * *median));
+        result.how["median_errors"][std::string(words)] = *median;
+      }
     return result;
   }
 
  private:
+  struct Simulated {
+    const PublishedRow* row;  // null: the ideal
+    ComparedCell cell;
+  };
+
   std::vector<Setting> settings_of_workload(const PublishedWorkload& workload) {
     std::vector<Setting> settings;
     for (std::size_t place = 0; place < workload.ranks.size(); ++place) {
@@ -109,19 +107,31 @@ class WagmaScale {
     return path;
   }
 
-  std::int64_t steps_of(const PublishedWorkload& workload) const {
+  // Models that travel in many exchanges take many times as long to simulate, and keep all ranks together: half as many
+  // steps with many ranks, and fewer seeds with few, tell as much.
+  static bool is_dear(const Setting& setting, const PublishedRow& row) {
+    return moved_by(row, setting.workload, setting.place).buckets > 1;
+  }
+
+  std::int64_t steps_of(const Setting& setting, const PublishedRow& row) const {
     if (options_.steps > 0) return options_.steps;
-    const std::int64_t least = options_.quick ? kQuickSteps : kLeastSteps;
-    return (least + workload.period - 1) / workload.period * workload.period;
+    const std::int64_t least = options_.quick                                           ? kQuickSteps
+                               : is_dear(setting, row) && setting.ranks() >= kManyRanks ? kLeastSteps / 2
+                                                                                        : kLeastSteps,
+                       period = setting.workload.period;
+    return (least + period - 1) / period * period;
   }
 
   // Few ranks draw few step times: the same again with other seeds until there are enough.
-  int seeds_of(const Setting& setting) const { return options_.quick ? 1 : std::clamp(256 / setting.ranks(), 1, 16); }
+  int seeds_of(const Setting& setting, const PublishedRow& row) const {
+    if (options_.quick) return 1;
+    return is_dear(setting, row) ? std::clamp(64 / setting.ranks(), 1, 8) : std::clamp(256 / setting.ranks(), 1, 16);
+  }
 
-  Cell cell_of(const Setting& setting, const Algorithm& algorithm, int seed) const {
+  Cell cell_of(const Setting& setting, const PublishedRow& row, int seed) const {
     const PublishedWorkload& workload = setting.workload;
     Cell cell;
-    cell.name = fmt::format("{}-{}-{}-seed-{}", workload.name, algorithm.name, setting.ranks(), seed);
+    cell.name = fmt::format("{}-{}-{}-seed-{}", workload.name, row.file_name(), setting.ranks(), seed);
     runs::RunRequest& request = cell.request;
     request.engine = "sim";
     request.launch.workers = setting.ranks();
@@ -134,12 +144,12 @@ class WagmaScale {
                             .bandwidth_gbps = setting.bandwidth_gbps,
                             .memory_gbytes_s = kMemoryGbytesS};
     request.train.gradients = false;
-    request.train.pretend_parameters =
-        algorithm.column == "allreduce" ? workload.allreduce_parameters(setting.place) : workload.parameters;
-    request.train.bucket_kib = request.train.pretend_parameters * 4 / 1024 + 1;  // nothing passes before backward ends
-    request.train.algorithm = algorithm.name;
-    request.train.algorithm_settings = settings_of(algorithm.name, workload);
-    request.train.steps = request.train.evaluate_every = steps_of(workload);
+    const Moved moved = moved_by(row, workload, setting.place);
+    request.train.pretend_parameters = moved.parameters;
+    request.train.bucket_kib = moved.parameters * 4 / 1024 / moved.buckets + 1;  // in one, none passes during backward
+    request.train.algorithm = row.algorithm;
+    request.train.algorithm_settings = settings_of(row, workload);
+    request.train.steps = request.train.evaluate_every = steps_of(setting, row);
     request.train.batch = static_cast<std::int64_t>(workload.samples_per_step) * setting.ranks();
     request.train.patience = kPatience;
     request.train.pace.compute = base::Duration(workload.compute_s(setting.place));
@@ -147,6 +157,7 @@ class WagmaScale {
       train::parse_compute(fmt::format("file:{}", setting.step_times.string()), request.train.pace);
     request.train.pace.jitter_sigma = setting.jitter_sigma;
     request.train.pace.random_stragglers = workload.random_stragglers;
+    request.train.pace.independent_stragglers = workload.random_stragglers > 0;  // as the authors' code draws them
     request.train.pace.random_delay = base::Duration(workload.delay_ms / 1000);
     return cell;
   }
@@ -168,37 +179,50 @@ class WagmaScale {
     }
   }
 
+  // The network's part of a step is small beside what chance adds to it: several seeds, however many ranks.
   double allreduce_s(const Setting& setting, int trial) {
-    Cell cell = cell_of(setting, kAlgorithms[1], 1);
-    cell.name += fmt::format("-network-{}", trial);
+    const int seeds = options_.quick ? 1 : std::max(kLeastSeedsOfFit, seeds_of(setting, allreduce_row()));
+    std::vector<Cell> cells;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      cells.push_back(cell_of(setting, allreduce_row(), seed));
+      cells.back().name += fmt::format("-network-{}", trial);
+    }
     const std::string title = fmt::format("{}: network of {} ranks", setting.workload.name, setting.ranks());
-    const telemetry::Summary summary = cells_.make(title, {cell}).front();
-    return summary.time_s / static_cast<double>(summary.steps);
+    return step_s(cells_.make(title, cells));
   }
 
-  std::vector<ComparedCell> simulate(const PublishedWorkload& workload, const std::vector<Setting>& settings) {
+  static double step_s(std::span<const telemetry::Summary> runs) {
+    double time_s = 0, steps = 0;
+    for (const telemetry::Summary& run : runs) {
+      time_s += run.time_s;
+      steps += static_cast<double>(run.steps);
+    }
+    return time_s / steps;
+  }
+
+  std::vector<Simulated> simulate(const PublishedWorkload& workload, const std::vector<Setting>& settings) {
     std::vector<Cell> cells;
     for (const Setting& setting : settings)
-      for (const Algorithm& algorithm : kAlgorithms)
-        if (has(workload, algorithm.column))
-          for (int seed = 1; seed <= seeds_of(setting); ++seed) cells.push_back(cell_of(setting, algorithm, seed));
+      for (const PublishedRow& row : published_rows())
+        if (has(workload, row.column))
+          for (int seed = 1; seed <= seeds_of(setting, row); ++seed) cells.push_back(cell_of(setting, row, seed));
     const std::vector<telemetry::Summary> summaries = cells_.make(std::string(workload.name), cells);
 
-    std::vector<ComparedCell> compared;
+    std::vector<Simulated> simulated;
     std::size_t next = 0;
     for (const Setting& setting : settings) {
-      for (const Algorithm& algorithm : kAlgorithms) {
-        if (!has(workload, algorithm.column)) continue;
-        double time_s = 0, steps = 0;
-        for (int seed = 1; seed <= seeds_of(setting); ++seed, ++next) {
-          time_s += summaries[next].time_s;
-          steps += static_cast<double>(summaries[next].steps);
-        }
-        compared.push_back(compared_cell(setting, algorithm.column, time_s / steps));
+      for (const PublishedRow& row : published_rows()) {
+        if (!has(workload, row.column)) continue;
+        const auto seeds = static_cast<std::size_t>(seeds_of(setting, row));
+        const double seconds = step_s(std::span(summaries).subspan(next, seeds));
+        next += seeds;
+        simulated.push_back({&row, compared_cell(setting, row.column, seconds)});
+        simulated.back().cell.row = row.name();
+        simulated.back().cell.drawn = configurations().front().has(row, workload);
       }
-      compared.push_back(compared_cell(setting, "ideal", workload.compute_s(setting.place)));
+      simulated.push_back({nullptr, compared_cell(setting, "ideal", workload.compute_s(setting.place))});
     }
-    return compared;
+    return simulated;
   }
 
   static bool has(const PublishedWorkload& workload, std::string_view column) {
@@ -219,8 +243,8 @@ class WagmaScale {
                      {"compute_s", setting.workload.compute_s(setting.place)},
                      {"bandwidth_gbps", setting.bandwidth_gbps},
                      {"jitter_sigma", setting.jitter_sigma},
-                     {"steps", steps_of(setting.workload)},
-                     {"seeds", seeds_of(setting)}});
+                     {"steps", steps_of(setting, allreduce_row())},
+                     {"seeds", seeds_of(setting, allreduce_row())}});
     return how;
   }
 

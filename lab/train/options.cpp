@@ -16,6 +16,8 @@ nlohmann::json pace_of(const TrainOptions& options) {
       {"random_delay_s", options.pace.random_delay.count()},
       {"fixed_stragglers", fixed},
   };
+  // Written where it is so alone: runs of versions that did not know it can be continued.
+  if (options.pace.independent_stragglers) pace["independent_stragglers"] = true;
   if (const auto& measured = options.pace.measured)
     pace["compute_file"] = {
         {"path", measured->file.string()},

@@ -12,6 +12,7 @@ namespace flockstep::train {
 namespace {
 
 constexpr std::int64_t kMostWorkers = 1'000'000;
+constexpr std::string_view kIndependent = "independent:";
 
 // Splits "a<separator>b"; throws with the form that is expected.
 std::pair<std::string_view, std::string_view> split(std::string_view flag, std::string_view text, char separator,
@@ -48,9 +49,16 @@ void parse_compute(std::string_view text, PaceOptions& options) {
 }
 
 void parse_straggler(std::string_view text, PaceOptions& options) {
-  const auto [count, delay] = split("--straggler", text, 'x', "2x320ms");
+  options.independent_stragglers = text.starts_with(kIndependent);
+  if (options.independent_stragglers) text.remove_prefix(kIndependent.size());
+  const auto [count, delay] = split("--straggler", text, 'x', "2x320ms or independent:2x320ms");
   options.random_stragglers = static_cast<int>(base::parse_integer("the count in --straggler", count, 0, kMostWorkers));
   options.random_delay = base::parse_duration("--straggler", delay);
+}
+
+std::string straggler_text(const PaceOptions& options) {
+  return fmt::format("{}{}x{}s", options.independent_stragglers ? kIndependent : "", options.random_stragglers,
+                     options.random_delay.count());
 }
 
 void parse_fixed_stragglers(std::string_view text, PaceOptions& options) {
@@ -104,9 +112,21 @@ base::Duration Pace::jitter_of_measured(std::int64_t step, base::Duration measur
   return measured * std::max(0.0, jitter(step) - 1);
 }
 
+// As the WAGMA authors' code has it: every worker draws `random_stragglers` ranks from a stream of its own and is late
+// if one of them is its own. So each is late with probability 1 - (1 - 1/P)^n whatever the others are, and with n = 2
+// nobody is in about 13% of all steps.
+bool Pace::is_named_by_own_draws(std::int64_t step) const {
+  base::Random random(seed_, base::Purpose::straggler_choice, static_cast<std::uint32_t>(rank_),
+                      static_cast<std::uint32_t>(step));
+  for (int draw = 0; draw < options_.random_stragglers; ++draw)
+    if (random.below(static_cast<std::uint32_t>(workers_)) == static_cast<std::uint32_t>(rank_)) return true;
+  return false;
+}
+
 // Every worker draws the same set: the first `random_stragglers` places of a shuffle.
 bool Pace::is_random_straggler(std::int64_t step) const {
   if (options_.random_stragglers == 0) return false;
+  if (options_.independent_stragglers) return is_named_by_own_draws(step);
   base::Random random(seed_, base::Purpose::straggler_choice, 0, static_cast<std::uint32_t>(step));
   std::vector<int> order(static_cast<std::size_t>(workers_));
   std::iota(order.begin(), order.end(), 0);

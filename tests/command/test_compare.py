@@ -53,6 +53,19 @@ def test_other_options_are_refused_and_nothing_is_touched(tmp_path):
     assert stamps(out) == before
 
 
+def test_stragglers_drawn_in_another_way_make_another_run(tmp_path):
+    out = tmp_path / "comparison"
+    call = ["compare", "--algorithms", "mean", "--workers", 2, "--steps", 10, "--out", out]
+    independent = run_json(*call, "--straggler", "independent:1x1ms")
+    assert independent["how"]["pace"]["independent_stragglers"] is True
+    done = run(*call, "--straggler", "independent:1x1ms")
+    assert "1 of 1 run was already done" in done.stderr
+    done = run(*call, "--straggler", "1x1ms")
+    assert done.returncode == 2
+    assert f"{out}/runs/mean-seed-1 holds a run with independent_stragglers" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_an_interrupted_comparison_goes_on_to_the_same_figures(tmp_path, number):
     call = ["compare", "--algorithms", "mean,local_sgd", "--workers", "2", "--steps", "800", "--seeds", "2"]

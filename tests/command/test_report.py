@@ -60,6 +60,13 @@ def test_a_run_gets_a_page(tmp_path):
     assert len(page.pictures) >= 3
 
 
+def test_a_page_says_how_stragglers_were_drawn(tmp_path):
+    out = tmp_path / "run"
+    run_json("train", "--workers", 3, "--steps", 40, "--straggler", "independent:2x1ms", "--out", out)
+    page = report_by_command(out)
+    assert "each worker 1 ms late in each step where one of its 2 draws of a worker names it" in page.text
+
+
 def test_a_comparison_draws_its_own_page(tmp_path):
     out = tmp_path / "comparison"
     arguments = ["--workers", 2, "--batch", "8,16", "--steps", 20, "--seeds", 3, "--search", "local_sgd.period=2,4,8"]

@@ -17,6 +17,19 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(needs, tmp_path):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
 
 
+def test_stragglers_that_draw_for_themselves_are_the_same_on_every_engine(needs):
+    needs("sim")
+    call = ["train", "--workers", 4, "--steps", 60, "--compute-ms", 10, "--straggler", "independent:2x320ms"]
+    call += ["--evaluate-every", 60]
+    simulated = run_json(*call, "--engine", "sim")
+    stepped = run_json(*call, "--engine", "threads", "--deterministic")
+    assert simulated["pace"] == stepped["pace"]
+    assert simulated["pace"]["independent_stragglers"] is True
+    late_steps = (simulated["time_s"] - 60 * 0.01) / 0.32  # everybody waits where somebody is late
+    assert abs(late_steps - (stepped["time_s"] - 60 * 0.01) / 0.32) < 0.2
+    assert 40 < late_steps < 59, "each of four is late in 7 of 16 steps, nobody in one of ten"
+
+
 def test_256_workers_run(needs):
     needs("sim")
     result = run_json("train", "--engine", "sim", "--workers", 256, "--steps", 20)

@@ -22,7 +22,7 @@ WRONG = [
     (["train", "--batch", "10"], "a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4"),
     (["train", "--engine", "self", "--workers", "2"], "the self engine has one worker, not 2"),
     (["train", "--straggler", "5x1ms"], "--straggler asks for 5 slow workers of 4: ask for 0 to 4"),
-    (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms, not 'fast'"),
+    (["train", "--straggler", "fast"], "--straggler takes the form 2x320ms or independent:2x320ms, not 'fast'"),
     (["train", "--straggler-fixed", "4:1ms"], "--straggler-fixed names worker 4, but workers are 0 to 3"),
     (["train", "--straggler-fixed", "3:1ms,3:2ms"], "--straggler-fixed names worker 3 twice: give it one delay"),
     (

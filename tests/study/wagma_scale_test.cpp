@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "made_up_runs.h"
 #include "study/kept_cells.h"
 #include "study/published.h"
+#include "study/published_rows.h"
 
 namespace flockstep::study {
 namespace {
@@ -33,15 +36,44 @@ double lockstep_s(const runs::RunRequest& request) {
          64e-9 * static_cast<double>(request.train.pretend_parameters) / gbps;
 }
 
-TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedTo) {
+TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedToInEveryConfiguration) {
   MadeUpRuns runs(lockstep_s);
   const StudyResult result = make(runs);
   ASSERT_EQ(result.tables.size(), 3u);
-  int scored = 0;
-  for (const StudyTable& table : result.tables)
-    for (const auto& cell : table.figures) scored += cell["fitted"] ? 0 : 1;
-  EXPECT_EQ(scored, 50);
-  EXPECT_EQ(result.words.size(), 1u);
+  ASSERT_EQ(result.words.size(), configurations().size());
+  for (std::size_t i = 0; i < result.words.size(); ++i) {
+    const std::string words(configurations()[i].words);
+    EXPECT_TRUE(result.words[i].starts_with("Median error of the 50 cells that nothing was fitted to, " + words + ": "))
+        << result.words[i];
+    EXPECT_TRUE(result.how["median_errors"].contains(words));
+  }
+}
+
+TEST_F(WagmaScaleTest, drawsStragglersAsTheAuthorsDoAndRunsSgpWithOneNeighbourAndWithTwo) {
+  MadeUpRuns runs(lockstep_s);
+  const StudyResult result = make(runs);
+  std::set<std::string> neighbours;
+  for (const runs::RunRequest& request : runs.requests_) {
+    const train::PaceOptions& pace = request.train.pace;
+    EXPECT_EQ(pace.independent_stragglers, pace.random_stragglers > 0);
+    if (request.train.algorithm == "sgp") neighbours.insert(request.train.algorithm_settings.at("neighbours"));
+  }
+  EXPECT_EQ(neighbours, (std::set<std::string>{"1", "2"}));
+  const auto& rows = result.tables[0].rows;
+  for (const char* name : {"SGP, 2 neighbours", "SGP, 1 neighbour", "SGP, 2 neighbours, models whole"})
+    EXPECT_EQ(std::ranges::count_if(rows, [&](const auto& row) { return row[0] == name; }), 1) << name;
+  for (const Series& series : result.tables[0].picture.series)  // of several rows of a column they show one
+    EXPECT_EQ(series.x.size(), 4u) << series.name;
+}
+
+TEST_F(WagmaScaleTest, fitsTheNetworkToSeveralSeedsSinceStragglersAreDrawn) {
+  MadeUpRuns runs(lockstep_s);
+  make(runs);
+  std::set<std::uint64_t> seeds;
+  for (std::size_t i = 0; i < runs.requests_.size(); ++i)
+    if (runs.started_[i].find("resnet-mean-256") == 0 && runs.started_[i].find("-network-") != std::string::npos)
+      seeds.insert(runs.requests_[i].train.seed);
+  EXPECT_EQ(seeds.size(), 4u);
 }
 
 TEST_F(WagmaScaleTest, findsTheBandwidthThatGivesThePublishedAllreduce) {

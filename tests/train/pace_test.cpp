@@ -42,6 +42,56 @@ TEST(Pace, exactlySoManyRandomWorkersAreLateEachStepAndTheyChange) {
   EXPECT_GT(seen.size(), 10u);
 }
 
+// How many ranks are late in each step.
+std::vector<int> late_by_step(const PaceOptions& options, std::uint64_t seed, int workers, int steps) {
+  std::vector<int> late(static_cast<std::size_t>(steps));
+  for (int rank = 0; rank < workers; ++rank) {
+    const Pace pace(options, seed, rank, workers);
+    for (int step = 0; step < steps; ++step) {
+      const Duration delay = pace.delay(step);
+      EXPECT_TRUE(delay.count() == 0 || delay == options.random_delay);
+      late[static_cast<std::size_t>(step)] += delay.count() > 0;
+    }
+  }
+  return late;
+}
+
+TEST(Pace, independentStragglersAreLateAsOftenAsTheirOwnDrawsNameThem) {
+  PaceOptions options;
+  parse_straggler("independent:2x320ms", options);
+  constexpr int kSteps = 4000;
+  for (const int workers : {4, 16, 64}) {
+    const std::vector<int> late = late_by_step(options, 5, workers, kSteps);
+    const double chance = 1 - std::pow(1 - 1.0 / workers, 2), nobody = std::pow(1 - chance, workers);
+    double sum = 0;
+    for (const int each : late) sum += each;
+    const double draws = static_cast<double>(kSteps) * workers;
+    EXPECT_NEAR(sum / draws, chance, 5 * std::sqrt(chance * (1 - chance) / draws)) << workers;
+    EXPECT_NEAR(static_cast<double>(std::ranges::count(late, 0)) / kSteps, nobody,
+                5 * std::sqrt(nobody * (1 - nobody) / kSteps))
+        << workers;
+    EXPECT_GT(*std::ranges::max_element(late), 2) << workers << ": no worker knows of the others' draws";
+  }
+}
+
+TEST(Pace, independentStragglersAreTheSameForTheSameSeedAlone) {
+  PaceOptions options;
+  parse_straggler("independent:2x1ms", options);
+  EXPECT_EQ(late_by_step(options, 1, 8, 200), late_by_step(options, 1, 8, 200));
+  EXPECT_NE(late_by_step(options, 1, 8, 200), late_by_step(options, 2, 8, 200));
+}
+
+TEST(Pace, aTextOfRandomStragglersIsReadAsTheSame) {
+  for (const std::string text : {"2x320ms", "independent:3x1.5s"}) {
+    PaceOptions options, again;
+    parse_straggler(text, options);
+    parse_straggler(straggler_text(options), again);
+    EXPECT_EQ(again.random_stragglers, options.random_stragglers);
+    EXPECT_EQ(again.independent_stragglers, options.independent_stragglers) << text;
+    EXPECT_EQ(again.random_delay, options.random_delay);
+  }
+}
+
 TEST(Pace, fixedStragglersAddUpWithRandomOnes) {
   PaceOptions options;
   parse_fixed_stragglers("3:50ms,1:2s", options);
@@ -159,7 +209,11 @@ TEST(Pace, badInputSaysWhatIsAllowed) {
   EXPECT_EQ(sentence_of([](auto& o) { parse_compute("lognormal:1s:wide", o); }),
             "the sigma in --compute takes a number from 0 to 5, not 'wide'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("320ms", o); }),
-            "--straggler takes the form 2x320ms, not '320ms'");
+            "--straggler takes the form 2x320ms or independent:2x320ms, not '320ms'");
+  EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("independent:320ms", o); }),
+            "--straggler takes the form 2x320ms or independent:2x320ms, not '320ms'");
+  EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("together:2x320ms", o); }),
+            "the count in --straggler takes a whole number from 0 to 1000000, not 'together:2'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("2x320", o); }),
             "--straggler takes a time such as 320ms, 1.5s or 50us, not '320'");
   EXPECT_EQ(sentence_of([](auto& o) { parse_straggler("-1x3ms", o); }),
@@ -168,6 +222,11 @@ TEST(Pace, badInputSaysWhatIsAllowed) {
             "--jitter knows the distribution lognormal, not 'normal'");
   EXPECT_EQ(sentence_of([](auto& o) {
               o.random_stragglers = 5;
+              Pace(o, 1, 0, 4);
+            }),
+            "--straggler asks for 5 slow workers of 4: ask for 0 to 4");
+  EXPECT_EQ(sentence_of([](auto& o) {
+              parse_straggler("independent:5x1ms", o);
               Pace(o, 1, 0, 4);
             }),
             "--straggler asks for 5 slow workers of 4: ask for 0 to 4");

@@ -76,6 +76,7 @@ class Pace(Record):
 
     compute_s: Number = Number(0)
     random_stragglers: Count = 0
+    independent_stragglers: bool = False
     random_delay_s: Number = Number(0)
     fixed_stragglers: list[FixedStraggler] = []
     jitter_sigma: Number = Number(0)

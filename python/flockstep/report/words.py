@@ -78,7 +78,10 @@ def pace_text(pace: Pace) -> str:
         parts.append(f"steps whose times are drawn from {path}, {mean_ms:g} ms in the mean")
     elif pace.compute_s:
         parts.append(f"steps that compute for {1000 * pace.compute_s:g} ms")
-    if pace.random_stragglers:
+    if pace.random_stragglers and pace.independent_stragglers:
+        chance = f"each worker {1000 * pace.random_delay_s:g} ms late in each step where one of"
+        parts.append(f"{chance} its {pace.random_stragglers} draws of a worker names it")
+    elif pace.random_stragglers:
         parts.append(f"{pace.random_stragglers} random workers {1000 * pace.random_delay_s:g} ms late in each step")
     parts += [f"worker {late.worker} always {1000 * late.delay_s:g} ms late" for late in pace.fixed_stragglers]
     if pace.jitter_sigma:
