@@ -16,11 +16,16 @@ struct Workload {
 constexpr Workload kWorkloads[]{{"vision", "tiny", 16, 200}, {"detection", "tiny", 4, 200}, {"recommendation", "small", 64, 300}};
 const Names kRules{"mean", "adacons", "direction_consensus"};
 
+// A task at a size, or, like images, one that has none: learning rates are searched with one seed.
 compare::CompareRequest searched(const StudyOptions& options, const char* task, const char* size_name,
                                  const Sizes& sizes, Names algorithms) {
-  const tasks::Size& size = size_of(task, options.quick ? "tiny" : size_name);
   compare::CompareRequest request = request_of(options, task, sizes, std::move(algorithms));
   simulate(request);
+  if (tasks::find_task(task).sizes.empty()) {
+    search_rates(options, request, {"0.1", "0.2", "0.4"}, 1);
+    return request;
+  }
+  const tasks::Size& size = size_of(task, options.quick ? "tiny" : size_name);
   request.base.train.task_settings["size"] = size.name;
   search_rates(options, request, rates_around(size), 1);
   return request;
@@ -74,28 +79,32 @@ StudyResult study_ablation(const StudyOptions& options, Cells& cells) {
 }
 
 StudyResult study_wagma_quality(const StudyOptions& options, Cells& cells) {
-  const Names baselines{"mean", "dpsgd", "sgp:neighbours=2", "adpsgd", "local_sgd:period=1", "wagma", "flock"};
-  Names vision = baselines, translation = baselines;
-  // Groups are four by default. First without them, then such that do not change, then smaller ones.
-  for (const char* const ablation : {"local_sgd:period=10", "wagma:groups=fixed", "wagma:group_size=2"})
-    vision.emplace_back(ablation);
+  const Names baselines{"mean", "local_sgd:period=1", "dpsgd", "sgp:neighbours=2", "adpsgd", "wagma", "flock"};
+  Names ablations = baselines, translation = baselines;
+  // Groups are sqrt(P) large. First without them, then such that do not change, then smaller and larger ones.
+  for (const char* const ablation :
+       {"local_sgd:period=10", "wagma:groups=fixed", "wagma:group_size=4", "wagma:group_size=16"})
+    ablations.emplace_back(ablation);
   for (const char* const part : {"wagma:activation=majority", "wagma:merge=additive"}) translation.emplace_back(part);
   struct Setting {
     const char* task;
+    int workers;
     std::int64_t steps;
     Names algorithms;
     const char* delays;  // null: steps are uneven by themselves
     const char* period;
   };
   ComparisonStudy study{.name = "wagma-quality", .scenarios = {}, .widens = true};
-  for (const Setting& setting : {Setting{"vision", 300, vision, kPublishedDelays, "10"},
-                                 Setting{"translation", 400, translation, nullptr, "8"},
-                                 Setting{"navigation", 500, baselines, nullptr, "8"}}) {
-    compare::CompareRequest request =
-        searched(options, setting.task, "small", {16, setting.steps, 5, 2}, setting.algorithms);
+  for (const Setting& setting : {Setting{"images", 64, 200, ablations, kPublishedDelays, "10"},
+                                 Setting{"vision", 16, 300, baselines, kPublishedDelays, "10"},
+                                 Setting{"translation", 16, 400, translation, nullptr, "8"},
+                                 Setting{"navigation", 16, 500, baselines, nullptr, "8"}}) {
+    const Sizes sizes{setting.workers, setting.steps, 5};
+    compare::CompareRequest request = searched(options, setting.task, "small", sizes, setting.algorithms);
     if (setting.delays) train::parse_straggler(setting.delays, request.base.train.pace);
     for (const char* averager : {"wagma", "flock"}) request.algorithm_settings[averager]["period"] = setting.period;
-    study.scenarios.push_back({setting.task, fmt::format("{}, 16 workers", setting.task), View::time, std::move(request)});
+    study.scenarios.push_back({setting.task, fmt::format("{}, {} workers", setting.task, setting.workers), View::time,
+                               std::move(request)});
   }
   return make_comparisons(study, options, cells);
 }

@@ -11,7 +11,8 @@ StudyResult study_workers(const StudyOptions& options, Cells& cells);
 StudyResult study_batch(const StudyOptions& options, Cells& cells);
 // AdaCons: normalisation, consensus and momentum one after the other, with the norm of the rule and with that of the mean.
 StudyResult study_ablation(const StudyOptions& options, Cells& cells);
-// WAGMA: vision, translation and navigation with 16 workers that are late as published, its baselines and ablations.
+// WAGMA: images with 64 workers, and vision, translation and navigation with 16, late as published: its baselines and
+// ablations.
 StudyResult study_wagma_quality(const StudyOptions& options, Cells& cells);
 
 }  // namespace flockstep::study
