@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kMean = "mean";
 
 std::optional<double> bar_of(std::string_view algorithm) {
-  if (algorithm == "wagma") return 1.25;
-  if (algorithm == "flock") return 1.5;
+  if (algorithm == "wagma") return 1.5;
+  if (algorithm == "flock") return 1.7;
   return std::nullopt;
 }
 
