@@ -1,5 +1,6 @@
 """`flockstep algorithms`, `tasks`, `engines`, `--version`, `--help`."""
 
+import flockstep
 import pytest
 from conftest import run, run_json
 
@@ -76,5 +77,5 @@ def test_help_shows_the_options_of_what_is_named():
     assert "--wagma.period" in run("compare", "--algorithms", "mean,wagma:period=3", "--help").stdout
 
 
-def test_version():
-    assert run("--version").stdout.startswith("flockstep 0.")
+def test_the_command_has_the_version_of_the_package():
+    assert run("--version").stdout == f"flockstep {flockstep.__version__}\n"

@@ -1,0 +1,72 @@
+"""What the package says of itself before it is built: its version, licence and dependencies."""
+
+import ast
+import re
+import sys
+from email.parser import HeaderParser
+
+import flockstep
+import pytest
+import yaml
+from paths import ROOT
+from scikit_build_core.build import prepare_metadata_for_build_wheel
+
+OWN = "flockstep"
+EXTRAS_OF = {"report": ["report"]}  # what a part of the package needs beyond the rest
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory):
+    """The METADATA file that pip would see."""
+    folder = tmp_path_factory.mktemp("metadata")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        name = prepare_metadata_for_build_wheel(str(folder))
+    return HeaderParser().parsestr((folder / name / "METADATA").read_text(encoding="utf-8"))
+
+
+def test_the_version_is_the_same_everywhere(metadata):
+    assert flockstep.__version__ == metadata["Version"], "CMakeLists.txt and python/flockstep/_version.py"
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == flockstep.__version__
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest[1] == flockstep.__version__
+    assert "__version__" in flockstep.__all__
+
+
+def test_the_licence_is_an_spdx_expression_with_its_text(metadata):
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert not [line for line in metadata.get_all("Classifier") if line.startswith("License ::")], (
+        "PEP 639 forbids both"
+    )
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "Version 2.0" in text
+
+
+def imported(path):
+    """The names of the distributions that a file imports, as far as they are named like their packages."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        else:
+            continue
+        for name in names:
+            top = name.split(".")[0]
+            if top != OWN and top not in sys.stdlib_module_names:
+                yield top.replace("_", "-").lower()
+
+
+def test_whatever_is_imported_is_declared(metadata):
+    declared = {}  # extra, or None for all installations: names
+    for line in metadata.get_all("Requires-Dist"):
+        extra = re.search("extra == ['\"](.+)['\"]", line)
+        declared.setdefault(extra and extra[1], set()).add(re.match("[A-Za-z0-9-]+", line)[0].lower())
+    package = ROOT / "python" / "flockstep"
+    for path in sorted(package.rglob("*.py")):
+        part = path.relative_to(package).parts[0]
+        allowed = set().union(declared[None], *(declared[extra] for extra in EXTRAS_OF.get(part, ())))
+        assert set(imported(path)) <= allowed, path
