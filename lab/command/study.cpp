@@ -168,8 +168,7 @@ void add_study(CLI::App& app, Action& chosen) {
   command.add_option("NAME", flags->name, "the study (`flockstep study` lists them)");
   command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run");
   command
-      .add_option("--jobs", flags->jobs,
-                  "runs at the same time, each in a process of its own [the number of cores]")
+      .add_option("--jobs", flags->jobs, "runs at the same time, each in a process of its own [the number of cores]")
       ->check(CLI::Range(std::size_t{1}, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));

@@ -201,7 +201,9 @@ Json read_comparison(const std::filesystem::path& file) {
 // The list of a search, beyond the edges that are best for somebody; empty where there are none.
 std::vector<std::string> wider(const Json& comparison) {
   std::vector<std::string> values = comparison.at("how").at("search").at("values");
-  const auto by_size = [](const std::string& one, const std::string& other) { return std::stod(one) < std::stod(other); };
+  const auto by_size = [](const std::string& one, const std::string& other) {
+    return std::stod(one) < std::stod(other);
+  };
   std::ranges::sort(values, by_size);
   bool below = false, above = false;
   for (const Json& row : comparison.at("cases").at(0).at("rows")) {

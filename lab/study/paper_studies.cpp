@@ -13,7 +13,8 @@ struct Workload {
   const char *task, *size;
   std::int64_t batch_per_worker, steps;
 };
-constexpr Workload kWorkloads[]{{"vision", "tiny", 16, 200}, {"detection", "tiny", 4, 200}, {"recommendation", "small", 64, 300}};
+constexpr Workload kWorkloads[]{
+    {"vision", "tiny", 16, 200}, {"detection", "tiny", 4, 200}, {"recommendation", "small", 64, 300}};
 const Names kRules{"mean", "adacons", "direction_consensus"};
 
 // A task at a size, or, like images, one that has none: learning rates are searched with one seed.
@@ -71,8 +72,8 @@ StudyResult study_ablation(const StudyOptions& options, Cells& cells) {
     for (const char* const rule : {"normalized_mean", "adacons:beta=0", "adacons", "direction_consensus"})
       rules.push_back(fmt::format("{}:magnitude={}", rule, magnitude));
   ComparisonStudy study{.name = "ablation", .scenarios = {}, .widens = true};
-  study.scenarios.push_back({"vision", "vision, 8 workers", View::none,
-                             searched(options, "vision", "small", {8, 300, 1}, rules)});
+  study.scenarios.push_back(
+      {"vision", "vision, 8 workers", View::none, searched(options, "vision", "small", {8, 300, 1}, rules)});
   study.scenarios.push_back({"recommendation", "recommendation, 8 workers", View::none,
                              searched(options, "recommendation", "small", {8, 400, 1}, rules)});
   return make_comparisons(study, options, cells);
@@ -103,8 +104,8 @@ StudyResult study_wagma_quality(const StudyOptions& options, Cells& cells) {
     compare::CompareRequest request = searched(options, setting.task, "small", sizes, setting.algorithms);
     if (setting.delays) train::parse_straggler(setting.delays, request.base.train.pace);
     for (const char* averager : {"wagma", "flock"}) request.algorithm_settings[averager]["period"] = setting.period;
-    study.scenarios.push_back({setting.task, fmt::format("{}, {} workers", setting.task, setting.workers), View::time,
-                               std::move(request)});
+    study.scenarios.push_back(
+        {setting.task, fmt::format("{}, {} workers", setting.task, setting.workers), View::time, std::move(request)});
   }
   return make_comparisons(study, options, cells);
 }

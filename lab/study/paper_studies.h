@@ -9,7 +9,8 @@ namespace flockstep::study {
 StudyResult study_workers(const StudyOptions& options, Cells& cells);
 // AdaCons: the same with eight workers, whose batch grows.
 StudyResult study_batch(const StudyOptions& options, Cells& cells);
-// AdaCons: normalisation, consensus and momentum one after the other, with the norm of the rule and with that of the mean.
+// AdaCons: normalisation, consensus and momentum one after the other, with the norm of the rule and with that of the
+// mean.
 StudyResult study_ablation(const StudyOptions& options, Cells& cells);
 // WAGMA: images with 64 workers, and vision, translation and navigation with 16, late as published: its baselines and
 // ablations.

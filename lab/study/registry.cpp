@@ -50,7 +50,8 @@ std::span<const StudyRow> studies() {
       {"batch", "gradient rules as the batch of eight workers grows, on the same tasks", study_batch, true, true},
       {"ablation", "AdaCons's normalisation, consensus and momentum on vision and recommendation", study_ablation, true,
        true},
-      {"wagma-quality", "images, vision, translation and navigation with WAGMA's published delays, baselines and ablations",
+      {"wagma-quality",
+       "images, vision, translation and navigation with WAGMA's published delays, baselines and ablations",
        study_wagma_quality, true, true},
   }};
   return kStudies;

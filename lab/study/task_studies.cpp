@@ -37,12 +37,14 @@ std::vector<Trouble> troubles_of(int workers, const std::string& skewed, const s
   if (uneven) {
     troubles.push_back({"late", "all alike, uneven steps"});
   } else {
-    troubles.push_back({.name = "late", .title = fmt::format("all alike, {} late", some), .straggler = some + "x320ms"});
+    troubles.push_back(
+        {.name = "late", .title = fmt::format("all alike, {} late", some), .straggler = some + "x320ms"});
     troubles.push_back({.name = "published", .title = "late as published", .straggler = kPublishedDelays});
   }
   troubles.push_back({"skewed", "each worker its own " + skewed, kRules, {{"shard", "skewed"}}});
   troubles.push_back({"noisy", some + " with " + noisy, kRules, {{"noisy_workers", some}}});
-  troubles.push_back({.name = "minus-five", .title = "1 worker sends -5 g", .algorithms = kRules, .faulty = "3:scale:-5"});
+  troubles.push_back(
+      {.name = "minus-five", .title = "1 worker sends -5 g", .algorithms = kRules, .faulty = "3:scale:-5"});
   return troubles;
 }
 
