@@ -39,9 +39,9 @@ Moved moved_by(const PublishedRow& row, const PublishedWorkload& workload, std::
 
 // One figure for each published one: SGP has several rows, and so has what travels differently.
 struct Configuration {
-  Transfers transfers;
+  Transfers exchanges, sums;  // of D-PSGD and SGP, of the eager sums and WAGMA
   int neighbours_of_resnet, neighbours_elsewhere;
-  std::string_view words;
+  std::string words;
 
   bool has(const PublishedRow& row, const PublishedWorkload& workload) const;
 };

@@ -65,11 +65,11 @@ class WagmaScale {
     }
     for (std::size_t i = 0; i < scored.size(); ++i)
       if (const auto median = median_error(scored[i])) {
-        const std::string_view words = configurations()[i].words;
+        const std::string& words = configurations()[i].words;
         result.words.push_back(fmt::format("Median error of the {} cells that nothing was fitted to, {}: {:.1f}%.",
                                            std::ranges::count(scored[i], false, &ComparedCell::fitted), words,
                                            100 * *median));
-        result.how["median_errors"][std::string(words)] = *median;
+        result.how["median_errors"][words] = *median;
       }
     return result;
   }

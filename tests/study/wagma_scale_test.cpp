@@ -42,7 +42,7 @@ TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedToInEveryConfigurati
   ASSERT_EQ(result.tables.size(), 3u);
   ASSERT_EQ(result.words.size(), configurations().size());
   for (std::size_t i = 0; i < result.words.size(); ++i) {
-    const std::string words(configurations()[i].words);
+    const std::string& words = configurations()[i].words;
     EXPECT_TRUE(result.words[i].starts_with("Median error of the 50 cells that nothing was fitted to, " + words + ": "))
         << result.words[i];
     EXPECT_TRUE(result.how["median_errors"].contains(words));
