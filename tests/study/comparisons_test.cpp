@@ -13,6 +13,7 @@
 #include "made_up_runs.h"
 #include "study/kept_cells.h"
 #include "study/registry.h"
+#include "tasks/torch_tasks.h"
 
 namespace flockstep::study {
 namespace {
@@ -42,6 +43,9 @@ void fill(const runs::RunRequest& request, telemetry::Summary& summary) {
 class Comparisons : public testing::TestWithParam<const char*> {
  protected:
   Comparisons() { runs_.fill_ = fill; }
+  void SetUp() override {
+    if (!tasks::torch_tasks_are_built()) GTEST_SKIP() << "most studies ask for tasks that need torch";
+  }
   ~Comparisons() override { std::filesystem::remove_all(folder_); }
 
   StudyResult make(std::string_view name, StudyOptions options = {}) {
