@@ -90,7 +90,7 @@ setup: ## install packages and make build/venv; done by every other target
 .studies: .build ## the comparisons, tables and pictures of docs (days on two cores, hours on 16; data=DIR: whole Fashion-MNIST)
 	@for study in linear detection recommendation translation navigation; do \
 	  $(command) study $$study --markdown --out runs/studies/$$study || exit 1; done
-	@for study in disagreement waiting vision; do \
+	@for study in disagreement waiting vision workers batch ablation wagma-quality; do \
 	  $(command) study $$study $(if $(data),--data $(data)) --markdown --out runs/studies/$$study || exit 1; done
 
 format: setup ## rewrite the sources as .clang-format and ruff say

@@ -65,6 +65,8 @@ def main() -> None:
     device = join_group(arguments.device)
     torch.manual_seed(arguments.seed)
     rank = dist.get_rank()
+    if arguments.faulty >= dist.get_world_size():
+        parser.error(f"--faulty {arguments.faulty}: ranks are 0 to {dist.get_world_size() - 1}")
     train, validation = (text.to(device) for text in read())
     context, heads = arguments.context, max(4, arguments.width // 64)
     network = GPT(BYTES, context, arguments.layers, heads, arguments.width).to(device)

@@ -165,27 +165,28 @@ StudyTable table_of(const std::vector<Made>& all) {
 }
 
 // Who keeps up in equal time, and who bears wrong workers.
-std::vector<std::string> differences(const ComparisonStudy& study, const std::vector<Made>& all) {
+std::vector<std::string> differences(const std::vector<Made>& all) {
   std::vector<std::string> words;
-  const auto points = [&](double difference) { return fmt::format("{:+.1f}", study.points * difference); };
   for (const Made& made : all) {
+    const auto points = [&](double difference) { return fmt::format("{:+.1f}", made.scenario.points * difference); };
+    const std::string& where = made.scenario.title;
     const Json *mean = made.find("mean"), *wagma = made.find("wagma"), *flock = made.find("flock");
     if (!mean || made.lower_is_better()) continue;
     const double of_mean = figure(*mean, "quality");
     for (const Json* row : {wagma, flock})
       if (row && made.scenario.view == View::time)
-        words.push_back(fmt::format("{} against mean: {} points at equal time, {} at equal steps.",
-                                    row->at("algorithm").get<std::string>(),
+        words.push_back(fmt::format("{} against mean, {}: {} points at equal time, {} at equal steps.",
+                                    row->at("algorithm").get<std::string>(), where,
                                     points(figure(*row, "quality") - quality_at(*mean, figure(*row, "time_s"))),
                                     points(figure(*row, "quality") - of_mean)));
     if (wagma && flock && made.scenario.view == View::time)
-      words.push_back(fmt::format("flock against wagma at equal steps: {} points, {:.2f} times as fast.",
+      words.push_back(fmt::format("flock against wagma at equal steps, {}: {} points, {:.2f} times as fast.", where,
                                   points(figure(*flock, "quality") - figure(*wagma, "quality")),
                                   figure(*flock, "samples_per_s") / figure(*wagma, "samples_per_s")));
     for (const char* rule : {"adacons", "direction_consensus"})
       if (const Json* row = made.find(rule))
-        words.push_back(fmt::format("{} against mean, {}: {} points.", rule, made.scenario.title,
-                                    points(figure(*row, "quality") - of_mean)));
+        words.push_back(
+            fmt::format("{} against mean, {}: {} points.", rule, where, points(figure(*row, "quality") - of_mean)));
   }
   return words;
 }
@@ -247,7 +248,9 @@ std::vector<Made> make_chosen(const ComparisonStudy& study, const StudyOptions& 
       all.push_back({scenario, compared(scenario, std::move(request), study.widens, cells)});
     } else if (std::filesystem::exists(earlier)) {
       Json comparison = read_comparison(earlier);
-      if (!comparison["interrupted"]) all.push_back({scenario, std::move(comparison)});
+      // A search that widens is a comparison of fewer seeds until it has ended.
+      const bool done = !comparison["interrupted"] && comparison.at("how").at("seeds") == scenario.request.seeds;
+      if (done) all.push_back({scenario, std::move(comparison)});
     }
   }
   return all;
@@ -263,7 +266,7 @@ StudyResult make_comparisons(const ComparisonStudy& study, const StudyOptions& o
     if (made.scenario.view != View::none) result.tables.push_back(table_of(made));
     result.how[made.scenario.name] = made.comparison.at("how");
   }
-  if (study.side_by_side) result.words = differences(study, all);
+  if (!all.empty() && all[0].scenario.view != View::share) result.words = differences(all);
   return result;
 }
 

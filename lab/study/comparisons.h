@@ -21,13 +21,13 @@ struct Scenario {
   std::string title;  // of its column
   View view = View::none;
   compare::CompareRequest request{};  // of one number of workers and one batch
+  double points = 100;                // that a difference of one in the metric makes
 };
 
 struct ComparisonStudy {
   std::string name;
   std::vector<Scenario> scenarios;
   bool side_by_side = true;  // a table with a column for each scenario
-  double points = 100;       // that a difference of one in the metric makes
   // Where the best value of somebody's search is the largest or smallest of the list, the list grows by twice or half
   // that value for all, a few times at most.
   bool widens = false;

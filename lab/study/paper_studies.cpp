@@ -80,7 +80,10 @@ StudyResult study_ablation(const StudyOptions& options, Cells& cells) {
 }
 
 StudyResult study_wagma_quality(const StudyOptions& options, Cells& cells) {
-  const Names baselines{"mean", "local_sgd:period=1", "dpsgd", "sgp:neighbours=2", "adpsgd", "wagma", "flock"};
+  // As the authors' code has them.
+  const Names baselines{
+      "mean", "local_sgd:period=1", "dpsgd:order=combine_first", "sgp:neighbours=2", "adpsgd:partners=fixed", "wagma",
+      "flock"};
   Names ablations = baselines, translation = baselines;
   // Groups are sqrt(P) large. First without them, then such that do not change, then smaller and larger ones.
   for (const char* const ablation :
@@ -94,18 +97,19 @@ StudyResult study_wagma_quality(const StudyOptions& options, Cells& cells) {
     Names algorithms;
     const char* delays;  // null: steps are uneven by themselves
     const char* period;
+    double points = 100;
   };
-  ComparisonStudy study{.name = "wagma-quality", .scenarios = {}, .widens = true};
+  ComparisonStudy study{.name = "wagma-quality", .scenarios = {}, .side_by_side = false, .widens = true};
   for (const Setting& setting : {Setting{"images", 64, 200, ablations, kPublishedDelays, "10"},
                                  Setting{"vision", 16, 300, baselines, kPublishedDelays, "10"},
-                                 Setting{"translation", 16, 400, translation, nullptr, "8"},
+                                 Setting{"translation", 16, 400, translation, nullptr, "8", 1},
                                  Setting{"navigation", 16, 500, baselines, nullptr, "8"}}) {
     const Sizes sizes{setting.workers, setting.steps, 5};
     compare::CompareRequest request = searched(options, setting.task, "small", sizes, setting.algorithms);
     if (setting.delays) train::parse_straggler(setting.delays, request.base.train.pace);
     for (const char* averager : {"wagma", "flock"}) request.algorithm_settings[averager]["period"] = setting.period;
-    study.scenarios.push_back(
-        {setting.task, fmt::format("{}, {} workers", setting.task, setting.workers), View::time, std::move(request)});
+    study.scenarios.push_back({setting.task, fmt::format("{}, {} workers", setting.task, setting.workers), View::time,
+                               std::move(request), setting.points});
   }
   return make_comparisons(study, options, cells);
 }

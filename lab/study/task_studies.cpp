@@ -50,7 +50,7 @@ std::vector<Trouble> troubles_of(int workers, const std::string& skewed, const s
 
 StudyResult study_task(const TaskStudy& study, const StudyOptions& options, Cells& cells) {
   const tasks::Size& size = size_of(study.task, options.quick ? "tiny" : "small");
-  ComparisonStudy made{.name = study.task, .scenarios = {}, .points = study.points, .widens = true};
+  ComparisonStudy made{.name = study.task, .scenarios = {}, .widens = true};
   for (const Trouble& trouble : study.troubles) {
     const bool timed = trouble.name == "late" || trouble.name == "published";
     const Sizes sizes{study.workers, study.steps > 0 ? study.steps : size.defaults.steps, timed ? 5 : 2, study.seeds};
@@ -65,7 +65,8 @@ StudyResult study_task(const TaskStudy& study, const StudyOptions& options, Cell
     if (study.period > 0)
       for (const char* averager : {"wagma", "flock"})
         request.algorithm_settings[averager]["period"] = std::to_string(study.period);
-    made.scenarios.push_back({trouble.name, trouble.title, timed ? View::time : View::none, std::move(request)});
+    made.scenarios.push_back(
+        {trouble.name, trouble.title, timed ? View::time : View::none, std::move(request), study.points});
   }
   return make_comparisons(made, options, cells);
 }

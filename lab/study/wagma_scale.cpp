@@ -238,13 +238,17 @@ class WagmaScale {
 
   nlohmann::json how_of(const std::vector<Setting>& settings) const {
     nlohmann::json how = nlohmann::json::array();
-    for (const Setting& setting : settings)
+    for (const Setting& setting : settings) {
+      nlohmann::json rows;
+      for (const PublishedRow& row : published_rows())
+        if (has(setting.workload, row.column))
+          rows[row.name()] = {{"steps", steps_of(setting, row)}, {"seeds", seeds_of(setting, row)}};
       how.push_back({{"ranks", setting.ranks()},
                      {"compute_s", setting.workload.compute_s(setting.place)},
                      {"bandwidth_gbps", setting.bandwidth_gbps},
                      {"jitter_sigma", setting.jitter_sigma},
-                     {"steps", steps_of(setting, allreduce_row())},
-                     {"seeds", seeds_of(setting, allreduce_row())}});
+                     {"rows", rows}});
+    }
     return how;
   }
 

@@ -20,7 +20,7 @@ std::vector<std::int64_t> drops_of(std::string_view task, const base::SettingsRe
   const std::string text = reader.text("schedule_at");
   if (text == "auto") {
     for (const std::int64_t ninths : kUsualDrops)
-      if (steps > 0) drops.push_back(ninths * steps / 9);
+      if (steps > 0) drops.push_back(std::max<std::int64_t>(1, ninths * steps / 9));
     return drops;
   }
   const std::string option = fmt::format("--{}.schedule_at", task);
@@ -35,7 +35,8 @@ std::vector<std::int64_t> drops_of(std::string_view task, const base::SettingsRe
       throw Error(ErrorCode::bad_input,
                   fmt::format("{} takes what grows from one to the next, not '{}'", option, text));
     last = at;
-    if (!is_share || steps > 0) drops.push_back(std::llround(is_share ? at / 100 * static_cast<double>(steps) : at));
+    if (is_share && steps > 0) drops.push_back(std::max(1LL, std::llround(at / 100 * static_cast<double>(steps))));
+    if (!is_share) drops.push_back(std::llround(at));
   }
   return drops;
 }

@@ -84,7 +84,7 @@ void parse_jitter(std::string_view text, PaceOptions& options) {
 
 Pace::Pace(PaceOptions options, std::uint64_t seed, int rank, int workers)
     : options_(std::move(options)), seed_(seed), rank_(rank), workers_(workers) {
-  if (options_.random_stragglers > workers)
+  if (!options_.independent_stragglers && options_.random_stragglers > workers)
     throw Error(ErrorCode::bad_input, fmt::format("--straggler asks for {} slow workers of {}: ask for 0 to {}",
                                                   options_.random_stragglers, workers, workers));
   for (const FixedStraggler& straggler : options_.fixed)

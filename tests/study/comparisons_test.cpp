@@ -145,7 +145,7 @@ TEST_F(Comparisons, stopSearchingAfterAWhile) {
 
 // Periods, delays and the number of workers of the paper on WAGMA.
 TEST_F(Comparisons, ofWagmaAreAsPublished) {
-  make("wagma-quality", {.quick = true});
+  const StudyResult result = make("wagma-quality", {.quick = true});
   std::set<std::string> periods;
   for (const runs::RunRequest& request : runs_.requests_) {
     const std::string& task = request.train.task;
@@ -154,6 +154,8 @@ TEST_F(Comparisons, ofWagmaAreAsPublished) {
     if (request.train.algorithm == "wagma" || request.train.algorithm == "flock")
       periods.insert(task + " " + request.train.algorithm_settings.at("period"));
   }
+  EXPECT_TRUE(std::ranges::count(
+      result.words, "flock against wagma at equal steps, translation, 16 workers: +0.1 points, 1.25 times as fast."));
   EXPECT_EQ(periods, (std::set<std::string>{"images 10", "vision 10", "translation 8", "navigation 8"}));
 }
 
@@ -175,14 +177,17 @@ TEST_F(Comparisons, tellQualityInEachScenarioAndSpeedInTheFirst) {
   EXPECT_EQ(row_of(speed, "flock"), (Row{"flock", "2.00", "0.25", "0.50", "0.750 ± 0.000", "0.400", "0.008"}));
   EXPECT_EQ(row_of(speed, "mean"), (Row{"mean", "1.00", "0.25", "-", "0.800 ± 0.000", "0.800", "0.008"}));
   const std::set<std::string> words(result.words.begin(), result.words.end());
-  EXPECT_TRUE(words.contains("flock against mean: +35.0 points at equal time, -5.0 at equal steps."));
-  EXPECT_TRUE(words.contains("flock against wagma at equal steps: +5.0 points, 1.25 times as fast."));
+  EXPECT_TRUE(
+      words.contains("flock against mean, all alike, uneven steps: +35.0 points at equal time, -5.0 at equal steps."));
+  EXPECT_TRUE(
+      words.contains("flock against wagma at equal steps, all alike, uneven steps: +5.0 points, 1.25 times as fast."));
   EXPECT_TRUE(words.contains("direction_consensus against mean, 1 worker sends -5 g: +50.0 points."));
 }
 
 TEST_F(Comparisons, countPointsOfBleuAsTheyAre) {
   const StudyResult result = make("translation", {.quick = true});
-  EXPECT_TRUE(std::ranges::count(result.words, "flock against wagma at equal steps: +0.1 points, 1.25 times as fast."));
+  EXPECT_TRUE(std::ranges::count(
+      result.words, "flock against wagma at equal steps, all alike, uneven steps: +0.1 points, 1.25 times as fast."));
 }
 
 TEST_F(Comparisons, showLossesByTheirMedianAndRange) {

@@ -225,11 +225,9 @@ TEST(Pace, badInputSaysWhatIsAllowed) {
               Pace(o, 1, 0, 4);
             }),
             "--straggler asks for 5 slow workers of 4: ask for 0 to 4");
-  EXPECT_EQ(sentence_of([](auto& o) {
-              parse_straggler("independent:5x1ms", o);
-              Pace(o, 1, 0, 4);
-            }),
-            "--straggler asks for 5 slow workers of 4: ask for 0 to 4");
+  PaceOptions draws;
+  parse_straggler("independent:5x1ms", draws);
+  EXPECT_NO_THROW(Pace(draws, 1, 0, 4)) << "draws, of which there may be more than workers";
   EXPECT_EQ(sentence_of([](auto& o) {
               parse_fixed_stragglers("4:1ms", o);
               Pace(o, 1, 0, 4);
