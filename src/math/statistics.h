@@ -1,4 +1,4 @@
-// What a gradient rule is told about one step: how the workers' gradients lie to each other, never the gradients.
+// What a gradient rule is told about one step: the inner products of the workers' gradients, never the gradients.
 #pragma once
 
 #include <cstddef>
