@@ -52,7 +52,7 @@ def test_scenarios_are_made_one_by_one_and_shown_together(torch, engines, tmp_pa
     assert again.stderr == "flockstep: 2 runs were already done\n"
     assert again.stdout == first.stdout
     assert "| algorithm | throughput / mean | waiting | fresh | AUC | mean at that time | rate |" in first.stdout
-    assert "flock against mean: " in first.stdout
+    assert "flock against mean, all alike, 1 late: " in first.stdout
     both = quick("recommendation", tmp_path, "--scenario", "minus-five")
     assert "| algorithm | all alike, 1 late | 1 worker sends -5 g |" in both.stdout
     study = json.loads((tmp_path / "study.json").read_text())
