@@ -124,18 +124,18 @@ def test_a_program_of_its_own_outlives_a_killed_worker(needs, prefix):
     assert set(results.values()) == {"y = 3.00 + -2.00 x"}, "one model on all workers that live"
 
 
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "cpp.md").read_text()
 
 
 def block_with(language, line):
-    """The README's one block in that language that has this line."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    """The page's one block in that language that has this line."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     [found] = [block for block in blocks if line in block.splitlines()]
     return found
 
 
-def build_as_the_readme_says(folder, prefix, program):
-    """A project with nothing but the README's lines about the package; returns its executable."""
+def build_as_the_page_says(folder, prefix, program):
+    """A project with nothing but the page's lines about the package; returns its executable."""
     folder.mkdir()
     (folder / "main.cpp").write_text(program)
     project = f"""cmake_minimum_required(VERSION 3.25)
@@ -148,7 +148,7 @@ add_executable(program main.cpp)
     return folder / "build" / "program"
 
 
-def test_the_readmes_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
+def test_the_pages_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
     include, loop = block_with("cpp", "#include <flockstep/flockstep.h>").split("\n\n", 1)
     update = "for (std::size_t i = 0; i < n; ++i) model[i] += gradient[i];"
     loop = loop.replace("for (...)", "for (int step = 0; step < 50; ++step)")
@@ -166,13 +166,13 @@ int main(int, char** arguments) {{
   constexpr std::size_t n = 5;
 {loop}}}
 """
-    executable = build_as_the_readme_says(tmp_path / "loop", prefix, program)
+    executable = build_as_the_page_says(tmp_path / "loop", prefix, program)
     for algorithm in ("mean", "eager_solo", "eager_majority", "local_sgd", "dpsgd", "adpsgd", "swarm", "flock"):
         model = [float(number) for number in check(executable, algorithm).split()]
         assert model == pytest.approx([275, 275], rel=1e-5), f"{algorithm}: 50 updates by 5.5 in the mean"
 
 
-def test_the_readmes_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
+def test_the_pages_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
     needs("mpi")
     include, lines = block_with("cpp", "#include <flockstep/mpi.h>").split("\n\n", 1)
     program = f"""{include}
@@ -192,7 +192,7 @@ int main(int argc, char** argv) {{
   MPI_Finalize();
 }}
 """
-    executable = build_as_the_readme_says(tmp_path / "mpi", prefix, program)
+    executable = build_as_the_page_says(tmp_path / "mpi", prefix, program)
     assert len(set(check(*MPIRUN, "-n", 2, executable).split())) == 1, "both processes have the same result"
 
 
