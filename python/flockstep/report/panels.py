@@ -6,9 +6,9 @@ grey lines of all are the same ones: a page holds them once.
 
 import zlib
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
-from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 
 from flockstep.report.records import Array
@@ -35,8 +35,8 @@ class Shown:
 class Panel:
     series: str
     figure: str
-    swatch: Markup
-    svg: Markup
+    swatch: str
+    svg: str
 
 
 @dataclass
@@ -107,8 +107,6 @@ def panels_of(axes: Axes, lines: list[Shown], title: str) -> Panels:
         drawn += f'<path d="{paths[index]}" fill="none" stroke="{shade}" stroke-width="{1.4 * LINE_WIDTH:g}"/></g>'
         said = escape(f"{line.series} {line.figure}, against the others: {title}.")
         frame = f'class="panel" role="img" aria-label="{said}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-        panels.append(
-            Panel(line.series, line.figure, swatch(line.place, line=False), Markup(f"<svg {frame}>{drawn}</svg>"))
-        )
+        panels.append(Panel(line.series, line.figure, swatch(line.place, line=False), f"<svg {frame}>{drawn}</svg>"))
     note = f"The axes of the picture above. In grey all others; dotted, {lines[0].series}."
     return Panels(title, note, panels)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib
-from markupsafe import Markup
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,12 +27,12 @@ class Entry:
 
     series: str
     label: str
-    swatch: Markup
+    swatch: str
 
 
 @dataclass
 class Picture:
-    svg: Markup
+    svg: str
     title: str
     alt: str
     legend: list[Entry]

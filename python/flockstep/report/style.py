@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter
 
@@ -115,7 +114,7 @@ CSS_COLOURS = {
 }
 
 
-def swatch(index: int, line: bool = True) -> Markup:
+def swatch(index: int, line: bool = True) -> str:
     """The look of a line as a tiny picture, for legends and tables; with line=False its mark alone."""
     shade = css_colour(colour(index))
     dashes = " ".join(f"{LINE_WIDTH * part:g}" for part in _dashes(index))
@@ -123,14 +122,14 @@ def swatch(index: int, line: bool = True) -> Markup:
     drawn += f' stroke-dasharray="{dashes}"/>' if dashes else "/>"
     mark = f'<path d="{MARKS[_mark(index)]}" transform="translate(13 5)" fill="{shade}"/>'
     shape = 'width="26" height="10" viewBox="0 0 26 10"' if line else 'width="12" height="12" viewBox="9 1 8 8"'
-    return Markup(f'<svg class="key" {shape} aria-hidden="true">{drawn if line else ""}{mark}</svg>')
+    return f'<svg class="key" {shape} aria-hidden="true">{drawn if line else ""}{mark}</svg>'
 
 
-def box_swatch(face: str, edge: str, hatched: bool = False) -> Markup:
+def box_swatch(face: str, edge: str, hatched: bool = False) -> str:
     """The look of a bar."""
     stripes = f'<path d="M2 9 9 1M8 9 15 1M14 9 21 1" stroke="{css_colour(edge)}"/>' if hatched else ""
     frame = f'x=".5" y=".5" width="21" height="9" fill="{css_colour(face)}" stroke="{css_colour(edge)}"'
-    return Markup(
+    return (
         f'<svg class="key" width="22" height="10" viewBox="0 0 22 10" aria-hidden="true"><rect {frame}/>{stripes}</svg>'
     )
 

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from flockstep.report.records import Array
@@ -139,7 +138,7 @@ def _tell(element: Element, mark: Mark) -> None:
         element.insert(0, title)
 
 
-def inline(drawn: bytes, marks: Mapping[str, Mark], frame: Frame | None, alt: str) -> Markup:
+def inline(drawn: bytes, marks: Mapping[str, Mark], frame: Frame | None, alt: str) -> str:
     root = ElementTree.fromstring(CONTROLS.sub(b"?", drawn))
     prefix = f"i{zlib.crc32(drawn + alt.encode()):x}"
     # What is counted (axes_1) and what we have named are nobody's goal; all else is: markers, clip paths, patterns.
@@ -150,4 +149,4 @@ def inline(drawn: bytes, marks: Mapping[str, Mark], frame: Frame | None, alt: st
     root.attrib.clear()
     shown = {"class": "plot", "role": "img", "aria-label": alt, "viewBox": view}
     root.attrib.update({**shown, **(frame.attributes() if frame else {})})
-    return Markup(ElementTree.tostring(root, encoding="unicode").replace(" />", "/>"))
+    return ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
