@@ -61,6 +61,8 @@
   tip.setAttribute("role", "status");
   tip.hidden = true;
   document.body.append(tip);
+  let leaveLast = () => {};  // the picture that was asked last
+  document.addEventListener("pointerdown", (event) => event.target.closest("svg.plot") || leaveLast());
 
   function pointsOf(svg) {
     const [left, top, width, height] = svg.dataset.frame.split(" ").map(Number);
@@ -122,6 +124,8 @@
       svg.append(dot);
     }
     function show(mark) {
+      leaveLast();
+      leaveLast = leave;
       at = marks.indexOf(mark);
       const point = new DOMPoint(mark.x, mark.y).matrixTransform(svg.getScreenCTM());
       dot.style.display = mark.box ? "none" : "";
@@ -141,15 +145,17 @@
       if (dot) dot.style.display = "none";
       light(null);
     }
-    svg.addEventListener("pointermove", (event) => {
+    function ask(event) {
       prepare();
       const {x, y} = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       const away = (mark) => distance(mark, x, y);
       const near = visible().filter((mark) => away(mark) <= (mark.box ? BESIDE : NEAR));
       if (near.length) show(near.reduce((best, mark) => (away(mark) < away(best) ? mark : best)));
       else leave();
-    });
-    svg.addEventListener("pointerleave", leave);
+    }
+    svg.addEventListener("pointermove", ask);
+    svg.addEventListener("pointerdown", ask);
+    svg.addEventListener("pointerleave", (event) => event.pointerType === "touch" || leave());  // a finger has left its tip
 
     // Left and right along a series, up and down to the next one.
     function next(step, between) {
@@ -182,7 +188,8 @@
 
   // Tables. A first click sorts upwards, a second downwards, a third brings back the order in which they came.
   const UNITS = {us: 1e-6, "µs": 1e-6, ms: 1e-3, min: 60, h: 3600};
-  const numberOf = (text) => {
+  const numberOf = (cell) => {
+    const text = cell.replace(/^[[(]/, "");
     const found = text.match(/^[-−+]?[\d.]+(?:e[-+]?\d+)?/i);
     if (!found) return NaN;
     const unit = text.slice(found[0].length).trim().split(/\s/)[0];
