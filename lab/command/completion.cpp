@@ -121,7 +121,8 @@ Answer answer_to(const CLI::App& app, std::vector<std::string> words) {
   const auto found = std::ranges::find(commands, words[0], [](const CLI::App* each) { return each->get_name(); });
   if (found == commands.end()) return {};
   const CLI::App* command = *found;
-  if (std::ranges::find(words.begin(), words.end() - 1, "--") != words.end() - 1) return {.paths = "files", .words = {}};
+  if (std::ranges::find(words.begin(), words.end() - 1, "--") != words.end() - 1)
+    return {.paths = "files", .words = {}};
   join_at_equals(words);
   const std::string& typed = words.back();
   if (const CLI::Option* before = option_called(*command, words[words.size() - 2]); takes_value(before))
@@ -207,8 +208,8 @@ int complete(const CLI::App& app, std::vector<std::string> words) {
 }
 
 void add_completion(CLI::App& app, Action& chosen) {
-  CLI::App& command = *app.add_subcommand("completion", "print a script with which a shell completes this command")
-                           ->group("Shells");
+  CLI::App& command =
+      *app.add_subcommand("completion", "print a script with which a shell completes this command")->group("Shells");
   const auto name = std::make_shared<std::string>();
   command.add_option("SHELL", *name, "the shell")->required()->type_name("bash|zsh|fish");
   command.footer(
