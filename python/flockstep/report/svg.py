@@ -77,10 +77,13 @@ def _rounded(text: str) -> str:
     return re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), text)
 
 
-def _clean_style(style: str) -> str:
+def clean_style(style: str) -> str:
     """Without fonts, which are the page's, and what the style sheet says already."""
-    parts = [part.strip().replace(": ", ":") for part in style.split(";")]
-    kept = [part for part in parts if part and not part.startswith(USUAL)]
+    apart = re.sub(
+        r"font: (\d+ )?([\d.]+px) [^;]*", r"font-size: \2; font-weight: \1", style
+    )  # as matplotlib 3.7 has it
+    parts = [part.strip().replace(": ", ":") for part in apart.split(";")]
+    kept = [part for part in parts if part and not part.startswith(USUAL) and not part.endswith(":")]
     return re.sub(r"#[0-9a-f]{6}\b", lambda found: css_colour(found[0]), ";".join(kept))
 
 
@@ -95,7 +98,7 @@ def _clean(element: Element, ids: Mapping[str, str], marks: Mapping[str, Mark]) 
     if cleaned.get("transform", "").startswith("rotate(-0 "):
         del cleaned["transform"]
     if "style" in cleaned:
-        cleaned["style"] = _clean_style(cleaned["style"])
+        cleaned["style"] = clean_style(cleaned["style"])
     if "fill" in cleaned:
         cleaned["fill"] = css_colour(cleaned["fill"])
     own = cleaned.pop("id", "")
