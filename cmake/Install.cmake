@@ -7,6 +7,20 @@ if(FLOCKSTEP_LAB)
   install(TARGETS flockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY python/flockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/flockstep/python
           PATTERN __pycache__ EXCLUDE)  # draws the report: lab/command/report.cpp looks for it there
+  if(NOT CMAKE_CROSSCOMPILING)  # the command prints them itself
+    foreach(place bash:bash-completion/completions/flockstep zsh:zsh/site-functions/_flockstep
+                  fish:fish/vendor_completions.d/flockstep.fish)
+      string(REPLACE ":" ";" place ${place})
+      list(POP_FRONT place shell)
+      install(CODE "
+        set(script \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/${place}\")
+        cmake_path(GET script PARENT_PATH folder)
+        file(MAKE_DIRECTORY \"\${folder}\")
+        execute_process(COMMAND \"$<TARGET_FILE:flockstep_command>\" completion ${shell} OUTPUT_FILE \"\${script}\"
+                        COMMAND_ERROR_IS_FATAL ANY)
+        message(STATUS \"Installing: \${script}\")")
+    endforeach()
+  endif()
   if(FLOCKSTEP_TORCH)  # lab/tasks/torch_tasks.cpp looks for it there
     install(TARGETS flockstep_torch_tasks LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/flockstep)
   endif()

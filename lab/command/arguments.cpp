@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "base/names.h"
 #include "base/split.h"
+#include "command/completion.h"
 #include "engines/launcher.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
@@ -49,6 +50,7 @@ void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std:
             "--" + name, [&flags, name](const std::string& value) { flags.dotted[name] = value; },
             fmt::format("{} [{}]", option.help, option.default_value))
         ->group(fmt::format("Options of {}", owner))
+        ->type_name(option.default_value == "on" || option.default_value == "off" ? "on|off" : "TEXT")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 }
@@ -71,11 +73,15 @@ void add_size(CLI::App& command, const std::string& name, std::vector<Number>& n
 }
 
 // Options that several tasks have, and that need not be given with a task's name.
-constexpr std::array<base::OptionSpec, 4> kTaskOptions{{
-    {"data", "", "the task's data in files, instead of what is built in"},
-    {"size", "", "how large a network and its training are: tiny, small or paper"},
-    {"shard", "", "iid, or skewed: each worker sees its own kind of data only"},
-    {"noisy_workers", "", "so many workers, the last ones, draw their labels at random"},
+struct TaskOption {
+  base::OptionSpec option;
+  std::string_view type;
+};
+constexpr std::array<TaskOption, 4> kTaskOptions{{
+    {{"data", "", "the task's data in files, instead of what is built in"}, kFile},
+    {{"size", "", "how large a network and its training are: tiny, small or paper"}, "tiny|small|paper"},
+    {{"shard", "", "iid, or skewed: each worker sees its own kind of data only"}, "iid|skewed"},
+    {{"noisy_workers", "", "so many workers, the last ones, draw their labels at random"}, "TEXT"},
 }};
 
 std::string flag_of(std::string_view option) {
@@ -164,17 +170,21 @@ std::string unknown_flag_sentence(const CLI::App& command, const std::string& fl
 
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")->capture_default_str();
+  command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")
+      ->type_name(kTask)
+      ->capture_default_str();
   command
       .add_option("--engine", flags.engine,
                   "where workers run (see `flockstep engines`); auto: mesh under `flockstep launch`, mpi under mpirun, "
                   "else threads")
+      ->type_name(kEngine)
       ->capture_default_str();
   command
       .add_option(
           "--device", flags.device,
           "where tasks with torch compute: cpu, cuda (workers share out the GPUs), cuda:N, or auto: a GPU where "
           "there is one")
+      ->type_name("cpu|cuda|auto")
       ->capture_default_str();
   const std::string several = sizes == Sizes::lists ? "; several, such as 8,32, make a case each" : "";
   add_size(command, "--workers", flags.workers, 1 << 20, sizes,
@@ -205,11 +215,13 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       "--faulty", flags.faulty,
       "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1; in step 50 alone "
       "3:scale:1000@50, from step 100 on 3:scale:-5@100-");
-  for (const base::OptionSpec& option : kTaskOptions) {
+  for (const auto& [option, type] : kTaskOptions) {
     const std::string name(option.name);
-    command.add_option_function<std::string>(
-        flag_of(name), [&flags, name](const std::string& value) { flags.task_options[name] = value; },
-        fmt::format("option of the task: {}", option.help));
+    command
+        .add_option_function<std::string>(
+            flag_of(name), [&flags, name = name](const std::string& value) { flags.task_options[name] = value; },
+            fmt::format("option of the task: {}", option.help))
+        ->type_name(std::string(type));
   }
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 23))
@@ -219,10 +231,11 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->capture_default_str();
   command.add_flag("--deterministic", flags.deterministic,
                    "threads only: one worker at a time in an order drawn from the seed");
-  command.add_option(
-      "--platform", flags.sim.platform,
-      "sim: the network, a preset (see `flockstep platforms`) or a SimGrid platform file [a star of equal "
-      "links]");
+  command
+      .add_option("--platform", flags.sim.platform,
+                  "sim: the network, a preset (see `flockstep platforms`) or a SimGrid platform file [a star of equal "
+                  "links]")
+      ->type_name(kNetwork);
   const engines::SimOptions star;
   command.add_option("--latency-us", flags.latency_us, fmt::format("sim: latency of a link [{}]", star.latency_us))
       ->check(between(0, 1e7));
@@ -246,14 +259,16 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       "gradients [the task's]");
   command.add_flag("--no-gradients", flags.no_gradients,
                    "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
-  command.add_option("--out", flags.out, "folder for metrics, trace and results");
+  command.add_option("--out", flags.out, "folder for metrics, trace and results")->type_name(kFolder);
   command
       .add_option(
           "--log", flags.log,
           "to standard error: quiet, warning, info (options, evaluations, checkpoints) or debug (every step, too)")
+      ->type_name("quiet|warning|info|debug")
       ->capture_default_str();
   command.add_flag("--json", flags.json, "print the result as JSON");
-  command.add_option("--config", flags.config, "TOML file with any of these options, such as steps = 100");
+  command.add_option("--config", flags.config, "TOML file with any of these options, such as steps = 100")
+      ->type_name(kFile);
   for (const auto& row : tasks::tasks()) add_dotted(command, flags, row.name, row.options);
   for (const auto& row : algorithms::algorithms()) add_dotted(command, flags, row.name, row.options);
 }

@@ -11,6 +11,7 @@
 #include "bench/straggler.h"
 #include "command/arguments.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/progress.h"
 #include "engines/launcher.h"
 
@@ -92,21 +93,27 @@ void print_targets(const std::vector<bench::TargetResult>& targets, bool json) {
 void add_bench(CLI::App& app, Action& chosen) {
   CLI::App& command = *app.add_subcommand("bench", "measure a target of docs/benchmarks.md on this machine");
   const auto flags = std::make_shared<BenchFlags>();
-  std::string names;
-  for (const BenchRow& row : kBenches) names += fmt::format("\n  {:9} {}", row.name, row.description);
-  command.add_option("NAME", flags->name, "which:" + names)->required();
+  std::string lines, names;
+  for (const BenchRow& row : kBenches) {
+    lines += fmt::format("\n  {:9} {}", row.name, row.description);
+    names += fmt::format("{}{}", names.empty() ? "" : "|", row.name);
+  }
+  command.add_option("NAME", flags->name, "which:" + lines)->required()->type_name(names);
   command.add_option("--workers", flags->workers,
                      "P [kernels: 8,16,32, on a GPU 2,4,8,16,32; others: 4, or what mpirun started]");
   command.add_option("--engine", flags->engine, "of all but kernels; auto: mpi under mpirun, else threads")
+      ->type_name(kEngine)
       ->capture_default_str();
-  command.add_option("--device", flags->device, "kernels: cpu or cuda")->capture_default_str();
+  command.add_option("--device", flags->device, "kernels: cpu or cuda")->type_name("cpu|cuda")->capture_default_str();
   command.add_option("--floats", flags->floats, "adacons, group: length of the gradient or model")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command.add_option("--bucket-kib", flags->bucket_kib, "adacons: size of a bucket")
       ->check(CLI::Range(1, 1 << 21))
       ->capture_default_str();
-  command.add_option("--wire", flags->wire, "adacons: float32 or bfloat16")->capture_default_str();
+  command.add_option("--wire", flags->wire, "adacons: float32 or bfloat16")
+      ->type_name("float32|bfloat16")
+      ->capture_default_str();
   command.add_option("--group-size", flags->group_size,
                      "group: S, such as 4,8, at most P [the default of wagma for P, 4 and 8]");
   command
@@ -117,7 +124,9 @@ void add_bench(CLI::App& app, Action& chosen) {
   command.add_option("--megabytes", flags->megabytes, "kernels: size of the block")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--algorithms", flags->algorithms, "straggler: compared with mean")->capture_default_str();
+  command.add_option("--algorithms", flags->algorithms, "straggler: compared with mean")
+      ->type_name(kAlgorithms)
+      ->capture_default_str();
   command
       .add_option("--straggler", flags->straggler,
                   "straggler: so many random workers late each step, or independent:2x320ms")

@@ -17,6 +17,7 @@
 #include "bench/workers.h"
 #include "command/bench.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/launcher.h"
 #include "command/progress.h"
 #include "command/table.h"
@@ -224,13 +225,18 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   command
       .add_option("--engine", flags->engine,
                   "where workers run (see `flockstep engines`); auto: mpi under mpirun, else threads")
+      ->type_name(kEngine)
       ->capture_default_str();
   command.add_option("--workers", flags->workers, "number of workers [4; under mpirun, its processes]")
       ->check(CLI::Range(1, 4096));
-  command.add_option("--out", flags->out, "write what was measured to this file, a network for --platform");
-  command.add_option("--steps", flags->steps,
-                     "also measure how long steps of training take, and write it to this file, for --against");
+  command.add_option("--out", flags->out, "write what was measured to this file, a network for --platform")
+      ->type_name(kFile);
+  command
+      .add_option("--steps", flags->steps,
+                  "also measure how long steps of training take, and write it to this file, for --against")
+      ->type_name(kFile);
   command.add_option("--algorithms", flags->algorithms, "with --steps: the algorithms to measure")
+      ->type_name(kAlgorithms)
       ->capture_default_str();
   command.add_option("--floats", flags->floats, "with --steps: how many parameters the models have")
       ->capture_default_str();
@@ -245,11 +251,15 @@ void add_calibrate(CLI::App& app, Action& chosen) {
                   "size of the vectors that workers exchange and add up; should be more than caches hold")
       ->check(CLI::Range(1, 1 << 12))
       ->capture_default_str();
-  command.add_option("--against", flags->against,
-                     "instead of measuring, simulate the step times in this file on --platform and compare");
-  command.add_option("--platform", flags->platform,
-                     "for --against and --engine sim only: the network to simulate, a preset (see `flockstep "
-                     "platforms`) or a SimGrid platform file");
+  command
+      .add_option("--against", flags->against,
+                  "instead of measuring, simulate the step times in this file on --platform and compare")
+      ->type_name(kFile);
+  command
+      .add_option("--platform", flags->platform,
+                  "for --against and --engine sim only: the network to simulate, a preset (see `flockstep "
+                  "platforms`) or a SimGrid platform file")
+      ->type_name(kNetwork);
   command.add_flag("--json", flags->json, "print the result as JSON");
   command.callback([flags, &chosen] { chosen = [flags] { return run_calibrate(*flags); }; });
 }

@@ -19,5 +19,6 @@ void add_calibrate(CLI::App& app, Action& chosen);
 // `words` are what the call has after --.
 void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& words);
 void add_listings(CLI::App& app, Action& chosen);  // algorithms, tasks, engines, platforms
+void add_completion(CLI::App& app, Action& chosen);
 
 }  // namespace flockstep::command

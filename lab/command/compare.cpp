@@ -11,6 +11,7 @@
 #include "command/child_runs.h"
 #include "command/commands.h"
 #include "command/compare_table.h"
+#include "command/completion.h"
 #include "command/help.h"
 #include "command/launcher.h"
 #include "command/progress.h"
@@ -170,6 +171,7 @@ void add_compare(CLI::App& app, Action& chosen) {
       .add_option("--algorithms", flags->algorithms,
                   "comma-separated, all of them, or both; an entry may bring options of its own, such as "
                   "local_sgd:period=4")
+      ->type_name(kAlgorithms)
       ->capture_default_str();
   command.add_option("--search", flags->search,
                      "try each value of an option of the task or an algorithm and keep each algorithm's best (on data "

@@ -1,4 +1,4 @@
-// Help in two lengths, for commands with more options than fit on a screen.
+// Help by subject and in two lengths, for commands with more options than fit on a screen.
 #pragma once
 
 #include <CLI/CLI.hpp>

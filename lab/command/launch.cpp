@@ -5,6 +5,7 @@
 #include "base/split.h"
 #include "command/arguments.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/signals.h"
 #include "flockstep/error.h"
 #include "supervisor/supervisor.h"
@@ -38,9 +39,11 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
   command.add_option("--heartbeat", options->heartbeat, "after so long without a sign, a worker counts as lost")
       ->capture_default_str();
   command.add_option("--join", options->join, "add the workers to a run in progress, whose store is at host:port");
-  command.add_option("--secret-file", options->secret_file,
-                     "the run's secret, in a file that is yours alone; made if it is not there, unless with --join "
-                     "[a new one, removed at the end]");
+  command
+      .add_option("--secret-file", options->secret_file,
+                  "the run's secret, in a file that is yours alone; made if it is not there, unless with --join "
+                  "[a new one, removed at the end]")
+      ->type_name(kFile);
   command.add_option("--address", options->address,
                      "at which other hosts reach this one [with --hosts its name, else 127.0.0.1]");
   command.add_option("--port", options->port, "of the run's store [any that is free]");

@@ -140,7 +140,7 @@ int list_platforms(bool as_json) {
 }
 
 void add(CLI::App& app, Action& chosen, const std::string& name, const std::string& help, int (*list)(bool)) {
-  CLI::App& command = *app.add_subcommand(name, help);
+  CLI::App& command = *app.add_subcommand(name, help)->group("What there is");
   const auto as_json = std::make_shared<bool>(false);
   command.add_flag("--json", *as_json, "print as JSON");
   command.callback([as_json, list, &chosen] { chosen = [as_json, list] { return list(*as_json); }; });

@@ -1,5 +1,5 @@
 // The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, `launch`, and the lists
-// `algorithms`, `tasks`, `engines`, `platforms`.
+// `algorithms`, `tasks`, `engines`, `platforms`; and `completion`.
 // Exit codes: 0 done, 1 a run failed, 2 a wrong call. One sentence on standard error says why.
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -16,6 +16,7 @@
 #include "base/names.h"
 #include "command/arguments.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/config_file.h"
 #include "command/launcher.h"
 #include "command/signals.h"
@@ -79,6 +80,9 @@ int run(std::vector<std::string> arguments) {
   const std::vector<std::string> words = take_words_of_worker(arguments);
   add_launch(app, chosen, words);
   add_listings(app, chosen);
+  add_completion(app, chosen);
+
+  if (!arguments.empty() && arguments[0] == kComplete) return complete(app, {arguments.begin() + 1, arguments.end()});
 
   if (arguments.empty()) {
     fmt::print("{}", app.help());

@@ -75,7 +75,7 @@ void add_report(CLI::App& app, Action& chosen) {
       "report", "draw the folder of a run, a comparison or a study as one page, DIR/report.html, or print its tables");
   const auto folder = std::make_shared<std::string>();
   const auto as_text = std::make_shared<bool>(false);
-  command.add_option("DIR", *folder, "what --out named, or one run's folder")->required();
+  command.add_option("DIR", *folder, "what --out named, or one run's folder")->required()->type_name("");
   command.add_flag("--text", *as_text, "print the page's words and tables to standard output; draw and write nothing");
   command.footer(
       "The page needs nothing but itself: words, tables and pictures, for any browser, a phone's as well. Its path is\n"

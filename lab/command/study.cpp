@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "command/child_runs.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/progress.h"
 #include "command/report.h"
 #include "command/signals.h"
@@ -165,20 +166,23 @@ int run_study(const StudyFlags& flags) {
 void add_study(CLI::App& app, Action& chosen) {
   CLI::App& command = *app.add_subcommand("study", "answer a question with many simulated runs; without a name: list");
   const auto flags = std::make_shared<StudyFlags>();
-  command.add_option("NAME", flags->name, "the study (`flockstep study` lists them)");
-  command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run");
+  command.add_option("STUDY", flags->name, "its name (`flockstep study` lists them)")->type_name("");
+  command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run")
+      ->type_name(kFolder);
   command
       .add_option("--jobs", flags->jobs, "runs at the same time, each in a process of its own [the number of cores]")
       ->check(CLI::Range(std::size_t{1}, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command.add_flag("--quick", flags->quick, "fewer workers, steps and seeds: a first impression");
-  command.add_option("--data", flags->data, "the task's files, such as a folder with images [what is built in]");
+  command.add_option("--data", flags->data, "the task's files, such as a folder with images [what is built in]")
+      ->type_name(kFile);
   command.add_option("--scenario", flags->scenarios,
                      "make only this scenario of a study that has several; may be given again. Tables are of all that "
                      "are in --out");
-  command.add_option("--algorithms", flags->algorithms,
-                     "these in every scenario, such as mean,flock [the study's own]");
+  command
+      .add_option("--algorithms", flags->algorithms, "these in every scenario, such as mean,flock [the study's own]")
+      ->type_name(kAlgorithms);
   command.add_flag("--markdown", flags->markdown, "print tables in Markdown");
   command.add_flag("--json", flags->json, "print the result, or the list, as JSON");
   command.footer("With --out, the same call again does not make a run twice.");

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "command/arguments.h"
 #include "command/commands.h"
+#include "command/completion.h"
 #include "command/help.h"
 #include "command/launcher.h"
 #include "command/progress.h"
@@ -115,6 +116,7 @@ void add_train(CLI::App& app, Action& chosen) {
   const auto algorithm = std::make_shared<std::string>("mean");
   add_run_flags(command, *flags, Sizes::one);
   command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
+      ->type_name(kAlgorithm)
       ->capture_default_str();
   command.add_option_function<std::string>(
       "--lr", [flags](const std::string& value) { flags->task_options[kLearningRate] = value; },

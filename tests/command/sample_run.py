@@ -3,7 +3,6 @@
 And ways to damage it, or a comparison's, and a reader of the page that is drawn of it.
 """
 
-import base64
 import html.parser
 import json
 import math
@@ -189,25 +188,38 @@ DAMAGED_COMPARISONS = [
 
 
 class Page(html.parser.HTMLParser):
-    """What a page says and shows; fails on tags that are not closed in order."""
+    """What a page says and shows; fails on tags that are not closed in order and on an id that is there twice."""
 
-    VOID = frozenset({"meta", "img", "br"})
+    VOID = frozenset({"meta", "br"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.words: list[str] = []
         self.pictures: list[str] = []
+        self.panels: list[str] = []
+        self.marks: list[list[dict[str, str | None]]] = []  # of each picture, those that tell their series
+        self.legends: list[list[str]] = []  # of each picture, the series with an entry
         self.addresses: list[str] = []
+        self.ids: list[str] = []
         self.open: list[str] = []
         self.feed(text)
         assert self.open == []
+        assert len(set(self.ids)) == len(self.ids)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = dict(attributes)
         self.addresses += [value or "" for name, value in attributes if name in ("src", "href", "srcset", "data")]
-        if tag == "img":
-            assert given["alt"]
-            self.pictures.append(given["alt"])
+        self.ids += [given["id"] or ""] if "id" in given else []
+        if given.get("role") == "img":
+            assert given["aria-label"]
+            (self.pictures if given["class"] == "plot" else self.panels).append(given["aria-label"])
+        if given.get("class") == "plot":
+            self.marks.append([])
+            self.legends.append([])
+        if given.get("class") == "series":
+            self.marks[-1].append(given)
+        if tag == "li" and "data-series" in given:
+            self.legends[-1].append(given["data-series"] or "")
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -215,24 +227,30 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
+        if not {"style", "script", "svg"} & set(self.open):
             self.words.append(data)
 
     @property
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
+    def series_of(self, picture: str) -> dict[str, dict[str, str | None]]:
+        """The marks of the first picture that is told so, by the names of their series; of several the last."""
+        place = next(place for place, alt in enumerate(self.pictures) if picture in alt)
+        return {mark["data-series"] or "": mark for mark in self.marks[place]}
+
 
 def page_of(folder: Path) -> Page:
     """The page in a folder, after a look at whether it is self-contained."""
     text = (folder / "report.html").read_text()
     page = Page(text)
-    assert not any(re.match(r"\s*(https?:)?//", address) for address in page.addresses)
-    assert "url(" not in text
-    assert "<script" not in text
-    for address in page.addresses:
-        kind, _, data = address.partition(",")
-        assert kind == "data:image/svg+xml;base64"
-        assert b"<svg" in base64.b64decode(data)
+    for address in page.addresses:  # of what is defined on the page, or of pixels in it
+        assert address.removeprefix("#") in page.ids or re.match("data:image/png;base64,[A-Za-z0-9+/=\\s]+$", address)
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(page.ids)
+    assert text.count("url(") == text.count("url(#")
+    assert "http:" not in text.replace("&lt;script src=http://elsewhere&gt;", "")
+    assert "https:" not in text
+    assert "@import" not in text
+    assert text.count("<script") == 1
     assert 'name="viewport"' in text
     return page

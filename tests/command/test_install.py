@@ -59,6 +59,15 @@ def test_the_installed_command_runs_and_draws_with_a_python_that_the_user_names(
     assert check(command, "report", out, env=named) == f"{out / 'report.html'}\n"
 
 
+def test_shells_find_their_completion_where_they_look_for_it(prefix):
+    for shell, place in (
+        ("bash", "bash-completion/completions/flockstep"),
+        ("zsh", "zsh/site-functions/_flockstep"),
+        ("fish", "fish/vendor_completions.d/flockstep.fish"),
+    ):
+        assert (prefix / "share" / place).read_text() == check(prefix / "bin" / "flockstep", "completion", shell)
+
+
 def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
     command = prefix / "bin" / "flockstep"
     shared = list(prefix.glob("lib*/**/flockstep_torch_tasks.so"))

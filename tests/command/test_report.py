@@ -16,8 +16,12 @@ import pytest
 from conftest import COMMAND, run, run_json
 from flockstep.report import histograms, pages
 from flockstep.report.__main__ import main as draw
+from flockstep.report.comparison_pictures import zoom
 from flockstep.report.reading import read_run
-from flockstep.report.records import StepTimes
+from flockstep.report.records import Curve, CurveQuality, StepTimes
+from flockstep.report.sheet import Sheet
+from flockstep.report.style import look
+from flockstep.report.words import short
 from sample_run import (
     DAMAGED_COMPARISONS,
     DAMAGED_RUNS,
@@ -180,6 +184,18 @@ def test_names_cannot_break_the_page(tmp_path):
     assert "<script src=http://elsewhere> on linear" in report(out).text
 
 
+def test_names_in_pictures_may_be_anything(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    odd = ']]>&amp;"$x^$</svg>'
+    saved = json.loads((out / "compare.json").read_text())
+    (case,) = saved["cases"]
+    case["rows"][0]["algorithm"] = case["table"]["rows"][0][0] = odd + "\u0001"
+    (out / "compare.json").write_text(json.dumps(saved))
+    page = report(out)
+    assert odd in page.text
+    assert any(name.startswith(odd) for name in page.series_of("against steps"))
+
+
 def is_refused(folder, sentence, capsys):
     """Checks for one sentence and no page; within this process, since there are many ways to be damaged."""
     assert draw([str(folder)]) == 1
@@ -299,11 +315,80 @@ def test_the_curves_of_a_comparison_tell_what_its_table_does(tmp_path, compariso
     assert "Lines are medians over the seeds, as the table's column is" in page.text
 
 
-def test_of_many_curves_the_first_and_the_best_stand_out(tmp_path, comparison):
-    page = report(many_rows(tmp_path, comparison, [9, 4, 8, 3, 7, 2, 6, 1, 5]))
-    (picture,) = [each for each in page.pictures if "Loss against steps" in each]
-    assert "(rule0 9, rule1 4, rule3 3, rule5 2, rule7 1, rule8 5)" in picture
-    assert "rule0 and those that end best; 3 others in grey" in picture
+def numbers(text):
+    return [float(each) for each in text.split()]
+
+
+@pytest.mark.parametrize("count", [3, 7, 18])
+def test_every_algorithm_has_its_name_and_its_values_in_the_curves(tmp_path, comparison, count):
+    losses = [1 + index for index in range(count)]
+    page = report(many_rows(tmp_path, comparison, losses))
+    names = [f"rule{index}" for index in range(count)]
+    for picture in ("Loss against time", "Loss against steps"):
+        series = page.series_of(picture)
+        assert sorted(series) == sorted(names)
+        for name, loss in zip(names, losses, strict=True):
+            assert set(numbers(series[name]["data-y"])) == {loss}
+        place = next(place for place, alt in enumerate(page.pictures) if picture in alt)
+        assert page.legends[place] == names[::-1], "as the lines lie, the uppermost first"
+    # More than the eye can follow are shown one by one as well.
+    alone = [f"rule{index} {1 + index}, against the others: Loss" for index in range(count)] if count > 6 else []
+    assert [alt.partition(" against time")[0] for alt in page.panels if "against time" in alt] == alone
+    assert len(page.panels) == 2 * len(alone)
+
+
+def test_no_two_lines_of_a_page_look_alike():
+    looks = [look(index) for index in range(18)]
+    assert len({(each["linestyle"], each["marker"]) for each in looks}) == 18, "not even in print without colours"
+
+
+def test_an_algorithm_far_from_all_others_does_not_rule_the_range():
+    steps = np.arange(11.0)
+
+    def curves(count, far):
+        ends = [0.8 + 0.01 * index for index in range(count - 1)] + [far]
+        quality = [np.where(steps > 0, end, 0.1) for end in ends]
+        return {
+            f"rule{index}": Curve(
+                steps=steps, time_s=steps, quality=CurveQuality(mean=each, median=each, min=each, max=each)
+            )
+            for index, each in enumerate(quality)
+        }
+
+    def zoomed(count, far):
+        axes = Sheet().axes()
+        told = zoom(axes, curves(count, far))
+        return told, axes.get_ylim()
+
+    assert zoomed(7, 0.86)[0] == (True, [])
+    (_, outside), (low, high) = zoomed(7, 0.3)
+    assert outside == ["rule6"]
+    assert 0.79 < low < 0.8 < 0.85 < high < 0.86
+    assert zoomed(6, 0.3)[0] == (False, []), "of few, all are shown"
+
+
+def test_each_worker_has_its_values_in_the_pictures_of_a_run(tmp_path):
+    out = tmp_path / "run"
+    write_sample_run(out, workers=16)
+    page = report(out)
+    norms = [json.loads(line).get("norms") for line in (out / "metrics.jsonl").read_text().splitlines()]
+    norms = np.array([each for each in norms if each])
+    series = page.series_of("How long each worker's gradient is")
+    assert sorted(series) == sorted(f"worker {worker}" for worker in range(16))
+    drawn = series["worker 7"]["data-y"].split()
+    assert drawn[30] == "-", "in that step there was none"
+    assert np.allclose([float(each) for each in drawn if each != "-"], norms[:, 7], rtol=1e-5)
+    place = next(place for place, alt in enumerate(page.pictures) if "gradient is" in alt)
+    assert "worker 2" in page.legends[place]
+
+
+def test_bars_and_spans_tell_their_values_without_a_script(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    report(out)
+    titles = re.findall(r"<title>([^<]*)</title>", (out / "report.html").read_text())
+    row = json.loads((out / "compare.json").read_text())["cases"][0]["rows"][0]
+    assert f"mean: {short(row['samples_per_s']['mean'])}" in titles
+    assert any(re.fullmatch(r"worker 3: computing, [0-9.e-]+ (s|ms|µs)", title) for title in titles)
 
 
 def test_what_is_not_there_is_left_out(tmp_path, comparison):

@@ -1,7 +1,8 @@
-"""How the report makes long series short, and what it leaves out of sight."""
+"""How the report makes long series short, what it leaves out of sight, and whose fonts and colours it has."""
 
 import numpy as np
 from flockstep.report.histograms import folded
+from flockstep.report.svg import clean_style
 from flockstep.report.worker_lines import MovingMeans, range_without_outliers
 
 
@@ -37,3 +38,12 @@ def test_an_outlier_does_not_rule_a_range_but_an_odd_worker_does():
     assert beyond == 1
     means = MovingMeans.over(200).of(table)
     assert range_without_outliers(table, means) == (means.min(), high, 10), "a window's length of means"
+
+
+def test_letters_and_colours_of_pictures_are_those_of_the_page():
+    families = "'DejaVu Sans', sans-serif"
+    drawn = f"font-size: 9px; font-family: {families}; text-anchor: end; fill: #0072b2"
+    assert clean_style(drawn) == "font-size:9px;text-anchor:end;fill:var(--c0)"
+    assert clean_style(f"font: 9px {families}; text-anchor: end") == "font-size:9px;text-anchor:end"
+    assert clean_style(f"font: 700 9px {families}; fill: #123456") == "font-size:9px;font-weight:700;fill:#123456"
+    assert clean_style(f"font: 9px {families}") == "font-size:9px"

@@ -1,12 +1,11 @@
-"""Which part of a run the report's timelines show, and where names at the ends of lines go."""
+"""Which part of a run the report's timelines show."""
 
 import json
-from itertools import pairwise
 
+import numpy as np
 import pytest
 from flockstep.report.errors import ReportError
-from flockstep.report.style import spread_out
-from flockstep.report.timelines import choose_moment, draw, duration_text, finished_steps, read_trace, rows_of
+from flockstep.report.timelines import choose_moment, draw, duration_text, finished_steps, joined, read_trace, rows_of
 
 STEP_US = 10_000
 
@@ -97,9 +96,8 @@ def test_a_damaged_trace_is_told(tmp_path, text, sentence):
     assert "trace.json" in str(raised.value)
 
 
-def test_names_at_the_ends_of_lines_move_apart_and_no_further():
-    assert spread_out([1, 20, 40], 10) == [1, 20, 40]
-    assert spread_out([20, 20], 10) == [15, 25]
-    assert spread_out([0, 20, 22, 24, 60], 10) == [0, 12, 22, 32, 60]
-    moved = spread_out([5, 6, 7, 16, 17], 10)
-    assert all(after - before >= 10 - 1e-9 for before, after in pairwise(moved))
+def test_spans_that_no_eye_would_part_are_drawn_as_one():
+    spans = np.array([(5.0, 6.0), (0.0, 1.0), (1.01, 2.0), (3.0, 4.5), (3.5, 4.0)])
+    assert joined(spans, 0.1).tolist() == [[0, 2], [3, 1.5], [5, 1]]
+    assert len(joined(spans, 0.001)) == 4
+    assert joined(np.zeros((0, 2)), 0.1).shape == (0, 2)

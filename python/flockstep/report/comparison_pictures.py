@@ -10,73 +10,56 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
+from flockstep.report.panels import Panels, Shown, panels_of
 from flockstep.report.reading import Comparison
-from flockstep.report.records import LARGEST_DRAWN, Array, Case, Curve, Row, Spread
-from flockstep.report.style import (
-    FAINT,
-    HEIGHT,
-    INK,
-    Colours,
-    Line,
-    Picture,
-    colour,
-    fit_y,
-    label_ends,
-    look,
-    new_figure,
-    picture_of,
-    plain,
-    spans_decades,
-    y_title,
-)
-from flockstep.report.words import capitalised, counted, listed, readable, short
+from flockstep.report.records import LARGEST_DRAWN, Case, Curve, Row, Spread
+from flockstep.report.sheet import Picture, Sheet
+from flockstep.report.style import HEIGHT, INK, LINE_WIDTH, Colours, colour, fit_y, spans_decades, y_title
+from flockstep.report.words import capitalised, listed, readable, short
 
-MOST_TOLD_APART = 6  # lines of one picture that the eye can follow
+MOST_TOLD_APART = 6  # lines of one picture that the eye can follow; with more, each has a panel of its own as well
 NAMES_INSIDE_FROM = 13  # letters: longer names stand above their bars
 
 
 def colours_of(comparison: Comparison) -> Colours:
-    """Those whose lines stand out first: colours repeat after the tenth."""
-    labels = [row.algorithm for case in comparison.saved.cases for row in case.rows]
+    """The best of the first case, and what the others are compared with, first: colours repeat after the tenth."""
+    labels = dict.fromkeys(row.algorithm for case in comparison.saved.cases for row in case.rows)
     apart = {
         label
         for case in comparison.saved.cases[:1]
         for by_time in (False, True)
         for label in told_apart(comparison, case, by_time)
     }
-    return {
-        label: index for index, label in enumerate(sorted(dict.fromkeys(labels), key=lambda label: label not in apart))
-    }
+    return {label: index for index, label in enumerate(sorted(labels, key=lambda label: label not in apart))}
 
 
-def smoothed(values: Array) -> Array:
-    """The running median of five, but for the start, which is the same for all.
+def zoom(axes: Axes, curves: dict[str, Curve]) -> tuple[bool, list[str]]:
+    """Where untrained models, or one algorithm in seven, lie far from all else, shows the rest.
 
-    What single evaluations do hides where many lines go.
+    Says whether it does, and which algorithms it leaves out in part. The first fifth of a run is where the models differ
+    least and the numbers most.
     """
-    medians = [np.median(values[max(0, index - 2) : index + 3]) for index in range(values.size)]
-    return np.where(np.isfinite(values) & (np.arange(values.size) > 0), np.array(medians), values)
+    everything, later = [], {}
+    for name, curve in curves.items():
+        both = np.concatenate([curve.quality.min, curve.quality.max])
+        late = np.tile(curve.steps >= 0.2 * curve.steps[-1], 2) & np.isfinite(both)
+        everything.append(both)
+        if late.any():
+            later[name] = (float(both[late].min()), float(both[late].max()))
+    middle = float(np.median([sum(ends) / 2 for ends in later.values()])) if later else 0.0
+    by_distance = sorted(later, key=lambda name: max(abs(end - middle) for end in later[name]))
 
+    def height(names: list[str]) -> float:
+        return max(later[name][1] for name in names) - min(later[name][0] for name in names) if names else 0.0
 
-def zoom_past_the_start(axes: Axes, curves: list[Curve]) -> bool:
-    """Where an untrained model lies far from all that follows, shows what follows. Says whether it does.
-
-    The first fifth of a run is where the models differ least and the numbers most.
-    """
-    everything = np.concatenate([np.concatenate([curve.quality.min, curve.quality.max]) for curve in curves])
-    later = np.concatenate(
-        [
-            part[curve.steps >= 0.2 * curve.steps[-1]]
-            for curve in curves
-            for part in (curve.quality.min, curve.quality.max)
-        ]
-    )
-    later = later[np.isfinite(later)]
-    if later.size < 2 or np.ptp(later) == 0 or np.nanmax(everything) - np.nanmin(everything) < 2 * np.ptp(later):
-        return False
-    margin = 0.05 * np.ptp(later)
-    axes.set_ylim(later.min() - margin, later.max() + margin)
-    return True
+    fewer = [by_distance[: len(by_distance) - left_out] for left_out in range(1, len(by_distance) // 7 + 1)]
+    shown = next((names for names in fewer if height(by_distance) >= 2 * height(names) > 0), by_distance)
+    known = np.concatenate(everything)
+    if height(shown) == 0 or np.nanmax(known) - np.nanmin(known) < 2 * height(shown):
+        return False, []
+    margin = 0.05 * height(shown)
+    axes.set_ylim(min(later[name][0] for name in shown) - margin, max(later[name][1] for name in shown) + margin)
+    return True, [name for name in by_distance if name not in shown]
 
 
 def quality_of(row: Row, case: Case) -> float:
@@ -85,7 +68,7 @@ def quality_of(row: Row, case: Case) -> float:
 
 
 def told_apart(comparison: Comparison, case: Case, by_time: bool) -> set[str]:
-    """The algorithms whose lines stand out.
+    """The algorithms whose lines are thicker.
 
     Of many the first, which is what the others are compared with, and the best; against time those that reach the target
     first.
@@ -102,61 +85,78 @@ def told_apart(comparison: Comparison, case: Case, by_time: bool) -> set[str]:
     return {row.algorithm for row in (case.rows[0], *best)}
 
 
-def _curves(comparison: Comparison, case: Case, colours: Colours, by_time: bool) -> Picture | None:
+def _curves(
+    comparison: Comparison, case: Case, colours: Colours, by_time: bool
+) -> tuple[Picture, Panels | None] | None:
     rows = [(row, row.curve) for row in case.rows if row.curve and row.curve.steps.size]
     if not rows:
         return None
     apart = told_apart(comparison, case, by_time)
     many = len(apart) < len(case.rows)
-    figure = new_figure(height=HEIGHT + (1.2 if many else 0.5))
-    axes = figure.subplots()
+    sheet = Sheet(HEIGHT + (0.6 if many else 0.2))
+    axes = sheet.axes()
     faint = 0.14 if len(apart) <= 4 else 0.08
-    ends = []
-    for row, curve in rows:
-        place = colours[row.algorithm]
-        x = curve.time_s if by_time else curve.steps
-        y = curve.middle(case.statistic)
-        y = smoothed(y) if many else y
-        if row.algorithm not in apart:
-            axes.plot(x, y, color=FAINT, linewidth=0.9, zorder=1)
-            continue
-        axes.plot(x, y, **look(place, x.size), label=plain(row.algorithm))
+    shown = []
+    # The uppermost line first, as the eye meets them; those without an end last.
+    for row, curve in sorted(rows, key=lambda pair: _end_of(pair[1], case)):
+        place, name = colours[row.algorithm], row.algorithm
+        x, y = curve.time_s if by_time else curve.steps, curve.middle(case.statistic)
+        low, high = (curve.quality.min, curve.quality.max) if row.runs > 1 else (y, y)
         if row.runs > 1 and not many:
-            axes.fill_between(x, curve.quality.min, curve.quality.max, color=colour(place), alpha=faint, linewidth=0)
-        quality = quality_of(row, case)
-        end = quality if many else float(y[-1])
-        ends.append(Line(row.algorithm, float(x[-1]), end, colour(place), readable(quality)))
-    drawn = [curve for _, curve in rows]
-    fit_y(axes, np.concatenate([part for curve in drawn for part in (curve.quality.min, curve.quality.max)]))
-    cut = axes.get_yscale() == "linear" and zoom_past_the_start(axes, drawn)
-    target = case.target
-    if math.isfinite(target):
-        axes.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-        axes.annotate(
-            f"target {readable(target)}",
-            (0.01, target),
-            (0, 2),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            fontsize=8.5,
-        )
+            band = axes.fill_between(x, low, high, color=colour(place), alpha=faint, linewidth=0)
+            sheet.tell(band, name)
+        figure = readable(quality_of(row, case))
+        width = LINE_WIDTH if row.algorithm in apart else 0.6 * LINE_WIDTH
+        sheet.line(axes, name, x, y, place, f"{name} {figure}", linewidth=width)
+        shown.append(Shown(name, figure, place, x, y, low, high))
+    fit_y(axes, np.concatenate([part for _, curve in rows for part in (curve.quality.min, curve.quality.max)]))
+    is_linear = axes.get_yscale() == "linear"
+    cut, outside = zoom(axes, {row.algorithm: curve for row, curve in rows}) if is_linear else (False, [])
+    if math.isfinite(case.target):
+        _mark_target(axes, case.target, shown)
     axes.set_xlabel("time in steps (s)" if by_time else "step")
     better = " (lower is better)" if comparison.saved.lower_is_better else ""
-    y_title(axes, comparison.saved.metric + better + (", without the start" if cut else ""))
-    label_ends(figure, axes, ends)
+    y_title(axes, comparison.saved.metric, better + (", without the start" if cut else ""))
     title = f"{capitalised(comparison.saved.metric)} against {'time' if by_time else 'steps'}"
-    names = ", ".join(f"{line.name} {line.figure}" for line in ends)
-    if grey := len(rows) - len(ends):
-        which = "that reach the target first" if by_time and math.isfinite(case.target) else "that end best"
-        title += f", smoothed: {rows[0][0].algorithm} and those {which}; {counted(grey, 'other')} in grey"
-    return picture_of(figure, title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
+    title += f"; {listed(outside)} in part" if outside else ""
+    names = ", ".join(f"{row.algorithm} {readable(quality_of(row, case))}" for row, _ in rows)
+    picture = sheet.picture(title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
+    in_order = sorted(shown, key=lambda line: [row.algorithm for row, _ in rows].index(line.series))
+    return picture, panels_of(axes, in_order, title) if many else None
 
 
-def against_step(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
+def _mark_target(axes: Axes, target: float, lines: list[Shown]) -> None:
+    """A line across, with its name where fewer of the others are: above at the left, or below at the right."""
+    axes.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+    points = np.concatenate([np.column_stack([line.x, line.y]) for line in lines])
+    points = axes.transAxes.inverted().transform(axes.transData.transform(points[np.isfinite(points).all(axis=1)]))
+    height = float(axes.transAxes.inverted().transform(axes.transData.transform((0, target)))[1])
+    above, below = points[:, 1] - height, height - points[:, 1]
+    at_left = np.sum((points[:, 0] < 0.3) & (above > 0) & (above < 0.08))
+    at_right = np.sum((points[:, 0] > 0.7) & (below > 0) & (below < 0.08))
+    left = at_left <= at_right
+    axes.annotate(
+        f"target {readable(target)}",
+        (0.01 if left else 0.99, target),
+        (0, 2 if left else -2),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="left" if left else "right",
+        va="bottom" if left else "top",
+        fontsize=8.5,
+    )
+
+
+def _end_of(curve: Curve, case: Case) -> float:
+    end = float(curve.middle(case.statistic)[-1])
+    return -end if math.isfinite(end) else math.inf
+
+
+def against_step(comparison: Comparison, case: Case, colours: Colours) -> tuple[Picture, Panels | None] | None:
     return _curves(comparison, case, colours, by_time=False)
 
 
-def against_time(comparison: Comparison, case: Case, colours: Colours) -> Picture | None:
+def against_time(comparison: Comparison, case: Case, colours: Colours) -> tuple[Picture, Panels | None] | None:
     return _curves(comparison, case, colours, by_time=True)
 
 
@@ -175,14 +175,11 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
     if not values.size or not (np.abs(values) <= LARGEST_DRAWN).all():
         return None
     name = next(iter(searched.values())).name.removeprefix(f"{comparison.saved.how.task}.")
-    figure = new_figure()
-    axes = figure.subplots()
-    ends = []
+    sheet = Sheet()
+    axes = sheet.axes()
     for label, points in tried.items():
-        place = colours[label]
         x, y = np.array(points).T
-        axes.plot(x, y, **look(place), label=plain(label))
-        ends.append(Line(label, float(x[-1]), float(y[-1]), colour(place), f"best at {searched[label].value}"))
+        sheet.line(axes, label, x, y, colours[label], f"{label}, best at {searched[label].value}")
     all_points = np.array([point for points in tried.values() for point in points])
     fit_y(axes, all_points[:, 1])
     if values[0] > 0 and (values[-1] / values[0] >= 8 or spans_decades(values)):
@@ -190,11 +187,10 @@ def search(comparison: Comparison, case: Case, colours: Colours) -> Picture | No
         axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
     title = f"{capitalised(comparison.saved.metric)} for each value tried"
-    axes.set_xlabel(plain(name))
+    axes.set_xlabel(name)
     y_title(axes, f"{comparison.saved.metric}, mean over the seeds")
-    label_ends(figure, axes, ends)
     best = listed([f"{each.value} for {label}" for label, each in searched.items()])
-    return picture_of(figure, title, f"Lines, one per algorithm: {title} of {name}. Best: {best}.")
+    return sheet.picture(title, f"Lines, one per algorithm: {title} of {name}. Best: {best}.")
 
 
 @dataclass
@@ -217,24 +213,25 @@ def _bars(bars: list[Bar], colours: Colours, title: str, x_label: str, best: str
     if not any(math.isfinite(bar.value) for bar in bars):
         return None
     above = max(len(bar.row.algorithm) for bar in bars) >= NAMES_INSIDE_FROM
-    figure = new_figure(height=0.55 + (0.4 if above else 0.28) * len(bars))
-    axes = figure.subplots()
+    sheet = Sheet(0.55 + (0.4 if above else 0.28) * len(bars))
+    axes = sheet.axes()
     low, height = (0.0, 0.42) if above else (-0.32, 0.64)
     for place, bar in enumerate(bars):
         value = bar.value if math.isfinite(bar.value) else 0.0
         middle = place + low + height / 2
-        axes.barh(middle, value, height=height, color=colour(colours[bar.row.algorithm]))
+        name, said = bar.row.algorithm, f"{bar.row.algorithm}: {bar.text}"
+        (drawn,) = axes.barh(middle, value, height=height, color=colour(colours[name]))
         end = value
         if bar.row.runs > 1 and math.isfinite(bar.low) and math.isfinite(bar.high) and bar.value == value:
             reach = np.abs(np.array([[bar.low], [bar.high]]) - value)
             axes.errorbar([value], [middle], xerr=reach, fmt="none", ecolor=INK, capsize=2.5, linewidth=1)
             end = max(value, bar.high)  # behind the whisker, so that neither hides the other
+            said += f"; seeds from {short(bar.low)} to {short(bar.high)}"
+        sheet.tell(drawn, name, said)
         axes.annotate(bar.text, (end, middle), (5, 0), textcoords="offset points", va="center", fontsize=9)
         if above:
-            axes.annotate(
-                plain(bar.row.algorithm), (0, place), (1, 1), textcoords="offset points", va="bottom", fontsize=9
-            )
-    axes.set_yticks(range(len(bars)), [""] * len(bars) if above else [plain(bar.row.algorithm) for bar in bars])
+            axes.annotate(name, (0, place), (1, 1), textcoords="offset points", va="bottom", fontsize=9)
+    axes.set_yticks(range(len(bars)), [""] * len(bars) if above else [bar.row.algorithm for bar in bars])
     axes.set(ylim=(len(bars) - 0.45, -0.55), xlabel=x_label)
     axes.margins(x=0.2)
     axes.set_xlim(left=0)
@@ -244,7 +241,7 @@ def _bars(bars: list[Bar], colours: Colours, title: str, x_label: str, best: str
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     said = ", ".join(f"{bar.row.algorithm} {bar.text}" for bar in bars)
-    return picture_of(figure, title, f"Bars, one per algorithm ({said}): {title}; {best}.")
+    return sheet.picture(title, f"Bars, one per algorithm ({said}): {title}; {best}.")
 
 
 def _extreme(bars: list[Bar], least: bool, what: str) -> str:

@@ -10,7 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from flockstep.report.reading import Comparison, Run
 from flockstep.report.records import STEP_TIME_BINS, Array, Case, StepTimes
-from flockstep.report.style import INK, PALETTE, Colours, Picture, colour, new_figure, picture_of, plain, y_title
+from flockstep.report.sheet import Picture, Sheet
+from flockstep.report.style import INK, PALETTE, Colours, colour, y_title
 from flockstep.report.words import time_text
 
 MOST_AGES = 8  # older contributions share the last bar
@@ -30,11 +31,13 @@ def folded(counts: Sequence[int], bars: int) -> Array:
     return shares
 
 
-def _draw_staleness(axes: Axes, shares: Array, goes_on: bool, shade: str) -> None:
+def _draw_staleness(sheet: Sheet, axes: Axes, shares: Array, goes_on: bool, shade: str, series: str) -> None:
     ages = np.arange(shares.size)
-    axes.bar(ages, shares, width=0.8, color=shade)
-    for age, share in zip(ages, shares, strict=True):
+    drawn = axes.bar(ages, shares, width=0.8, color=shade)
+    for age, share, bar in zip(ages, shares, drawn, strict=True):
         if share > 0:
+            old = f"{age} or more" if goes_on and age == ages[-1] else str(age)
+            sheet.tell(bar, series, f"{old} iterations old: {share:.3g}%")
             text = f"{share:.0f}" if share >= 1 else "<1"
             axes.annotate(text, (age, share), (0, 2), textcoords="offset points", ha="center", fontsize=7.5, color=INK)
     axes.set_xticks(ages, [f"{age}+" if goes_on and age == ages[-1] else str(age) for age in ages])
@@ -57,14 +60,14 @@ def staleness_of_run(run: Run) -> Picture | None:
     if not run.summary or not counts or not sum(counts):
         return None
     bars = _bars([counts])
-    figure = new_figure()
-    axes = figure.subplots()
-    _draw_staleness(axes, folded(counts, bars), len(counts) > bars, PALETTE[0])
+    sheet = Sheet()
+    axes = sheet.axes()
+    _draw_staleness(sheet, axes, folded(counts, bars), len(counts) > bars, PALETTE[0], "contributions")
     mean = run.summary.mean_staleness
     title = "How many iterations old contributions were" + (f", mean {mean:.2g}" if math.isfinite(mean) else "")
     axes.set_xlabel("iterations")
     y_title(axes, "share of all contributions (%)")
-    return picture_of(figure, title, f"Bars: {title}.")
+    return sheet.picture(title, f"Bars: {title}.")
 
 
 def staleness_of_case(case: Case, colours: Colours) -> Picture | None:
@@ -77,21 +80,21 @@ def staleness_of_case(case: Case, colours: Colours) -> Picture | None:
     goes_on = any(len(counts) > bars for counts in histograms)
     columns = min(COLUMNS, len(rows))
     lines = math.ceil(len(rows) / columns)
-    figure = new_figure(height=0.5 + 1.5 * lines)
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    sheet = Sheet(0.5 + 1.5 * lines)
+    grid = sheet.figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axes, row, counts in zip(grid.flat, rows, histograms, strict=False):
-        _draw_staleness(axes, folded(counts, bars), goes_on, colour(colours[row.algorithm]))
+        _draw_staleness(sheet, axes, folded(counts, bars), goes_on, colour(colours[row.algorithm]), row.algorithm)
         mean = row.mean_staleness.mean if row.mean_staleness else math.nan
         name = row.algorithm + (f", mean {mean:.2g}" if math.isfinite(mean) else "")
-        axes.set_title(plain(_wrapped(name)), fontsize=9)
+        axes.set_title(_wrapped(name), fontsize=9, fontweight="bold")
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.tick_params(axis="x", labelbottom=True)
     for axes in grid.flat[len(rows) :]:
         axes.set_visible(False)
-    figure.supxlabel("iterations old; % of contributions", fontsize=9.5)
+    sheet.figure.supxlabel("iterations old; % of contributions", fontsize=9.5)
     names = ", ".join(row.algorithm for row in rows)
     title = "How many iterations old contributions were"
-    return picture_of(figure, title, f"Bars, a panel for each of {names}: how many iterations old contributions were.")
+    return sheet.picture(title, f"Bars, a panel for each of {names}: how many iterations old contributions were.")
 
 
 def merged(distributions: Sequence[StepTimes]) -> tuple[Array, Array]:
@@ -114,9 +117,13 @@ def _middle_and_tail(times: StepTimes) -> str:
 
 def _step_times(distributions: Sequence[StepTimes], title: str) -> Picture:
     edges, counts = merged(distributions)
-    figure = new_figure()
-    axes = figure.subplots()
-    axes.bar(edges[:-1], 100 * counts / counts.sum(), width=np.diff(edges), align="edge", color=PALETTE[0])
+    sheet = Sheet()
+    axes = sheet.axes()
+    shares = 100 * counts / counts.sum()
+    drawn = axes.bar(edges[:-1], shares, width=np.diff(edges), align="edge", color=PALETTE[0])
+    for bar, share, begin, end in zip(drawn, shares, edges[:-1], edges[1:], strict=True):
+        if share > 0:
+            sheet.tell(bar, "steps", f"{time_text(begin)} to {time_text(end)}: {share:.3g}% of the steps")
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] / edges[0] < 100 else (1,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
@@ -124,7 +131,7 @@ def _step_times(distributions: Sequence[StepTimes], title: str) -> Picture:
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("time that a step computes")
     y_title(axes, "share of all steps (%)")
-    return picture_of(figure, plain(title), f"Histogram: {title}.")
+    return sheet.picture(title, f"Histogram: {title}.")
 
 
 def step_times_of_run(run: Run) -> Picture | None:

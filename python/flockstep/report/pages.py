@@ -1,8 +1,7 @@
 """What the templates are filled with: words, tables and pictures in the order of the page."""
 
-import base64
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.ticker import NullLocator
 
 from flockstep.report import comparison_pictures, histograms, run_pictures, timelines, words
+from flockstep.report.panels import Panels
 from flockstep.report.reading import Comparison, Run, Study, best_run
-from flockstep.report.records import Case, Series, StudyTable
-from flockstep.report.style import (
-    HEIGHT,
-    Colours,
-    Picture,
-    colour,
-    key,
-    legend,
-    log_y,
-    look,
-    new_figure,
-    picture_of,
-    plain,
-    y_title,
-)
+from flockstep.report.records import Case, StudyTable
+from flockstep.report.sheet import Entry, Picture, Sheet
+from flockstep.report.style import HEIGHT, Colours, log_y, look, swatch, y_title
 from flockstep.report.words import capitalised
 
 SEEDS_NOTE = (
@@ -47,6 +35,7 @@ class Section:
     name: str
     pictures: list[Picture]
     note: str = ""
+    panels: list[Panels] = field(default_factory=list)
 
 
 def _draw(say: Say, drawings: Iterable[Drawing]) -> list[Picture]:
@@ -90,9 +79,12 @@ def _of_run(run: Run, say: Say) -> tuple[str, dict[str, Any]]:
 
 def _sections(comparison: Comparison, case: Case, colours: Colours, say: Say) -> list[Section]:
     metric = comparison.saved.metric
+    curves = []
+    for what, draw in (("time", comparison_pictures.against_time), ("steps", comparison_pictures.against_step)):
+        say(f"against {what}")
+        if made := draw(comparison, case, colours):
+            curves.append(made)
     quality: list[Drawing] = [
-        ("against time", lambda: comparison_pictures.against_time(comparison, case, colours)),
-        ("against steps", lambda: comparison_pictures.against_step(comparison, case, colours)),
         ("time to target", lambda: comparison_pictures.time_to_target(metric, case, colours)),
         ("search", lambda: comparison_pictures.search(comparison, case, colours)),
     ]
@@ -106,7 +98,9 @@ def _sections(comparison: Comparison, case: Case, colours: Colours, say: Say) ->
     ]
     lines = "medians" if case.statistic == "median" else "means"
     note = SEEDS_NOTE.format(lines=lines) if any(row.runs > 1 for row in case.rows) else ""
-    sections = [Section("Quality", _draw(say, quality), note), Section("Speed and waiting", _draw(say, speed))]
+    pictures = [*(picture for picture, _ in curves), *_draw(say, quality)]
+    panels = [each for _, each in curves if each]
+    sections = [Section("Quality", pictures, note, panels), Section("Speed and waiting", _draw(say, speed))]
     coefficients = []  # of each rule that weighs its workers, in its best run
     for row in case.rows:
         say(f"coefficients of {row.algorithm}")
@@ -133,7 +127,7 @@ def _of_comparison(comparison: Comparison, say: Say) -> tuple[str, dict[str, Any
                 "found": [(sentence, "") for sentence in words.findings_of_case(comparison, case)],
                 "about": capitalised(case.about) + ".",
                 "table": case.table,
-                "marks": [key(colours[row.algorithm]) for row in case.rows],
+                "marks": [swatch(colours[row.algorithm], line=False) for row in case.rows],
                 "tried": case.tried_table,
                 "notes": case.notes,
                 "drawn": _sections(comparison, case, colours, lambda what, name=name: say(f"{name}: {what}")),  # type: ignore[misc]
@@ -147,25 +141,19 @@ def _of_comparison(comparison: Comparison, say: Say) -> tuple[str, dict[str, Any
     }
 
 
-def _study_picture(table: StudyTable) -> Picture | None:
+def _study_sheet(table: StudyTable) -> Sheet | None:
     drawn = [series for series in table.picture.series if series.x.size]
     if not drawn:
         return None
     places = {name: index for index, name in enumerate(dict.fromkeys(series.name for series in drawn))}
-    lines = {series.name for series in drawn if series.mark == "line"}
-    figure = new_figure(height=HEIGHT + 0.9)
-    axes = figure.subplots()
-
-    def label(series: Series) -> str:
-        return "" if series.mark == "points" and series.name in lines else plain(series.name)
-
+    sheet = Sheet(HEIGHT + 0.5)
+    axes = sheet.axes()
     for series in drawn:
-        place = places[series.name]
-        if series.mark == "line":
-            axes.plot(series.x, series.y, **{**look(place), "marker": ""}, label=label(series))
-        else:
-            mark = look(place)["marker"]
-            axes.plot(series.x, series.y, mark, color=colour(place), markersize=5, label=label(series))
+        place, name = places[series.name], series.name
+        like = look(place) | ({"marker": ""} if series.mark == "line" else {"linestyle": "none", "markersize": 5})
+        (line,) = axes.plot(series.x, series.y, **like)
+        sheet.tell(line, name, name, series.x, series.y)
+    sheet.legend = [Entry(name, name, swatch(place)) for name, place in places.items()]
     if table.picture.log_y:
         log_y(axes)
     if table.picture.log_x:
@@ -173,14 +161,13 @@ def _study_picture(table: StudyTable) -> Picture | None:
         axes.xaxis.set_minor_locator(NullLocator())
         ticks = np.unique(np.concatenate([series.x for series in drawn]))
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xlabel(plain(table.picture.x_title))
+    axes.set_xlabel(table.picture.x_title)
     if names := table.picture.x_names:
-        axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=20, ha="right")
+        axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
         axes.set_xlim(-0.5, len(names) - 0.5)
+        sheet.x_names = names
     y_title(axes, table.picture.y_title)
-    legend(figure, axes)
-    title = table.picture.title
-    return picture_of(figure, title, f"{capitalised(title)}: {table.picture.y_title} of {', '.join(places)}.")
+    return sheet
 
 
 def _of_study(study: Study, say: Say) -> tuple[str, dict[str, Any]]:
@@ -189,10 +176,11 @@ def _of_study(study: Study, say: Say) -> tuple[str, dict[str, Any]]:
     drawn = {}
     for table in saved.tables:
         say(table.name)
-        if picture := _study_picture(table):
-            drawn[table.name] = picture
-            encoded = picture.source.partition(",")[2]
-            (study.folder / f"{table.name}.svg").write_bytes(base64.b64decode(encoded))
+        if sheet := _study_sheet(table):
+            title, names = table.picture.title, ", ".join(entry.label for entry in sheet.legend)
+            alt = f"{capitalised(title)}: {table.picture.y_title} of {names}."
+            drawn[table.name] = sheet.picture(title, alt)
+            (study.folder / f"{table.name}.svg").write_bytes(sheet.as_file())
     return "study.html", {
         "title": saved.study,
         "lead": capitalised(saved.description) + ".",

@@ -8,27 +8,16 @@ import numpy as np
 
 from flockstep.report.reading import Run
 from flockstep.report.records import Cosines
-from flockstep.report.style import (
-    HEIGHT,
-    INK,
-    PALETTE,
-    Picture,
-    colour,
-    fit_y,
-    legend,
-    log_y,
-    look,
-    new_figure,
-    picture_of,
-    plain,
-    y_title,
-)
-from flockstep.report.words import capitalised, counted, name_workers, short
+from flockstep.report.sheet import Entry, Picture, Sheet
+from flockstep.report.style import HEIGHT, INK, PALETTE, box_swatch, colour, fit_y, log_y, y_title
+from flockstep.report.words import capitalised, counted, listed, name_workers, short
 from flockstep.report.worker_lines import FEW, Bins, worker_figure
 
 EVENT_WORDS = {"non_finite": "non-finite gradient", "all_zero": "all gradients zero", "unsafe": "unsafe weights"}
+MOST_STEPS = 12  # that are named
 PRINTED_UP_TO = 8  # workers whose cosines are printed inside the cells
 NUMBERED_UP_TO = 32
+ON_DARK, ON_LIGHT = "#FEFEFE", "#1B1B1B"  # letters in cells, whose colours are the same on a dark page
 LEAST_COSINE = 0.05  # a scale that ends below would make something of nothing
 EQUAL = 1e-5  # coefficients that differ by no more are the same, as they were written
 
@@ -42,14 +31,16 @@ def quality(run: Run) -> Picture | None:
         return None
     metric = run.evaluations[0].metric
     values = np.array([evaluation.quality for evaluation in run.evaluations])
-    figure = new_figure()
-    axes = figure.subplots()
-    axes.plot([evaluation.step for evaluation in run.evaluations], values, color=PALETTE[0], marker="o", markersize=3)
+    sheet = Sheet()
+    axes = sheet.axes()
+    steps = np.array([evaluation.step for evaluation in run.evaluations], dtype=np.float64)
+    (line,) = axes.plot(steps, values, color=PALETTE[0], marker="o", markersize=3)
+    sheet.tell(line, metric, metric, steps, values)
     fit_y(axes, values)
     sentence = f"{capitalised(metric)}: {short(values[0])} at first, {short(values[-1])} at last"
     axes.set_xlabel("step")
     y_title(axes, metric)
-    return picture_of(figure, sentence, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
+    return sheet.picture(sentence, f"Line: {sentence}, over {run.evaluations[-1].step} steps.")
 
 
 def train_loss(run: Run) -> Picture | None:
@@ -58,28 +49,31 @@ def train_loss(run: Run) -> Picture | None:
         return None
     bins = Bins.over(steps.step.size)
     loss = bins.means(steps.loss)
-    figure = new_figure()
-    axes = figure.subplots()
-    axes.plot(bins.means(steps.step), loss, color=PALETTE[0], linewidth=1.2)
+    sheet = Sheet()
+    axes = sheet.axes()
+    x = bins.means(steps.step)
+    (line,) = axes.plot(x, loss, color=PALETTE[0], linewidth=1.2)
+    sheet.tell(line, "training loss", "training loss", x, loss)
     fit_y(axes, loss)
     title = "Training loss, mean over the workers"
     for index, kind in enumerate(sorted({kind for _, kind in steps.events})):
         at = [step for step, each in steps.events if each == kind]
-        axes.plot(
+        shade, name = PALETTE[1 + index], f"{EVENT_WORDS.get(kind, kind)} ({counted(len(at), 'step')})"
+        (ticks,) = axes.plot(
             *(at, [0.02 + 0.04 * index] * len(at)),
             transform=axes.get_xaxis_transform(),
             linestyle="none",
             marker="|",
             markersize=9,
             markeredgewidth=1.5,
-            color=PALETTE[1 + index],
-            label=f"{plain(EVENT_WORDS.get(kind, kind))} ({counted(len(at), 'step')})",
+            color=shade,
         )
+        sheet.tell(ticks, name, f"{name}: {listed([str(step) for step in at], MOST_STEPS)}")
+        sheet.legend.append(Entry(name, name, box_swatch(shade, shade)))
         title = "Training loss, and the steps in which a guard fired"
     axes.set_xlabel(bins.axis_label)
     y_title(axes, "loss")
-    legend(figure, axes)
-    return picture_of(figure, title, f"Line: {title}, over {int(steps.step[-1])} steps.")
+    return sheet.picture(title, f"Line: {title}, over {int(steps.step[-1])} steps.")
 
 
 def coefficients(run: Run, name: str = "") -> Picture | None:
@@ -88,10 +82,10 @@ def coefficients(run: Run, name: str = "") -> Picture | None:
     if values is None or (name and np.nanmax(np.ptp(values, axis=1), initial=0.0) <= EQUAL):
         return None
     title = f"{name}: how much each worker's gradient counts" if name else "How much each worker's gradient counts"
-    figure, axes = worker_figure("coefficient", run.steps.step, values, flagged_workers(run), without_outliers=True)
+    sheet, axes = worker_figure("coefficient", run.steps.step, values, flagged_workers(run), without_outliers=True)
     if (values < 0).any():
         axes.axhline(0, color=INK, linewidth=0.8)
-    return picture_of(figure, title, f"Lines, one per worker: {title}.")
+    return sheet.picture(title, f"Lines, one per worker: {title}.")
 
 
 def norms(run: Run) -> Picture | None:
@@ -100,11 +94,11 @@ def norms(run: Run) -> Picture | None:
         return None
     title = "How long each worker's gradient is"
     # A norm of zero has no place on a logarithmic axis: the line has a gap there, and findings speak of it.
-    figure, axes = worker_figure(
+    sheet, axes = worker_figure(
         "norm (logarithmic)", run.steps.step, np.where(values > 0, values, math.nan), flagged_workers(run)
     )
     log_y(axes)
-    return picture_of(figure, title, f"Lines, one per worker: {title}.")
+    return sheet.picture(title, f"Lines, one per worker: {title}.")
 
 
 def agreement(run: Run) -> Picture | None:
@@ -117,9 +111,9 @@ def agreement(run: Run) -> Picture | None:
         if against
         else "How far each worker agrees with the others"
     )
-    figure, axes = worker_figure("mean cosine with the others", run.steps.step, values, flagged_workers(run))
+    sheet, axes = worker_figure("mean cosine with the others", run.steps.step, values, flagged_workers(run))
     axes.axhline(0, color=INK, linewidth=0.8)
-    return picture_of(figure, title, f"Lines, one per worker: {title}.")
+    return sheet.picture(title, f"Lines, one per worker: {title}.")
 
 
 def shares(run: Run) -> Picture | None:
@@ -129,17 +123,16 @@ def shares(run: Run) -> Picture | None:
     bins = Bins.over(steps.step.size)
     seconds = np.maximum(bins.sums(steps.seconds), 1e-300)
     waited = float(np.nansum(steps.wait_s) / np.nansum(steps.seconds))
-    figure = new_figure()
-    axes = figure.subplots()
+    sheet = Sheet()
+    axes = sheet.axes()
     for index, (name, part) in enumerate((("waiting for others", steps.wait_s), ("transferring", steps.transfer_s))):
         share = 100 * bins.sums(part) / seconds
-        axes.plot(bins.means(steps.step), share, **look(index, share.size), linewidth=1.2, label=name)
+        sheet.line(axes, name, bins.means(steps.step), share, index, linewidth=1.2)
     title = f"Workers waited for {100 * waited:.0f}% of their time"
     axes.set_xlabel(bins.axis_label)
     y_title(axes, "share of a step's time (%)")
     axes.set_ylim(bottom=0)
-    legend(figure, axes)
-    return picture_of(figure, title, f"Lines: share of time spent waiting and transferring. {title}.")
+    return sheet.picture(title, f"Lines: share of time spent waiting and transferring. {title}.")
 
 
 def freshness(run: Run) -> Picture | None:
@@ -147,23 +140,22 @@ def freshness(run: Run) -> Picture | None:
     known = [evaluation for evaluation in run.evaluations if math.isfinite(evaluation.fresh_fraction)]
     if not known:
         return None
-    figure = new_figure()
-    axes = figure.subplots()
-    steps = [evaluation.step for evaluation in known]
+    sheet = Sheet()
+    axes = sheet.axes()
+    steps = np.array([evaluation.step for evaluation in known], dtype=np.float64)
     lines = (
         ("fresh, of the merged steps", [evaluation.fresh_fraction for evaluation in known]),
         ("waiting, of the time in steps", [evaluation.wait_share for evaluation in known]),
     )
     for index, (name, shares) in enumerate(lines):
-        axes.plot(steps, 100 * np.array(shares), **look(index, len(steps)), label=name)
+        sheet.line(axes, name, steps, 100 * np.array(shares), index)
     title = f"{100 * known[-1].fresh_fraction:.0f}% of merged steps fresh"
     if math.isfinite(known[-1].wait_share):
         title += f", {100 * known[-1].wait_share:.0f}% of the time waiting"
     axes.set_xlabel("step")
     y_title(axes, "share so far (%)")
     axes.set_ylim(bottom=0)
-    legend(figure, axes)
-    return picture_of(figure, title, f"Lines: share of fresh steps and of time spent waiting. {title}.")
+    return sheet.picture(title, f"Lines: share of fresh steps and of time spent waiting. {title}.")
 
 
 def _cell(value: float) -> str:
@@ -177,15 +169,16 @@ def _cell(value: float) -> str:
 
 def cosines(run: Run, part: Cosines, title: str) -> Picture:
     workers = part.matrix.shape[0]
-    figure = new_figure(height=HEIGHT + 1.4)
-    axes = figure.subplots()
+    sheet = Sheet(HEIGHT + 1.4)
+    axes = sheet.axes()
     shown = np.where(np.eye(workers, dtype=bool), math.nan, part.matrix)  # everybody agrees with themselves
     limit = max(float(np.nanmax(np.abs(shown), initial=0.0)), LEAST_COSINE)
     # Its lightness falls all the way, so that print without colour tells the same.
-    colours = matplotlib.colormaps["cividis_r"].with_extremes(bad="#F2F2F2")
+    colours = matplotlib.colormaps["cividis_r"].with_extremes(bad=(0, 0, 0, 0))
     mesh = axes.pcolormesh(
         np.ma.masked_invalid(shown), vmin=-limit, vmax=limit, cmap=colours, rasterized=workers > NUMBERED_UP_TO
     )
+    sheet.tell_cells(mesh, shown)
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.grid(False)
@@ -204,15 +197,15 @@ def cosines(run: Run, part: Cosines, title: str) -> Picture:
                 ha="center",
                 va="center",
                 fontsize=9,
-                color="white" if value > 0.1 * limit else INK,
+                color=ON_DARK if value > 0.1 * limit else ON_LIGHT,
             )
     axes.set(xlabel="worker", ylabel="worker")
-    bar = figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.9, aspect=30)
+    bar = sheet.figure.colorbar(mesh, ax=axes, location="bottom", shrink=0.9, aspect=30)
     bar.set_ticks([-limit, 0, limit], labels=[f"\u2212{limit:.2g}", "0: neither", f"{limit:.2g}"])
     bar.set_label("cosine (\u22121: opposite, 1: the same direction)")
     bar.outline.set_visible(False)
     alt = f"Heat map of the cosines between {workers} workers' gradients: {title}."
-    return picture_of(figure, title, alt)
+    return sheet.picture(title, alt)
 
 
 def mean_cosines(parts: list[Cosines]) -> Cosines:

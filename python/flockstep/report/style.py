@@ -1,20 +1,15 @@
-"""How pictures look: colours that the colour-blind can tell apart, sizes that survive a phone, SVG without its date.
+"""How pictures look: colours that the colour-blind can tell apart, and sizes that survive a phone.
 
-All are equally narrow: on a phone one fills the screen, elsewhere several stand side by side, and their letters are as
-large here as there. What a picture shows is told above it by the page, whose lines break where they must. Lines differ in
-dashes and marks and not in colour alone, for print.
+All pictures are equally narrow: on a phone one fills the screen, elsewhere several stand side by side, and their letters are
+as large here as there. Lines differ in dashes and marks and not in colour alone, for print. The page's style sheet has the
+colours that a dark page shows instead.
 """
 
-import base64
-import io
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from flockstep.report.errors import ReportError, how_to_get
@@ -26,16 +21,26 @@ PALETTE = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D"),
     *("#882255", "#117733", "#332288"),
 )
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
-INK, GREY, FAINT = "#1A1A1A", "#6B6B6B", "#D9D9D9"
-MARKS = ("o", "s", "^", "D", "v", "X", "P", "<", "*", "h", ">")
-GLYPHS = "●■▲◆▼✖✚◀★⬢▶"  # the same as letters, for tables
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (5, 1.5, 1, 1.5))  # in widths of the line
+INK, GREY, GRID, PAPER = "#1A1A1A", "#6B6B6B", "#E8E8E8", "#FFFFFF"
+# Each as matplotlib calls it and as a path within 3.2 units around 0.
+MARKS = {
+    "o": "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",
+    "s": "M-2.8-2.8h5.6v5.6h-5.6z",
+    "^": "M0-3.2 3.2 2.8h-6.4z",
+    "D": "M0-3.2 3.2 0 0 3.2-3.2 0z",
+    "v": "M0 3.2 3.2-2.8h-6.4z",
+    "X": "M-3-1.5-1.5-3 0-1.5 1.5-3 3-1.5 1.5 0 3 1.5 1.5 3 0 1.5-1.5 3-3 1.5-1.5 0z",
+    "P": "M-1-3h2v2h2v2h-2v2h-2v-2h-2v-2h2z",
+    "<": "M-3.2 0 2.8-3.2v6.4z",
+    "*": "M0-3.2.7-1H3L1.1.4 1.9 2.6 0 1.2-1.9 2.6-1.1.4-3-1H-.7z",
+    "h": "M0-3.2 2.8-1.6v3.2L0 3.2-2.8 1.6v-3.2z",
+    ">": "M3.2 0-2.8-3.2v6.4z",
+}
 MOST_MARKS = 8  # on one line
 # A phone shows 3.6 inches at 1.4 times their size: letters of 9.5 points become 13 pixels.
 WIDTH, HEIGHT = 3.6, 2.6
-LEGEND_LINE = 0.19  # inches
-LONGEST_NAME, MOST_NAMES = 13, 6  # letters and names that leave a narrow picture enough room for its lines
-NAME_POINTS = 12.0  # the height of a name
+LINE_WIDTH = 1.6
 LOG_FROM = 100.0  # the ratio between largest and smallest from which an axis is logarithmic
 
 # The first whose legends know a place outside of the axes.
@@ -46,46 +51,42 @@ matplotlib.rcParams.update(
     {
         "font.size": 9.5,
         "axes.titlesize": 10,
-        "axes.titleweight": "bold",
         "axes.titlelocation": "left",
         "axes.labelcolor": INK,
         "axes.edgecolor": GREY,
+        "axes.facecolor": "none",
         "axes.linewidth": 0.8,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
         "axes.axisbelow": True,
-        "grid.color": "#E8E8E8",
+        "grid.color": GRID,
         "grid.linewidth": 0.8,
         "text.color": INK,
+        "text.parse_math": False,  # names out of files are no formulas
         "xtick.color": GREY,
         "ytick.color": GREY,
         "xtick.labelcolor": INK,
         "ytick.labelcolor": INK,
         "legend.frameon": False,
         "legend.fontsize": 9,
-        "legend.title_fontsize": 9,
-        "lines.linewidth": 1.6,
-        "svg.fonttype": "path",
+        "lines.linewidth": LINE_WIDTH,
+        "svg.fonttype": "none",  # text that can be selected, in the page's font and colour
         "svg.hashsalt": "flockstep",  # the same numbers give the same bytes
     }
 )
-
-
-@dataclass
-class Picture:
-    source: str  # a data: address
-    title: str
-    alt: str
 
 
 def colour(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def key(index: int) -> tuple[str, str]:
-    """A mark and its colour: what stands before an algorithm's name in a table."""
-    return GLYPHS[index % len(GLYPHS)], colour(index)
+def _dashes(index: int) -> tuple[float, ...]:
+    return DASHES[(index + index // len(DASHES)) % len(DASHES)]
+
+
+def _mark(index: int) -> str:
+    return list(MARKS)[index % len(MARKS)]
 
 
 def look(index: int, points: int = 0) -> dict[str, Any]:
@@ -93,52 +94,50 @@ def look(index: int, points: int = 0) -> dict[str, Any]:
     every = max(1, points // MOST_MARKS)
     return {
         "color": colour(index),
-        "linestyle": DASHES[(index + index // len(DASHES)) % len(DASHES)],
-        "marker": MARKS[index % len(MARKS)],
+        "linestyle": (0, _dashes(index)) if _dashes(index) else "-",
+        "marker": _mark(index),
         "markersize": 4.5,
         # Marks of different lines shall not lie upon each other.
         "markevery": (index % every, every),
     }
 
 
-def y_title(axes: Axes, text: str) -> None:
-    """Says what the y axis is, lying above it: upright letters need no turned head and no room beside."""
-    axes.set_title(plain(text), loc="left", fontsize=9.5, fontweight="normal")
+def css_colour(hexadecimal: str) -> str:
+    """The style sheet's variable for one of the colours above; any other as it is."""
+    return CSS_COLOURS.get(hexadecimal.lower(), hexadecimal)
 
 
-def new_figure(height: float = HEIGHT, width: float = WIDTH) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+CSS_COLOURS = {
+    **{colour.lower(): f"var(--c{index})" for index, colour in enumerate(PALETTE)},
+    **{INK.lower(): "var(--ink)", GREY.lower(): "var(--grey)", GRID.lower(): "var(--grid)"},
+    PAPER.lower(): "var(--paper)",
+}
 
 
-def picture_of(figure: Figure, title: str, alt: str) -> Picture:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
-    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return Picture(f"data:image/svg+xml;base64,{encoded}", title, alt)
+def swatch(index: int, line: bool = True) -> str:
+    """The look of a line as a tiny picture, for legends and tables; with line=False its mark alone."""
+    shade = css_colour(colour(index))
+    dashes = " ".join(f"{LINE_WIDTH * part:g}" for part in _dashes(index))
+    drawn = f'<path d="M0 5H26" stroke="{shade}" stroke-width="{LINE_WIDTH}"'
+    drawn += f' stroke-dasharray="{dashes}"/>' if dashes else "/>"
+    mark = f'<path d="{MARKS[_mark(index)]}" transform="translate(13 5)" fill="{shade}"/>'
+    shape = 'width="26" height="10" viewBox="0 0 26 10"' if line else 'width="12" height="12" viewBox="9 1 8 8"'
+    return f'<svg class="key" {shape} aria-hidden="true">{drawn if line else ""}{mark}</svg>'
 
 
-def legend(figure: Figure, axes: Axes, title: str = "") -> None:
-    """Below the axes, in as many columns as fit; the figure grows by its height."""
-    handles, labels = axes.get_legend_handles_labels()
-    if not handles:
-        return
-    room = 13 * figure.get_figwidth()  # characters of a legend's line; a handle takes the place of seven
-
-    def width(columns: int) -> int:
-        return sum(max(map(len, column)) + 7 for column in np.array_split(np.array(labels), columns))
-
-    columns = next((count for count in range(len(labels), 1, -1) if width(count) <= room), 1)
-    lines = math.ceil(len(labels) / columns) + (1 if title else 0)
-    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * lines)
-    figure.legend(
-        *(handles, labels),
-        loc="outside lower left",
-        ncols=columns,
-        title=title or None,
-        alignment="left",
-        columnspacing=1.2,
-        handlelength=2.6,
+def box_swatch(face: str, edge: str, hatched: bool = False) -> str:
+    """The look of a bar."""
+    stripes = f'<path d="M2 9 9 1M8 9 15 1M14 9 21 1" stroke="{css_colour(edge)}"/>' if hatched else ""
+    frame = f'x=".5" y=".5" width="21" height="9" fill="{css_colour(face)}" stroke="{css_colour(edge)}"'
+    return (
+        f'<svg class="key" width="22" height="10" viewBox="0 0 22 10" aria-hidden="true"><rect {frame}/>{stripes}</svg>'
     )
+
+
+def y_title(axes: Axes, text: str, note: str = "") -> None:
+    """Says what the y axis is, lying above it: upright letters need no turned head and no room beside."""
+    axes.set_title(text + note, loc="left", fontsize=9.5, fontweight="normal")
+    axes.set_label(text)
 
 
 def spans_decades(values: Array) -> bool:
@@ -155,76 +154,3 @@ def log_y(axes: Axes) -> None:
 def fit_y(axes: Axes, values: Array) -> None:
     if spans_decades(values):
         log_y(axes)
-
-
-def plain(name: str) -> str:
-    """A name out of a file as pictures have to be told it: between two dollars they would look for formulas."""
-    return name.replace("$", r"\$")
-
-
-@dataclass
-class Line:
-    """A drawn line; a legend tells its name and `figure`, what it ends with."""
-
-    name: str
-    x: float
-    y: float
-    color: str
-    figure: str
-
-
-def spread_out(wanted: list[float], apart: float) -> list[float]:
-    """The given places in rising order, moved as little as brings each `apart` from the next: clusters share a mean."""
-    clusters: list[tuple[float, int]] = []  # centre and members
-    for place in wanted:
-        centre, members = place, 1
-        while clusters and centre - clusters[-1][0] < apart * (members + clusters[-1][1]) / 2:
-            before, count = clusters.pop()
-            centre = (centre * members + before * count) / (members + count)
-            members += count
-        clusters.append((centre, members))
-    return [centre + apart * (index - (members - 1) / 2) for centre, members in clusters for index in range(members)]
-
-
-def label_ends(figure: Figure, axes: Axes, lines: list[Line]) -> None:
-    """Names at the ends of lines, or, where there are too many or they are too long, a legend in the order of the lines.
-
-    Call this last: names stand where the axes, as they are by then, have the ends.
-    """
-    known = [line for line in lines if np.isfinite(line.x) and np.isfinite(line.y)]
-    if len(known) < len(lines) or len(lines) > MOST_NAMES or max(len(line.name) for line in lines) > LONGEST_NAME:
-        _legend_in_order(figure, axes, lines)
-        return
-    points = 72 * HEIGHT * 0.7  # about what the axes have
-    heights = [float(axes.transAxes.inverted().transform(axes.transData.transform((0, line.y)))[1]) for line in known]
-    order = np.argsort(heights)
-    places = spread_out([heights[index] * points for index in order], NAME_POINTS)
-    for index, place in zip(order, places, strict=True):
-        line = known[index]
-        axes.annotate(
-            plain(line.name),
-            xy=(line.x, line.y),
-            xytext=(1.04, place / points),
-            textcoords="axes fraction",
-            va="center",
-            color=line.color,
-            fontweight="bold",
-            fontsize=9,
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line.color, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
-        )
-
-
-def _legend_in_order(figure: Figure, axes: Axes, lines: list[Line]) -> None:
-    """The uppermost line first, as the eye meets them; those without an end last."""
-    handles, labels = axes.get_legend_handles_labels()
-    drawn = dict(zip(labels, handles, strict=True))
-    order = sorted(lines, key=lambda line: -line.y if np.isfinite(line.y) else np.inf)
-    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * len(order))
-    figure.legend(
-        [drawn[plain(line.name)] for line in order],
-        [plain(f"{line.name}  {line.figure}") for line in order],
-        loc="outside lower left",
-        alignment="left",
-        handlelength=3.4,
-    )

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from flockstep.report.errors import MissingFileError, ReportError
 from flockstep.report.reading import Comparison, Run, read_record
 from flockstep.report.records import Array, Case, TraceFile
-from flockstep.report.style import GREY, INK, PALETTE, Picture, legend, new_figure, picture_of
+from flockstep.report.sheet import Entry, Picture, Sheet
+from flockstep.report.style import GREY, INK, PALETTE, PAPER, box_swatch
 from flockstep.report.words import counted, name_workers
 
 TRACKS = ("compute", "wait", "transfer", "rounds")  # by their numbers in the file
@@ -26,14 +27,16 @@ MOST_WORKERS = 2**20
 LATE_FROM = 1.5  # times as long as half of the workers
 CALM_STEPS = 5  # more than these without a meeting of all workers make no better view
 MOST_ROWS = 10
+NO_GAP = 0.002  # of the time shown, and less, between two spans
 BEFORE = 0.06  # of the time shown lies before the step
 # Lightness and hatches tell them apart without colours. What happens beside computing has a thin bar below it.
 LOOKS: dict[str, dict[str, Any]] = {
-    "compute": {"facecolor": PALETTE[0], "edgecolor": "white", "linewidth": 0.3, "label": "computing"},
-    "wait": {"facecolor": "white", "edgecolor": PALETTE[1], "hatch": "//////", "linewidth": 0.5, "label": "waiting"},
-    "transfer": {"facecolor": GREY, "edgecolor": GREY, "linewidth": 0, "label": "transferring"},
-    "rounds": {"facecolor": "white", "edgecolor": INK, "linewidth": 0.7, "label": "in a round of averages"},
+    "compute": {"facecolor": PALETTE[0], "edgecolor": PAPER, "linewidth": 0.3},
+    "wait": {"facecolor": PAPER, "edgecolor": PALETTE[1], "hatch": "//////", "linewidth": 0.5},
+    "transfer": {"facecolor": GREY, "edgecolor": GREY, "linewidth": 0},
+    "rounds": {"facecolor": PAPER, "edgecolor": INK, "linewidth": 0.7},
 }
+NAMES = {"compute": "computing", "wait": "waiting", "transfer": "transferring", "rounds": "in a round of averages"}
 BARS = {"compute": (-0.42, 0.56), "wait": (-0.42, 0.56), "transfer": (0.2, 0.17), "rounds": (0.2, 0.17)}
 
 
@@ -154,11 +157,20 @@ def finished_steps(trace: Trace, begin: float, end: float) -> int:
     return int(((ended > begin) & (ended <= end)).sum())
 
 
+def joined(spans: Array, gap: float) -> Array:
+    """Begin and length of spans, given as begins and ends, with those closer than `gap` in one: no eye would part them."""
+    ordered = spans[np.argsort(spans[:, 0])]
+    starts, ends = ordered[:, 0], np.maximum.accumulate(ordered[:, 1])
+    new = np.append(True, starts[1:] - ends[:-1] > gap) if len(ordered) else np.zeros(0, dtype=bool)
+    last = np.append(np.flatnonzero(new)[1:], len(ordered)) - 1
+    return np.column_stack([starts[new], ends[last[: new.sum()]] - starts[new]])
+
+
 def _parts(trace: Trace, worker: int, track: str, begin: float, end: float) -> Array:
     """Begin and length of the spans, cut off at the ends of what is shown."""
     mine = (trace.worker == worker) & (trace.track == TRACKS.index(track)) & (trace.end > begin) & (trace.begin < end)
-    starts = np.maximum(trace.begin[mine], begin)
-    return np.column_stack([starts - begin, np.minimum(trace.end[mine], end) - starts])
+    spans = np.column_stack([np.maximum(trace.begin[mine], begin), np.minimum(trace.end[mine], end)]) - begin
+    return joined(spans, NO_GAP * (end - begin))
 
 
 def _is_seen(trace: Trace, worker: int, step: int, begin: float, end: float) -> bool:
@@ -172,8 +184,8 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
     end = begin + moment.seconds
     factor, unit = _unit(moment.seconds)
     rows = rows_of(trace.workers, moment.worker)
-    figure = new_figure(height=0.62 + 0.2 * len(rows))
-    axes = figure.subplots()
+    sheet = Sheet(0.62 + 0.2 * len(rows))
+    axes = sheet.axes()
     seen = set()
     for place, worker in enumerate(rows):
         for track, look in LOOKS.items():
@@ -181,7 +193,9 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
             if parts.size:
                 seen.add(track)
                 low, height = BARS[track]
-                axes.broken_barh((factor * parts).tolist(), (place + low, height), **{**look, "label": None})
+                for start, length in factor * parts:
+                    drawn = axes.add_patch(Rectangle((start, place + low), length, height, clip_on=False, **look))
+                    sheet.tell(drawn, NAMES[track], f"worker {worker}: {NAMES[track]}, {length:.3g} {unit}")
     late = [worker for worker in moment.late if _is_seen(trace, worker, moment.step, begin, end)]
     names = [f"{worker}, late" if worker in late else str(worker) for worker in rows]
     axes.set_yticks(range(len(rows)), names)
@@ -189,16 +203,16 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
-    for track in LOOKS:
+    for track, look in LOOKS.items():
         if track in seen:
-            axes.add_patch(Rectangle((0, 0), 0, 0, **LOOKS[track]))
-    legend(figure, axes)
+            key = box_swatch(look["facecolor"], look["edgecolor"], "hatch" in look)
+            sheet.legend.append(Entry(NAMES[track], NAMES[track], key))
     done = counted(finished_steps(trace, begin, end), "step")
     title = f"{name}: {counted(trace.workers, 'worker')}, {duration_text(moment.seconds)}, {done} finished"
     shown = f" (shown: {len(rows)} of {trace.workers})" if len(rows) < trace.workers else ""
     said = f"late: worker {name_workers(late)}" if late else "nobody is late"
-    what = ", ".join(str(LOOKS[track]["label"]) for track in LOOKS if track in seen)
-    return picture_of(figure, title + shown, f"Timeline, a row for each worker{shown}: {what}; {said}. {title}.")
+    what = ", ".join(NAMES[track] for track in LOOKS if track in seen)
+    return sheet.picture(title + shown, f"Timeline, a row for each worker{shown}: {what}; {said}. {title}.")
 
 
 def of_run(run: Run) -> Picture | None:

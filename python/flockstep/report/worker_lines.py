@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from flockstep.report.records import Array
-from flockstep.report.style import GREY, PALETTE, colour, legend, look, new_figure, y_title
+from flockstep.report.sheet import Entry, Sheet
+from flockstep.report.style import GREY, box_swatch, colour, y_title
 
 MOST_POINTS = 300
 MOST_RAW_STEPS = 100  # up to so many, lines of single steps can be told apart
@@ -24,7 +23,7 @@ FEWEST_FOR_TAILS = 20
 FEW = 12
 FAINT_UP_TO = 4  # workers whose single steps are shown behind their means
 MOST_FLAGGED = 5
-HIGHLIGHTS = (PALETTE[1], PALETTE[0], PALETTE[2], *PALETTE[3:])  # a flagged worker comes first
+HIGHLIGHTS = (1, 0, 2, 3, 4, 5, 6, 7, 8, 9)  # places in the palette; a flagged worker comes first
 RASTER_FROM = 33  # so many lines are lighter as pixels
 
 
@@ -124,60 +123,66 @@ def notable(values: Array, flagged: list[int]) -> dict[int, str]:
     return chosen
 
 
-def draw_few(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
+def draw_few(sheet: Sheet, axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
     for worker in range(values.shape[1]):
         label = f"{worker} (flagged)" if worker in flagged else str(worker)
         width, order = (2.6, 4) if worker in flagged else (1.3, 3)
-        axes.plot(
-            *(steps, values[:, worker]),
-            **look(worker, len(steps)),
-            linewidth=width,
-            zorder=order,
-            label=label,
-        )
+        sheet.line(axes, series_of(worker), steps, values[:, worker], worker, label, linewidth=width, zorder=order)
 
 
-def draw_faint(axes: Axes, steps: Array, values: Array) -> None:
+def series_of(worker: int) -> str:
+    return f"worker {worker}"
+
+
+def draw_faint(sheet: Sheet, axes: Axes, steps: Array, values: Array) -> None:
     """Single steps behind the means of few workers."""
     for worker in range(values.shape[1]):
-        axes.plot(steps, values[:, worker], color=colour(worker), linewidth=0.6, alpha=0.18, zorder=1)
+        (drawn,) = axes.plot(steps, values[:, worker], color=colour(worker), linewidth=0.6, alpha=0.18, zorder=1)
+        sheet.tell(drawn, series_of(worker))
 
 
-def draw_many(axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
+def draw_many(sheet: Sheet, axes: Axes, steps: Array, values: Array, flagged: list[int]) -> None:
     workers = values.shape[1]
     named = notable(values, flagged)
-    others = [np.column_stack([steps, values[:, worker]]) for worker in range(workers) if worker not in named]
-    lines = LineCollection(others, colors=GREY, linewidths=0.5, alpha=0.35, zorder=1)
-    lines.set_rasterized(workers >= RASTER_FROM)
-    axes.add_collection(lines)
-    axes.autoscale_view()
     for place, (worker, why) in enumerate(named.items()):
-        like = {**look(place, len(steps)), "color": HIGHLIGHTS[place % len(HIGHLIGHTS)]}
-        axes.plot(steps, values[:, worker], **like, linewidth=1.8, zorder=3, label=f"{worker} ({why})")
-    axes.add_line(Line2D([], [], color=GREY, linewidth=0.8, alpha=0.6, label=f"the other {len(others)}"))
+        look = HIGHLIGHTS[place % len(HIGHLIGHTS)]
+        label = f"{worker} ({why})"
+        sheet.line(axes, series_of(worker), steps, values[:, worker], look, label, linewidth=1.8, zorder=3)
+    others = [worker for worker in range(workers) if worker not in named]
+    name = f"the other {len(others)}"
+    if workers >= RASTER_FROM:
+        segments = [np.column_stack([steps, values[:, worker]]) for worker in others]
+        lines = LineCollection(segments, colors=GREY, linewidths=0.5, alpha=0.35, zorder=1, rasterized=True)
+        axes.add_collection(lines)
+        axes.autoscale_view()
+        sheet.tell(lines, name)
+    for worker in others if workers < RASTER_FROM else ():
+        (line,) = axes.plot(steps, values[:, worker], color=GREY, linewidth=0.5, alpha=0.45, zorder=1)
+        sheet.tell(line, series_of(worker), series_of(worker), steps, values[:, worker])
+    sheet.legend.append(Entry("", name, box_swatch(GREY, GREY)))
 
 
 def worker_figure(
     y_label: str, steps: Array, values: Array, flagged: list[int], without_outliers: bool = False
-) -> tuple[Figure, Axes]:
+) -> tuple[Sheet, Axes]:
     """`without_outliers`: a few values far from all others may lie beyond the axis, which then says so."""
     calm = MovingMeans.over(len(steps))
-    figure = new_figure()
-    axes = figure.subplots()
+    sheet = Sheet(legend_title="worker")
+    axes = sheet.axes()
     flagged = [worker for worker in flagged if worker < values.shape[1]]
     few = values.shape[1] <= FEW
     lines = drawn = calm.of(values)
     if values.shape[1] <= FAINT_UP_TO and calm.window > 1 and len(steps) <= MOST_POINTS:
-        draw_faint(axes, steps, values)
+        draw_faint(sheet, axes, steps, values)
         drawn = values
     draw = draw_few if few else draw_many
-    draw(axes, steps[calm.centres], lines, flagged)
+    draw(sheet, axes, steps[calm.centres], lines, flagged)
     axes.set_xlabel(calm.axis_label)
+    note = ""
     if without_outliers and (limits := range_without_outliers(values, drawn)):
         low, high, beyond = limits
         margin = 0.05 * (high - low)
         axes.set_ylim(low - margin, high + margin)
-        y_label += f" ({beyond} of {np.isfinite(drawn).sum()} cut off)"
-    y_title(axes, y_label)
-    legend(figure, axes, "worker")
-    return figure, axes
+        note = f" ({beyond} of {np.isfinite(drawn).sum()} cut off)"
+    y_title(axes, y_label, note)
+    return sheet, axes
