@@ -128,6 +128,22 @@ def test_what_else_an_evaluation_told_is_told(tmp_path):
     assert re.search(r"actions +diverged\n", words)
 
 
+def test_step_times_that_were_not_measured_are_left_out_and_questions_keep_their_mark(tmp_path):
+    """As in runs of the PyTorch package."""
+    out = tmp_path / "run"
+    summary = write_sample_run(out)
+    summary["step_times"] = {
+        **dict.fromkeys(("median_s", "p90_s", "p99_s", "longest_s"), 0),
+        "first_bin": 0,
+        "counts": [],
+    }
+    summary["findings"][0]["sentence"] = "workers 4 and 5 sent the same gradient: are they reading the same data?"
+    (out / "summary.json").write_text(json.dumps(summary))
+    words = run("report", out, "--text").stdout
+    assert "step times" not in words
+    assert re.search(r"the same data\?[^.]", words)
+
+
 def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     write_sample_run(tmp_path / "run")
     page = report(tmp_path / "run")

@@ -140,7 +140,7 @@ def findings_of_run(run: Run) -> list[tuple[str, str]]:
             found.append((text if count > 1 else text.replace(" were ", " was ", 1), ""))
     if run.summary and run.summary.replicas_equal is False:
         found.append(("The workers did not end with the same model.", ""))
-    return [(text if text.endswith(".") else text + ".", detail) for text, detail in found]
+    return [(text if text.endswith((".", "?")) else text + ".", detail) for text, detail in found]
 
 
 def _looked_at(run: Run) -> str:
@@ -164,7 +164,10 @@ def notes_of_run(run: Run) -> list[str]:
     return [_looked_at(run), *(capitalised(note) + "." for note in (run.summary.notes if run.summary else []))]
 
 
-def _step_times(times: StepTimes) -> str:
+def _step_times(times: StepTimes | None) -> str:
+    """Nothing where compute was not measured, as in runs of the PyTorch package."""
+    if times is None or not sum(times.counts):
+        return ""
     median, p90, p99, longest = map(time_text, (times.median_s, times.p90_s, times.p99_s, times.longest_s))
     return f"median {median}, 90th percentile {p90}, 99th {p99}, longest {longest}; waiting left out"
 
@@ -190,7 +193,7 @@ def figures_of_run(run: Run) -> list[tuple[str, str]]:
         ("throughput", _told(summary.samples_per_s, "{:.5g} samples/s")),
         ("waiting", _told(100 * summary.wait_share, "{:.1f}% of the time")),
         ("of ideal", _told(100 * summary.share_of_ideal, "{:.1f}% of the throughput of workers who never wait")),
-        ("step times", _step_times(summary.step_times) if summary.step_times else ""),
+        ("step times", _step_times(summary.step_times)),
         ("fresh", _told(100 * summary.fresh_fraction, "{:.1f}% of the merged steps were in their average")),
         ("alone", _told(100 * summary.alone_share, "{:.1f}% of the steps found no new average to merge with")),
         ("staleness", _told(summary.mean_staleness, "{:.3g} iterations, mean over the contributions")),
