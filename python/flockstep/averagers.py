@@ -117,7 +117,7 @@ class DiLoCoOptions(AveragerOptions, total=False):
         rate: learning rate of the outer optimizer.
         momentum: Nesterov momentum of the outer optimizer; with 0 and ``rate=1`` the averager is :class:`LocalSGD`.
         rule: how the updates of all workers become one: ``mean``, or a gradient rule in its place.
-        fragments: parts of the model that take turns in a period: so many times as little is sent at a time.
+        fragments: fragments of the model, which take turns within a period, so that less is sent at a time.
         delay: steps under which the update of a fragment travels, fewer than ``period / fragments``; what a worker does
             meanwhile is kept.
         alpha: share of the outer model in what a worker goes on with, above 0 up to 1; the rest is its own.

@@ -36,7 +36,7 @@ constexpr std::array<base::OptionSpec, 24> kOptions{{
     {"augment", "yes", "yes: pictures from files are mirrored at random; or no"},
     {"shard", "iid",
      "iid, or skewed: each worker sees scenes of its own kinds of shapes, or pictures that show its own classes"},
-    {"noisy_workers", "0", "so many workers, the last ones, draw classes and boxes at random"},
+    {"noisy_workers", "0", "this many workers, the last ranks, have random classes and boxes"},
     {"data", "",
      "folder with annotations/instances_{train,val}*.json of COCO and its pictures; else scenes are generated"},
 }};

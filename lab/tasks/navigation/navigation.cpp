@@ -36,7 +36,7 @@ constexpr std::array<base::OptionSpec, 25> kOptions{{
     {"warmup", "0", kWarmupHelp},
     {"clip", "0.5", "gradients with a larger norm are scaled down to this; 0: never"},
     {"shard", "iid", "iid, or skewed: each worker trains in mazes of one size, the last worker in the largest"},
-    {"noisy_workers", "0", "so many workers, the last ones, draw their rewards at random"},
+    {"noisy_workers", "0", "this many workers, the last ranks, have random rewards"},
     {"data", "", "a folder with mazes in train.txt and test.txt; empty: generated ones"},
 }};
 
