@@ -300,7 +300,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         if not self._consolidated and not self._warned and self._attachment is not None and self._attachment.size > 1:
             self._warned = True
             warnings.warn(
-                "since the last step this worker's model differs from the others: call consolidate() on all workers before one of them saves a checkpoint",
+                "since the last step this worker's model differs from the others: call consolidate() on all workers before "
+                "one of them saves a checkpoint",
                 stacklevel=2,
             )
         return super().state_dict()

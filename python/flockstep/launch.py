@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_number,
         default=defaults.restarts,
         metavar="N",
-        help="of each worker that fails [%(default)s]",
+        help="how many times each worker is restarted when it fails [%(default)s]",
     )
     add(
         "--heartbeat",
@@ -66,7 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         "--secret-file",
         default="",
         metavar="FILE",
-        help="file with the run's secret, which only you may read; made if it does not exist, except with --join [a new one, removed at the end]",
+        help="file with the run's secret, which only you may read; made if it does not exist, except with --join "
+        "[a new one, removed at the end]",
     )
     add(
         "--address",
