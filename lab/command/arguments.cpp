@@ -182,7 +182,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_size(command, "--batch", flags.batch, std::int64_t{1} << 40, sizes,
            "samples per step over all workers [the task's default]" + several);
-  command.add_option("--seed", flags.seed, "of data, model and stragglers")
+  command.add_option("--seed", flags.seed, "seed of data, model and stragglers")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
       ->capture_default_str();
   command.add_option("--evaluate-every", flags.evaluate_every, "steps between evaluations [a twentieth of the run]")

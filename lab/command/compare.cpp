@@ -174,7 +174,7 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.add_option(
       "--search", flags->search,
       "search a hyperparameter: try each value of an option of the task or an algorithm and keep each algorithm's best "
-      "on the validation split (on the test split if the task has no other), such as local_sgd.period=2,4,8");
+      "on the validation split (on the final quality if the task has none), such as local_sgd.period=2,4,8");
   command.add_option("--lr", flags->learning_rates,
                      "learning rate of the task; several, such as 0.01,0.03,0.1, are searched");
   command.add_option_function<std::string>(
