@@ -1,4 +1,4 @@
-// What was measured of a machine as a platform file for simulations (docs/scale.md says what such a file means).
+// What was measured of a machine as a platform file for simulations (docs/simulator.md says what such a file means).
 #pragma once
 
 #include <string>

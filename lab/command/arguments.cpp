@@ -78,10 +78,10 @@ struct TaskOption {
   std::string_view type;
 };
 constexpr std::array<TaskOption, 4> kTaskOptions{{
-    {{"data", "", "the task's data in files, instead of what is built in"}, kFile},
-    {{"size", "", "how large a network and its training are: tiny, small or paper"}, "tiny|small|paper"},
+    {{"data", "", "files with the task's data, instead of the built-in data"}, kFile},
+    {{"size", "", "size of the network and its training: tiny, small or paper"}, "tiny|small|paper"},
     {{"shard", "", "iid, or skewed: each worker sees its own kind of data only"}, "iid|skewed"},
-    {{"noisy_workers", "", "so many workers, the last ones, draw their labels at random"}, "TEXT"},
+    {{"noisy_workers", "", "this many workers, the last ranks, have random labels"}, "TEXT"},
 }};
 
 std::string flag_of(std::string_view option) {
@@ -104,7 +104,7 @@ engines::SimOptions sim_of(const RunFlags& flags, std::string_view engine) {
   sim.platform = engines::sim::platform_of(sim.platform);
   if (!sim.platform.empty() && (flags.latency_us || flags.bandwidth_gbps))
     throw Error(ErrorCode::bad_input,
-                fmt::format("a platform has latencies and bandwidths of its own: leave out {}, or --platform",
+                fmt::format("a platform sets its own latencies and bandwidths: leave out {}, or --platform",
                             flags.latency_us ? "--latency-us" : "--bandwidth-gbps"));
   sim.latency_us = flags.latency_us.value_or(sim.latency_us);
   sim.bandwidth_gbps = flags.bandwidth_gbps.value_or(sim.bandwidth_gbps);
@@ -128,14 +128,14 @@ void set_task_options(const RunFlags& flags, base::Settings& settings) {
 // How long steps compute, and how unevenly.
 void set_compute(const RunFlags& flags, std::string_view engine, train::PaceOptions& pace) {
   if (flags.compute && flags.compute_ms >= 0)
-    throw Error(ErrorCode::bad_input, "--compute and --compute-ms are two words for one thing: give one");
+    throw Error(ErrorCode::bad_input, "--compute and --compute-ms set the same thing: give one of them");
   const double compute_ms = flags.compute_ms >= 0 ? flags.compute_ms : engine == "sim" ? kSimComputeMs : 0;
   pace.compute = base::Duration(compute_ms / 1000);
   if (flags.compute) train::parse_compute(*flags.compute, pace);
   if (flags.jitter.empty()) return;
   if (pace.measured || pace.jitter_sigma > 0)
     throw Error(ErrorCode::bad_input,
-                fmt::format("--compute {} says already how uneven steps are: leave --jitter out", *flags.compute));
+                fmt::format("--compute {} already sets how uneven steps are: leave --jitter out", *flags.compute));
   train::parse_jitter(flags.jitter, pace);
 }
 
@@ -146,7 +146,7 @@ void refuse_options_of_others(const CLI::App& command, std::string_view kind, st
     for (const base::OptionSpec& option : row.options)
       if (const std::string flag = fmt::format("--{}.{}", row.name, option.name);
           &row != &chosen && command.count(flag) > 0)
-        throw Error(ErrorCode::bad_input, fmt::format("{} is of no use to the {} {}: leave it out, or use --{} {}",
+        throw Error(ErrorCode::bad_input, fmt::format("{} does not apply to the {} {}: leave it out, or use --{} {}",
                                                       flag, kind, chosen.name, kind, row.name));
 }
 
@@ -182,39 +182,36 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   command
       .add_option(
           "--device", flags.device,
-          "where tasks with torch compute: cpu, cuda (workers share out the GPUs), cuda:N, or auto: a GPU where "
-          "there is one")
+          "device of tasks with torch: cpu, cuda (the workers divide the GPUs), cuda:N, or auto: a GPU if there is one")
       ->type_name("cpu|cuda|auto")
       ->capture_default_str();
-  const std::string several = sizes == Sizes::lists ? "; several, such as 8,32, make a case each" : "";
+  const std::string several = sizes == Sizes::lists ? "; several values, such as 8,32: a table for each" : "";
   add_size(command, "--workers", flags.workers, 1 << 20, sizes,
            "number of workers [4; under a launcher, its processes]" + several);
   command.add_option("--steps", flags.steps, "updates [the task's default]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_size(command, "--batch", flags.batch, std::int64_t{1} << 40, sizes,
            "samples per step over all workers [the task's default]" + several);
-  command.add_option("--seed", flags.seed, "of data, model and stragglers")
+  command.add_option("--seed", flags.seed, "seed of data, model and stragglers")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
       ->capture_default_str();
   command.add_option("--evaluate-every", flags.evaluate_every, "steps between evaluations [a twentieth of the run]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--compute-ms", flags.compute_ms, "pretend that a step computes for so long [0; on sim 100]")
+  command.add_option("--compute-ms", flags.compute_ms, "pretended compute time of a step [0; on sim 100]")
       ->check(between(0, 1e7));
   command.add_option_function<std::string>(
       "--compute", [&flags](const std::string& text) { flags.compute = text; },
-      "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or "
-      "file:PATH (one duration in seconds per line, from which every step draws)");
-  command.add_option(
-      "--straggler", flags.straggler,
-      "so many random workers late each step, such as 2x320ms; independent:2x320ms: each worker is late if one of "
-      "two draws of its own names it, as in the WAGMA paper's code");
+      "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or file:PATH (one "
+      "duration in seconds per line; every step draws one)");
+  command.add_option("--straggler", flags.straggler,
+                     "stragglers: 2x320ms delays two random workers by 320 ms in each step; independent:2x320ms: each "
+                     "worker draws two ranks and is late if one is its own, as in the WAGMA paper's code");
   command.add_option("--straggler-fixed", flags.straggler_fixed,
-                     "this worker late each step, such as 3:50ms or 3:50ms,5:20ms");
+                     "workers that are late in every step, such as 3:50ms or 3:50ms,5:20ms");
   command.add_option("--jitter", flags.jitter, "uneven steps, such as lognormal:0.3 (a factor of mean one)");
-  command.add_option(
-      "--faulty", flags.faulty,
-      "workers that err, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1; in step 50 alone "
-      "3:scale:1000@50, from step 100 on 3:scale:-5@100-");
+  command.add_option("--faulty", flags.faulty,
+                     "faulty workers, such as 3:scale:-5, 2:noise:10, 4:zeros, 5:nan:100 or 6:copies:1; "
+                     "3:scale:1000@50: only in step 50; 3:scale:-5@100-: from step 100 on");
   for (const auto& [option, type] : kTaskOptions) {
     const std::string name(option.name);
     command
@@ -223,10 +220,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
             fmt::format("option of the task: {}", option.help))
         ->type_name(std::string(type));
   }
-  command.add_option("--bucket-kib", flags.bucket_kib, "size of the parts in which gradients travel")
+  command.add_option("--bucket-kib", flags.bucket_kib, "size of the buckets in which gradients are sent")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 23))
       ->capture_default_str();
-  command.add_option("--deadline", flags.deadline_s, "seconds that a single wait for a peer may last")
+  command.add_option("--deadline", flags.deadline_s, "longest single wait for another worker, in seconds")
       ->check(between(0.001, 1e6))
       ->capture_default_str();
   command.add_flag("--deterministic", flags.deterministic,
@@ -247,7 +244,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       .add_option("--memory-gbytes-s", flags.sim.memory_gbytes_s,
                   "sim: speed of sums, GB/s read and written by a worker [the platform's, mostly 10]")
       ->check(between(1e-6, 1e6));
-  command.add_option("--bytes-scale", flags.sim.bytes_scale, "sim: how many times larger the model pretends to be")
+  command
+      .add_option("--bytes-scale", flags.sim.bytes_scale,
+                  "sim: factor by which the model is larger for the simulated network")
       ->check(between(1e-6, 1e9))
       ->capture_default_str();
   command.add_option_function<std::string>(
@@ -255,15 +254,14 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       [&flags](const std::string& text) {
         flags.pretend_parameters = base::parse_integer("--pretend-parameters", text, 1, std::int64_t{1} << 40);
       },
-      "sim: the same as a number of parameters, such as 25559081; or, on any engine, those of a run without "
-      "gradients [the task's]");
+      "sim: the same as a number of parameters, such as 25559081; with --no-gradients on any engine [the task's]");
   command.add_flag("--no-gradients", flags.no_gradients,
-                   "only see how long it takes: no data, no network, no evaluation; steps take what --compute says");
+                   "measure time only: no data, no network, no evaluation; --compute sets the length of a step");
   command.add_option("--out", flags.out, "folder for metrics, trace and results")->type_name(kFolder);
   command
-      .add_option(
-          "--log", flags.log,
-          "to standard error: quiet, warning, info (options, evaluations, checkpoints) or debug (every step, too)")
+      .add_option("--log", flags.log,
+                  "level of messages on standard error: quiet, warning, info (options, evaluations, checkpoints) or "
+                  "debug (every step, too)")
       ->type_name("quiet|warning|info|debug")
       ->capture_default_str();
   command.add_flag("--json", flags.json, "print the result as JSON");

@@ -99,9 +99,12 @@ void add_bench(CLI::App& app, Action& chosen) {
     names += fmt::format("{}{}", names.empty() ? "" : "|", row.name);
   }
   command.add_option("NAME", flags->name, "which:" + lines)->required()->type_name(names);
-  command.add_option("--workers", flags->workers,
-                     "P [kernels: 8,16,32, on a GPU 2,4,8,16,32; others: 4, or what mpirun started]");
-  command.add_option("--engine", flags->engine, "of all but kernels; auto: mpi under mpirun, else threads")
+  command.add_option(
+      "--workers", flags->workers,
+      "number of workers P [kernels: 8,16,32, on a GPU 2,4,8,16,32; others: 4, or the processes of mpirun]");
+  command
+      .add_option("--engine", flags->engine,
+                  "engine of all benchmarks but kernels; auto: mpi under mpirun, else threads")
       ->type_name(kEngine)
       ->capture_default_str();
   command.add_option("--device", flags->device, "kernels: cpu or cuda")->type_name("cpu|cuda")->capture_default_str();
@@ -115,10 +118,11 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->type_name("float32|bfloat16")
       ->capture_default_str();
   command.add_option("--group-size", flags->group_size,
-                     "group: S, such as 4,8, at most P [the default of wagma for P, 4 and 8]");
+                     "group: group sizes S, such as 4,8, at most P [the default of wagma for P, 4 and 8]");
   command
-      .add_option("--compute-ms", flags->compute_ms,
-                  "adacons: pretended backward pass to overlap with, 0: none; straggler: of a step")
+      .add_option(
+          "--compute-ms", flags->compute_ms,
+          "adacons: length of a pretended backward pass to overlap with, 0: none; straggler: compute time of a step")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
   command.add_option("--megabytes", flags->megabytes, "kernels: size of the block")
@@ -129,7 +133,7 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command
       .add_option("--straggler", flags->straggler,
-                  "straggler: so many random workers late each step, or independent:2x320ms")
+                  "straggler: 2x320ms delays two random workers by 320 ms in each step; or independent:2x320ms")
       ->capture_default_str();
   command.add_option("--steps", flags->steps, "straggler: of one run")
       ->check(CLI::Range(std::int64_t{1}, bench::kMostStragglerSteps))

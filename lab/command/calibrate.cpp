@@ -229,11 +229,10 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command.add_option("--workers", flags->workers, "number of workers [4; under mpirun, its processes]")
       ->check(CLI::Range(1, 4096));
-  command.add_option("--out", flags->out, "write what was measured to this file, a network for --platform")
-      ->type_name(kFile);
+  command.add_option("--out", flags->out, "write the measured machine to this file, for --platform")->type_name(kFile);
   command
       .add_option("--steps", flags->steps,
-                  "also measure how long steps of training take, and write it to this file, for --against")
+                  "also measure training steps, and write their times to this file, for --against")
       ->type_name(kFile);
   command.add_option("--algorithms", flags->algorithms, "with --steps: the algorithms to measure")
       ->type_name(kAlgorithms)
@@ -242,9 +241,9 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command
       .add_option("--compute-ms", flags->compute_ms,
-                  "with --steps: how many milliseconds a step computes, which workers spend asleep")
+                  "with --steps: compute time of a step in milliseconds; workers sleep that long")
       ->capture_default_str();
-  command.add_option("--rounds", flags->rounds, "how often everything is measured [15; step times 5]")
+  command.add_option("--rounds", flags->rounds, "number of measurements [15; of step times 5]")
       ->check(CLI::Range(1, 100000));
   command
       .add_option("--megabytes", flags->megabytes,

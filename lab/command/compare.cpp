@@ -28,7 +28,7 @@ void print(const compare::Comparison& comparison, const RunFlags& flags) {
   fmt::print("{}", text_of_search(comparison));
   if (comparison.interrupted) fmt::print("Interrupted: this is what was measured so far.\n");
   if (!flags.out.empty()) fmt::print("Metrics, traces and results are in {}.\n", flags.out);
-  if (comparison.interrupted && !flags.out.empty()) fmt::print("The same call again goes on from there.\n");
+  if (comparison.interrupted && !flags.out.empty()) fmt::print("The same command again continues from there.\n");
   std::fflush(stdout);
 }
 
@@ -73,7 +73,7 @@ void require_runs_of_their_own(std::size_t jobs, const runs::RunRequest& base) {
         "sim, or mpirun");
   if (jobs > 1 && (base.engine == "mpi" || engines::launched()))
     throw Error(ErrorCode::bad_input,
-                fmt::format("--jobs {} starts a process for each run, which does not go with mpi: leave it out, "
+                fmt::format("--jobs {} starts a process for each run, which mpi does not allow: leave it out, "
                             "or use --engine threads or sim without mpirun",
                             jobs));
 }
@@ -88,7 +88,7 @@ void apply_learning_rates(const CompareFlags& given, compare::CompareRequest& re
   if (std::ranges::find(options, std::string_view(kLearningRate), &base::OptionSpec::name) == options.end())
     throw Error(ErrorCode::bad_input, fmt::format("the task {} has no {}: leave --lr out", train.task, kLearningRate));
   if (train.task_settings.contains(kLearningRate))
-    throw Error(ErrorCode::bad_input, fmt::format("--lr and --{} are two words for one thing: give one", name));
+    throw Error(ErrorCode::bad_input, fmt::format("--lr and --{} set the same thing: give one of them", name));
   const std::vector<std::string> values = base::split(text, ',');
   if (std::ranges::count(values, "") > 0)
     throw Error(ErrorCode::bad_input, fmt::format("--lr takes numbers such as 0.1 or 0.01,0.03,0.1, not '{}'", text));
@@ -148,8 +148,8 @@ int run_compare(const CompareFlags& given) {
   for (const auto& row : algorithms::algorithms())
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
   warn_when_bound_to_one_core();
-  advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
-                                      : "; the same call again goes on from there");
+  advise_on_sigterm(flags.out.empty() ? "; with --out the same command again would continue from there"
+                                      : "; the same command again continues from there");
 
   const compare::Comparison comparison = compare_here_or_in_children(request, given.jobs);
   if (comparison.rank != 0) return 0;
@@ -169,38 +169,39 @@ void add_compare(CLI::App& app, Action& chosen) {
   add_run_flags(command, flags->run, Sizes::lists);
   command
       .add_option("--algorithms", flags->algorithms,
-                  "comma-separated, all of them, or both; an entry may bring options of its own, such as "
+                  "comma-separated names; all stands for every algorithm; an entry may have its own options, such as "
                   "local_sgd:period=4")
       ->type_name(kAlgorithms)
       ->capture_default_str();
-  command.add_option("--search", flags->search,
-                     "try each value of an option of the task or an algorithm and keep each algorithm's best (on data "
-                     "kept aside, where the task does), such as local_sgd.period=2,4,8");
+  command.add_option(
+      "--search", flags->search,
+      "search a hyperparameter: try each value of an option of the task or an algorithm and keep each algorithm's best "
+      "on the validation split (on the final quality if the task has none), such as local_sgd.period=2,4,8");
   command.add_option("--lr", flags->learning_rates,
-                     "learning rate of the task; several, such as 0.01,0.03,0.1, are a search of it");
+                     "learning rate of the task; several, such as 0.01,0.03,0.1, are searched");
   command.add_option_function<std::string>(
       "--target",
       [flags](const std::string& text) { flags->target = base::parse_real("--target", text, -1e300, 1e300); },
-      "quality to tell the time to [what the first algorithm's worst seed ends with; none if that diverged, or if no "
-      "training was needed for it]");
+      "report the time to this quality [the final quality of the first algorithm's worst seed; none if that diverged "
+      "or needed no training]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
       .add_option("--search-seeds", flags->search_seeds,
-                  "so many seeds, the first ones, try every value of a search; the others run with each algorithm's "
-                  "best value only [all seeds try all values]")
+                  "this many seeds, the first ones, try every value of a search; the others run only each algorithm's "
+                  "best value [all seeds try all values]")
       ->check(CLI::Range(1, 1000));
   command
       .add_option("--jobs", flags->jobs,
-                  "runs at the same time, each in a process of its own: for sim, or for threads whose compute is slept "
-                  "(--compute-ms), as runs that share cores disturb each other's timings")
+                  "runs in parallel, each in its own process: for sim, or for threads with pretended compute "
+                  "(--compute-ms), since runs that share cores disturb each other's timings")
       ->check(CLI::Range(std::size_t{1}, kMostChildren))
       ->capture_default_str();
   add_checkpoint_flag(command, flags->run);
   command.footer(
-      "With --out, the same call again does not make a run twice: what is done is read back, what was cut "
-      "short goes on from its checkpoint or is made again.");
+      "With --out, the same command again repeats no finished run; an interrupted run continues from its checkpoint or "
+      "starts again.");
   add_short_help(command);
   command.callback([flags, &chosen] { chosen = [flags] { return run_compare(*flags); }; });
 }

@@ -32,7 +32,7 @@ std::string read(const std::string& path) {
   const auto type = std::filesystem::status(path, code).type();
   if (std::filesystem::exists(path, code) && type != std::filesystem::file_type::regular &&
       type != std::filesystem::file_type::fifo)
-    refuse(fmt::format("--config: cannot read {}: it is no file", path));
+    refuse(fmt::format("--config: cannot read {}: it is not a file", path));
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));

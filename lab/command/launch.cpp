@@ -25,8 +25,7 @@ void refuse_extras(const CLI::App& command) {
 }  // namespace
 
 void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& words) {
-  CLI::App& command =
-      *app.add_subcommand("launch", "start workers of any program, and start those again that are lost");
+  CLI::App& command = *app.add_subcommand("launch", "start workers of any program, and restart those that are lost");
   const auto options = std::make_shared<supervisor::Options>();
   options->command = words;
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -34,27 +33,27 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
   command.add_option_function<std::string>(
       "--hosts", [options](const std::string& text) { options->hosts = base::split(text, ','); },
       "start them on these hosts, such as a,b, in blocks, through ssh [this host]");
-  command.add_option("--restarts", options->restarts, "how often each is started again when it fails")
+  command.add_option("--restarts", options->restarts, "how many times each worker is restarted when it fails")
       ->capture_default_str();
-  command.add_option("--heartbeat", options->heartbeat, "after so long without a sign, a worker counts as lost")
+  command.add_option("--heartbeat", options->heartbeat, "a worker that is silent for this long counts as lost")
       ->capture_default_str();
   command.add_option("--join", options->join, "add the workers to a run in progress, whose store is at host:port");
   command
       .add_option("--secret-file", options->secret_file,
-                  "the run's secret, in a file that is yours alone; made if it is not there, unless with --join "
-                  "[a new one, removed at the end]")
+                  "file with the run's secret, which only you may read; made if it does not exist, except with "
+                  "--join [a new one, removed at the end]")
       ->type_name(kFile);
   command.add_option("--address", options->address,
-                     "at which other hosts reach this one [with --hosts its name, else 127.0.0.1]");
+                     "address of this host for other hosts [with --hosts its name, else 127.0.0.1]");
   command.add_option("--port", options->port, "of the run's store [any that is free]");
-  command.add_option("--ssh", options->ssh, "program to reach other hosts with, called as `ssh HOST sh -s`")
+  command.add_option("--ssh", options->ssh, "program that reaches other hosts, called as `ssh HOST sh -s`")
       ->capture_default_str();
-  command.add_flag("--prefix", options->prefix, "put its rank before each line of a worker, as on a terminal");
+  command.add_flag("--prefix", options->prefix, "prefix each line of a worker with its rank, as on a terminal");
   command.footer(
       "The command of a worker comes last, after --: flockstep launch --workers 4 -- python train.py\n"
       "Each worker finds its place in its environment: FLOCKSTEP_RANK, FLOCKSTEP_WORKERS and others "
       "(docs/elastic.md).\n"
-      "One that fails is started again alone, after a while that grows. Ctrl-C ends all.");
+      "A worker that fails is restarted alone, after a delay that grows. Ctrl-C ends all workers.");
   command.allow_extras();  // to tell a misspelt flag from a command without -- before it
   command.callback([options, &command, &chosen] {
     refuse_extras(command);

@@ -76,10 +76,10 @@ void add_report(CLI::App& app, Action& chosen) {
   const auto folder = std::make_shared<std::string>();
   const auto as_text = std::make_shared<bool>(false);
   command.add_option("DIR", *folder, "what --out named, or one run's folder")->required()->type_name("");
-  command.add_flag("--text", *as_text, "print the page's words and tables to standard output; draw and write nothing");
+  command.add_flag("--text", *as_text, "print the page's text and tables to standard output; draw and write nothing");
   command.footer(
-      "The page needs nothing but itself: words, tables and pictures, for any browser, a phone's as well. Its path is\n"
-      "printed. What a folder does not hold is left out. Drawing needs Python with matplotlib, jinja2 and msgspec,\n"
+      "The page is one file without external links: text, tables and pictures, for any browser. Its path is\nprinted. "
+      "What the folder does not have is left out. Drawing needs Python with matplotlib, jinja2 and msgspec,\n"
       "--text only numpy and msgspec; FLOCKSTEP_PYTHON names a Python that has them.");
   command.callback([folder, as_text, &chosen] {
     chosen = [folder, as_text] {

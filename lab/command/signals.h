@@ -51,8 +51,8 @@ struct HeldSignals {
 std::string end_with_us_variable();
 void end_with_parent_if_asked();
 
-// What the sentence on SIGTERM says at its end, such as "; the same call again goes on from there". A literal: it has
-// to live as long as the process.
+// What the sentence on SIGTERM says at its end, such as "; the same command again continues from there". A literal: it
+// has to live as long as the process.
 void advise_on_sigterm(const char* advice);
 
 // From here on SIGTERM ends the process without a word: the reason has been given.

@@ -123,8 +123,8 @@ int run_study(const StudyFlags& flags) {
     throw Error(ErrorCode::bad_file, fmt::format("there is no {}: --data takes the task's files", flags.data));
   const Folder folder(flags.out);
   protect_other_study(folder.path(), row.name);
-  advise_on_sigterm(flags.out.empty() ? "; with --out the same call again would go on from there"
-                                      : "; the same call again goes on from there");
+  advise_on_sigterm(flags.out.empty() ? "; with --out the same command again would continue from there"
+                                      : "; the same command again continues from there");
   Progress progress;
   ChildRuns runner(flags.jobs > 0 ? flags.jobs : std::max(1u, std::thread::hardware_concurrency()), progress);
   study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = interrupted};
@@ -140,7 +140,7 @@ int run_study(const StudyFlags& flags) {
   } catch (const study::Interrupted&) {
     progress.clear();
     fmt::print(stderr, "flockstep: interrupted after {}{}\n", base::counted(cells.made() + cells.kept(), "run"),
-               flags.out.empty() ? "" : "; the same call again goes on from there");
+               flags.out.empty() ? "" : "; the same command again continues from there");
     return 1;
   }
   progress.clear();
@@ -164,28 +164,28 @@ int run_study(const StudyFlags& flags) {
 }  // namespace
 
 void add_study(CLI::App& app, Action& chosen) {
-  CLI::App& command = *app.add_subcommand("study", "answer a question with many simulated runs; without a name: list");
+  CLI::App& command =
+      *app.add_subcommand("study", "answer a question with many runs; without a name: list the studies");
   const auto flags = std::make_shared<StudyFlags>();
   command.add_option("STUDY", flags->name, "its name (`flockstep study` lists them)")->type_name("");
-  command.add_option("--out", flags->out, "folder for study.json, its pictures and what came of every run")
+  command.add_option("--out", flags->out, "folder for study.json, its pictures and the results of every run")
       ->type_name(kFolder);
-  command
-      .add_option("--jobs", flags->jobs, "runs at the same time, each in a process of its own [the number of cores]")
+  command.add_option("--jobs", flags->jobs, "runs in parallel, each in its own process [the number of cores]")
       ->check(CLI::Range(std::size_t{1}, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command.add_flag("--quick", flags->quick, "fewer workers, steps and seeds: a first impression");
-  command.add_option("--data", flags->data, "the task's files, such as a folder with images [what is built in]")
+  command.add_option("--data", flags->data, "the task's files, such as a folder with images [the built-in data]")
       ->type_name(kFile);
   command.add_option("--scenario", flags->scenarios,
-                     "make only this scenario of a study that has several; may be given again. Tables are of all that "
-                     "are in --out");
+                     "run only this scenario of the study; may be repeated. Tables show all scenarios in --out");
   command
-      .add_option("--algorithms", flags->algorithms, "these in every scenario, such as mean,flock [the study's own]")
+      .add_option("--algorithms", flags->algorithms,
+                  "algorithms of every scenario, such as mean,flock [the study's own]")
       ->type_name(kAlgorithms);
   command.add_flag("--markdown", flags->markdown, "print tables in Markdown");
   command.add_flag("--json", flags->json, "print the result, or the list, as JSON");
-  command.footer("With --out, the same call again does not make a run twice.");
+  command.footer("With --out, the same command again repeats no finished run.");
   command.callback([flags, &chosen] { chosen = [flags] { return run_study(*flags); }; });
 }
 

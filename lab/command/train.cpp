@@ -49,9 +49,10 @@ void print_summary(const runs::RunRequest& request, const runs::RunOutcome& outc
   table.add({"sent", fmt::format("{:.4g} kB per worker and step", summary.bytes_sent_per_step / 1000)});
   if (summary.meetings) {
     const telemetry::MeetingFigures& meetings = *summary.meetings;
-    table.add({"fresh", fmt::format("{:.1f}% of the merged steps were in their average; {:.1f}% of all found none",
-                                    100 * meetings.fresh_fraction, 100 * meetings.alone_share)});
-    table.add({"staleness", fmt::format("{:.3g} iterations in the mean; a round takes {:.3g} ms",
+    table.add({"fresh",
+               fmt::format("{:.1f}% of the merged steps were in their average; {:.1f}% of all steps found no average",
+                           100 * meetings.fresh_fraction, 100 * meetings.alone_share)});
+    table.add({"staleness", fmt::format("{:.3g} iterations on average; a round takes {:.3g} ms",
                                         meetings.mean_staleness, 1000 * meetings.mean_round_s)});
   }
   if (summary.skipped_steps > 0)
@@ -76,10 +77,10 @@ int tell_early_end(const runs::RunOutcome& outcome) {
   ignore_further_signals();
   if (outcome.rank != 0) return kEndedEarly;
   const std::string out = outcome.options.out.string();
-  fmt::print(stderr, "flockstep: ended early, after step {} of {}, as a signal asked: {}\n", outcome.summary.steps,
+  fmt::print(stderr, "flockstep: stopped by a signal after step {} of {}: {}\n", outcome.summary.steps,
              outcome.options.steps,
              out.empty() ? "without --out there is no checkpoint to resume from"
-                         : fmt::format("the same call with --resume goes on from the checkpoint in {}", out));
+                         : fmt::format("the same command with --resume continues from the checkpoint in {}", out));
   return kEndedEarly;
 }
 
@@ -115,7 +116,7 @@ void add_train(CLI::App& app, Action& chosen) {
   const auto flags = std::make_shared<RunFlags>();
   const auto algorithm = std::make_shared<std::string>("mean");
   add_run_flags(command, *flags, Sizes::one);
-  command.add_option("--algorithm", *algorithm, "how workers agree (see `flockstep algorithms`)")
+  command.add_option("--algorithm", *algorithm, "how gradients or models are combined (see `flockstep algorithms`)")
       ->type_name(kAlgorithm)
       ->capture_default_str();
   command.add_option_function<std::string>(

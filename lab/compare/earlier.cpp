@@ -79,9 +79,9 @@ runtime::Agreed identity_of(const runs::RunRequest& request) {
 namespace {
 
 [[noreturn]] void refuse(const path& folder, const std::string& what) {
-  throw Error(ErrorCode::bad_input,
-              fmt::format("{} holds {}: choose another --out, or remove that folder to have the run made again",
-                          folder.string(), what));
+  throw Error(
+      ErrorCode::bad_input,
+      fmt::format("{} holds {}: choose another --out, or remove that folder to repeat the run", folder.string(), what));
 }
 
 void require_same_run(const path& folder, const runtime::Agreed& mine) {

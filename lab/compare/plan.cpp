@@ -223,7 +223,7 @@ void number_runs(Plan& plan) {
 Plan plan_of(const CompareRequest& request) {
   if (!request.base.train.gradients && (request.target || !request.search.empty()))
     throw Error(ErrorCode::bad_input,
-                fmt::format("{} goes by quality, and with --no-gradients there is none: leave it out",
+                fmt::format("{} depends on quality, and a run with --no-gradients has none: leave it out",
                             request.target ? "--target" : "a search"));
   Plan plan;
   plan.variants = variants_of(request);

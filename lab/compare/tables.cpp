@@ -130,10 +130,10 @@ std::vector<std::string> notes_of(const Comparison& comparison, const CaseResult
   if (row == result.rows.end()) return {};
   std::vector<std::string> notes{fmt::format(
       "Each algorithm's {} is the one with the best {}{}{}.", searched_in(comparison, result), comparison.metric,
-      any_searched(&Searched::by_validation) ? " on data kept aside, which the table does not use" : "",
+      any_searched(&Searched::by_validation) ? " on the validation split, which the table does not use" : "",
       chosen_with(row->searched->seeds, comparison.how.at("seeds").get<int>()))};
   if (any_searched(&Searched::edge))
-    notes.emplace_back("(edge): the best value is the smallest or largest that was tried; look beyond it.");
+    notes.emplace_back("(edge): the best value is the smallest or largest that was tried; try values beyond it.");
   return notes;
 }
 

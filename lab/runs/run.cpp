@@ -82,7 +82,7 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
   protect_what_is_there(request.train);
   engines::LaunchOptions launch = request.launch;
   if (request.train.pretend_parameters > 0 && launch.sim.bytes_scale != 1)
-    throw Error(ErrorCode::bad_input, "--pretend-parameters and --bytes-scale are two words for one thing: give one");
+    throw Error(ErrorCode::bad_input, "--pretend-parameters and --bytes-scale set the same thing: give one of them");
   std::optional<Workload> of_all;  // where all workers live in this process
   const bool is_launched = engines::is_launched(request.engine);
   if (!is_launched && launch.workers > 0) {

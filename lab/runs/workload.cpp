@@ -12,11 +12,11 @@ namespace {
 void check(const train::TrainOptions& options, std::string_view engine) {
   if (options.gradients && options.pretend_parameters > 0 && engine != "sim")
     throw Error(ErrorCode::bad_input,
-                "--pretend-parameters makes a model seem larger than it is, which only simulated networks believe: use "
-                "--engine sim, or --no-gradients");
+                "--pretend-parameters changes the size of a model only on simulated networks: use --engine sim, or "
+                "--no-gradients");
   if (!options.gradients && !options.faults.faulty.empty())
     throw Error(ErrorCode::bad_input,
-                "--faulty spoils gradients, and with --no-gradients there are none: leave one out");
+                "--faulty changes gradients, and a run with --no-gradients has none: leave one of them out");
 }
 
 }  // namespace

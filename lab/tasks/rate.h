@@ -34,13 +34,13 @@ struct RateOptions {
 double rate_of(const RateOptions& options, std::int64_t step);
 
 constexpr std::string_view kScheduleHelp =
-    "of the learning rate: linear or cosine (fall to zero over the run), inverse_root, constant or step";
+    "schedule of the learning rate: linear or cosine (fall to zero over the run), inverse_root, constant or step";
 constexpr base::OptionSpec kScheduleAtOption{
     "schedule_at", "auto",
     "schedule = step: when the learning rate is divided by ten, such as 300,600 (steps) or 50%,75% (of the run); auto: "
     "3/9, 6/9 and 8/9 of the run"};
-constexpr std::string_view kWarmupHelp = "steps in which the learning rate grows, before the schedule begins";
-constexpr std::string_view kLearningRateHelp = "of the local update";
+constexpr std::string_view kWarmupHelp = "warm-up steps, in which the learning rate grows, before the schedule begins";
+constexpr std::string_view kLearningRateHelp = "learning rate of the local update";
 // Reads learning_rate, schedule, schedule_at and warmup, which the table of the task's options must have. Throws
 // Error{bad_input}.
 RateOptions rate_options_of(std::string_view task, const base::SettingsReader& reader, std::int64_t steps);

@@ -7,7 +7,8 @@
 
 namespace flockstep::tasks {
 
-constexpr base::OptionSpec kSizeOption{"size", "tiny", "tiny, small or paper: what the options below are unless given"};
+constexpr base::OptionSpec kSizeOption{"size", "tiny",
+                                       "tiny, small or paper: sets the options below that are not given"};
 // What the table of options says for an option whose default is the size's.
 constexpr std::string_view kBySize = "by size";
 

@@ -16,8 +16,7 @@ struct ShardOptions {
   Shard shard = Shard::iid;
   int noisy_workers = 0;  // so many, the last ones, draw their labels at random
 };
-constexpr base::OptionSpec kNoisyOption{"noisy_workers", "0",
-                                        "so many workers, the last ones, draw their labels at random"};
+constexpr base::OptionSpec kNoisyOption{"noisy_workers", "0", "this many workers, the last ranks, have random labels"};
 // Reads shard and noisy_workers.
 ShardOptions shard_options_of(const base::SettingsReader& reader, int workers);
 

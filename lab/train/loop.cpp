@@ -210,7 +210,7 @@ void Loop::resume(const base::Archive& archive, int workers) {
   summary_.notes.push_back(
       fmt::format("resumed after step {} with {} where there had been {}{}{}", steps_done(),
                   base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
-                  session_.facts().replicas_are_equal ? "" : "; every optimizer goes on from worker 0's state"));
+                  session_.facts().replicas_are_equal ? "" : "; every optimizer continues from worker 0's state"));
 }
 
 // All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What

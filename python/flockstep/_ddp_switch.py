@@ -91,8 +91,8 @@ class _Off:
             setattr(self.module, name, value)
         if not (self.before or {}).get(STATIC_GRAPH_IS_KNOWN, True):
             warnings.warn(
-                "a DDP model with static_graph has had its first backward passes without synchronisation, and would "
-                "not synchronise rightly now: wrap its module in DDP again before you train it without an averager",
+                "a DDP model with static_graph has had its first backward passes without synchronisation, and would not "
+                "synchronise correctly now: wrap its module in DDP again before you train it without an averager",
                 stacklevel=2,
             )
 

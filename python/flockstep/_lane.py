@@ -131,7 +131,7 @@ class Lane:
         self._send(errand)
         while not called.wait(self._timeout_s):
             if self._errands.done == done:
-                raise DeadlineExceededError("the gradients handed over have not been exchanged in time")
+                raise DeadlineExceededError("the gradients were not exchanged in time")
             done = self._errands.done
         if raised:
             raise raised[0]

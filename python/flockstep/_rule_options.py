@@ -13,38 +13,39 @@ Magnitude = Literal["own", "mean_norm", "median_norm", "matched"]
 
 
 class RuleOptions(TypedDict, total=False):
-    """What every rule takes.
+    """Options of every rule.
 
     Args:
         magnitude: the norm of the result: ``own`` (as the rule gives it), ``mean_norm`` (of the plain mean),
             ``median_norm`` (of the median worker) or ``matched`` (every direction at the median worker's norm, so that
-            no single worker sets the step; not for ``adasum``). With ``mean_norm`` and ``matched`` a tuned learning rate,
-            clipping and gradient scaling keep their meaning.
-        granularity: what is weighted as one: the ``model``, each of DDP's buckets (``bucket``; what is remembered of
-            them starts anew when DDP rebuilds them after its first step) or each parameter (``tensor``).
+            no single worker sets the step; not for ``adasum``). With ``mean_norm`` and ``matched`` a tuned learning
+            rate, clipping and gradient scaling keep their meaning.
+        granularity: what gets one coefficient per worker: the ``model``, each of DDP's buckets (``bucket``; their
+            memory is cleared when DDP rebuilds them after its first step) or each parameter (``tensor``).
         non_finite: a gradient with NaN or infinity on any rank: ``propagate`` (all ranks get a result that is not
-            finite, so that a GradScaler skips the step and backs off everywhere) or ``exclude`` (that rank is left out).
-        wire: the format in which gradients travel: ``float32``, or ``bfloat16`` for half the bytes.
+            finite, so that a GradScaler skips the step and backs off everywhere) or ``exclude`` (that rank is
+            excluded).
+        wire: the format in which gradients are sent: ``float32``, or ``bfloat16`` for half the bytes.
         transfer: ``exact`` (the rule sees this step's gradients), ``sketch`` (coefficients of the step before, decided
-            from sketches, and the model's own all-reduce: on any device and backend, for the price of plain averaging;
-            not with ``granularity="tensor"`` or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and for those
-            two, else sketch.
-        guard: with sketches, no worker's part of a bucket is longer than so many times the median worker's, as that was
-            in the step before: against single wild steps. 0 turns it off; ``"count"`` counts what a guard of 3 would
-            cut, and cuts nothing.
-        sketch_length: how many numbers a sketch has, a power of two; None for 1,024, for fewer with more than
-            64 workers, or for the largest one within a smaller model. Cosines have an error of about 1 / sqrt(sketch_length).
-        seed: what sketches are drawn with, the same on all ranks.
-        non_finite_patience: with ``propagate``, after so many steps on end in which a rank was not finite, it
-            is left out until it is finite again. 0: never.
-        watch: look at who agrees with whom in every step (True), in no step unless the rule has to (False), or in every
-            k-th (a number); None where it costs little: in every step up to 16 workers, else in every 10th.
+            from sketches, over the model's own all-reduce, on any device and backend; not with ``granularity="tensor"``
+            or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and for those two, else sketch.
+        guard: with sketches, no worker's part of a bucket is longer than this many times the median worker's part in
+            the step before. It protects against single exploding steps. 0 turns it off; ``"count"`` counts what a guard
+            of 3 would clip, and clips nothing.
+        sketch_length: how many numbers a sketch has, a power of two; None for 1,024, for fewer with more than 64
+            workers, or for the largest one within a smaller model. Cosines have an error of about 1 /
+            sqrt(sketch_length).
+        seed: the seed of the sketches, the same on all ranks.
+        non_finite_patience: with ``propagate``, a rank that is not finite for this many steps in a row is left out
+            until it is finite again. 0: never.
+        watch: compute the agreement between workers in every step (True), in no step unless the rule has to (False), or
+            in every k-th (a number). None: where it costs little, in every step up to 16 workers, else in every 10th.
         eps: added to norms before dividing by them.
         start_step: plain averaging before this step, counted from 0.
-        process_group: whose ranks are the workers; the model's own, or the default group where the state is registered
-            with ``register_comm_hook``.
+        process_group: its ranks are the workers; None: the model's own group, or the default group if the state is
+            registered with ``register_comm_hook``.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
-        timeout: of every single wait for another rank; the timeout of the process group if None.
+        timeout: the longest single wait for another rank; None: the timeout of the process group.
     """
 
     magnitude: Magnitude
@@ -65,26 +66,26 @@ class RuleOptions(TypedDict, total=False):
 
 
 class MeanOptions(RuleOptions, total=False):
-    """What plain averaging takes.
+    """Options of plain averaging.
 
     Args:
-        divide_by_initial_world_size: under ``join()``, whether to divide by all ranks or by those that still train; None
-            does as ``join()`` was told. (Where the state was registered with ``register_comm_hook``, it does not hear
-            what ``join()`` was told, and None means True, as there.)
+        divide_by_initial_world_size: under ``join()``, whether to divide by all ranks or by those that still train;
+            None: the value that ``join()`` was given. (A state that was registered with ``register_comm_hook`` does not
+            know that value, and None means True, the default of ``join()``.)
     """
 
     divide_by_initial_world_size: bool | None
 
 
 class AdaConsOptions(RuleOptions, total=False):
-    """What AdaCons takes.
+    """Options of AdaCons.
 
     Args:
         beta: momentum of the sorted coefficients, 0 to 1; 0 turns it off.
-        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all
-            so that the least is 0.
-        permutation: ``published`` hands smoothed coefficients to the wrong workers from 3 on, as the published code does,
-            for parity checks.
+        negative: what becomes of negative coefficients: ``keep`` (as published), ``clip`` to 0, or ``shift`` all so
+            that the least is 0.
+        permutation: ``published`` gives smoothed coefficients to the wrong workers (with 3 workers or more), as the
+            published code does, for parity checks.
     """
 
     beta: float
@@ -93,20 +94,20 @@ class AdaConsOptions(RuleOptions, total=False):
 
 
 class DirectionConsensusOptions(RuleOptions, total=False):
-    """What direction consensus takes.
+    """Options of direction consensus.
 
     Args:
-        beta: how long each worker's agreement is remembered, 0 to 1; 0 turns memory off.
+        beta: momentum of each worker's agreement, 0 to 1; 0 turns it off.
     """
 
     beta: float
 
 
 class GeometricMedianOptions(RuleOptions, total=False):
-    """What the geometric median takes.
+    """Options of the geometric median.
 
     Args:
-        on: of what: ``directions``, or ``raw`` gradients.
+        on: the points: ``directions``, or ``raw`` gradients.
     """
 
     on: Literal["directions", "raw"]

@@ -74,7 +74,7 @@ def transfer_of_sharded(words: Mapping[str, str]) -> str:
     """The one that rules take on sharded models."""
     exact = 'transfer="exact"' if words.get("transfer") == "exact" else _needs_exact(words)
     if exact is not None:
-        raise BadInputError(f'a sharded model takes transfer="sketch" alone, not {exact}')
+        raise BadInputError(f'a sharded model takes only transfer="sketch", not {exact}')
     return "sketch"
 
 

@@ -204,7 +204,7 @@ class _Call:
                 self._store.set(key, "0")
                 return number
             time.sleep(_GLANCE_S)
-        raise RuntimeError("the first rank of the process group has not come")
+        raise RuntimeError("the first rank of the process group has not arrived")
 
     def withdraw(self) -> None:
         if self._rank == 0:

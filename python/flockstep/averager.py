@@ -300,8 +300,8 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         if not self._consolidated and not self._warned and self._attachment is not None and self._attachment.size > 1:
             self._warned = True
             warnings.warn(
-                "this worker's model is its own since the last step: call consolidate() on all workers before one of "
-                "them saves a checkpoint",
+                "since the last step this worker's model differs from the others: call consolidate() on all workers before "
+                "one of them saves a checkpoint",
                 stacklevel=2,
             )
         return super().state_dict()
@@ -404,7 +404,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     def _native(self) -> _native.ModelAverager:
         attachment = self._attach()
         if attachment.is_closed:
-            raise BadInputError(f"this {self._name} is closed: make another one to go on")
+            raise BadInputError(f"this {self._name} is closed: make another one to continue")
         return attachment.native
 
     @property

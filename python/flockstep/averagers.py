@@ -21,14 +21,15 @@ _BEFORE_OPTIONS = """\
 
 
 class ElasticOptions(AveragerOptions, total=False):
-    """What averagers take that can go on without a lost worker.
+    """Options of averagers that can continue without a lost worker.
 
     Args:
-        elastic: True: workers may be lost, come back and be added while the others go on; the script is started with
-            ``flockstep launch`` and needs no process group. Making the averager joins those that are there: the model
-            becomes theirs, and :attr:`steps` what they count. Nothing is collective, and :meth:`consolidate` averages
-            those who live; in :class:`Flock` and :class:`Wagma` it counts as a step.
-        first_step: with ``elastic``: the steps that the model was loaded after, for when nobody is there to join.
+        elastic: True: workers may be lost, come back and be added while the others continue. Start the script with
+            ``flockstep launch``; it needs no process group. Making the averager joins the workers that are present: the
+            model becomes theirs, and :attr:`steps` their count. No call is collective, and :meth:`consolidate` averages
+            the workers that are alive; in :class:`Flock` and :class:`Wagma` it counts as a step.
+        first_step: with ``elastic``: how many steps the loaded model has been trained for; used when there is nobody to
+            join.
     """
 
     elastic: bool
@@ -39,29 +40,29 @@ ELASTIC_DEFAULTS: ElasticOptions = {"elastic": False, "first_step": 0, **COMMON_
 
 
 class RoundOptions(ElasticOptions, total=False):
-    """What averaging in groups takes.
+    """Options of averaging in groups.
 
     Args:
         group_size: workers in a group, 2 to all; None: the power of two at or above the square root of their number.
-        groups: who averages with whom: ``dynamic`` (other groups in every round), ``fixed`` (the same ones in every
+        groups: who averages with whom: ``dynamic`` (other groups in every round), ``fixed`` (the same groups in every
             round) or ``nodes`` (the workers of a node, and every ``across``-th round those at the same place in their
-            nodes). With ``nodes``, ``group_size`` is not taken.
-        across: with ``groups="nodes"``: every so many rounds one goes across nodes, 2 or more; None: 4.
-        workers_per_node: with ``groups="nodes"``: workers of a node, whose ranks are consecutive; None: as torchrun,
-            mpirun or ``flockstep launch`` has it. Where none of them has started the workers, all are of one node.
-        period: every so many steps the round is over all workers, and with ``sync="rolling"`` nobody is so many steps
-            ahead of anybody.
-        activation: who starts a round: ``first`` (to arrive), ``majority`` (half of the workers), ``quorum``, or
-            ``deadline`` (so long after the first); ``auto``: ``majority``, or with ``overlap`` ``deadline``.
-        merge: how a model meets an average that was taken without it: ``additive`` or ``published``.
-        sync: ``rolling``, or ``barrier``: the last round of a period waits for all.
-        quorum: how many start a round with ``activation="quorum"``; None: all but one.
+            nodes). ``nodes`` does not take ``group_size``.
+        across: with ``groups="nodes"``: every ``across``-th round goes across nodes, 2 or more; None: 4.
+        workers_per_node: with ``groups="nodes"``: workers of a node, whose ranks are consecutive; None: the value of
+            torchrun, mpirun or ``flockstep launch``; if none of them started the workers, all are one node.
+        period: steps between rounds over all workers; with ``sync="rolling"`` also the bound on how far one worker may
+            be ahead of another.
+        activation: what starts a round: the ``first`` worker to arrive, a ``majority`` (half of the workers), a
+            ``quorum``, or a ``deadline`` after the first; ``auto``: ``majority``, or with ``overlap`` ``deadline``.
+        merge: how a model is merged with an average that was taken without it: ``additive`` or ``published``.
+        sync: ``rolling``, or ``barrier``: the last round of a period waits for all workers.
+        quorum: how many workers start a round with ``activation="quorum"``; None: all but one.
         deadline: how long after the first a round starts with ``activation="deadline"``; None: twice the median
             lateness.
-        overlap: True: a step hands over what it has and goes on while its round is averaged; what the round changes is
-            added in a later step. It needs ``merge="additive"``.
-        weights: how much a worker's update counts: ``mean``, all alike, or by how well it agrees with the updates of
-            others, ``direction_consensus`` or ``geometric_median``, which need ``guard=True``.
+        overlap: True: a step hands its model over and continues while the round is averaged; the change is added in a
+            later step. It needs ``merge="additive"``.
+        weights: how much a worker's update counts: ``mean`` (all the same), or by its agreement with the other updates:
+            ``direction_consensus`` or ``geometric_median``, which need ``guard=True``.
     """
 
     group_size: int | None
@@ -79,7 +80,7 @@ class RoundOptions(ElasticOptions, total=False):
 
 
 class PeriodOptions(AveragerOptions, total=False):
-    """What averaging at times takes.
+    """Options of periodic averaging.
 
     Args:
         period: steps from one average to the next; 1 averages after every step.
@@ -89,18 +90,18 @@ class PeriodOptions(AveragerOptions, total=False):
 
 
 class LocalSGDOptions(PeriodOptions, total=False):
-    """What averaging at times takes where steps may go on beside it.
+    """Options of periodic averaging that can overlap with steps.
 
     Args:
-        overlap: True: steps go on while an average is made; what it changes is added in a later step. A worker waits only
-            where it comes to the next average before that.
+        overlap: True: steps continue while an average is computed; its change is added in a later step. A worker waits
+            only if it reaches the next average before that.
     """
 
     overlap: bool
 
 
 class PostLocalSGDOptions(PeriodOptions, total=False):
-    """What averaging at times after a start with averaged gradients takes.
+    """Options of periodic averaging after a start with averaged gradients.
 
     Args:
         switch_after: steps with averaged gradients before the first local one.
@@ -110,21 +111,22 @@ class PostLocalSGDOptions(PeriodOptions, total=False):
 
 
 class DiLoCoOptions(AveragerOptions, total=False):
-    """What an outer optimizer over local steps takes.
+    """Options of an outer optimizer over local steps.
 
     Args:
         period: steps from one outer step to the next, of each fragment.
         rate: learning rate of the outer optimizer.
         momentum: Nesterov momentum of the outer optimizer; with 0 and ``rate=1`` the averager is :class:`LocalSGD`.
-        rule: how the updates of all workers become one: ``mean``, or a gradient rule in its place.
-        fragments: parts of the model that take turns in a period: so many times as little is sent at a time.
-        delay: steps under which the update of a fragment travels, fewer than ``period / fragments``; what a worker does
-            meanwhile is kept.
-        alpha: share of the outer model in what a worker goes on with, above 0 up to 1; the rest is its own.
-        wire: the format in which updates travel; what ``bfloat16`` and ``int8`` lose of one is added to the next.
-        wait: False: outer steps wait for nobody. After each period groups of workers average as in :class:`Flock`, and
-            each worker has an outer momentum of its own. It takes neither ``rule`` nor ``fragments``, ``delay``,
-            ``alpha`` and ``wire``.
+        rule: the gradient rule that combines the updates of all workers.
+        fragments: fragments of the model, which take turns within a period, so that less is sent at a time.
+        delay: steps during which the update of a fragment travels, fewer than ``period / fragments``; the worker's own
+            steps meanwhile are kept.
+        alpha: share of the outer model in the model that a worker continues with, above 0 up to 1; the rest is its own.
+        wire: the format in which updates are sent; the rounding error of ``bfloat16`` and ``int8`` is added to the next
+            update.
+        wait: False: outer steps do not wait. After each period groups of workers average as in :class:`Flock`, and each
+            worker has its own outer momentum. It takes neither ``rule`` nor ``fragments``, ``delay``, ``alpha`` and
+            ``wire``.
     """
 
     period: int
@@ -139,10 +141,10 @@ class DiLoCoOptions(AveragerOptions, total=False):
 
 
 class DPSGDOptions(AveragerOptions, total=False):
-    """What averaging with neighbours in a ring takes.
+    """Options of averaging with neighbours in a ring.
 
     Args:
-        order: ``adapt_first`` (neighbours average models that are updated) or ``combine_first`` (those before the update,
+        order: ``adapt_first`` (neighbours average models after the update) or ``combine_first`` (before the update,
             which is then added, as published).
     """
 
@@ -150,18 +152,18 @@ class DPSGDOptions(AveragerOptions, total=False):
 
 
 class ADPSGDOptions(ElasticOptions, total=False):
-    """What averaging in pairs after every step takes.
+    """Options of averaging in pairs after every step.
 
     Args:
-        partners: whom a worker of the first half averages with: ``random`` (anybody of the other half) or ``fixed`` (those
-            at the distances 1, 3, 5, 9, ... above and below it, in turn).
+        partners: with whom every second worker, from the lowest rank on, averages: ``random`` (any of the others) or
+            ``fixed`` (those at the distances 1, 3, 5, 9, ... above and below it, in turn).
     """
 
     partners: Literal["random", "fixed"]
 
 
 class SwarmOptions(ElasticOptions, total=False):
-    """What averaging in random pairs at times takes.
+    """Options of periodic averaging in random pairs.
 
     Args:
         period: steps from one average to the next; 1 averages after every step.
@@ -171,10 +173,11 @@ class SwarmOptions(ElasticOptions, total=False):
 
 
 class SGPOptions(AveragerOptions, total=False):
-    """What stochastic gradient push takes.
+    """Options of stochastic gradient push.
 
     Args:
-        neighbours: workers that one sends to after a step, at most the logarithm of their number.
+        neighbours: how many workers each worker sends to after a step, at most the base-2 logarithm of their number,
+            rounded up.
     """
 
     neighbours: int
@@ -182,12 +185,12 @@ class SGPOptions(AveragerOptions, total=False):
 
 @takes(RoundOptions, before=_BEFORE_OPTIONS)
 class Flock(Averager):
-    """Averages models in groups that wait for nobody: rounds move a shared model, and updates are added to it.
+    """Averages models in wait-avoiding groups: rounds move a shared model, and updates are added to it.
 
-    After every step a group of workers averages its models; which groups there are changes from step to step, so that
-    what one has learnt reaches all within a few steps. A round starts without those who are late: their updates are
-    added when they are ready, so that nothing is lost or diluted. Nobody is ever more than ``period`` steps ahead of
-    the slowest worker, and nobody waits for anything else.
+    After every step a group of workers averages its models. The groups change from step to step, so that an update
+    reaches all workers within a few steps. A round starts without late workers: their updates are added when they are
+    ready, so that nothing is lost or diluted. No worker is ever more than ``period`` steps ahead of the slowest, and
+    workers wait for nothing else.
 
     Example::
 
@@ -225,8 +228,8 @@ class Flock(Averager):
 class Wagma(Averager):
     """Wait-avoiding group averaging as published (arXiv 2005.00124).
 
-    After every step a group of workers averages its models; the first to arrive starts the round, and those who are
-    late contribute what they had published last. Every ``period`` steps all wait for an average over everybody.
+    After every step a group of workers averages its models. The first to arrive starts the round, and late workers
+    contribute the model that they published last. Every ``period`` steps all workers wait for an average over all.
 
     Example::
 
@@ -256,9 +259,9 @@ class Wagma(Averager):
 
 @takes(LocalSGDOptions, before=_BEFORE_OPTIONS)
 class LocalSGD(Averager):
-    """Takes ``period`` steps alone, then averages the models of all workers, who wait for each other there.
+    """Takes ``period`` local steps, then averages the models of all workers, which wait for each other there.
 
-    With ``overlap=True`` the average is made beside the next steps.
+    With ``overlap=True`` the average is computed in parallel with the next steps.
 
     Example::
 
@@ -274,7 +277,7 @@ class LocalSGD(Averager):
 
 @takes(PostLocalSGDOptions, before=_BEFORE_OPTIONS)
 class PostLocalSGD(Averager):
-    """Averages gradients for ``switch_after`` steps, then goes on as :class:`LocalSGD`.
+    """Averages gradients for ``switch_after`` steps, then continues as :class:`LocalSGD`.
 
     For a DDP model DDP averages the gradients of the first steps, with its communication hook if it has one, and is
     switched off then. For a plain model :meth:`step` averages them.
@@ -310,10 +313,10 @@ class PostLocalSGD(Averager):
 
 @takes(DiLoCoOptions, before=_BEFORE_OPTIONS)
 class DiLoCo(Averager):
-    """Takes ``period`` steps alone, then an outer optimizer moves the model that all workers go on from.
+    """Takes ``period`` local steps, then an outer optimizer moves the common model of all workers.
 
     It steps along the combined update of all workers with Nesterov momentum (arXiv 2311.08105). Workers wait for each
-    other there, or with ``delay`` so many steps later. With ``fragments`` the parts of the model take turns
+    other there, or with ``delay`` that many steps later. With ``fragments`` the parts of the model take turns
     (arXiv 2501.18512). With ``period=64`` and ``wire="int8"`` a worker sends 0.4% of what averaging gradients sends.
 
     Example::
@@ -361,10 +364,10 @@ class DPSGD(Averager):
 
 @takes(ADPSGDOptions, before=_BEFORE_OPTIONS)
 class ADPSGD(Averager):
-    """Asynchronous decentralised SGD: beside the computing, models are averaged in pairs.
+    """Asynchronous decentralised SGD: models are averaged in pairs, in parallel with computation.
 
-    Every second worker, beginning with the lowest rank of those that are there, has its model averaged after every step
-    with that of one of the others, drawn at random unless ``partners="fixed"``; nobody waits (arXiv 1710.06952).
+    Of the workers that are present, every second one, from the lowest rank on, has its model averaged after every step
+    with that of one of the others, drawn at random unless ``partners="fixed"``. Nobody waits (arXiv 1710.06952).
 
     Example::
 

@@ -34,9 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flockstep.launch",
         usage="%(prog)s --workers N [OPTIONS] -- COMMAND [ARGUMENTS]",
-        description="Start workers of any program, and start those again that are lost.",
+        description="Start workers of any program, and restart those that are lost.",
         epilog="Each worker finds its place in its environment: FLOCKSTEP_RANK, FLOCKSTEP_WORKERS and others "
-        "(docs/elastic.md). One that fails is started again alone, after a while that grows. Ctrl-C ends all.",
+        "(docs/elastic.md). A worker that fails is restarted alone, after a delay that grows. Ctrl-C ends all workers.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -53,27 +53,27 @@ def _parser() -> argparse.ArgumentParser:
         type=_number,
         default=defaults.restarts,
         metavar="N",
-        help="of each worker that fails [%(default)s]",
+        help="how many times each worker is restarted when it fails [%(default)s]",
     )
     add(
         "--heartbeat",
         default=defaults.heartbeat,
         metavar="TIME",
-        help="after so long without a sign, a worker counts as lost [%(default)s]",
+        help="a worker that is silent for this long counts as lost [%(default)s]",
     )
     add("--join", default="", metavar="HOST:PORT", help="add the workers to a run in progress, whose store is there")
     add(
         "--secret-file",
         default="",
         metavar="FILE",
-        help="the run's secret, in a file that is yours alone; made if it is not there, unless with --join "
+        help="file with the run's secret, which only you may read; made if it does not exist, except with --join "
         "[a new one, removed at the end]",
     )
     add(
         "--address",
         default="",
         metavar="HOST",
-        help="at which other hosts reach this one [with --hosts its name, else 127.0.0.1]",
+        help="address of this host for other hosts [with --hosts its name, else 127.0.0.1]",
     )
     add("--port", type=_number, default=0, metavar="N", help="of the run's store [any that is free]")
     add(
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PROGRAM",
         help="to reach other hosts with, called as `ssh HOST sh -s` [%(default)s]",
     )
-    add("--prefix", action="store_true", help="put its rank before each line of a worker, as on a terminal")
+    add("--prefix", action="store_true", help="prefix each line of a worker with its rank, as on a terminal")
     return parser
 
 

@@ -20,7 +20,7 @@ from flockstep._rule_options import (
 
 @takes(MeanOptions)
 class MeanState(GradientState):
-    """Plain averaging: the same result as DDP's own, up to rounding, with everything that the other rules tell."""
+    """Plain averaging: the same result as DDP's own, up to rounding, with the reports of the other rules."""
 
     _algorithm = "mean"
     _defaults: ClassVar[MeanOptions] = {"divide_by_initial_world_size": None, **common_defaults("mean")}
@@ -31,7 +31,7 @@ class MeanState(GradientState):
 
 @takes(RuleOptions)
 class WeightedMeanState(GradientState):
-    """The mean over all samples where batches differ in size.
+    """The mean over all samples, for batches of different sizes.
 
     Set ``state.weight`` to the number of samples of this rank's batch before each backward pass.
     """
@@ -56,7 +56,7 @@ class NormalizedMeanState(GradientState):
 
 @takes(AdaConsOptions)
 class AdaConsState(GradientState):
-    """AdaCons (arXiv 2411.03742): each worker counts by how far its direction agrees with the sum of all gradients."""
+    """AdaCons (arXiv 2411.03742): workers are weighted by the agreement of their directions with the sum of gradients."""
 
     _algorithm = "adacons"
     _defaults: ClassVar[AdaConsOptions] = {
@@ -72,7 +72,7 @@ class AdaConsState(GradientState):
 
 @takes(DirectionConsensusOptions)
 class DirectionConsensusState(GradientState):
-    """Each worker counts by how far its direction agrees with the other directions, whatever its norm."""
+    """Each worker is weighted by the agreement of its direction with the other directions, whatever its norm."""
 
     _algorithm = "direction_consensus"
     _defaults: ClassVar[DirectionConsensusOptions] = {"beta": 0.9, **common_defaults("direction_consensus")}
@@ -83,7 +83,7 @@ class DirectionConsensusState(GradientState):
 
 @takes(GeometricMedianOptions)
 class GeometricMedianState(GradientState):
-    """The geometric median, which a minority of broken workers cannot move far."""
+    """The geometric median, which a minority of faulty workers cannot move far."""
 
     _algorithm = "geometric_median"
     _defaults: ClassVar[GeometricMedianOptions] = {"on": "directions", **common_defaults("geometric_median")}

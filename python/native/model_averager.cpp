@@ -41,7 +41,7 @@ class ModelAverager {
   ModelAverager& operator=(const ModelAverager&) = delete;
 
   torch_front::ModelAverager& averager() {
-    if (!averager_) throw Error(ErrorCode::bad_input, "this averager is closed: make another one to go on");
+    if (!averager_) throw Error(ErrorCode::bad_input, "this averager is closed: make another one to continue");
     return *averager_;
   }
   // The tensors have memory of their own again. Without the interpreter's lock, which the agent may want before it

@@ -6,8 +6,8 @@ namespace flockstep::algorithms {
 
 std::span<float> GradientHook::reduce_scatter(std::span<float> /*gradient*/, double /*weight*/) {
   throw Error(ErrorCode::bad_input,
-              "this algorithm leaves gradients where they are, so there is nothing to reduce and scatter: use a "
-              "gradient rule such as mean or adacons");
+              "this algorithm does not combine gradients, so there is nothing to reduce and scatter: use a gradient "
+              "rule such as mean or adacons");
 }
 
 }  // namespace flockstep::algorithms

@@ -97,10 +97,11 @@ void Synchronizer::Implementation::check_announced(std::span<const float> gradie
 
 void Synchronizer::Implementation::require_nothing_announced(std::string_view call) const {
   if (announcements.any_ready())
-    throw Error(ErrorCode::bad_input,
-                fmt::format("{} was called while a gradient that was announced as ready is under way: call "
-                            "after_backward first",
-                            call));
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format(
+            "{} was called while a gradient that was announced as ready is in flight: call after_backward first",
+            call));
 }
 
 bool Synchronizer::Implementation::changes_gradients() const {
@@ -163,8 +164,8 @@ std::span<float> Synchronizer::Implementation::reduce_scatter(std::span<float> g
   check_gradient(gradient);
   if (announcements.any_ready())
     throw Error(ErrorCode::bad_input,
-                "part of the gradient was announced as ready, and its results would go to "
-                "everybody: call after_backward, or reduce_scatter without announcing");
+                "part of the gradient was announced as ready, and its results would go to all workers: call "
+                "after_backward, or reduce_scatter without announcing");
   gradients.fetch(gradient, {0, gradient.size()});
   const std::span<float> seen = gradients.of(gradient), own = session.reduce_scatter(seen, weight);
   if (seen.data() == gradient.data() || own.empty()) return own;
@@ -213,13 +214,13 @@ std::string Synchronizer::Implementation::restore(std::span<const std::byte> sta
   require_nothing_announced("restore");
   const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
   if (const std::string saved = archive.get_text("algorithm"); saved != session.row().name)
-    throw Error(ErrorCode::bad_input, fmt::format("this is the state of {0}, which {1} cannot go on from: restore it "
-                                                  "with {0}",
-                                                  saved, session.row().name));
-  if (session.has_begun() && session.facts().needs_begin)
     throw Error(ErrorCode::bad_input,
-                "restore was called after begin: make another Synchronizer, restore, then begin with the model that "
-                "goes on");
+                fmt::format("this is a state of {0}, which {1} cannot continue from: restore it with {0}", saved,
+                            session.row().name));
+  if (session.has_begun() && session.facts().needs_begin)
+    throw Error(
+        ErrorCode::bad_input,
+        "restore was called after begin: make another Synchronizer, restore, then begin with the restored model");
   return session.restore(archive);
 }
 

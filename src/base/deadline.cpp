@@ -12,9 +12,7 @@ Duration deadline_of(double seconds) {
   if (!(seconds > 0 && seconds <= kLongest))
     throw Error(
         ErrorCode::bad_input,
-        fmt::format("a deadline cannot be {}: it is a number of seconds above 0 and at most {:.0f}, since every "
-                    "wait comes to an end",
-                    seconds, kLongest));
+        fmt::format("a deadline cannot be {}: give a number of seconds above 0 and at most {:.0f}", seconds, kLongest));
   return Duration(seconds);
 }
 

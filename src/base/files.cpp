@@ -102,7 +102,7 @@ FolderLock::~FolderLock() { ::close(descriptor_); }
 std::filesystem::path folder_of_this_executable() {
   std::error_code code;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", code);
-  if (code) throw Error(ErrorCode::unavailable, "cannot find out where this command lies: is /proc mounted?");
+  if (code) throw Error(ErrorCode::unavailable, "cannot find the path of this command: is /proc mounted?");
   return self.parent_path();
 }
 

@@ -140,8 +140,8 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
     if (is_left_out) {
       const std::int64_t steps = worker.broken.length;
       raise(FindingKind::left_out, {rank}, worker.broken.first_step, static_cast<double>(steps),
-            fmt::format("worker {} has sent numbers that are not finite for {} step{} on end and is left out until it "
-                        "sends finite ones",
+            fmt::format("worker {} has sent numbers that are not finite for {} step{} in a row and is left out until "
+                        "it sends finite ones",
                         i, steps, steps == 1 ? "" : "s"));
     }
 
@@ -151,7 +151,7 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
     if (sends_zeros && worker.zeros.length >= kSteps) {
       const std::int64_t steps = worker.zeros.length;
       raise(FindingKind::zeros, {rank}, worker.zeros.first_step, static_cast<double>(steps),
-            fmt::format("worker {} sends zeros ({} steps on end)", i, steps));
+            fmt::format("worker {} sends zeros ({} steps in a row)", i, steps));
     }
   }
 }

@@ -33,8 +33,8 @@ std::uint64_t hash_of(const runtime::Agreed& agreed) {
 algorithms::Departures& departures_of(algorithms::Algorithm& algorithm) {
   if (auto* const departures = algorithm.departures()) return *departures;
   throw Error(ErrorCode::bad_input,
-              "the workers of this algorithm wait for each other, so that none can be away by itself: say who is there "
-              "with attend, or use wagma, flock, adpsgd or swarm");
+              "the workers of this algorithm wait for each other, so none can leave alone: call attend with the "
+              "workers that are present, or use wagma, flock, adpsgd or swarm");
 }
 
 }  // namespace
@@ -72,9 +72,9 @@ std::unique_ptr<algorithms::Algorithm> Session::make() const {
 void Session::begin(std::span<const float> model) {
   if (begun_) throw Error(ErrorCode::bad_input, "begin was called twice: make another Synchronizer to start again");
   if (is_elastic_)
-    throw Error(ErrorCode::bad_input,
-                "on an engine that outlives its workers one joins those that are there: call join(model) in place of "
-                "begin(model)");
+    throw Error(
+        ErrorCode::bad_input,
+        "on an engine that outlives its workers a worker joins the others: call join(model) instead of begin(model)");
   if (given_up_) {
     give_up(*given_up_, model);
     end_given_up();
@@ -171,8 +171,7 @@ void Session::refuse(bool is_told) {
 void Session::after_update(std::span<float> model) {
   require_begun();
   if (is_away_)
-    throw Error(ErrorCode::bad_input,
-                "this worker has left: it takes no step before it has come back, by come_back or consolidate");
+    throw Error(ErrorCode::bad_input, "this worker has left: call come_back or consolidate before its next step");
   algorithm_->after_update(updates_++, model);
   if (is_elastic_) go_on_together();
 }
@@ -210,8 +209,8 @@ void Session::consolidate(std::span<float> model) {
 void Session::require_drained() {
   if (algorithm_->has_gradients_under_way())
     throw Error(ErrorCode::bad_input,
-                "gradients are still under way that the model lacks: call drain and make one more update with what it "
-                "gives, then consolidate (DataParallel::finish does all of it)");
+                "some gradients are still in flight: call drain, make one more update with its result, then "
+                "consolidate (DataParallel::finish does all of it)");
 }
 
 algorithms::GuardCounts Session::guards() const {
@@ -241,10 +240,7 @@ void Session::save(base::Archive& archive) const {
 
 std::string Session::restore(const base::Archive& archive) {
   if (is_elastic_ && begun_)
-    throw Error(
-        ErrorCode::bad_input,
-        "this worker is part of a run already, whose model and steps are those of all: restore a state before it "
-        "joins");
+    throw Error(ErrorCode::bad_input, "this worker has joined a run already: restore a state before it joins");
   std::unique_ptr<algorithms::Algorithm> other = begun_ ? make() : nullptr;
   std::string remade = (other ? *other : *algorithm_).restore(archive);
   const auto updates = archive.get_value<std::int64_t>("updates");

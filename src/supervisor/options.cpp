@@ -42,7 +42,8 @@ void check_join(const Options& options) {
     refuse(fmt::format("--join takes host:port, as the launcher of the run to join has told, not '{}'", options.join));
   base::parse_integer("the port in --join", options.join.substr(colon + 1), 1, kMostPort);
   if (options.secret_file.empty()) refuse("--join needs the run's secret: give its file with --secret-file");
-  if (options.port != 0) refuse("--port is for the store of a new run, and --join asks for another's: leave one out");
+  if (options.port != 0)
+    refuse("--port is for the store of a new run, and --join uses that of another run: leave one of them out");
 }
 
 bool is_loopback(const sockaddr& address) {

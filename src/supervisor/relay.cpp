@@ -189,7 +189,7 @@ Descriptor Relay::stream(int rank, int target) {
   const Descriptor source(ends[0]);
   Descriptor sink(ends[1]);
   if (!send_order(control_.get(), {Order::What::stream, rank, target}, {}, source.get()))
-    throw Error(ErrorCode::unavailable, "the process that passes on what workers write has ended");
+    throw Error(ErrorCode::unavailable, "the process that forwards the workers' output has ended");
   return sink;
 }
 

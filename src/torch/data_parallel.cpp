@@ -149,10 +149,10 @@ DataParallel::~DataParallel() {
 DataParallel::Implementation::Call::Call(const Implementation& implementation, Kind kind) {
   if (implementation.random.running())
     throw Error(ErrorCode::bad_input,
-                "random() is for forward and backward alone: call what waits for others after it");
+                "random() is for forward and backward only: call functions that wait for other workers after it");
   if (implementation.any_fired_ && kind != Kind::ends_backward)
     throw Error(ErrorCode::bad_input,
-                "gradients of a backward pass are still under way, and nothing else may be exchanged in between: call "
+                "gradients of a backward pass are still in flight, and nothing else may be exchanged meanwhile: call "
                 "finish_backward, or step, first");
 }
 
@@ -194,7 +194,7 @@ void DataParallel::finish_epoch(torch::optim::Optimizer& optimizer) {
     throw Error(ErrorCode::bad_input,
                 base::concatenated("worker ", rank, " has told join of ",
                                    base::counted(static_cast<std::int64_t>(epoch.steps[rank]), "step"),
-                                   " and has taken ", epoch.step, ": finish_epoch comes after the last of them"));
+                                   " and has taken ", epoch.step, ": call finish_epoch after the last of them"));
   while (!epoch.steps.empty()) step(optimizer);
 }
 

@@ -169,7 +169,7 @@ std::string DataParallel::Implementation::restore(const std::string& folder, tor
   if (!found->warning.empty()) remade = found->warning + (remade.empty() ? "" : "; " + remade);
   if (workers == context.size()) return remade;
   return base::concatenated(
-      "everybody goes on from worker 0's model and optimizer, and random numbers start anew, because ",
+      "all workers continue from worker 0's model and optimizer, with new random numbers, because ",
       base::counted(workers, "worker"), workers == 1 ? " has" : " have", " saved where there are ", context.size(),
       " now", remade.empty() ? "" : "; " + remade);
 }

@@ -101,7 +101,7 @@ TEST(Session, whoIsAwayTakesNoStepBeforeItIsBackAndGoesOnWhereTheOthersAre) {
     session.leave();
     EXPECT_TRUE(session.is_away());
     EXPECT_EQ(sentence_of([&] { session.after_update(model); }),
-              "this worker has left: it takes no step before it has come back, by come_back or consolidate");
+              "this worker has left: call come_back or consolidate before its next step");
     EXPECT_EQ(sentence_of([&] { session.leave(); }), "this worker has left already: come back before leaving again");
     made.fake->skipped = 9;
     session.come_back(model);
@@ -121,8 +121,8 @@ TEST(Session, workersThatWaitForEachOtherCannotLeaveByThemselves) {
   test::on_threads(2, [](runtime::Context& context) {
     Case lockstep(context, false);
     EXPECT_EQ(sentence_of([&] { lockstep.session.leave(); }),
-              "the workers of this algorithm wait for each other, so that none can be away by itself: say who is there "
-              "with attend, or use wagma, flock, adpsgd or swarm");
+              "the workers of this algorithm wait for each other, so none can leave alone: call attend with the "
+              "workers that are present, or use wagma, flock, adpsgd or swarm");
     EXPECT_FALSE(lockstep.session.is_away());
   });
 }

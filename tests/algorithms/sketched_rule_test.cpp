@@ -363,7 +363,8 @@ TEST(SketchedRules, refuseWhatCannotBeInOneSentence) {
             "exact");
   EXPECT_EQ(sentence_of({{"sketch_length", "0"}}),
             "--adacons.sketch_length takes a whole number from 1 to 1048576, not '0'");
-  EXPECT_EQ(sentence_of({{"sketch_length", "1000"}}), "a sketch has a power of two of numbers, such as 1024, not 1000");
+  EXPECT_EQ(sentence_of({{"sketch_length", "1000"}}),
+            "the length of a sketch is a power of two, such as 1024, not 1000");
   EXPECT_EQ(sentence_of({{"guard", "0.5"}}),
             "a guard of 0.5 would clip the median worker itself: take 1 or more, such as 3, or 0 for none");
   EXPECT_EQ(sentence_of({{"watch", "sometimes"}}),

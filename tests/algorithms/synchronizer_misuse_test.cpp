@@ -103,7 +103,7 @@ TEST(SynchronizerRestore, ofAnotherAlgorithmsStateIsRefused) {
   launch({.engine = "threads", .workers = 2}, [](Worker& worker) {
     Synchronizer mean(worker, "mean", 5), adacons(worker, "adacons", 5);
     EXPECT_EQ(sentence_of([&] { adacons.restore(mean.save()); }),
-              "this is the state of mean, which adacons cannot go on from: restore it with mean");
+              "this is a state of mean, which adacons cannot continue from: restore it with mean");
     Floats gradient(5, 1.0f);
     adacons.after_backward(gradient);
   });
@@ -116,9 +116,9 @@ TEST(SynchronizerRestore, whileAGradientIsUnderWayIsRefused) {
       const auto state = synchronizer.save();
       Floats gradient(5, static_cast<float>(worker.rank()));
       synchronizer.ready(gradient, 0, 5);
-      EXPECT_EQ(sentence_of([&] { synchronizer.restore(state); }),
-                "restore was called while a gradient that was announced as ready is under way: call after_backward "
-                "first");
+      EXPECT_EQ(
+          sentence_of([&] { synchronizer.restore(state); }),
+          "restore was called while a gradient that was announced as ready is in flight: call after_backward first");
       synchronizer.after_backward(gradient);
       EXPECT_EQ(gradient, Floats(5, 0.5f));
     }
@@ -208,9 +208,7 @@ TEST(Launch, refusesDeadlinesThatAreNone) {
     bool ran = false;
     const auto sentence = sentence_of(
         [&] { launch({.engine = "threads", .workers = 2, .deadline_s = deadline_s}, [&](Worker&) { ran = true; }); });
-    EXPECT_TRUE(sentence.ends_with(
-        ": it is a number of seconds above 0 and at most 1000000000, since every wait comes to an end"))
-        << sentence;
+    EXPECT_TRUE(sentence.ends_with(": give a number of seconds above 0 and at most 1000000000")) << sentence;
     EXPECT_FALSE(ran);
   }
   launch({.engine = "threads", .workers = 2, .deadline_s = 1e9}, [](Worker& worker) {
@@ -316,8 +314,8 @@ TEST(SynchronizerEnd, losesNoGradientOfAnEagerSum) {
         }
         ++refused;
         EXPECT_EQ(sentence,
-                  "gradients are still under way that the model lacks: call drain and make one more update with what "
-                  "it gives, then consolidate (DataParallel::finish does all of it)");
+                  "some gradients are still in flight: call drain, make one more update with its result, then "
+                  "consolidate (DataParallel::finish does all of it)");
         EXPECT_EQ(model, before);
         ASSERT_TRUE(synchronizer.drain(gradient));
         update();

@@ -151,8 +151,8 @@ TEST(Synchronizer, unequalNumbersOfStepsAreFoundWhereWorkersComeToRest) {
       synchronizer.consolidate(model);
     });
     EXPECT_EQ(sentence,
-              "worker 1 has done 2 steps where worker 0 has done 3: all workers must do as many before they come to "
-              "rest, or leave")
+              "worker 1 has done 2 steps where worker 0 has done 3: all workers must do the same number before they "
+              "consolidate, or leave")
         << algorithm;
   }
 }

@@ -78,7 +78,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_figures(tmp_path, number)
     wait_for(out / "runs" / "mean-seed-2" / "metrics.jsonl", process)
     process.send_signal(number)
     stdout, _ = process.communicate(timeout=HANG_S)
-    assert ("The same call again goes on from there." in stdout) == (number == signal.SIGINT)
+    assert ("The same command again continues from there." in stdout) == (number == signal.SIGINT)
     before = stamps(out)
     again = run(*call, "--out", out, "--json")
     assert again.returncode == 0, again.stderr
@@ -147,7 +147,7 @@ def test_lr_is_a_search_of_the_learning_rate_chosen_by_validation(tmp_path):
         assert row["searched"]["value"] == best["value"]
         assert row["quality"] == best["quality"]
     done = run(*call, "--lr", "0.01,0.1,0.3")
-    assert "best accuracy on data kept aside" in done.stdout
+    assert "best accuracy on the validation split" in done.stdout
     one = run_json(*call, "--lr", "0.1")
     assert one["how"]["task_settings"]["learning_rate"] == "0.1"
     assert "searched" not in one["cases"][0]["rows"][0]

@@ -100,8 +100,8 @@ def test_a_comparison_that_is_ended_leaves_no_process_and_can_go_on(tmp_path, nu
     assert are_gone(children)
     assert process.returncode == {signal.SIGINT: 0, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
     assert stderr.count("\n") == (number == signal.SIGTERM), stderr
-    assert stderr.endswith("; the same call again goes on from there\n") == (number == signal.SIGTERM), stderr
-    assert ("The same call again goes on from there." in stdout) == (number == signal.SIGINT)
+    assert stderr.endswith("; the same command again continues from there\n") == (number == signal.SIGTERM), stderr
+    assert ("The same command again continues from there." in stdout) == (number == signal.SIGINT)
     assert len(list(out.glob("runs/*/request.json"))) == 3
     # Nothing is done; the fourth run has not begun.
     process = start(*call)
@@ -201,7 +201,7 @@ def test_jobs_do_not_go_with_mpirun(needs):
     for workers in (1, 2):
         done = run("compare", "--steps", 10, "--jobs", 2, workers=workers)
         assert done.returncode != 0
-        assert done.stderr.count("--jobs 2 starts a process for each run, which does not go with mpi") == 1
+        assert done.stderr.count("--jobs 2 starts a process for each run, which mpi does not allow") == 1
     assert run("compare", "--engine", "mpi", "--jobs", 2).returncode == 2
     assert run("compare", "--jobs", 0).returncode == 2
 

@@ -102,8 +102,8 @@ def test_what_never_ends_is_refused(tmp_path):
     large = tmp_path / "large.toml"
     large.write_text("# " + "x" * (1 << 20))
     for path, sentence in [
-        ("/dev/zero", "--config: cannot read /dev/zero: it is no file"),
-        (tmp_path, f"--config: cannot read {tmp_path}: it is no file"),
+        ("/dev/zero", "--config: cannot read /dev/zero: it is not a file"),
+        (tmp_path, f"--config: cannot read {tmp_path}: it is not a file"),
         (large, f"--config: {large} holds more than 1024 KiB: options take less"),
     ]:
         done = run("train", "--config", path)

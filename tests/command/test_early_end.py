@@ -29,7 +29,7 @@ def has_begun(out):
 
 def ended_after(stderr):
     """The step that the one sentence names."""
-    (step,) = re.findall(r"flockstep: ended early, after step (\d+) of", stderr)
+    (step,) = re.findall(r"flockstep: stopped by a signal after step (\d+) of", stderr)
     return int(step)
 
 
@@ -56,7 +56,7 @@ def test_a_signal_ends_a_run_early_and_it_resumes_to_the_same_bits(needs, tmp_pa
     assert process.returncode == ENDED_EARLY, stderr
     assert stdout == ""
     assert stderr.count("\n") == 1
-    assert f"the same call with --resume goes on from the checkpoint in {out}" in stderr
+    assert f"the same command with --resume continues from the checkpoint in {out}" in stderr
     step = ended_after(stderr)
     resumed = expect_resumable(out, step, train)
     assert resumed["model_hash"] == run_json(*train, "--steps", step + 7)["model_hash"]
@@ -103,7 +103,7 @@ def test_mpirun_that_is_terminated_leaves_a_checkpoint_or_an_older_one(needs, tm
         _, stderr = process.communicate(timeout=HANG_S)
     assert process.returncode != 0
     step = newest_step(out)
-    if "ended early" in stderr:
+    if "stopped by a signal" in stderr:
         assert step == ended_after(stderr)
     resumed = run_json(*train, "--steps", step + 7, "--out", out, "--resume", workers=2)
     assert resumed["steps"] == step + 7
@@ -142,7 +142,7 @@ def test_a_comparison_that_is_terminated_keeps_what_is_done(needs, tmp_path, wit
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=HANG_S)  # returns only when the child has let go of the pipes, too
     assert process.returncode == 143
-    assert "the same call again goes on from there" in stderr
+    assert "the same command again continues from there" in stderr
     assert [row["algorithm"] for row in json.loads((out / "compare.json").read_text())["cases"][0]["rows"]] == ["mean"]
     again = run(*arguments, "--steps", 4000, "--evaluate-every", 50)
     assert again.returncode == 0

@@ -36,8 +36,8 @@ def test_bad_logs_are_told_in_one_sentence(torch, tmp_path):
     text = log.read_text()
     for bad, sentence in [
         ("", "is empty"),
-        (text[: len(text) // 2].rstrip("\n") + "\tx", "is no click log of Criteo, or damaged: line "),
-        (text.replace("1\t", "2\t", 1), "is no click log of Criteo, or damaged: line "),
+        (text[: len(text) // 2].rstrip("\n") + "\tx", "is not a click log of Criteo, or is damaged: line "),
+        (text.replace("1\t", "2\t", 1), "is not a click log of Criteo, or is damaged: line "),
         ("\n".join(text.splitlines()[:10]), "has 0 lines for validation, and not both labels among them"),
     ]:
         log.write_text(bad)

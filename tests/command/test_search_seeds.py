@@ -33,7 +33,7 @@ def test_the_best_value_gets_the_other_seeds(tmp_path, monkeypatch):
     assert runs_of(tmp_path) == expected
     again = run(*CALL, "--out", tmp_path)
     assert again.stderr == "flockstep: 10 of 10 runs were already done\n"
-    sentence = "kept aside, which the table does not use; it was chosen with the first of 3 seeds."
+    sentence = "validation split, which the table does not use; it was chosen with the first of 3 seeds."
     assert sentence in again.stdout
     monkeypatch.delenv("FLOCKSTEP_PYTHON")
     assert sentence in run("report", tmp_path, "--text").stdout

@@ -28,7 +28,7 @@ def test_colour_images_are_read_and_bad_files_are_told_across_the_border_of_the_
     done = run(*SHORT, "--data", folder)
     assert done.returncode == 1
     assert done.stderr == (
-        f"flockstep: {folder}/data_batch_2.bin is no file of CIFAR-10, or cut short: it holds 3000 bytes, and not a "
+        f"flockstep: {folder}/data_batch_2.bin is not a file of CIFAR-10, or truncated: it holds 3000 bytes, and not a "
         "multiple of 3073\n"
     )
 

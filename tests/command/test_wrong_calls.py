@@ -35,15 +35,15 @@ WRONG = [
     ),
     (
         ["train", "--local_sgd.period", "4"],
-        "--local_sgd.period is of no use to the algorithm mean: leave it out, or use --algorithm local_sgd",
+        "--local_sgd.period does not apply to the algorithm mean: leave it out, or use --algorithm local_sgd",
     ),
     (
         ["train", "--algorithm", "post_local_sgd", "--local_sgd.period", "4"],
-        "--local_sgd.period is of no use to the algorithm post_local_sgd: leave it out, or use --algorithm local_sgd",
+        "--local_sgd.period does not apply to the algorithm post_local_sgd: leave it out, or use --algorithm local_sgd",
     ),
     (
         ["train", "--images.hidden", "4"],
-        "--images.hidden is of no use to the task linear: leave it out, or use --task images",
+        "--images.hidden does not apply to the task linear: leave it out, or use --task images",
     ),
     (["train", "--jitter", "gamma:1"], "--jitter knows the distribution lognormal, not 'gamma'"),
     (["train", "--compute", "200"], "--compute takes a time such as 320ms, 1.5s or 50us, not '200'"),
@@ -57,29 +57,29 @@ WRONG = [
         ["train", "--pretend-parameters", "1e9"],
         "--pretend-parameters takes a whole number from 1 to 1099511627776, not '1e9'",
     ),
-    (["train", "--compute", "1s", "--compute-ms", "5"], "--compute and --compute-ms are two words for one thing"),
+    (["train", "--compute", "1s", "--compute-ms", "5"], "--compute and --compute-ms set the same thing"),
     (
         ["train", "--compute", "lognormal:1s:0.5", "--jitter", "lognormal:1"],
-        "--compute lognormal:1s:0.5 says already how uneven steps are: leave --jitter out",
+        "--compute lognormal:1s:0.5 already sets how uneven steps are: leave --jitter out",
     ),
     (["train", "--pretend-parameters", "0"], "--pretend-parameters"),
     (["train", "--pretend-parameters", "1000"], "use --engine sim, or --no-gradients"),
     (
         ["train", "--no-gradients", "--pretend-parameters", "9", "--bytes-scale", "2"],
-        "--pretend-parameters and --bytes-scale are two words for one thing: give one",
+        "--pretend-parameters and --bytes-scale set the same thing: give one of them",
     ),
     (["train", "--no-gradients", "--evaluate-every", "5"], "nothing to evaluate: leave --evaluate-every out"),
     (
         ["train", "--no-gradients", "--faulty", "1:zeros"],
-        "--faulty spoils gradients, and with --no-gradients there are",
+        "--faulty changes gradients, and a run with --no-gradients has",
     ),
     (
         ["compare", "--no-gradients", "--target", "0.5"],
-        "--target goes by quality, and with --no-gradients there is none",
+        "--target depends on quality, and a run with --no-gradients has none",
     ),
     (
         ["compare", "--no-gradients", "--search", "local_sgd.period=2,4", "--algorithms", "local_sgd"],
-        "a search goes by quality, and with --no-gradients there is none",
+        "a search depends on quality, and a run with --no-gradients has none",
     ),
     (["train", "--linear.dimension", "0"], "--linear.dimension takes a whole number from 1 to"),
     (["train", "--algorithm", "local_sgd", "--local_sgd.period", "0"], "--local_sgd.period takes a whole number"),
@@ -151,7 +151,7 @@ WRONG = [
     ),
     (
         ["compare", "--task", "images", "--lr", "0.1", "--images.learning_rate", "0.2"],
-        "--lr and --images.learning_rate are two words for one thing: give one",
+        "--lr and --images.learning_rate set the same thing: give one",
     ),
     (["compare", "--search-seeds", "1"], "--search-seeds needs a search: add --search, or several learning rates"),
     (

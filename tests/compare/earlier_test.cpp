@@ -127,7 +127,7 @@ TEST_F(Earlier, aRunWithOtherOptionsIsRefusedWithTheFirstOfThemAndNothingIsTouch
     return refusal();
   };
   const std::string where = (folder_ / "runs" / "mean-seed-1").string() + " holds a run with ",
-                    what_to_do = ": choose another --out, or remove that folder to have the run made again";
+                    what_to_do = ": choose another --out, or remove that folder to repeat the run";
   EXPECT_EQ(refused([](auto& other) { other.base.train.steps = 17; }), where + "steps 500, not 17" + what_to_do);
   EXPECT_EQ(refused([](auto& other) { other.base.train.task_settings["dimension"] = "7"; }),
             where + "linear.dimension at its default, not 7" + what_to_do);

@@ -232,7 +232,7 @@ TEST(Tables, tellWhatASearchHasTriedAndHowItChose) {
   EXPECT_EQ(json["notes"],
             (Cells{"Each algorithm's local_sgd.period is the one with the best loss; it was chosen with the first of 3 "
                    "seeds.",
-                   "(edge): the best value is the smallest or largest that was tried; look beyond it."}));
+                   "(edge): the best value is the smallest or largest that was tried; try values beyond it."}));
 }
 
 TEST(Verdict, writesFiguresAsTheTableDoes) {

@@ -142,7 +142,7 @@ TEST(Wire, whatNoWorkerSendsIsTheLossOfItsSender) {
     const auto error = wire.after(frame);
     ASSERT_TRUE(error.has_value()) << testing::PrintToString(frame);
     EXPECT_EQ(error->code(), ErrorCode::peer_lost) << testing::PrintToString(frame);
-    EXPECT_NE(std::string(error->what()).find("worker 0 sent worker 1 what no worker sends"), std::string::npos)
+    EXPECT_NE(std::string(error->what()).find("worker 0 sent worker 1 an unknown message"), std::string::npos)
         << error->what();
   }
 }

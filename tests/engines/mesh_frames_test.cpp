@@ -102,7 +102,7 @@ TEST_F(MeshFrames, garbageInsteadOfFramesIsALoss) {
   std::mt19937_64 random(1);
   std::vector<std::byte> garbage(5000);
   for (auto& each : garbage) each = static_cast<std::byte>(random() & 255);
-  expect_lost([&](Stranger& stranger) { stranger.say(garbage); }, "no frame of this connection");
+  expect_lost([&](Stranger& stranger) { stranger.say(garbage); }, "an invalid frame");
 }
 
 TEST_F(MeshFrames, halfAFrameAndThenNothingIsALoss) {
@@ -133,8 +133,8 @@ TEST_F(MeshFrames, framesThatBreakTheRulesAreALoss) {
     SCOPED_TRACE(static_cast<int>(header.code));
     expect_lost([&](Stranger& stranger) { stranger.say(header); }, "worker 2 has sent");
   }
-  expect_lost([](Stranger& stranger) { stranger.say({.code = FrameCode::heartbeat}, 2, 1); }, "no frame of this");
-  expect_lost([](Stranger& stranger) { stranger.say({.code = FrameCode::heartbeat}, 1, 2); }, "no frame of this");
+  expect_lost([](Stranger& stranger) { stranger.say({.code = FrameCode::heartbeat}, 2, 1); }, "an invalid frame");
+  expect_lost([](Stranger& stranger) { stranger.say({.code = FrameCode::heartbeat}, 1, 2); }, "an invalid frame");
 }
 
 TEST_F(MeshFrames, randomFramesNeverDoMoreThanEndTheirConnection) {

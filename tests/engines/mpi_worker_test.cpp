@@ -47,8 +47,7 @@ TEST_F(MpiWorkerTest, tooFewTagsAreFoundWhoeverHasStartedMpi) {
 
 TEST_F(MpiWorkerTest, aDeadlineThatIsNoneIsRefused) {
   expect_refused(ErrorCode::bad_input,
-                 "a deadline cannot be inf: it is a number of seconds above 0 and at most 1000000000, since every wait "
-                 "comes to an end",
+                 "a deadline cannot be inf: give a number of seconds above 0 and at most 1000000000",
                  [] { MpiWorker worker(MPI_COMM_SELF, std::numeric_limits<double>::infinity()); });
 }
 

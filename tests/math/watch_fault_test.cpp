@@ -139,7 +139,7 @@ TEST(Watch, ofTwoOpposedNobodyIsBlamed) {
 TEST(Watch, aWorkerThatSendsZerosIsNamed) {
   for (const std::size_t workers : {2u, 5u}) {
     expect_only(watched(workers, [](Gradients& g) { g[1].assign(g[1].size(), 0.0); }), FindingKind::zeros, {1},
-                "worker 1 sends zeros (60 steps on end)");
+                "worker 1 sends zeros (60 steps in a row)");
   }
 }
 

@@ -113,7 +113,7 @@ TEST(WatchGuard, whoIsLeftOutIsNamedAtOnceAndCounted) {
   EXPECT_EQ(raised[0].kind, FindingKind::left_out);
   EXPECT_EQ(raised[0].workers, (std::vector<int>{2}));
   EXPECT_EQ(raised[0].sentence,
-            "worker 2 has sent numbers that are not finite for 6 steps on end and is left out until it sends finite "
+            "worker 2 has sent numbers that are not finite for 6 steps in a row and is left out until it sends finite "
             "ones");
   while (step < 30) EXPECT_TRUE(observe(step++, kInfinity).empty());
   while (step < 50) EXPECT_TRUE(observe(step++, 1).empty());

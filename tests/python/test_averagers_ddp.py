@@ -80,7 +80,7 @@ def test_a_group_of_some_workers_averages_by_itself(results):
         "frozen": "bad_input: the model has no parameter that needs a gradient",
         "doubles": "bad_input: 0.weight Double [6, 4] cannot be trained in parallel",
         "unfrozen": "bad_input: 0.weight was frozen when training began",
-        "closed": "bad_input: this LocalSGD is closed: make another one to go on",
+        "closed": "bad_input: this LocalSGD is closed: make another one to continue",
         "differs": "mismatch: workers 1, 2 have local_sgd.period 3 where worker 0 has 2",
         "replaced": "bad_input: a parameter or buffer of the model was replaced",
         "not ours": "bad_file: ",

@@ -40,7 +40,7 @@ def test_a_worker_that_goes_far_off_is_cut_and_says_so(results, averager):
     assert distance(results, averager, "unguarded") > 2, "so that this says something"
     assert distance(results, averager, "far_off") < distance(results, averager, "unguarded") / 4
     [said] = results[averager][BROKEN]["far_off"]["findings"]
-    assert said.startswith(f"worker {BROKEN} pulls the others off: ")
+    assert said.startswith(f"worker {BROKEN} pulls the others away: ")
 
 
 def test_what_is_no_truth_value_is_refused(results):

@@ -146,8 +146,8 @@ def test_steps_are_counted_where_another_method_than_forward_was_called(of):
     [
         ("parts alone", "parts of this model alone: call it on the whole model, too"),
         ("ignored", "fully_shard() does not manage parameter last.weight"),
-        ("exact", 'takes transfer="sketch" alone, not transfer="exact"'),
-        ("tensors", 'takes transfer="sketch" alone, not granularity="tensor"'),
+        ("exact", 'takes only transfer="sketch", not transfer="exact"'),
+        ("tensors", 'takes only transfer="sketch", not granularity="tensor"'),
         ("differently wrapped", "ranks 0 and 1 have called fully_shard() on different modules"),
         ("taken before", "has a gradient rule already"),
         ("tensor parallel", "is sharded for tensor parallelism, too"),

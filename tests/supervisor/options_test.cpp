@@ -60,7 +60,7 @@ TEST(LaunchOptions, thatCannotBeMeantAreRefusedWithOneSentence) {
   EXPECT_EQ(refusal([](Options& o) { o.join = "a:1"; }),
             "--join needs the run's secret: give its file with --secret-file");
   EXPECT_EQ(refusal([](Options& o) { o.join = "a:1", o.secret_file = "s", o.port = 5; }),
-            "--port is for the store of a new run, and --join asks for another's: leave one out");
+            "--port is for the store of a new run, and --join uses that of another run: leave one of them out");
 }
 
 TEST(LaunchOptions, spreadWorkersInBlocks) {

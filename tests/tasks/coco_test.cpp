@@ -55,7 +55,7 @@ TEST(CocoAnnotations, boxesToLearnEndWithThePictureAndHaveAnArea) {
 }
 
 TEST(CocoAnnotations, whatIsWrongIsToldWithItsEntry) {
-  const std::string intro = "the file is no file of COCO annotations: ";
+  const std::string intro = "the file is not a file of COCO annotations: ";
   EXPECT_EQ(refusal_of(kGood), "");
   EXPECT_EQ(refusal_of("{"), "the file is not JSON that can be read: it is damaged or cut short");
   EXPECT_EQ(refusal_of("\xff\xfe"), "the file is not JSON that can be read: it is damaged or cut short");

@@ -72,7 +72,7 @@ TEST(Criteo, theLastLineMayEndWithoutANewline) {
 }
 
 TEST(Criteo, whatIsNoClickLogIsRefusedWithTheLine) {
-  const std::string start = "the log is no click log of Criteo, or damaged: line ";
+  const std::string start = "the log is not a click log of Criteo, or is damaged: line ";
   const std::string fields = " fields instead of 40: a label, 13 numbers and 26 categories, with tabs between them";
   EXPECT_EQ(refusal_of("hello"), start + "1 has 1" + fields);
   EXPECT_EQ(refusal_of("\n"), start + "1 has 1" + fields);
@@ -108,7 +108,7 @@ TEST(Criteo, everyPrefixOfALogIsReadOrRefused) {
     const std::string said = refusal_of(text.substr(0, size));
     if (said.empty()) ++read_whole;
     if (!said.empty()) {
-      EXPECT_TRUE(said.starts_with("the log is no click log of Criteo, or damaged: line ")) << said;
+      EXPECT_TRUE(said.starts_with("the log is not a click log of Criteo, or is damaged: line ")) << said;
     }
   }
   EXPECT_GE(read_whole, 2u);  // each line with and without its newline, and cut within its last category
@@ -125,7 +125,7 @@ TEST(Criteo, damagedLogsAreReadOrRefused) {
     const std::string said = refusal([&] { clicks = read(text); });
     if (!said.empty()) {
       ++refused;
-      EXPECT_TRUE(said.starts_with("the log is no click log of Criteo, or damaged: line ")) << said;
+      EXPECT_TRUE(said.starts_with("the log is not a click log of Criteo, or is damaged: line ")) << said;
       EXPECT_LT(said.size(), 200u);
       EXPECT_TRUE(std::ranges::all_of(said, [](char c) { return c >= ' ' && c <= '~'; })) << said;
       continue;

@@ -103,7 +103,8 @@ TEST(Cifar, filesThatCannotBeTrustedAreRefusedByName) {
   files.write("data_batch_3.bin", "");
   EXPECT_EQ(refused(), third + " is empty");
   files.write("data_batch_3.bin", "x");
-  EXPECT_EQ(refused(), third + " is no file of CIFAR-10, or cut short: it holds 1 bytes, and not a multiple of 3073");
+  EXPECT_EQ(refused(),
+            third + " is not a file of CIFAR-10, or truncated: it holds 1 bytes, and not a multiple of 3073");
   files.write("data_batch_3.bin", record(1, 2, 3, 4) + record(1, 2, 3, 4).substr(1));
   EXPECT_NE(refused().find("it holds 6145 bytes"), std::string::npos);
   files.write("data_batch_3.bin", record(9, 2, 3, 4) + record(10, 2, 3, 4));

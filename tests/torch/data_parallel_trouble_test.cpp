@@ -109,13 +109,13 @@ TEST(Misuse, ofStepsIsNamed) {
                    parallel.step(optimizer);
                  }));
   EXPECT_TRUE(in("0 or more", [](int, DataParallel& parallel, auto&, auto&) { parallel.join(-1); }));
-  EXPECT_TRUE(in("finish_epoch comes after the last", [](int, DataParallel& parallel, auto&, auto& optimizer) {
+  EXPECT_TRUE(in("call finish_epoch after the last", [](int, DataParallel& parallel, auto&, auto& optimizer) {
     parallel.join(2);
     parallel.finish_epoch(optimizer);
   }));
-  EXPECT_TRUE(in("call what waits for others after it", [](int, DataParallel& parallel, auto&, auto& optimizer) {
-    parallel.random([&] { parallel.step(optimizer); });
-  }));
+  EXPECT_TRUE(in(
+      "call functions that wait for other workers after it",
+      [](int, DataParallel& parallel, auto&, auto& optimizer) { parallel.random([&] { parallel.step(optimizer); }); }));
   EXPECT_TRUE(in("head.bias Double [3] was Float [3]", [](int, DataParallel& parallel, Net& net, auto& optimizer) {
     net.to(torch::kDouble);
     parallel.step(optimizer);

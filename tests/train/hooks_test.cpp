@@ -146,9 +146,8 @@ TEST_F(HooksTest, aCheckpointHoldsOneModelWithWhichAnyNumberOfWorkersGoesOn) {
   const telemetry::Summary summary = run_loner(2);
   EXPECT_EQ(asked[1], (Words{"begin after 20", "drain", "consolidate"}));
   EXPECT_NEAR(summary.quality, 0.5 + (models[0][0] - 0.5) * std::pow(0.9, 10), 1e-5);
-  EXPECT_EQ(summary.notes,
-            (Words{"resumed after step 20 with 2 workers where there had been 3; every optimizer goes on "
-                   "from worker 0's state"}));
+  EXPECT_EQ(summary.notes, (Words{"resumed after step 20 with 2 workers where there had been 3; every optimizer "
+                                  "continues from worker 0's state"}));
 }
 
 TEST_F(HooksTest, anAlgorithmMayKeepItsReplicasApartOverACheckpoint) {

@@ -21,7 +21,7 @@ struct Entry {
   std::size_t number;
 
   [[noreturn]] void refuse(const std::string& why) const {
-    refuse_file(file, fmt::format("is no file of COCO annotations: {} number {} {}", kind, number, why));
+    refuse_file(file, fmt::format("is not a file of COCO annotations: {} number {} {}", kind, number, why));
   }
   const json& field(const char* name) const {
     if (!value.is_object()) refuse("is not an object");
@@ -45,7 +45,7 @@ constexpr std::int64_t kMostId = std::int64_t{1} << 62;
 std::vector<Entry> list(const json& document, const std::string& file, const char* name, const char* kind) {
   const auto found = document.is_object() ? document.find(name) : document.end();
   if (!document.is_object() || found == document.end() || !found->is_array())
-    refuse_file(file, fmt::format("is no file of COCO annotations: it has no list of {}", name));
+    refuse_file(file, fmt::format("is not a file of COCO annotations: it has no list of {}", name));
   std::vector<Entry> entries;
   for (const json& value : *found) entries.push_back({value, file, kind, entries.size() + 1});
   return entries;

@@ -10,7 +10,7 @@ void read_cifar(const std::filesystem::path& path, LabelledImages& images) {
   constexpr std::size_t kRecord = 1 + kCifarShape.pixels();
   const auto file = read_data_file(path);
   if (file.size() % kRecord != 0)
-    refuse_file(path.string(), fmt::format("is no file of CIFAR-10, or cut short: it holds {} bytes, and not a "
+    refuse_file(path.string(), fmt::format("is not a file of CIFAR-10, or truncated: it holds {} bytes, and not a "
                                            "multiple of {}",
                                            file.size(), kRecord));
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(file.data());

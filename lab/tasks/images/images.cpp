@@ -25,7 +25,7 @@ constexpr std::size_t kMostAtOnce = 64;  // images that pass through the network
 constexpr std::array<base::OptionSpec, 9> kOptions{{
     {"hidden", "64", "size of the hidden layer"},
     {"learning_rate", "0.2", kLearningRateHelp},
-    {"momentum", "0.9", "of the local update"},
+    {"momentum", "0.9", "momentum of the local update"},
     {"schedule", "linear", kScheduleHelp},
     kScheduleAtOption,
     {"warmup", "0", kWarmupHelp},

@@ -85,7 +85,7 @@ class Reader {
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
-    refuse_file(name_, fmt::format("is no click log of Criteo, or damaged: line {} {}", line_, why));
+    refuse_file(name_, fmt::format("is not a click log of Criteo, or is damaged: line {} {}", line_, why));
   }
 
   const std::string& name_;

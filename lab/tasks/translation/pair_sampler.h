@@ -11,7 +11,7 @@ namespace flockstep::tasks {
 constexpr base::OptionSpec kTranslationShardOption{"shard", "iid",
                                                    "iid, or skewed: each worker sees sentences of its own lengths"};
 constexpr base::OptionSpec kTranslationNoisyOption{
-    "noisy_workers", "0", "so many workers, the last ones, learn from translations of other sentences"};
+    "noisy_workers", "0", "this many workers, the last ranks, learn from translations of other sentences"};
 
 class PairSampler {
  public:

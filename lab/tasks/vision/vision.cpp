@@ -18,18 +18,19 @@ constexpr std::array<base::OptionSpec, 17> kOptions{{
     {"depth", kBySize, "layers: 18, 34, 50, 101 or 152, or 8, 14, 20, ... in steps of six for narrow networks"},
     {"width", kBySize, "channels of the first stage"},
     {"stem", kBySize, "small (3 x 3), half (3 x 3 at every other pixel) or imagenet (7 x 7 and a maximum)"},
-    {"norm", "batch", "how layers are normalised: over a worker's batch, or in groups of channels of one image: group"},
+    {"norm", "batch",
+     "normalisation of the layers: batch (over a worker's batch) or group (groups of channels of one image)"},
     {"learning_rate", kBySize, kLearningRateHelp},
-    {"momentum", "0.9", "of the local update"},
-    {"weight_decay", kBySize, "of weights, but not of biases and of what scales normalised layers"},
+    {"momentum", "0.9", "momentum of the local update"},
+    {"weight_decay", kBySize, "weight decay, of all parameters but biases and the scales of normalised layers"},
     {"schedule", "cosine", kScheduleHelp},
     kScheduleAtOption,
     {"warmup", kBySize, kWarmupHelp},
-    {"label_smoothing", kBySize, "share of every label that is spread over all classes"},
+    {"label_smoothing", kBySize, "share of each label's probability that is spread over all classes"},
     {"augment", kBySize,
-     "yes: images are moved by a few pixels and mirrored at random, and of a folder's pictures random parts are taken; "
+     "yes: images are shifted by a few pixels and mirrored at random, and pictures of a folder are cropped at random; "
      "or no"},
-    {"side", kBySize, "of a folder's pictures: pixels of a side, as the network sees them"},
+    {"side", kBySize, "side of the network's input in pixels, for pictures of a folder"},
     kShardOption,
     kNoisyOption,
     {"data", "",
@@ -93,8 +94,7 @@ VisionOptions vision_options_of(const base::Settings& given, int workers, std::i
                             options.depth));
   if (given.contains("side") && !holds_pictures(options.data))
     throw Error(ErrorCode::bad_input,
-                "--vision.side is for --data with folders of pictures alone: other images have "
-                "a size of their own");
+                "--vision.side is only for --data with folders of pictures: other images have a fixed size");
   return options;
 }
 

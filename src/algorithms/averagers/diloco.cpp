@@ -30,17 +30,17 @@ constexpr std::array<base::OptionSpec, 10> kDilocoOptions{{
     {"rate", "0.7", "learning rate of the outer optimizer"},
     {"momentum", "0.9", "Nesterov momentum of the outer optimizer; with 0 and rate 1 this is local_sgd"},
     {"rule", "mean",
-     "how the workers' updates become one: mean, normalized_mean, adacons, adasum, direction_consensus or "
+     "the rule that combines the workers' updates: mean, normalized_mean, adacons, adasum, direction_consensus or "
      "geometric_median"},
-    {"fragments", "1", "parts of the model that take turns in a period: so many times as little is sent at a time"},
-    {"delay", "0", "local steps under which a fragment's update travels; less than period / fragments"},
-    {"alpha", "1", "share of the outer model in what a worker goes on with; the rest is its own"},
+    {"fragments", "1", "fragments of the model, which take turns within a period, so that less is sent at a time"},
+    {"delay", "0", "local steps during which a fragment's update travels; less than period / fragments"},
+    {"alpha", "1", "share of the outer model in the model that a worker continues with; the rest is its own model"},
     {"wire", "float32",
-     "format in which updates travel: float32, bfloat16 or int8 (a quarter of the bytes); what it loses of one is "
+     "format in which updates travel: float32, bfloat16 or int8 (a quarter of the bytes); the rounding error of one is "
      "added to the next"},
     {"wait", "on",
-     "on: an outer step waits for everybody; off: groups of workers average after each period and wait for nobody, as "
-     "in flock, and each worker has an outer momentum of its own"},
+     "on: an outer step waits for all workers; off: groups of workers average after each period without waiting, as in "
+     "flock, and each worker has its own outer momentum"},
     kGuardOption,
 }};
 constexpr std::int64_t kRoundsToOneOverAll = 10;  // of those who do not wait, as in flock

@@ -24,8 +24,8 @@ constexpr std::array<base::Choice<Order>, 2> kOrders{
 
 constexpr std::array<base::OptionSpec, 2> kDpsgdOptions{{
     {"order", "adapt_first",
-     "adapt_first: neighbours average models that are updated; combine_first: those before the update, which is then "
-     "added, as published"},
+     "adapt_first: neighbours average models after the update; combine_first: before the update, which is then added, "
+     "as published"},
     kGuardOption,
 }};
 
@@ -135,7 +135,7 @@ AlgorithmRow dpsgd_row() {
   return {
       .name = "dpsgd",
       .family = Family::model,
-      .description = "average one's model with those of the two neighbours in a ring, every step",
+      .description = "average the model with those of the two neighbours in a ring, every step",
       .bytes_text = "8 D",
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings&) {

@@ -21,7 +21,7 @@ struct Flock {
 
 AlgorithmRow flock_row() {
   return group_averaging_row<Flock>(
-      "wagma's groups with a shared model that updates are added to, and no barrier at all");
+      "wagma's groups with a shared model that updates are added to, and without a barrier");
 }
 
 }  // namespace flockstep::algorithms

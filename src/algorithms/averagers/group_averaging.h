@@ -31,7 +31,7 @@ struct GroupAveragingOptions {
 };
 
 constexpr base::OptionSpec kOverlapOption{
-    "overlap", "off", "on: take the next step while the average is made, and add what it changes when it is there"};
+    "overlap", "off", "on: take the next step while the average is computed, and add its change when it is complete"};
 bool overlap_of(const base::SettingsReader& reader);
 
 // What `wagma` and `flock` take; they differ in the defaults.
@@ -44,22 +44,24 @@ consteval std::array<base::OptionSpec, kGroupAveragingOptions> group_averaging_s
       {"groups", "dynamic",
        "dynamic: other groups in every round; fixed: those of round 0; nodes: the workers of a node, and in every "
        "`across`-th round those at the same place in their nodes"},
-      {"across", "auto", "groups = nodes: every so many rounds one goes across nodes, 2 or more; auto: 4"},
+      {"across", "auto", "groups = nodes: every across-th round goes across nodes, 2 or more; auto: 4"},
       {"workers_per_node", "auto",
        "groups = nodes: workers of a node, whose ranks are consecutive; auto: as the launcher or the simulated "
        "platform says; where none does, all workers are one node"},
       {"period", "10", "steps from one round over all workers to the next (tau), which bounds staleness"},
-      {"merge", merge, "published or additive: how a worker's model meets an average that was taken without it"},
-      {"sync", sync, "barrier: the last round of a period waits for all; rolling: nobody is a period ahead of anybody"},
+      {"merge", merge,
+       "how a worker's model is merged with an average that was taken without it: published or additive"},
+      {"sync", sync,
+       "barrier: the last round of a period waits for all workers; rolling: no worker is a period ahead of another"},
       {"activation", activation,
        "who starts a round: first, majority, quorum or deadline; auto: majority, or deadline with overlap"},
-      {"quorum", "auto", "activation = quorum: so many workers, 1 to P; auto: all but one, at least one"},
+      {"quorum", "auto", "activation = quorum: number of workers, 1 to P; auto: all but one, at least one"},
       {"deadline", "auto",
-       "activation = deadline: so long after the first, such as 20ms; auto: twice the median lateness"},
+       "activation = deadline: time after the first worker, such as 20ms; auto: twice the median lateness"},
       kOverlapOption,
       {"weights", "mean",
-       "how much a worker's update counts: mean, all alike; direction_consensus or geometric_median, by how well it "
-       "agrees with those of others"},
+       "weight of a worker's update: mean, all the same; direction_consensus or geometric_median, by its agreement "
+       "with the others"},
       kGuardOption,
   }};
 }

@@ -55,12 +55,12 @@ std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, 
   const double times = counts.excess / static_cast<double>(counts.clipped);
   const bool is_against = 2 * counts.against > counts.clipped;
   raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, times,
-        fmt::format(
-            "worker {} pulls the others off: {} of its {} updates were cut, {:.1f} times as long as the others' "
-            "in the mean{}",
-            rank, counts.clipped, counts.updates, times,
-            is_against ? fmt::format("; {} of them were left out, as they point against the others'", counts.against)
-                       : ""));
+        fmt::format("worker {} pulls the others away: {} of its {} updates were clipped, on average {:.1f} times as "
+                    "long as the others'{}",
+                    rank, counts.clipped, counts.updates, times,
+                    is_against ? fmt::format("; {} of them were left out because they point against the others'",
+                                             counts.against)
+                               : ""));
   return findings;
 }
 

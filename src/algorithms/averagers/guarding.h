@@ -16,7 +16,8 @@
 namespace flockstep::algorithms {
 
 constexpr base::OptionSpec kGuardOption{
-    "guard", "on", "on: an update longer than twice the others' is cut to that, and one that is not finite left out"};
+    "guard", "on",
+    "on: an update longer than twice the others' is clipped to that, and one that is not finite is left out"};
 bool guard_of(const base::SettingsReader& reader);
 
 // What is to be said about worker `rank`, whose updates were judged so: not finite at times, or cut most of the time.

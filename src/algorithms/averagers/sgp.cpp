@@ -132,7 +132,7 @@ AlgorithmRow sgp_row() {
   return {
       .name = "sgp",
       .family = Family::model,
-      .description = "push shares of one's model to n workers at hops of powers of two, and sum what arrives",
+      .description = "push shares of the model to n workers at hops of powers of two, and sum the received shares",
       .bytes_text = "4 (D+1) n",
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings& settings) {

@@ -52,7 +52,7 @@ AlgorithmRow swarm_row() {
   return {
       .name = "swarm",
       .family = Family::model,
-      .description = "take H local steps, then average with a random worker, beside the computing",
+      .description = "take H local steps, then average with a random worker, in parallel with computation",
       .bytes_text = "at most 8 D/H",
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings& settings) {

@@ -29,7 +29,8 @@ RuleAndOptions choose_adacons(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow adacons_row() {
-  return gradient_row<choose_adacons>("adacons", "weigh each worker's direction by its agreement with the sum of all",
+  return gradient_row<choose_adacons>("adacons",
+                                      "weight each worker's direction by its agreement with the sum of all gradients",
                                       kWatchedRuleBytes, kAdaconsOptions, "matched");
 }
 

@@ -7,7 +7,7 @@ namespace flockstep::algorithms {
 namespace {
 
 constexpr auto kDirectionConsensusOptions = with_common_options(std::array<base::OptionSpec, 1>{{
-    {"beta", "0.9", "how long each worker's agreement is remembered; 0 turns memory off"},
+    {"beta", "0.9", "momentum of each worker's agreement; 0 turns it off"},
 }});
 
 RuleAndOptions choose_direction_consensus(const base::Settings& settings) {
@@ -20,7 +20,7 @@ RuleAndOptions choose_direction_consensus(const base::Settings& settings) {
 
 AlgorithmRow direction_consensus_row() {
   return gradient_row<choose_direction_consensus>("direction_consensus",
-                                                  "weigh each worker's direction by its agreement with all directions",
+                                                  "weight each worker's direction by its agreement with all directions",
                                                   kWatchedRuleBytes, kDirectionConsensusOptions, "matched");
 }
 

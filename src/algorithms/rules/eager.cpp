@@ -225,10 +225,11 @@ AlgorithmRow row(std::string_view description) {
 }  // namespace
 
 AlgorithmRow eager_solo_row() {
-  return row<protocol::Activation::first>("average the gradients that are there when the first worker arrives");
+  return row<protocol::Activation::first>("average the gradients that are ready when the first worker arrives");
 }
 AlgorithmRow eager_majority_row() {
-  return row<protocol::Activation::appointed>("average the gradients that are there when a drawn worker arrives");
+  return row<protocol::Activation::appointed>(
+      "average the gradients that are ready when a randomly drawn worker arrives");
 }
 
 }  // namespace flockstep::algorithms

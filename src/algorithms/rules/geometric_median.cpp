@@ -21,9 +21,9 @@ RuleAndOptions choose_geometric_median(const base::Settings& settings) {
 }  // namespace
 
 AlgorithmRow geometric_median_row() {
-  return gradient_row<choose_geometric_median>("geometric_median",
-                                               "the robust middle of all directions, by Weiszfeld steps",
-                                               kWatchedRuleBytes, kGeometricMedianOptions, "matched");
+  return gradient_row<choose_geometric_median>(
+      "geometric_median", "geometric median of all directions, robust to outliers, by Weiszfeld steps",
+      kWatchedRuleBytes, kGeometricMedianOptions, "matched");
 }
 
 }  // namespace flockstep::algorithms

@@ -64,7 +64,7 @@ std::size_t sketch_length(const base::SettingsReader& reader) {
   const auto length = static_cast<std::size_t>(reader.integer("sketch_length", 1, kLongestSketch));
   if (!std::has_single_bit(length))
     throw Error(ErrorCode::bad_input,
-                fmt::format("a sketch has a power of two of numbers, such as 1024, not {}", length));
+                fmt::format("the length of a sketch is a power of two, such as 1024, not {}", length));
   return length;
 }
 

@@ -45,16 +45,17 @@ inline constexpr std::array<base::OptionSpec, 10> kGradientRuleOptions{{
      "numbers in a sketch, a power of two: the error of a cosine is about one over its root (auto: 1024, fewer "
      "with more than 64 workers or for a smaller model)"},
     {"guard", "0",
-     "no worker's part of the result is longer than so many times the median worker's; 0: off; count: only tell who "
+     "no worker's part of the result is longer than this many times the median worker's; 0: off; count: only count who "
      "meets a guard of 3"},
     {"non_finite", "propagate",
      "a gradient with NaN or infinity: propagate (all skip the step) or exclude that worker"},
     {"non_finite_patience", "5",
-     "steps on end with NaN or infinity after which propagate leaves that worker out, until it is finite again; 0: "
+     "propagate leaves a worker out after this many steps in a row with NaN or infinity, until it is finite again; 0: "
      "never"},
-    {"wire", "float32", "format in which gradients travel: float32 or bfloat16 (half the bytes)"},
+    {"wire", "float32", "format in which gradients are sent: float32 or bfloat16 (half the bytes)"},
     {"watch", "auto",
-     "look at who agrees with whom: never, always, every so many steps (a number), or auto (where the rule looks at "
+     "measure the agreement between workers: never, always, every k-th step (a number k), or auto (where the rule "
+     "looks at "
      "gradients anyway: always up to 16 workers, else every 10th step); beyond 64 workers, norms only"},
     {"eps", "1e-8", "added to norms before dividing by them"},
 }};

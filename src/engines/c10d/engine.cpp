@@ -27,7 +27,7 @@ class C10dEngine::PendingTransfers final : public Operation {
     if (transfers_->complete()) return;
     engine_.record(engine_.error(
         ErrorCode::peer_lost,
-        fmt::format("worker {} ended in the midst of a transfer, or gave it up; restart the job", engine_.rank())));
+        fmt::format("worker {} ended during a transfer, or cancelled it; restart the job", engine_.rank())));
     while (!engine_.bell().wait_for([&] { return transfers_->ended(); }, 1s)) {
     }
   }

@@ -156,8 +156,8 @@ void Links::listen(int peer) noexcept {
     if (!goes_on || hear(peer, frame)) continue;
     goes_on = false;
     record_(
-        lost(fmt::format("worker {} sent worker {} what no worker sends; something else uses its connection, or it "
-                         "runs another version of Flockstep",
+        lost(fmt::format("worker {} sent worker {} an unknown message; something else uses its connection, or it runs "
+                         "another version of Flockstep",
                          peer, rank_)));
   }
   {

@@ -159,7 +159,7 @@ bool Connection::parse_one() {
   FrameHeader header;
   std::memcpy(&header, buffer_.data() + begin_, sizeof header);
   if (!is_sound(header, ends_.peer, ends_.own)) {
-    close("has sent what is no frame of this connection");
+    close("has sent an invalid frame");
     return false;
   }
   const ConstBytes rest = ConstBytes(buffer_).subspan(begin_ + kHeaderBytes, end_ - begin_ - kHeaderBytes);
@@ -195,7 +195,7 @@ void Connection::read_slice() {
                           [self = shared_from_this()](const std::error_code& error, std::size_t count) {
                             self->is_reading_ = false;
                             if (self->is_closed_) return self->settle();
-                            if (error) return self->close("has closed its connection amid a message");
+                            if (error) return self->close("has closed its connection during a message");
                             self->heard_ = Clock::now();
                             self->slice_place_ = self->slice_place_.subspan(count);
                             if (self->slice_place_.empty()) self->owner_->placed(self->slice_);

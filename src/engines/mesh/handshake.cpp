@@ -45,7 +45,7 @@ Card card_in(ConstBytes bytes) {
   card.address = reader.get_text(kMostAddressBytes);
   const bool is_sound = reader.is_whole() && card.rank >= 0 && card.rank < kMostRanks && card.incarnation > 0 &&
                         card.verdict >= Verdict::admitted && card.verdict <= Verdict::elsewhere;
-  if (!is_sound) throw Error(ErrorCode::unavailable, "a peer that knows the secret sends a card that is none", "mesh");
+  if (!is_sound) throw Error(ErrorCode::unavailable, "a peer that knows the secret has sent an invalid card", "mesh");
   return card;
 }
 

@@ -96,7 +96,7 @@ void MeshOptions::check() const {
   for (const std::string& peer : peers) (void)parse_address(peer, "a worker in FLOCKSTEP_PEERS");
   if (store.empty() && host.empty())
     throw_bad(
-        "there is neither FLOCKSTEP_STORE nor FLOCKSTEP_HOST: set the store's address, or the address that the "
+        "neither FLOCKSTEP_STORE nor FLOCKSTEP_HOST is set: set the store's address, or the address that the "
         "others reach this worker at");
 }
 

@@ -202,12 +202,12 @@ class Links final : public DeviceLinks {
     if (const auto peer = engine_.ended(); peer && age > kPatienceWithEnded)
       throw Error(
           ErrorCode::peer_lost,
-          fmt::format("worker {} has ended, and gradients are exchanged with it: see what it raised there", *peer),
+          fmt::format("worker {} has ended during the exchange of gradients: see the error that it raised", *peer),
           "nccl");
     if (age > patience_)
       throw Error(ErrorCode::deadline,
                   fmt::format("an exchange between GPUs did not finish within {:g} s on worker {}: another worker may "
-                              "have stopped, or not come to it",
+                              "have stopped, or not reached it",
                               patience_.count(), engine_.rank()),
                   "nccl");
   }

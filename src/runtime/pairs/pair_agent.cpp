@@ -235,7 +235,7 @@ void PairAgent::on_control(int peer, std::span<const std::byte> payload) {
     return hear(peer, {.kind = static_cast<Kind>(payload[0])});
   }
   const auto message = PairMessage::from_bytes(payload);
-  if (!message) return leave_out(peer, "it sends what no agent of this algorithm does");
+  if (!message) return leave_out(peer, "it sends messages that no agent of this algorithm sends");
   if (peers_.is_met_anew(peer, *message)) forget(peer);
   const auto worth = peers_.on_message(peer, *message);
   if (worth == PairPeers::Worth::nothing) return;

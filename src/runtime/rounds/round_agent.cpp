@@ -158,8 +158,8 @@ void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const
       first, all.end(), [&](const Standing& standing) { return !standing.is_away && standing.ended != first->ended; });
   if (other == all.end()) return;
   throw Error(ErrorCode::mismatch,
-              fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do as many "
-                          "before they come to rest, or leave",
+              fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do the same "
+                          "number before they consolidate, or leave",
                           other - all.begin(), other->ended, first - all.begin(), first->ended),
               std::string(context_.engine().name()));
 }
@@ -240,13 +240,11 @@ void RoundAgent::on_control(int peer, std::span<const std::byte> payload) {
     return step(protocol::PeerLost{peer, met_[peer]});
   }
   if (!options_.elastic && message.tells_of_losses())
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format(
-            "worker {} tells of workers that are lost, and this run does not go on without them: all workers must "
-            "run the same version of Flockstep",
-            peer),
-        std::string(context_.engine().name()));
+    throw Error(ErrorCode::mismatch,
+                fmt::format("worker {} reports lost workers, and this run does not continue without them: all workers "
+                            "must run the same version of Flockstep",
+                            peer),
+                std::string(context_.engine().name()));
   step(protocol::Received{peer, std::move(message)});
 }
 
@@ -395,7 +393,7 @@ void RoundAgent::join() {
 
 // Its models count nowhere any more. Connections end first, and with them all that is under way.
 void RoundAgent::perform(const protocol::Expelled& action) {
-  context_.log().warn("worker {} has gone on without this one, which joins anew as incarnation {}", action.by,
+  context_.log().warn("worker {} has continued without this one, which joins again as incarnation {}", action.by,
                       action.incarnation);
   context_.engine().begin_again(action.incarnation);
   host_.drop_all();
