@@ -39,7 +39,7 @@ def test_the_version_is_the_same_everywhere(metadata):
 
 def test_the_licence_is_an_spdx_expression_with_its_text(metadata):
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata.get_all("License-File") == ["LICENSE", "packaging/THIRD_PARTY.txt"]
     assert not [line for line in metadata.get_all("Classifier") if line.startswith("License ::")], (
         "PEP 639 forbids both"
     )
