@@ -26,6 +26,7 @@ endif()
 # to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too. The same goes for the
 # small libraries, where they are archives: torch has an fmt of its own.
 function(flockstep_keep_libraries_private module)
-  target_link_options(${module} PRIVATE
-    LINKER:--exclude-libs,libstdc++.a:libfmt.a:libspdlog.a:libhwy.a:libsodium.a)
+  foreach(library stdc++ fmt spdlog hwy sodium)
+    target_link_options(${module} PRIVATE LINKER:--exclude-libs,lib${library}.a)  # one each: mold 1.10 takes no list
+  endforeach()
 endfunction()
