@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -28,10 +29,9 @@ from flockstep._command import cpp_command
 from flockstep._compatibility import require_torch
 from flockstep._version import __version__
 
-_PATIENCE_S = 120  # for two processes to import torch, meet and exchange
+_PATIENCE_S = 180  # for two processes to import torch, meet and exchange
 _OLDEST_ARCHITECTURE = 80  # as src/kernels/cuda/compiler.cpp has it
 _CONNECTIONS_PER_PEER = 5  # of a worker: its Gloo groups, and that of the process group
-_FOR_REPORTS = ("jinja2", "matplotlib", "msgspec", "numpy")
 _COLOURS = {"ok": "32", "note": "33", "fail": "31"}
 
 
@@ -63,17 +63,15 @@ def _torch() -> Finding:
 
 
 def _native() -> Finding:
-    name = "native module"
     try:
-        import_module("torch")  # whose libraries it needs
         import_module("flockstep._native")
         built_for = import_module("flockstep._built_for").TORCH
-    except ModuleNotFoundError as error:
-        remedy = "`pip install flockstep`, or `pip install --no-build-isolation .` in its sources"
-        return Finding(name, "fail", f"is not here: {_first_line(error)}", remedy)
     except Exception as error:
-        return Finding(name, "fail", f"cannot be loaded: {_first_line(error)}", "install flockstep again")
-    return Finding(name, "ok", f"loads; built for torch {built_for}")
+        remedy = (
+            "install flockstep again: `pip install flockstep`, or `pip install --no-build-isolation .` in its sources"
+        )
+        return Finding("native module", "fail", f"cannot be loaded: {_first_line(error)}", remedy)
+    return Finding("native module", "ok", f"loads; built for torch {built_for}")
 
 
 def _gloo() -> Finding:
@@ -241,39 +239,43 @@ def _exchange(store: str, device: str) -> None:
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     flockstep.mean(parallel)
     parallel(torch.full((1, 1), rank + 1.0, device=where)).sum().backward()
-    gradient = model.weight.grad
-    assert gradient is not None
-    if gradient.item() != 1.5:
-        sys.exit(f"the mean of 1 and 2 came out as {gradient.item()}")
+    if model.weight.grad is None or model.weight.grad.item() != 1.5:
+        sys.exit(f"the mean of 1 and 2 came out as {model.weight.grad}")
     dist.destroy_process_group()
 
 
-def _checks() -> list[Finding]:
-    first = [_torch()]
-    if first[0].status == "ok":
-        first += [_native(), _gloo(), _gpus(), _nccl()]
-    works = all(finding.status != "fail" for finding in first)
-    device = [_kernels()] if works else []
-    command = str(cpp_command() or "not on the PATH; the package does not need it")
-    machine = [_kernel_cache(), _loopback(), _file_descriptors(), _threads(), Finding("C++ command", "ok", command)]
-    machine += [_optional("reports", *_FOR_REPORTS), _optional("TensorBoard", "tensorboard")]
-    exchanges = [_two_processes()] if works else []
-    if works and _architectures() and all(finding.status == "ok" for finding in first + device):
-        exchanges.append(_two_processes("cuda"))
-    return first + device + machine + exchanges
+def _checks() -> Iterator[Finding]:
+    """Each as soon as it is known: the last ones take seconds, or a minute on a busy machine."""
+    needed: list[Finding] = []
+    for check in (_torch, _native, _gloo, _gpus, _nccl, _kernels):
+        if all(finding.status != "fail" for finding in needed):
+            needed.append(check())
+            yield needed[-1]
+    works = all(finding.status != "fail" for finding in needed)
+    for check in (_kernel_cache, _loopback, _file_descriptors, _threads):
+        yield check()
+    yield Finding("C++ command", "ok", str(cpp_command() or "not on the PATH; the package does not need it"))
+    yield _optional("reports", "jinja2", "matplotlib", "msgspec", "numpy")
+    yield _optional("TensorBoard", "tensorboard")
+    if works:
+        yield _two_processes()
+    if works and _architectures() and all(finding.status == "ok" for finding in needed):
+        yield _two_processes("cuda")
 
 
-def _print(findings: list[Finding]) -> None:
+def _printed(findings: Iterator[Finding]) -> list[Finding]:
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     print(f"flockstep {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}\n")
-    width = max(len(finding.name) for finding in findings)
+    seen = []
     for finding in findings:
         start, end = (f"\033[{_COLOURS[finding.status]}m", "\033[0m") if coloured else ("", "")
-        print(f"{start}{finding.status:<4}{end}  {finding.name:<{width}}  {finding.found}")
+        print(f"{start}{finding.status:<4}{end}  {finding.name:<15}  {finding.found}", flush=True)
         if finding.remedy:
-            print(f"{'':{width + 6}}  -> {finding.remedy}")
-    failed = [finding.name for finding in findings if finding.status == "fail"]
+            print(f"{'':21}  -> {finding.remedy}", flush=True)
+        seen.append(finding)
+    failed = [finding.name for finding in seen if finding.status == "fail"]
     print(f"\nnot working: {', '.join(failed)}" if failed else "\neverything that is needed works")
+    return seen
 
 
 def main(arguments: list[str]) -> int:
@@ -286,13 +288,11 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one object: flockstep, python, works, checks")
     as_json = parser.parse_args(arguments).json
-    findings = _checks()
+    findings = list(_checks()) if as_json else _printed(_checks())
     works = all(finding.status != "fail" for finding in findings)
     if as_json:
         heading = {"flockstep": __version__, "python": platform.python_version(), "works": works}
         print(json.dumps({**heading, "checks": [asdict(finding) for finding in findings]}, indent=2))
-    else:
-        _print(findings)
     return 0 if works else 1
 
 

@@ -161,3 +161,11 @@ def test_kernels_that_cannot_be_compiled(monkeypatch):
     told = _doctor._kernels()  # there is no driver
     assert told.status == "fail"
     assert told.found
+
+
+def test_a_package_without_its_native_module(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flockstep._native", None)  # which is how Python notes one that is not there
+    told = _doctor._native()
+    assert told.status == "fail"
+    assert told.found.startswith("cannot be loaded: import of flockstep._native halted")
+    assert told.remedy.startswith("install flockstep again")
