@@ -122,6 +122,16 @@ def test_it_trains_in_an_empty_environment(installed, tmp_path):
         assert f"worker {rank} of 2 in {installed.parent.parent}" in done.stdout
 
 
+def test_its_script_is_there_and_needs_no_torch_to_say_what_is_wrong(installed):
+    script = installed.with_name("flockstep")
+    assert re.fullmatch(r"flockstep \d+\.\d+\.\d+\n", run(script, "--version").stdout)
+    done = run(script, "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(
+        r"^fail  torch  +flockstep was built for torch .+, but there is no torch here$", done.stdout, re.MULTILINE
+    )
+
+
 def fake_torch(folder, version):
     """A torch of that version that cannot be imported."""
     (folder / "torch").mkdir()
