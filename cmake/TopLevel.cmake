@@ -1,7 +1,7 @@
 # How this project is built where it is not a part of another one: strictly, and fast.
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-set(FLOCKSTEP_WARNINGS_ARE_ERRORS ON)
+option(FLOCKSTEP_WARNINGS_ARE_ERRORS "Stop at a warning: for those who work on the project" ON)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that ``python -m flockstep.report`
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,15 @@ _HOME = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) 
 _RENAMED = dict(re.findall(r"^(\w+) = (\w+)$", _NAMES, re.MULTILINE))
 __all__ = sorted(_HOME)
 
-require_torch()
+
+def _is_command() -> bool:
+    """Whether this is `flockstep ...` or `python -m flockstep ...`, which says itself what is wrong with torch."""
+    program = (getattr(sys, "argv", None) or [""])[0]
+    return Path(program).name == "flockstep" or (program == "-m" and "flockstep" in sys.orig_argv)
+
+
+if not _is_command():
+    require_torch()
 
 
 def __getattr__(name: str) -> object:

@@ -28,9 +28,9 @@ def require_torch() -> None:
         return
     here = _torch_here()
     if here is None:
-        raise ImportError(f"flockstep was built for torch {TORCH}, but there is no torch here: install it")
+        raise ImportError(f"flockstep was built for torch {TORCH}, but there is no torch here: install torch {TORCH}")
     if here.split(".")[:2] != TORCH.split("."):
         raise ImportError(
-            f"flockstep was built for torch {TORCH}, but torch {here} is here: build it again, "
-            "with `pip install --no-build-isolation` in this environment"
+            f"flockstep was built for torch {TORCH}, but torch {here} is here: install torch {TORCH}, or build flockstep "
+            "again, with `pip install --no-build-isolation` in this environment"
         )

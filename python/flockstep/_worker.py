@@ -79,6 +79,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
         raise BadInputError("this process is not a member of the process group that it was given")
     timeout = _checked(timeout_of(group) if deadline is None else deadline)
+    transport = _transport()
     ranks = dist.get_process_group_ranks(group)
     # Where torchrun starts workers again, the store still has the addresses of those before.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -93,7 +94,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
 
     try:
         prefix = f"{prefix}/{call.number(timeout)}"
-        if _transport() == "mesh":
+        if transport == "mesh":
             return _attach_mesh(PrefixStore(f"{prefix}/mesh", default_store()), group, make_group, timeout)
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)

@@ -1,6 +1,6 @@
-"""python -m flockstep.launch: starts workers of any program, and starts those again that are lost.
+"""`flockstep launch` or `python -m flockstep.launch`: starts workers of any program, and starts those again that are lost.
 
-The same as the command's ``flockstep launch``, for whoever has the package alone. docs/elastic.md says what it does.
+The same as the C++ command's ``flockstep launch``, for whoever has the package alone. docs/elastic.md says what it does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _names(text: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     defaults = LaunchOptions()
     parser = argparse.ArgumentParser(
-        prog="python -m flockstep.launch",
+        prog="flockstep launch",
         usage="%(prog)s --workers N [OPTIONS] -- COMMAND [ARGUMENTS]",
         description="Start workers of any program, and restart those that are lost.",
         epilog="Each worker finds its place in its environment: FLOCKSTEP_RANK, FLOCKSTEP_WORKERS and others "
@@ -91,7 +91,7 @@ def _options(arguments: list[str]) -> LaunchOptions:
     at = arguments.index("--") if "--" in arguments else len(arguments)
     chosen, extras = _parser().parse_known_args(arguments[:at])
     if extras and extras[0].startswith("-"):
-        raise BadInputError(f"launch does not take {extras[0]} (see `python -m flockstep.launch --help`)")
+        raise BadInputError(f"launch does not take {extras[0]} (see `flockstep launch --help`)")
     if extras:
         raise BadInputError(f"launch needs -- before the command of a worker: write `-- {extras[0]} ...`")
     options = LaunchOptions()

@@ -64,7 +64,7 @@ def test_a_signal_ends_all(number):
     [
         (["--workers", 2], "launch needs the command of a worker after --, such as `-- python train.py`"),
         (["--workers", 2, "python"], "launch needs -- before the command of a worker: write `-- python ...`"),
-        (["--wokers", 2, "--", "true"], "launch does not take --wokers (see `python -m flockstep.launch --help`)"),
+        (["--wokers", 2, "--", "true"], "launch does not take --wokers (see `flockstep launch --help`)"),
         (["--workers", 1, "--hosts", "a,", "--", "true"], "--hosts takes names such as a,b or user@a, not ''"),
     ],
 )

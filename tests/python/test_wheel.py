@@ -36,7 +36,8 @@ def pip(*arguments, **more):
 def built(tmp_path_factory):
     """What pip said while it built the wheel, and the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    done = pip("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
+    strict = "cmake.define.FLOCKSTEP_WARNINGS_ARE_ERRORS=ON"  # as the main build, so that ccache knows its objects
+    done = pip("wheel", "-v", "--no-build-isolation", "--no-deps", "-C", strict, "-w", folder, ROOT)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     [wheel] = folder.glob("flockstep-*.whl")
     return done.stdout + done.stderr, wheel
@@ -121,6 +122,16 @@ def test_it_trains_in_an_empty_environment(installed, tmp_path):
         assert f"worker {rank} of 2 in {installed.parent.parent}" in done.stdout
 
 
+def test_its_script_is_there_and_needs_no_torch_to_say_what_is_wrong(installed):
+    script = installed.with_name("flockstep")
+    assert re.fullmatch(r"flockstep \d+\.\d+\.\d+\n", run(script, "--version").stdout)
+    done = run(script, "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(
+        r"^fail  torch  +flockstep was built for torch .+, but there is no torch here$", done.stdout, re.MULTILINE
+    )
+
+
 def fake_torch(folder, version):
     """A torch of that version that cannot be imported."""
     (folder / "torch").mkdir()
@@ -140,8 +151,8 @@ def test_another_torch_is_refused_before_anything_is_loaded(installed, tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert re.fullmatch(
-        r"ImportError: flockstep was built for torch \d+\.\d+, but torch 2\.9\.1\+cpu is here: build it again, "
-        r"with `pip install --no-build-isolation` in this environment",
+        r"ImportError: flockstep was built for torch \d+\.\d+, but torch 2\.9\.1\+cpu is here: install torch \d+\.\d+, or "
+        r"build flockstep again, with `pip install --no-build-isolation` in this environment",
         last,
     )
 
@@ -150,7 +161,7 @@ def test_without_torch_one_sentence_says_so(installed):
     done = run(installed, "-c", "import flockstep")
     assert done.returncode == 1
     assert re.fullmatch(
-        r"ImportError: flockstep was built for torch \d+\.\d+, but there is no torch here: install it",
+        r"ImportError: flockstep was built for torch \d+\.\d+, but there is no torch here: install torch \d+\.\d+",
         done.stderr.strip().splitlines()[-1],
     )
 

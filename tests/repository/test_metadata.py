@@ -3,13 +3,16 @@
 import ast
 import re
 import sys
+import tarfile
 from email.parser import HeaderParser
+from importlib.metadata import version
+from importlib.util import find_spec
 
 import flockstep
 import pytest
 import yaml
 from paths import ROOT
-from scikit_build_core.build import prepare_metadata_for_build_wheel
+from scikit_build_core.build import build_sdist, prepare_metadata_for_build_wheel
 
 OWN = "flockstep"
 EXTRAS_OF = {"report": ["report"]}  # what a part of the package needs beyond the rest
@@ -36,13 +39,30 @@ def test_the_version_is_the_same_everywhere(metadata):
 
 def test_the_licence_is_an_spdx_expression_with_its_text(metadata):
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata.get_all("License-File") == ["LICENSE", "packaging/THIRD_PARTY.txt"]
     assert not [line for line in metadata.get_all("Classifier") if line.startswith("License ::")], (
         "PEP 639 forbids both"
     )
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text
     assert "Version 2.0" in text
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="a wheel is built where torch is")
+def test_a_wheel_asks_for_the_torch_that_it_was_built_against(metadata):
+    asked = [line for line in metadata.get_all("Requires-Dist") if line.startswith("torch")]
+    minor = ".".join(version("torch").split(".")[:2])
+    assert asked == [f"torch=={minor}.*"]
+
+
+def test_sources_ask_for_every_torch_that_they_can_be_built_against(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with tarfile.open(tmp_path / build_sdist(str(tmp_path))) as archive:
+        [name] = [name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/PKG-INFO")]
+        sources = HeaderParser().parsestr(archive.extractfile(name).read().decode())
+    asked = [line for line in sources.get_all("Requires-Dist") if line.startswith("torch")]
+    assert asked == ["torch<2.14,>=2.11"]
+    assert sources.get_all("Dynamic") == ["Requires-Dist"]
 
 
 def imported(path):

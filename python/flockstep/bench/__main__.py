@@ -1,4 +1,4 @@
-"""python -m flockstep.bench: measures a target of docs/benchmarks.md on this machine."""
+"""`flockstep bench` or `python -m flockstep.bench`: measures a target of docs/benchmarks.md on this machine."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from flockstep._command import cpp_command
 from flockstep.bench import adacons, averager, ddp, elastic, exchange, fsdp, lab, transport
 from flockstep.bench.contenders import CONTENDERS, RULES
 from flockstep.bench.launch import start_torchrun, under_torchrun
@@ -40,7 +41,7 @@ class _Names:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m flockstep.bench",
+        prog="flockstep bench",
         description="Measures a target of docs/benchmarks.md on this machine: under torchrun, or as workers that it starts.",
     )
     common = argparse.ArgumentParser(add_help=False)
@@ -79,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     g6.add_argument("--steps", type=_Count(2), default=20, help="in a block, one of which is late [20]")
     g6.add_argument("--late", type=_Count(1), default=300, metavar="MS", help="how late the last rank is then [300]")
     g9 = names.add_parser("lab", help="the laboratory's workers that share a GPU against plain torch alone there (G9)")
-    g9.add_argument("--command", default="flockstep", metavar="PATH", help="the laboratory's command [flockstep]")
+    g9.add_argument("--command", metavar="PATH", help="the C++ command [that on the PATH]")
     g9.add_argument("--data", metavar="DIR", help="the files of Fashion-MNIST [what the command has built in]")
     g9.add_argument("--device", choices=["cpu", "cuda"], default="cuda", help="cpu: to try the benchmark itself [cuda]")
     g9.add_argument("--algorithm", default="flock", help="as `flockstep compare` takes it, with options [flock]")
@@ -105,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run_lab(chosen: argparse.Namespace) -> int:
     case = lab.Case(
-        command=chosen.command,
+        command=chosen.command or str(cpp_command() or "flockstep"),
         device=chosen.device,
         algorithm=chosen.algorithm,
         workers=chosen.workers,
