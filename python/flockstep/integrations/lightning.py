@@ -34,7 +34,7 @@ class _Reports(lightning.Callback):
         self._reported = step
         figures = named(measured.metrics(), "flockstep")
         for logger in trainer.loggers:
-            logger.log_metrics(figures, step=step)
+            logger.log_metrics(figures, step=step - 1)  # as the trainer counts for its loggers
 
 
 class RuleCallback(_Reports):
