@@ -53,7 +53,7 @@ class RuleCallback(transformers.TrainerCallback):
         """Before the trainer logs and saves."""
         assert self.state is not None
         if control.should_log:
-            _log(self._trainer, self.state)
+            _log(self._trainer, self.state, control)
         if control.should_save:
             state.stateful_callbacks[_ENTRY] = self.state.state_dict()
 
@@ -91,7 +91,7 @@ class AveragerCallback(transformers.TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Before the trainer logs, saves and evaluates."""
         if control.should_log:
-            _log(self._trainer, self._averager)
+            _log(self._trainer, self._averager, control)
         if control.should_save or control.should_evaluate:
             self._averager.consolidate()
 
@@ -104,5 +104,6 @@ class AveragerCallback(transformers.TrainerCallback):
         self._averager.consolidate()
 
 
-def _log(trainer: transformers.Trainer, measured: HasMetrics) -> None:
+def _log(trainer: transformers.Trainer, measured: HasMetrics, control: Any) -> None:
     trainer.log(named(measured.metrics(), "flockstep"))
+    control.should_log = True  # the trainer takes any log for its own, which is yet to come
