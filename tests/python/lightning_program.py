@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -90,10 +91,19 @@ def two_optimizers(self):
     return [torch.optim.SGD(layer.parameters(), lr=0.01) for layer in layers]
 
 
+def run_example():
+    """As from the command line, with no more than it needs."""
+    given, sys.argv = sys.argv, ["train.py", "--epochs", "1", "--batches", "20"]
+    os.chdir(OUT)
+    train.main()
+    sys.argv = given
+
+
 def main():
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)
+    run_example()
     short = ["--batches", "40"]
     mixed = [*short, "--with", "flock", "--accumulate", "2", "--precision", "bf16-mixed"]
     told = {

@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 transformers_program.py FOLDER
 
 import hashlib
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -48,9 +49,18 @@ def trained(name, texts, *options, resume=False):
     }
 
 
+def run_example():
+    """As from the command line, with no more than it needs."""
+    given, sys.argv = sys.argv, ["train.py", "--steps", "20"]
+    os.chdir(OUT)
+    train.main()
+    sys.argv = given
+
+
 def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    run_example()
     texts = read()
     rule = ["--steps", "40", "--save-every", "20"]
     flock = ["--with", "flock", "--accumulate", "2", *rule]
