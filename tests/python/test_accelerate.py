@@ -15,7 +15,9 @@ def trained(torchrun, *arguments):
     ranks = re.findall(r"^rank \d: norm of the model ([\d.]+), ({.*})$", done.stdout, re.MULTILINE)
     assert len(ranks) == 2
     assert ranks[0][0] == ranks[1][0], "one model"
-    accuracies = [float(each) for each in re.findall(r"^epoch \d: loss [\d.]+, accuracy ([\d.]+)", done.stdout, re.MULTILINE)]
+    accuracies = [
+        float(each) for each in re.findall(r"^epoch \d: loss [\d.]+, accuracy ([\d.]+)", done.stdout, re.MULTILINE)
+    ]
     return ranks[0][0], json.loads(ranks[0][1]), accuracies
 
 

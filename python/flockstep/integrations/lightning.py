@@ -28,7 +28,8 @@ class _Reports(lightning.Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *batch: object
     ) -> None:
         """Called by the trainer."""
-        every, step, measured = trainer.log_every_n_steps, trainer.global_step, self._measured()
+        every: int = trainer.log_every_n_steps
+        step, measured = trainer.global_step, self._measured()
         if measured is None or every <= 0 or step % every or step == self._reported:
             return
         self._reported = step
