@@ -105,16 +105,16 @@ def main():
     torch.set_num_threads(1)
     run_example()
     short = ["--batches", "40"]
-    mixed = [*short, "--with", "flock", "--accumulate", "2", "--precision", "bf16-mixed"]
+    mixed = [*short, "--accumulate", "2", "--precision", "bf16-mixed"]
     told = {
         "adacons": fitted("adacons", "--with", "adacons", "--epochs", "2", *short),
         "adacons resumed": fitted(
             "resumed", "--with", "adacons", "--epochs", "2", *short, "--resume", str(OUT / "adacons" / "step=40.ckpt")
         ),
-        "hook": fitted("hook", "--with", "hook", "--epochs", "1", *short),
-        "flock": fitted("flock", *mixed, "--epochs", "2", "--save-every", "15"),
+        "hook": fitted("hook", "--with", "hook", "--epochs", "2", *mixed),
+        "flock": fitted("flock", "--with", "flock", *mixed, "--epochs", "2", "--save-every", "15"),
         "flock resumed": fitted(
-            "flock_resumed", *mixed, "--epochs", "3", "--resume", str(OUT / "flock" / "step=30.ckpt")
+            "flock_resumed", "--with", "flock", *mixed, "--epochs", "3", "--resume", str(OUT / "flock" / "step=30.ckpt")
         ),
         "two optimizers": error_of(configure_optimizers=two_optimizers),
     }

@@ -114,7 +114,7 @@ def test_replicas_that_do_not_divide_the_ranks_get_a_sentence(torchrun):
     assert "--replicas 3 does not divide the 2 ranks" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["pytorch.md", "low_communication.md"])
+@pytest.mark.parametrize("name", ["pytorch.md", "low_communication.md", "integrations.md"])
 def test_every_python_block_of_the_document_runs(torchrun, tmp_path, name):
     document = ROOT / "docs" / name
     done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
