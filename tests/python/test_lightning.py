@@ -48,7 +48,7 @@ def test_a_resumed_rule_ends_with_the_parameters_of_an_uninterrupted_fit(told):
 
 
 def test_an_averager_counts_steps_and_not_batches_under_accumulation(told):
-    assert told["flock"]["steps"] == 40
+    assert told["flock"]["steps"] == 46
     last = told["rows"]["flock"][-1]
     assert last["flockstep/step"] == 40
     assert last["flockstep/fresh_fraction"] > 0
