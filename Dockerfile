@@ -1,7 +1,7 @@
 # The command and the PyTorch package for the CPU: the first stage compiles, the second has what they need at run time.
 #
 #   docker build -t flockstep .
-#   docker run --rm --shm-size 1g flockstep flockstep compare --task images --workers 4
+#   docker run --rm --shm-size 1g flockstep flockstep compare --task images --workers 4 --out runs/images
 #   docker run --rm --shm-size 1g flockstep torchrun --standalone --nproc-per-node 2 examples/pytorch_ddp/adacons.py
 #
 # For GPUs: docker build --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130 -t flockstep .
@@ -24,7 +24,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
       libfmt9 libhwy1 libjpeg62-turbo libopenmpi3 libpng16-16 libsimgrid3.32 libsodium23 libspdlog1.10 libstdc++6 zlib1g \
       openmpi-bin openssh-client python3 \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home flockstep
+ && useradd --create-home flockstep && install -d -o flockstep /opt/flockstep
 # At the same place as before: the command's tasks look for torch there.
 COPY --from=build /opt/flockstep/build/venv /opt/flockstep/build/venv
 COPY --from=build /opt/installed /usr/local
