@@ -91,6 +91,18 @@ def two_optimizers(self):
     return [torch.optim.SGD(layer.parameters(), lr=0.01) for layer in layers]
 
 
+def fitted_twice():
+    """By two trainers with the same callback, the first of which goes on from a checkpoint: how many steps the rule counts."""
+    callback = train.RuleCallback("adacons")
+    kept, train.parallel = train.parallel, lambda algorithm: (train.DDPStrategy(), [callback])
+    counted = []
+    for name, more in (("first", ["--resume", str(OUT / "adacons" / "step=40.ckpt")]), ("second", [])):
+        fitted(name, "--batches", "40" if more else "5", "--epochs", "2" if more else "1", *more)
+        counted.append(callback.state.step)
+    train.parallel = kept
+    return counted
+
+
 def run_example():
     """As from the command line, with no more than it needs."""
     given, sys.argv = sys.argv, ["train.py", "--epochs", "1", "--batches", "20"]
@@ -116,6 +128,7 @@ def main():
         "flock resumed": fitted(
             "flock_resumed", "--with", "flock", *mixed, "--epochs", "3", "--resume", str(OUT / "flock" / "step=30.ckpt")
         ),
+        "fitted twice": fitted_twice(),
         "two optimizers": error_of(configure_optimizers=two_optimizers),
     }
     dist.barrier()  # rank 0 writes files

@@ -47,6 +47,10 @@ def test_a_resumed_rule_ends_with_the_parameters_of_an_uninterrupted_fit(told):
     assert told["adacons resumed"]["parameters"] == told["adacons"]["parameters"]
 
 
+def test_a_callback_of_two_fits_begins_the_second_anew(told):
+    assert told["fitted twice"] == [80, 5]
+
+
 def test_an_averager_counts_steps_and_not_batches_under_accumulation(told):
     assert told["flock"]["steps"] == 46
     last = told["rows"]["flock"][-1]

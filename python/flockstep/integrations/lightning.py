@@ -61,7 +61,8 @@ class RuleCallback(_Reports):
             raise BadInputError("give the options to the state itself, or the rule by its name")
         self.state = rule if isinstance(rule, GradientState) else None
         self._rule, self._options = rule, options
-        self._saved: dict[str, Any] = {}
+        self._saved: dict[str, Any] = {}  # until there is a rule to load it into
+        self._is_registered = False
 
     def _measured(self) -> GradientState | None:
         return self.state
@@ -75,8 +76,8 @@ class RuleCallback(_Reports):
             self.state = register(model, self._rule, **self._options)
         else:
             register_state(model, self._rule)
-        if self._saved:
-            self._load()
+        self._is_registered = True
+        self._load()
 
     def state_dict(self) -> dict[str, Any]:
         """What the rule remembers."""
@@ -85,15 +86,17 @@ class RuleCallback(_Reports):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Before the rule is registered, or after: that depends on the strategy."""
         self._saved = state_dict
-        if self.state is not None:
+        if self._is_registered:
             self._load()
 
     def _load(self) -> None:
-        assert self.state is not None
-        self.state.load_state_dict(self._saved)
+        if self.state is not None and self._saved:
+            self.state.load_state_dict(self._saved)
+        self._saved = {}
 
     def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
         """Ends the worker's part."""
+        self._is_registered = False
         if self.state is not None:
             self.state.close()
 
