@@ -23,6 +23,8 @@ LONGEST_FIRST = [
     "test_as_a_part",
     "test_install",
     "test_examples",
+    "test_transformers",
+    "test_lightning",
     "test_tasks",
     "test_bench",
     "test_rules",

@@ -10,6 +10,7 @@ from flockstep._errors import PeerLostError as PeerLostError
 from flockstep._errors import UnavailableError as UnavailableError
 from flockstep._gradient_state import GradientState as GradientState
 from flockstep._telemetry import TensorBoardWriter as TensorBoardWriter
+from flockstep._telemetry import WandbWriter as WandbWriter
 from flockstep._version import __version__ as __version__
 from flockstep.averager import Averager as Averager
 from flockstep.averagers import ADPSGD as ADPSGD

@@ -1,10 +1,10 @@
-"""What a training measures, for whoever wants to look: figures by name, files for the report, TensorBoard."""
+"""What a training measures, for whoever wants to look: figures by name, files for the report, trackers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch.distributed as dist
@@ -97,6 +97,11 @@ class HasMetrics(Protocol):
         ...
 
 
+def named(figures: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """The figures under names that begin with ``prefix/``, as trackers group them."""
+    return {f"{prefix}/{name}": value for name, value in figures.items()}
+
+
 class TensorBoardWriter:
     """Writes the metrics of a gradient state or an averager for TensorBoard, on rank 0.
 
@@ -131,10 +136,52 @@ class TensorBoardWriter:
             return
         figures = measured.metrics()
         own_step = int(figures.pop("step", 0))
-        for name, value in figures.items():
-            self._writer.add_scalar(f"{self._prefix}/{name}", value, own_step if step is None else step)
+        for name, value in named(figures, self._prefix).items():
+            self._writer.add_scalar(name, value, own_step if step is None else step)
 
     def close(self) -> None:
         """Writes what is left."""
         if self._writer is not None:
             self._writer.close()
+
+
+class WandbRun(Protocol):
+    """What ``wandb.init()`` returns, as far as it is needed here."""
+
+    def define_metric(self, name: str, step_metric: str) -> object:
+        """Which metric is the horizontal axis of others."""
+        ...
+
+    def log(self, data: dict[str, Any]) -> object:
+        """Takes figures by name."""
+        ...
+
+
+class WandbWriter:
+    """Writes the metrics of a gradient state or an averager to a run of Weights & Biases.
+
+    They are plotted over their own step, so that the script may log to the run whenever it likes.
+
+    Example::
+
+        run = wandb.init(project="first") if dist.get_rank() == 0 else None
+        writer = flockstep.WandbWriter(run)
+        for batch in loader:
+            ...
+            optimizer.step()
+            writer.add(state)
+
+    Args:
+        run: what ``wandb.init()`` has returned; None on ranks that write nothing.
+        prefix: of the names.
+    """
+
+    def __init__(self, run: WandbRun | None, prefix: str = "flockstep") -> None:
+        self._run, self._prefix = run, prefix
+        if run is not None:
+            run.define_metric(f"{prefix}/*", step_metric=f"{prefix}/step")
+
+    def add(self, measured: HasMetrics) -> None:
+        """Writes ``measured.metrics()``."""
+        if self._run is not None:
+            self._run.log(named(measured.metrics(), self._prefix))

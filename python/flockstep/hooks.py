@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar, overload
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 from typing_extensions import Unpack
 
 from flockstep._ddp_hook import put_on
@@ -19,7 +20,7 @@ from flockstep._rule_options import (
     MeanOptions,
     RuleOptions,
 )
-from flockstep._torch_private import GradBucket
+from flockstep._torch_private import GradBucket, comm_hooks
 from flockstep.rules import (
     AdaConsState,
     AdasumState,
@@ -137,6 +138,12 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
         state._settle()
         raise
     return state
+
+
+def register_state(ddp_model: torch.nn.Module, state: GradientState) -> None:
+    """The same with a state that a framework was given; nothing where the framework has registered a hook already."""
+    if not (isinstance(ddp_model, DistributedDataParallel) and comm_hooks(ddp_model)):
+        put_on(ddp_model, state, _RULES[state._algorithm][1])
 
 
 def _described(function: _Function) -> _Function:

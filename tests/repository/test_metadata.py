@@ -15,7 +15,8 @@ from paths import ROOT
 from scikit_build_core.build import build_sdist, prepare_metadata_for_build_wheel
 
 OWN = "flockstep"
-EXTRAS_OF = {"report": ["report"]}  # what a part of the package needs beyond the rest
+# What a part of the package needs beyond the rest.
+EXTRAS_OF = {"report": ["report"], "integrations": ["lightning", "transformers"]}
 
 
 @pytest.fixture(scope="module")
