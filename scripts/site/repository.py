@@ -111,6 +111,8 @@ class Site:
             rows = [f"- [{os.path.basename(each)}]({os.path.basename(each)})" for each in inside]
             return "\n".join([f"# {path}", "", *rows, ""])
         text = (ROOT / path).read_text(encoding="utf-8")
+        if path == "README.md":
+            return f"---\nhide:\n  - navigation\n---\n{text}"  # it is alone in its section
         if path.endswith(".md"):
             return text
         language = LANGUAGES.get(Path(path).suffix, "cmake" if path.endswith("CMakeLists.txt") else "text")
