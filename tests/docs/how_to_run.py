@@ -25,6 +25,7 @@ class How:
     prints: str = ""  # a regular expression that is in what a shell block prints
     launched: bool = False  # a Python block that needs `flockstep launch`
     before: str = ""  # what Python or C++ takes for granted
+    continues: bool = False  # a Python block that goes on from the one before it
 
 
 WHEEL = {"elsewhere": "tests/python/test_wheel.py", "tested_line": 'pip("wheel"'}

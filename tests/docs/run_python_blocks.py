@@ -39,8 +39,9 @@ def main(listed, folder):
     os.chdir(folder)
     if not LAUNCHED:
         dist.init_process_group("gloo")
-    for name, line, code, before in blocks:
-        names = surroundings()
+    for name, line, code, before, continues in blocks:
+        if not continues:
+            names = surroundings()
         try:
             exec(before, names)
             exec(compile("\n" * (line - 1) + code, name, "exec"), names)

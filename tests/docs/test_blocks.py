@@ -101,7 +101,9 @@ def test_the_python_blocks_of_a_page_run(complete, page, tmp_path):
         if not todo:
             continue
         listed = tmp_path / "blocks.json"
-        listed.write_text(json.dumps([[str(block), block.line, block.code, block.how.before] for block in todo]))
+        listed.write_text(
+            json.dumps([[str(block), block.line, block.code, block.how.before, block.how.continues] for block in todo])
+        )
         program = HERE / "run_python_blocks.py"
         if launched:
             command = [BUILD / "bin" / "flockstep", "launch", "--workers", 2, "--", sys.executable, program]
@@ -137,12 +139,16 @@ COMMON_INCLUDES = {
 
 
 def as_function(block):
-    """What is left out for the reader is left out for the compiler, which says lines as the page has them."""
-    code = re.sub(r"^#include .*$", "", block.code, flags=re.MULTILINE)
+    """What is left out for the reader is left out for the compiler, which says lines as the page has them. Code that has a
+    namespace stays outside of functions."""
+    code = re.sub(r"^#(include .*|pragma once)$", "", block.code, flags=re.MULTILINE)
     code = code.replace("for (...)", "for (int step = 0; step < 2; ++step)").replace("= ...;", "= {};")
     code = re.sub(r"^( *)\.\.\.( |$)", r"\1   \2", code, flags=re.MULTILINE)
+    code = f'{block.how.before}\n#line {block.line} "{block.page}"\n{code}\n'
+    if re.search(r"^namespace ", code, re.MULTILINE):
+        return code
     name = re.sub(r"\W", "_", str(block))
-    return f'void {name}() {{\n{block.how.before}\n#line {block.line} "{block.page}"\n{code}\n}}\n'
+    return f"void {name}() {{\n{code}}}\n"
 
 
 def compiler():
