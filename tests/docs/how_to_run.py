@@ -38,6 +38,8 @@ SAYS_ITS_PLACE = "sh -c 'echo worker $FLOCKSTEP_RANK of $FLOCKSTEP_WORKERS'"
 FASHION = "data/fashion-mnist"
 SHORT = "--quick --steps 2 --algorithms mean"
 
+OWN_HEADER = {'#include "math/tempered_mean.h"\n': "\n"}  # the block before
+
 HOW = [
     # Install and build.
     How("README.md", "make wheel", **WHEEL),
@@ -112,6 +114,46 @@ HOW = [
     How("docs/guides/train_with_stragglers.md", "--out runs/late", replace={"--steps 120": "--steps 10"}),
     How("docs/guides/train_with_stragglers.md", "straggler.py", elsewhere=EXAMPLES, tested_line='"straggler.py"'),
     How("docs/guides/train_with_stragglers.md", "--out runs/fixed", replace={"--steps 120": "--steps 10"}),
+    How(
+        "docs/guides/plan_a_cluster.md",
+        "--compute 200ms --algorithms mean,adacons",
+        replace={"--workers 64": "--workers 16", "--steps 24": "--steps 4"},
+    ),
+    How(
+        "docs/guides/plan_a_cluster.md",
+        "--platform nvlink-node",
+        replace={"--workers 16,64": "--workers 8,16", "--steps 24": "--steps 4"},
+    ),
+    How(
+        "docs/guides/plan_a_cluster.md",
+        "--steps 80",
+        replace={"--workers 16": "--workers 4", "--steps 80": "--steps 4"},
+    ),
+    How("docs/guides/plan_a_cluster.md", "flock:groups=nodes", replace={"--steps 24": "--steps 4"}),
+    How(
+        "docs/guides/plan_a_cluster.md",
+        "--out machine.xml",
+        replace={"--rounds 3": "--rounds 1 --megabytes 4", "--steps 40": "--steps 4"},
+    ),
+    How("docs/guides/add_a_rule.md", "Rule tempered_mean(double power, double eps) {", replace=OWN_HEADER),
+    How("docs/guides/add_a_rule.md", "AlgorithmRow tempered_mean_row()", replace=OWN_HEADER),
+    How("docs/guides/add_an_engine.md", "Stands in for", replace={'#include "engines/shm/backend.h"\n': "\n"}),
+    # Integrations.
+    How(
+        "docs/integrations.md",
+        "optimizers=(optimizer, None)",
+        continues=True,
+        before="from flockstep.integrations.transformers import AveragerCallback",
+    ),
+    How(
+        "docs/integrations.md",
+        "sbatch torchrun.sbatch",
+        elsewhere="tests/python/test_job_files.py",
+        tested_line=".sbatch",
+    ),
+    How(
+        "docs/integrations.md", "docker build", skip="needs Docker; tests/repository/test_containers.py reads the file"
+    ),
     # Elastic runs.
     How(
         "docs/elastic.md",
