@@ -143,7 +143,7 @@ HOW = [
         "docs/integrations.md",
         "optimizers=(optimizer, None)",
         continues=True,
-        before="from flockstep.integrations.transformers import AveragerCallback",
+        before="from flockstep.integrations.transformers import AveragerCallback; model = GPT2LMHeadModel(model.config)",
     ),
     How(
         "docs/integrations.md",

@@ -69,6 +69,8 @@ def shell_environment(folder):
         FLOCKSTEP_PYTHON="/bin/true",  # reports take longer to draw than runs: an entry asks for one
         PYTHONDONTWRITEBYTECODE="1",
         CMAKE_CXX_COMPILER_LAUNCHER="ccache",
+        CCACHE_BASEDIR=str(folder),  # in whose place another run of the tests has another folder
+        CCACHE_NOHASHDIR="1",
         # mpirun may run as root here, with more workers than cores.
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
