@@ -24,6 +24,7 @@ PAGES = {
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".sh": "sh", ".xml": "xml", ".cff": "yaml", ".toml": "toml"}
 CODE = re.compile(r"(^ *```.*?^ *```$|(?<!`)`[^`]+`(?!`))", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+FILE_NAME = re.compile(r"\[(?:[\w/]+/)?\w+\.md(?=\]\(([^)\s#]+)(#[^)\s]*)?\))")
 # Python-Markdown takes <g_i, g_j> for a tag, and a list only after an empty line; code hosts do neither.
 NO_TAG = re.compile(r"<(?![/a-zA-Z][a-zA-Z0-9-]*[\s/>]|!--|https?:)")
 LIST_AFTER_TEXT = re.compile(r"^((?![-*|#> ]|\d+\. )\S.*\n)(?=[-*] )", re.MULTILINE)
@@ -47,6 +48,9 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Turns links into those of the site, and what Python-Markdown would take for something else."""
     parts = CODE.split(markdown)
     parts[::2] = [NO_TAG.sub("&lt;", part) for part in parts[::2]]
+    parts[::2] = [
+        FILE_NAME.sub(lambda link: on_page_markdown.site.titled(link, page.file), part) for part in parts[::2]
+    ]
     parts[::2] = [LINK.sub(lambda link: on_page_markdown.site.relink(link, page.file), part) for part in parts[::2]]
     return LIST_AFTER_TEXT.sub(r"\1\n", "".join(parts))
 
@@ -72,25 +76,31 @@ class Site:
         """Adds what a page links to."""
         prose = "".join(CODE.split(file.content_string)[::2])
         for link in LINK.finditer(prose):
-            path = self._target(link, file)
+            path = self._target(link[2], file)
             if path is not None and not path.startswith("docs/"):
                 self.add(path)
 
+    def titled(self, link: re.Match[str], file: File) -> str:
+        """The text of a link that is a file's name: on the site, the page's title."""
+        path = self._target(link[1], file)
+        title = path and re.search(r"^# (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        return f"[{title[1]}" if title else link[0]
+
     def relink(self, link: re.Match[str], file: File) -> str:
         """The link as mkdocs wants it: to a page, relative to this one."""
-        path = self._target(link, file)
+        path = self._target(link[2], file)
         if path is None:
             return link[0]
         here = posixpath.dirname(file.src_uri)
         return f"{link[1]}{posixpath.relpath(self._uri(path), here or '.')}{link[3]}"
 
-    def _target(self, link: re.Match[str], file: File) -> str | None:
+    def _target(self, link: str, file: File) -> str | None:
         """What a link leads to, as a path in the repository; None where that is not in it."""
-        if re.match(r"[a-z]+:", link[2]):
+        if re.match(r"[a-z]+:", link):
             return None
         shown = self._sources.get(file.src_uri, f"docs/{file.src_uri}")
         here = shown if self._is_folder(shown) else posixpath.dirname(shown)
-        path = posixpath.normpath(posixpath.join(here, link[2]))
+        path = posixpath.normpath(posixpath.join(here, link))
         return path if path in self._tracked or self._is_folder(path) else None
 
     def _is_folder(self, path: str) -> bool:
