@@ -8,6 +8,7 @@ import os
 import posixpath
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.structure.files import File, Files
@@ -55,12 +56,22 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     return LIST_AFTER_TEXT.sub(r"\1\n", "".join(parts))
 
 
+def titles(nav: list[dict[str, object]]) -> Iterator[tuple[str, str]]:
+    """Pages of the navigation, and what they are called there."""
+    for title, content in [item for entry in nav for item in entry.items()]:
+        if isinstance(content, str):
+            yield content, title
+        else:
+            yield from titles(content)
+
+
 class Site:
     """Which file of the repository is which page."""
 
     def __init__(self, files: Files, config: object, tracked: set[str]) -> None:
         self._files, self._config, self._tracked = files, config, tracked
         self._sources: dict[str, str] = {}  # page: what it shows
+        self._titles = dict(titles(config["nav"]))
 
     def add(self, path: str) -> None:
         """Makes a page of a file or a folder of the repository, and of what it links to."""
@@ -81,10 +92,10 @@ class Site:
                 self.add(path)
 
     def titled(self, link: re.Match[str], file: File) -> str:
-        """The text of a link that is a file's name: on the site, the page's title."""
+        """The text of a link that is a file's name: on the site, the page's title in the navigation."""
         path = self._target(link[1], file)
-        title = path and re.search(r"^# (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
-        return f"[{title[1]}" if title else link[0]
+        title = path and self._titles.get(self._uri(path))
+        return f"[{title}" if title else link[0]
 
     def relink(self, link: re.Match[str], file: File) -> str:
         """The link as mkdocs wants it: to a page, relative to this one."""
