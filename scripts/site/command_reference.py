@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "reference" / "command.md"
 LARGE = ("train", "compare")  # which have --help-all
 SHARED = r"Options of (?!sim$)"  # what both have alike: options of tasks and algorithms
 COLUMN = 30  # at which CLI11 begins to say what an option means, unless its name and type are longer
-HEAD = re.compile(r"  (-\S+|[A-Z]+)( [A-Z]+\S*)?( REQUIRED)?( \.\.\.)? +")
+HEAD = re.compile(r"  (-\S+|[A-Z]+)( ([A-Z]+|\w+(\|\w+)+)\S*)?( REQUIRED)?( \.\.\.)? +")
 INTRODUCTION = """# The command
 
 What `flockstep COMMAND --help` says, and `--help-all` of `train` and `compare`. Every option of these two is also a key of a TOML file
@@ -50,14 +50,14 @@ def described(help_text: str) -> Iterator[str]:
             yield f"**{title.replace('Positionals', 'Arguments')}**\n\n{table(rows)}"
     ending = help_text.rstrip().rpartition("\n\n")[2]
     if not re.search(r"^(  |\w.*:$)", ending, re.MULTILINE):
-        yield f"{ending}\n"
+        yield f"```text\n{ending}\n```\n" if re.search(r"\S  +\S", ending) else f"{ending}\n"  # columns stay columns
 
 
 def sections(help_text: str) -> list[tuple[str, list[tuple[str, str]]]]:
     """By title: options, or arguments, and what they mean."""
     found: list[tuple[str, list[tuple[str, str]]]] = []
     for line in help_text.split("\n")[2:]:
-        if re.fullmatch(r"[A-Z][\w ]*:", line):
+        if re.fullmatch(r"[A-Z][\w ,]*:", line):
             found.append((line[:-1], []))
         elif line.startswith(" " * COLUMN) and found:
             name, meaning = found[-1][1][-1]
