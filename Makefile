@@ -67,10 +67,10 @@ setup: ## install packages and make build/venv; done by every other target
 	  $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
 	@FLOCKSTEP_BUILD=$(build) $(python) tests/cuda/run.py
 
-# The theme announces its successor with every build.
+# The theme announces its successor with every build. Not --quiet: it would silence warnings, and --strict with them.
 .docs: ## the site, build/site/index.html: guides, reference of Python and C++; every warning is an error
 	@scripts/setup.sh --docs
-	@NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict
 
 .explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs $$(nproc)
