@@ -187,7 +187,7 @@ HOW = [
         "docs/low_communication.md",
         "for shard in iid skewed",
         replace={
-            "--steps 1280 --seeds 2 --lr 0.00625,0.0125,0.025,0.05,0.1,0.2": "--steps 8 --seeds 1 --lr 0.0125,0.2"
+            "--steps 1280 --seeds 2 --lr 0.00625,0.0125,0.025,0.05,0.1,0.2": "--steps 2 --seeds 1 --lr 0.0125,0.2"
         },
     ),
     How("docs/low_communication.md", "--diloco.rule direction_consensus", replace={"--steps 320": "--steps 32"}),
@@ -290,6 +290,6 @@ HOW = [
     How(
         "docs/studies.md",
         "study overlap",
-        replace={"study overlap ": "study overlap --quick --steps 8 ", "--steps 320": ""},
+        replace={"study overlap ": "study overlap --quick --steps 2 ", "--steps 320": ""},
     ),
 ]
