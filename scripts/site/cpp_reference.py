@@ -178,4 +178,6 @@ def signature(member: Element) -> str:
 
 
 def escaped(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<])", r"\\\1", text).replace("\\<", "&lt;")
+    """Braces too, which would be attributes of the link before them, as in Error{mismatch}."""
+    text = re.sub(r"([\\`*_\[\]])", r"\\\1", text)
+    return text.replace("<", "&lt;").replace("{", "&#123;")
