@@ -23,7 +23,7 @@ compile  := flock $(build).lock cmake --build --preset $(preset)
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-timed := build wheel packages demo test test-cpp test-python test-gpu explore bench studies lint tidy asan tsan minimal sabotages
+timed := build wheel packages demo test test-cpp test-python test-gpu docs explore bench studies lint tidy asan tsan minimal sabotages
 .PHONY: help setup format clean $(timed) $(timed:%=.%)
 
 # `make demo` runs the recipe of .demo below.
@@ -76,6 +76,11 @@ setup: ## install packages and make build/venv; done by every other target
 	@$(compile) --target flockstep_native flockstep_command device_test algorithms_test \
 	  $$(ninja -C $(build) -t targets all | grep -oE '^cuda_[a-z_]+_test' | sort -u)
 	@FLOCKSTEP_BUILD=$(build) $(python) tests/cuda/run.py
+
+# The theme announces its successor with every build. Not --quiet: it would silence warnings, and --strict with them.
+.docs: ## the site, build/site/index.html: guides, reference of Python and C++; every warning is an error
+	@scripts/setup.sh --docs
+	@NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict
 
 .explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs $$(nproc)
@@ -132,4 +137,5 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 	@$(MAKE) --no-print-directory preset=minimal .test-cpp .test-python
 
 clean: ## remove what was built, but not build/venv
-	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/packages build/sabotaged
+	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/packages build/site \
+	  build/doxygen build/sabotaged

@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh            everything
 #   scripts/setup.sh --to-run   what building and running the command takes, and not what tests and checks do
+#   scripts/setup.sh --docs     what `make docs` takes: neither a compiler nor torch
 #
 # FLOCKSTEP_TORCH=OFF leaves torch out of build/venv. Torch that is already there (an active virtual environment, or a
 # TorchConfig.cmake on CMAKE_PREFIX_PATH) is used instead of a second copy.
@@ -36,7 +37,12 @@ packages=(
   "libboost-dev"         "headers that SimGrid's own headers need"
 )
 requirements=(-r scripts/requirements.txt)
-if [ "${1:-}" != --to-run ]; then
+torch="${FLOCKSTEP_TORCH:-ON}"
+if [ "${1:-}" = --docs ]; then
+  packages=("git" "what belongs to the repository" "doxygen" "the C++ reference")
+  requirements=(-r scripts/requirements-docs.txt)
+  torch=OFF
+elif [ "${1:-}" != --to-run ]; then
   packages+=(
     "libgtest-dev"       "tests"
     "libbenchmark-dev"   "benchmarks"
@@ -44,7 +50,7 @@ if [ "${1:-}" != --to-run ]; then
   )
   requirements+=(-r scripts/requirements-tests.txt)
 fi
-readonly packages requirements
+readonly packages requirements torch
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -54,7 +60,7 @@ install_packages() {
   for ((i = 0; i < ${#packages[@]}; i += 2)); do wanted+=("${packages[i]}"); done
   python_can_make_environments || wanted+=("python3-venv")
   [ "${#requirements[@]}" -eq 2 ] || has_browser || wanted+=("chromium-headless-shell")
-  [ "${FLOCKSTEP_TORCH:-ON}" = OFF ] || python_has_headers || wanted+=("python3-dev")
+  [ "$torch" = OFF ] || python_has_headers || wanted+=("python3-dev")
 
   command -v dpkg-query >/dev/null ||
     fail "this is not a Debian system; install the equivalents of these packages and run cmake yourself: ${wanted[*]}"
@@ -108,7 +114,7 @@ cpu_build_of_torch() {
 
 make_environment() {
   local torch_wanted="torch $torch_version"
-  if [ "${FLOCKSTEP_TORCH:-ON}" = OFF ]; then
+  if [ "$torch" = OFF ]; then
     torch_wanted=""
   elif torch_is_elsewhere; then
     torch_wanted=""

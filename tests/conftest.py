@@ -22,6 +22,7 @@ LONGEST_FIRST = [
     "test_wheel",
     "test_as_a_part",
     "test_install",
+    "test_blocks",
     "test_examples",
     "test_transformers",
     "test_lightning",

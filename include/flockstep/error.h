@@ -8,6 +8,7 @@
 
 namespace flockstep {
 
+// What went wrong, for programs. Each code has the name that the command and the Python package use, too.
 enum class ErrorCode {
   bad_input,    // a value or name the caller can change
   mismatch,     // workers disagree on something that has to be equal
@@ -17,15 +18,18 @@ enum class ErrorCode {
   bad_file,     // a file cannot be read, written or trusted
 };
 
+// The name of a code, such as "bad_input".
 std::string_view to_string(ErrorCode code);
 
+// What every call of the library throws that cannot do what it was asked for; what() is one sentence.
 class Error : public std::runtime_error {
  public:
   // `sentence` says what is wrong and what to change; `engine` is empty when no engine was involved.
   Error(ErrorCode code, const std::string& sentence, std::string engine = {})
       : std::runtime_error(sentence), code_(code), engine_(std::move(engine)) {}
 
-  ErrorCode code() const noexcept { return code_; }
+  ErrorCode code() const noexcept { return code_; }  // what went wrong
+  // The engine that was involved, such as "mpi"; empty where none was.
   const std::string& engine() const noexcept { return engine_; }
 
  private:

@@ -30,6 +30,7 @@
 
 namespace flockstep {
 
+// Where the workers of launch() run, and how many.
 struct LaunchSettings {
   // mesh under `flockstep launch`, mpi under mpirun, else threads; `flockstep engines` lists them
   std::string engine = "auto";
@@ -38,7 +39,7 @@ struct LaunchSettings {
   // threads only (sim always is): one worker at a time, in an order drawn from `seed`, so that a run repeats bit for
   // bit.
   bool deterministic = false;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  // of that order
 };
 
 // One worker: made by launch() and valid while its function runs, or part of an MpiWorker (mpi.h).
@@ -47,7 +48,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  int rank() const;
+  int rank() const;  // 0 to size() - 1
   int size() const;  // of those that a run begins with
   // Which life of this rank it is, from 1: a worker that was lost and started again, or that the others went on
   // without, has a higher one. Always 1 but on an engine that outlives its workers ("mesh").
@@ -73,9 +74,9 @@ void launch(const LaunchSettings& settings, const std::function<void(Worker&)>& 
 // to 64 workers, or with a rule that needs it.
 struct StepReport {
   std::vector<double> coefficients;  // what each gradient was multiplied by
-  std::vector<double> norms;
-  std::vector<double> agreement;  // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
-  std::string event;              // "non_finite", "all_zero" or "unsafe", where the step met one; else "none"
+  std::vector<double> norms;         // Euclidean, of each gradient
+  std::vector<double> agreement;     // mean cosine with the other workers' gradients, from -1 to 1; NaN where unknown
+  std::string event;                 // "non_finite", "all_zero" or "unsafe", where the step met one; else "none"
   // How many steps, or rounds of an eager sum, have met each of them so far; "clipped": the steps in which a gradient
   // was far above the median worker's, and was cut, or would have been.
   std::map<std::string, std::int64_t> guards;
@@ -92,6 +93,7 @@ struct Meetings {
   double round_s = 0;                   // rounds under way, from the contribution to the result, added up
 };
 
+// What is not an option of the algorithm.
 struct SynchronizerSettings {
   // Running statistics and the like, which have no gradient: so many numbers at the end of every model's span, which is
   // so much longer than a gradient's. Algorithms that average models average them, too; gradient rules leave them.
@@ -122,7 +124,8 @@ class Synchronizer {
   Synchronizer(Worker& worker, std::string_view algorithm, const std::vector<std::size_t>& tensors,
                const std::map<std::string, std::string>& options = {}, const SynchronizerSettings& settings = {});
   ~Synchronizer();
-  Synchronizer(Synchronizer&&) noexcept;
+  Synchronizer(Synchronizer&&) noexcept;  // the other one can only be assigned to or destroyed then
+  // As above; what this one was is ended first.
   Synchronizer& operator=(Synchronizer&&) noexcept;
 
   // Before the first step, and after restore() if there is one: the model that all workers start from. Algorithms that
@@ -149,6 +152,7 @@ class Synchronizer {
   // differ in size by at most one number. The rest of `gradient` is left unspecified. Gradient rules only.
   std::span<float> reduce_scatter(std::span<float> gradient, double weight = 1);
 
+  // After a local update: algorithms that average models do so here. Gradient rules leave the model as it is.
   void after_update(std::span<float> model);
 
   // At the end, before consolidate(): gradients that were still under way (eager_solo, eager_majority). True when
@@ -160,15 +164,16 @@ class Synchronizer {
   // same number of steps.
   void consolidate(std::span<float> model);
 
-  // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards. Restoring with
-  // another number of workers re-makes what it can and says so in one sentence; else it returns nothing. Before
-  // begin() with algorithms that average without waiting; with the others also later, to go back to an earlier state,
-  // and begin() may follow again. Findings start anew.
+  // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards.
   std::vector<std::byte> save() const;
+  // Goes on from what save() gave. Restoring with another number of workers re-makes what it can and says so in one
+  // sentence; else it returns nothing. Before begin() with algorithms that average without waiting; with the others
+  // also later, to go back to an earlier state, and begin() may follow again. Findings start anew.
   std::string restore(std::span<const std::byte> state);
 
+  // What the last gradient step told about the workers.
   StepReport report() const;
-  Meetings meetings() const;
+  Meetings meetings() const;  // how often this worker was in time, so far
   // What is suspicious about the workers so far, a sentence each, such as "worker 2 points against the others ...".
   std::vector<std::string> findings() const;
 

@@ -24,9 +24,9 @@ class MpiWorker {
   MpiWorker(const MpiWorker&) = delete;
   MpiWorker& operator=(const MpiWorker&) = delete;
 
-  operator Worker&();
-  int rank() const;
-  int size() const;
+  operator Worker&();  // as Synchronizer and DataParallel take it
+  int rank() const;    // in the communicator
+  int size() const;    // of the communicator
 
  private:
   struct Implementation;

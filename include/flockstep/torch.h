@@ -15,16 +15,16 @@
 // gradients become views of contiguous memory; tensors keep their identity and strides, so an optimizer may be made
 // before or after.
 //
-// The module is in main memory or on one device, such as this worker's GPU. On GPUs gradients take one of two ways:
+// The module is in main memory or on one device, such as this worker's GPU. On GPUs gradients take one of two ways.
 //
-//   over NCCL            gradient rules with transfer exact or auto, on the engine mpi, where every process has its own
-//                        GPU and finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream during
-//                        backward, or after it for weighted_mean. The host does not wait for them, except in the first
-//                        two steps, and in step(), report() and findings(), which read results. `mean` and
-//                        `weighted_mean` apply their guard to the norms of this step; in main memory, by default, to
-//                        those of the step before.
-//   through host memory  everything else. Gradients are copied to pinned memory once backward has finished, and models
-//                        when they are averaged.
+// Over NCCL: gradient rules with transfer exact or auto, on the engine mpi, where every process has its own GPU and
+// finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream during backward, or after it for
+// weighted_mean. The host does not wait for them, except in the first two steps, and in step(), report() and
+// findings(), which read results. `mean` and `weighted_mean` apply their guard to the norms of this step; in main
+// memory, by default, to those of the step before.
+//
+// Through host memory: everything else. Gradients are copied to pinned memory once backward has finished, and models
+// when they are averaged.
 //
 // flock, wagma with merge = additive, and local_sgd with overlap = on merge models on the GPU. Gradients stay there,
 // too, and the host waits for neither in finish_backward(), nor with overlap in after_update(); step() waits to see
@@ -54,14 +54,15 @@ enum class Buffers {
   leave,      // every worker keeps its own until consolidate()
 };
 
+// How DataParallel trains.
 struct DataParallelSettings {
-  std::string algorithm = "mean";
+  std::string algorithm = "mean";  // see `flockstep algorithms`
   // As in `flockstep algorithms`, but `magnitude` defaults to matched (normalized_mean, adacons, direction_consensus,
   // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning. And
   // `guard` defaults to 3.
   std::map<std::string, std::string> options = {};
-  Buffers buffers = Buffers::average;
-  std::size_t bucket_kib = 4096;
+  Buffers buffers = Buffers::average;  // of gradient rules
+  std::size_t bucket_kib = 4096;       // size of the parts in which gradients travel
   std::uint64_t seed = 1;  // of whatever an algorithm draws, and of this worker's random numbers (see random())
 };
 
@@ -89,12 +90,13 @@ class DataParallel {
   void step(torch::optim::Optimizer& optimizer, double weight = 1);
   // The same in two halves, for what belongs between them: clipping, a scheduler, a closure, and what is collective.
   void finish_backward(double weight = 1);
+  // The second half: after the optimizer's step.
   void after_update();
 
   // While it lives, backward only accumulates: for all but the last of several batches behind one step.
   class [[nodiscard]] NoSync {
    public:
-    explicit NoSync(DataParallel& parallel);
+    explicit NoSync(DataParallel& parallel);  // which must outlive it
     ~NoSync();
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
@@ -102,6 +104,7 @@ class DataParallel {
    private:
     DataParallel& parallel_;
   };
+  // Such as `auto guard = parallel.no_sync();` in the scope of those batches.
   NoSync no_sync() { return NoSync(*this); }
 
   // For workers with different numbers of batches: before an epoch everybody says how many steps it has a batch for,
@@ -139,11 +142,13 @@ class DataParallel {
   // nothing. Throws Error{bad_file}.
   std::string restore(const std::string& folder, torch::optim::Optimizer& optimizer);
 
-  // Over NCCL these two wait for the GPU. An error of a step over NCCL, such as a weight that is not a number of
-  // samples, is thrown by the next finish_backward(), on all workers, and the training cannot go on.
+  // What the last gradient step told about the workers. Over NCCL it waits for the GPU. An error of a step over NCCL,
+  // such as a weight that is not a number of samples, is thrown by the next finish_backward(), on all workers, and the
+  // training cannot go on.
   StepReport report() const;
+  // What is suspicious about the workers so far, a sentence each. Over NCCL it waits for the GPU.
   std::vector<std::string> findings() const;
-  Meetings meetings() const;
+  Meetings meetings() const;  // how often this worker was in time, so far
 
  private:
   std::unique_ptr<Implementation> implementation_;

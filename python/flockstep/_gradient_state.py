@@ -317,6 +317,16 @@ class GradientState(Measured, TakesOptions):
             name: of the rule, such as ``"adacons"``.
             options: its options, as :func:`flockstep.register` takes them, but for ``start_step``, ``process_group``,
                 ``run_dir`` and ``timeout``; those not given are at their defaults.
+
+        Raises:
+            BadInputError: for an unknown rule, a value that an option does not take, or another ``transfer`` or
+                ``sketch_length`` than the state has.
+
+        Example::
+
+            state = flockstep.mean(model)
+            ...  # some steps
+            state.set_rule("adacons", beta=0.95)
         """
         divides_by_all = _checked_divisor(options.pop("divide_by_initial_world_size", None) if name == "mean" else None)
         defaults = common_defaults(name)
@@ -352,8 +362,9 @@ class GradientState(Measured, TakesOptions):
     def report(self) -> dict[str, Any]:
         """What the last step told about the workers, the same on all ranks but for times and bytes.
 
-        ``event`` is the guard that fired, or ``none``; ``guards`` tells how often each has. The rest is what the properties
-        of this state show.
+        Returns:
+            Values by name; nothing before the first step. ``event`` is the guard that fired, or ``none``; ``guards`` tells
+            how often each has. The rest is what the properties of this state show.
         """
         return {} if self._hook is None else self._hook.report()
 
@@ -395,19 +406,29 @@ class GradientState(Measured, TakesOptions):
     def metrics(self) -> dict[str, float]:
         """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
 
-        Those about single workers end with their rank, as ``norm/3``.
+        Returns:
+            A dictionary. Names of figures about single workers end with their rank, as ``norm/3``.
         """
         return {} if self._finished() is None else super().metrics()
 
     def record(self, loss: float) -> None:
-        """Tells the loss of the last step, this worker's own, for the metrics and the report."""
+        """Tells the loss of the last step, for the metrics and the report.
+
+        Args:
+            loss: this worker's own, of its part of the batch.
+        """
         self._finished()
         super().record(loss)
 
     def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
-        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the report.
+        """Tells how good the model is after the last step, for the metrics and the report.
 
         The time since that step is taken as the evaluation's, and does not count as training.
+
+        Args:
+            metric: what was measured, such as ``"accuracy"``.
+            quality: its value, such as 0.91.
+            lower_is_better: True for a metric such as a loss or an error rate.
         """
         self._finished()
         super().record_evaluation(metric, quality, lower_is_better=lower_is_better)
@@ -426,7 +447,11 @@ class GradientState(Measured, TakesOptions):
         return (self._rule, self._memory) if self._hook is None else self._hook.memory()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed training needs: plain values, the same on all ranks."""
+        """What a resumed training needs of the rule.
+
+        Returns:
+            Plain values, the same on all ranks, for a checkpoint.
+        """
         rule, memory = self._current_memory()
         return {"rule": rule, "step": self.step, "memory": memory, "transfer": self._transfer_of_memory()}
 
@@ -435,6 +460,12 @@ class GradientState(Measured, TakesOptions):
 
         What a rule remembers of another number of workers is re-sampled if it belongs to places in an order (``adacons``),
         and starts anew if it belongs to workers.
+
+        Args:
+            state_dict: what :meth:`state_dict` returned, of the same rule.
+
+        Raises:
+            BadInputError: for the state of another rule.
         """
         if state_dict["rule"] != self._rule:
             raise BadInputError(

@@ -71,20 +71,30 @@ class Measured:
     def metrics(self) -> dict[str, float]:
         """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
 
-        Those about single workers end with their rank, as ``norm/3``.
+        Returns:
+            A dictionary. Names of figures about single workers end with their rank, as ``norm/3``.
         """
         self._recorder.forward_log()
         return self._recorder.native.figures()
 
     def record(self, loss: float) -> None:
-        """Tells the loss of the last step, this worker's own, for the metrics and the report."""
+        """Tells the loss of the last step, for the metrics and the report.
+
+        Args:
+            loss: this worker's own, of its part of the batch.
+        """
         self._recorder.forward_log()
         self._recorder.native.set_loss(float(loss))
 
     def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
-        """Tells how good the model is after the last step, such as ``("accuracy", 0.91)``, for the metrics and the report.
+        """Tells how good the model is after the last step, for the metrics and the report.
 
         The time since that step is taken as the evaluation's, and does not count as training.
+
+        Args:
+            metric: what was measured, such as ``"accuracy"``.
+            quality: its value, such as 0.91.
+            lower_is_better: True for a metric such as a loss or an error rate.
         """
         self._recorder.native.add_evaluation(metric, float(quality), lower_is_better)
 
@@ -117,6 +127,9 @@ class TensorBoardWriter:
     Args:
         log_dir: the folder that ``tensorboard --logdir`` is to look at.
         prefix: of the names.
+
+    Raises:
+        UnavailableError: where tensorboard is not installed.
     """
 
     def __init__(self, log_dir: str | os.PathLike[str], prefix: str = "flockstep") -> None:
@@ -131,7 +144,12 @@ class TensorBoardWriter:
         self._writer = SummaryWriter(os.fspath(log_dir)) if here else None
 
     def add(self, measured: HasMetrics, step: int | None = None) -> None:
-        """Writes ``measured.metrics()``, at its own step if none is given."""
+        """Writes the metrics of the last step; on other ranks than 0 it does nothing.
+
+        Args:
+            measured: a gradient state or an averager.
+            step: where they stand in the curves; None: at their own step.
+        """
         if self._writer is None:
             return
         figures = measured.metrics()
@@ -140,7 +158,7 @@ class TensorBoardWriter:
             self._writer.add_scalar(name, value, own_step if step is None else step)
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes what is left, and ends the writing."""
         if self._writer is not None:
             self._writer.close()
 

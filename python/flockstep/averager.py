@@ -107,6 +107,12 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         """As :meth:`torch.optim.Optimizer.add_param_group`.
 
         For parameters of the model that were not frozen when the averager was made.
+
+        Args:
+            param_group: its parameters under ``params``, and their options.
+
+        Raises:
+            BadInputError: for parameters that are not the model's.
         """
         parameters = param_group["params"]
         listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
@@ -123,6 +129,14 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
         Args:
             closure: as the inner optimizer takes it.
+
+        Returns:
+            What the closure returned; None without one.
+
+        Raises:
+            PeerLostError: where a worker that has to be waited for is lost.
+            DeadlineExceededError: where such a wait lasts longer than ``timeout``.
+            BadInputError: after :meth:`pause` or :meth:`join`, before :meth:`resume` or :meth:`consolidate`.
         """
         native = self._native()
         if native.is_away:
@@ -211,6 +225,9 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
         For an evaluation and before a checkpoint. Whoever has left, by :meth:`join` or :meth:`pause`, is back with it.
         Steps may follow.
+
+        Raises:
+            PeerLostError: where a worker is lost, unless the averager is ``elastic``.
         """
         native = self._native()
         self._attach().check_model(self._model)
@@ -242,6 +259,9 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
         Args:
             enable: False if all have as many batches after all.
+
+        Returns:
+            The context.
         """
         if not self._native().meets_in_lockstep:
             return Leaving(self, enable)
@@ -295,7 +315,10 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         """The inner optimizer's state, and beside it how far the averaging has come, which plain optimizers leave alone.
 
         Never communicates, so rank 0 may call it alone. Without a :meth:`consolidate` since the last step the model
-        beside it is this worker's own, which is warned of once. Holds tensors and plain Python values.
+        beside it is this worker's own, which is warned of once.
+
+        Returns:
+            Tensors and plain Python values, for a checkpoint.
         """
         if not self._consolidated and not self._warned and self._attachment is not None and self._attachment.size > 1:
             self._warned = True
@@ -311,6 +334,9 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
         All workers call it. It never communicates, but the next :meth:`step` waits for all. Any number of workers can
         go on from a consolidated state.
+
+        Args:
+            state_dict: what :meth:`state_dict` returned, of an averager or of an optimizer like the inner one.
         """
         super().load_state_dict(state_dict)
 

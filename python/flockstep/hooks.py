@@ -122,6 +122,11 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
     Returns:
         The state, which tells about the workers' gradients.
 
+    Example::
+
+        model = DistributedDataParallel(Net())
+        state = flockstep.register(model, "adacons", beta=0.95)
+
     Raises:
         BadInputError: for an unknown rule, a value that an option does not take, or a model that takes no hook.
         TypeError: for an option that the rule does not have.
@@ -212,7 +217,16 @@ def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanSta
 
     Args:
         ddp_model: a DistributedDataParallel, or a model that ``fully_shard`` was called on.
-        options: those of :func:`mean`.
+        options: those of :class:`MeanState`; ``guard="count"`` and ``non_finite_patience=0`` unless they are given.
+
+    Returns:
+        The state, which tells about the workers' gradients.
+
+    Example::
+
+        state = flockstep.watch(model)
+        ...  # any number of training steps
+        print(state.findings)
     """
     chosen: MeanOptions = {"guard": "count", "non_finite_patience": 0}
     chosen.update(options)

@@ -4,7 +4,6 @@ import difflib
 import inspect
 import json
 import re
-from pathlib import Path
 
 import flockstep
 import pytest
@@ -112,14 +111,6 @@ def test_replicas_that_do_not_divide_the_ranks_get_a_sentence(torchrun):
     done = torchrun(FSDP, 2, "--replicas", 3)
     assert done.returncode != 0
     assert "--replicas 3 does not divide the 2 ranks" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["pytorch.md", "sharded_models.md", "low_communication.md"])
-def test_every_python_block_of_the_document_runs(torchrun, tmp_path, name):
-    document = ROOT / "docs" / name
-    done = torchrun(Path(__file__).with_name("document_blocks.py"), 2, document, tmp_path)
-    ((blocks,),) = [figures(r"(\d+) blocks", done)]
-    assert int(blocks) == document.read_text().count("```python\n")
 
 
 def documented_defaults():

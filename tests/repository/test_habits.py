@@ -67,8 +67,8 @@ def test_a_workflow_may_only_read_and_pins_its_actions(path):
             assert re.fullmatch(r"actions/[a-z-]+@v\d+", action)
 
 
-def test_every_change_is_tested_and_linted():
-    assert {"lint", "test"} <= made_by(ROOT / ".github" / "workflows" / "checks.yml")
+def test_every_change_is_tested_linted_and_documented():
+    assert {"lint", "test", "docs"} <= made_by(ROOT / ".github" / "workflows" / "checks.yml")
 
 
 def test_hooks_use_the_tools_of_make_setup(targets):
