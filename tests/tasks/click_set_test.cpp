@@ -66,7 +66,7 @@ TEST(ClickSet, filesThatCannotServeAreRefused) {
   std::string ones;
   for (int i = 0; i < 100; ++i) ones += "1" + std::string(39, '\t') + "\n";
   EXPECT_EQ(refusal_of(ones), " has 7 lines for validation, and not both labels among them: it needs more lines");
-  EXPECT_EQ(refusal_of(criteo_text(100).substr(0, 2000)).substr(0, 45),
+  EXPECT_EQ(refusal_of(criteo_text(100).substr(0, 2000)).substr(0, 51),
             " is not a click log of Criteo, or is damaged: line ");
   EXPECT_EQ(refusal([&] { load_click_set(files.folder() + "/none", kShape); }), files.folder() + "/none is not there");
 }

@@ -118,7 +118,7 @@ TEST(VisionData, theSideOfPicturesIsForFoldersAlone) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "--vision.side is for --data with folders of pictures alone: other images have a size of their own");
+                 "--vision.side is only for --data with folders of pictures: other images have a fixed size");
   }
 }
 

@@ -25,7 +25,8 @@ constexpr std::array<base::Choice<Partners>, 2> kPartners{{{"random", Partners::
 
 constexpr std::array<base::OptionSpec, 2> kAdpsgdOptions{{
     {"partners", "random",
-     "with whom every second worker, from the lowest rank on, averages: random, any of the others; fixed, the same few in turn"},
+     "with whom every second worker, from the lowest rank on, averages: random, any of the others; fixed, the same few "
+     "in turn"},
     kGuardOption,
 }};
 
@@ -63,7 +64,8 @@ AlgorithmRow adpsgd_row() {
   return {
       .name = "adpsgd",
       .family = Family::model,
-      .description = "average every second worker with one of the others after every step, in parallel with computation",
+      .description =
+          "average every second worker with one of the others after every step, in parallel with computation",
       .bytes_text = "at most 8 D ceil(P/2)/P",
       .bytes_per_step =
           [](int workers, double parameters, const base::Settings&) {
