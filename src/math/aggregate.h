@@ -38,7 +38,7 @@ struct AggregateOptions {
   double guard = 0;         // no part of a result is longer than so many times the median one; 0: any may be
   bool guard_clips = true;  // false: what it would clip is only counted
   std::int64_t patience =
-      5;  // steps on end with numbers that are not finite before a worker is left out; 0: any number
+      5;  // steps in a row with numbers that are not finite before a worker is left out; 0: any number
 };
 
 // Which guard a step met; of several, the first in this order.
