@@ -22,8 +22,8 @@ double reference_of(std::span<const double> norms);
 // f = min(1, guard * reference / norm); 1 where there is no guard (0), no reference or no norm.
 double guard_factor(double guard, double reference, double norm);
 
-// How many steps in a row each worker has sent numbers that are not finite. Beyond the patience it is left out, until it
-// is finite again.
+// How many steps in a row each worker has sent numbers that are not finite. Beyond the patience it is left out, until
+// it is finite again.
 class NonFiniteRuns {
  public:
   // A patience of 0 never ends.
