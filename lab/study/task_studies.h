@@ -7,7 +7,7 @@ namespace flockstep::study {
 
 // The regression of the AdaCons paper: what is normalisation, what consensus, what momentum.
 StudyResult study_linear(const StudyOptions& options, Cells& cells);
-// Images with workers that differ or err.
+// Images with skewed data and faulty workers.
 StudyResult study_disagreement(const StudyOptions& options, Cells& cells);
 // Uneven steps in virtual time: barrier or rolling bound, merges and policies, and the rest of the family.
 StudyResult study_waiting(const StudyOptions& options, Cells& cells);
