@@ -1,7 +1,7 @@
 # The command and the PyTorch package for the CPU: the first stage compiles, the second has what they need at run time.
 #
 #   docker build -t flockstep .
-#   docker run --rm --shm-size 1g flockstep flockstep compare --task images --workers 4 --out runs/images
+#   docker run --rm --shm-size 1g flockstep flockstep compare --task images --workers 4
 #   docker run --rm --shm-size 1g flockstep torchrun --standalone --nproc-per-node 2 examples/pytorch_ddp/adacons.py
 #
 # For GPUs: docker build --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130 -t flockstep .

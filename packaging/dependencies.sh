@@ -65,7 +65,7 @@ tar --extract --file "$work/libsodium_1.0.18-1+deb12u1.debian.tar.xz" --director
   make --silent -j"$(nproc)" install >/dev/null
 )
 
-# Headers alone. Debian's package has them, and its source archive is not on every mirror.
+# Headers alone, from Debian's binary package.
 fetch a/asio/libasio-dev_1.22.1-1_all.deb d55e7b0773dcd4385b366b888415908902a2b3483dcb1bb193d6565b38c03af0
 (cd "$work" && ar x libasio-dev_1.22.1-1_all.deb)
 unpack data.tar.xz 2

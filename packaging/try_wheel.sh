@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a wheel as a user does, into an empty environment and with no compiler on the PATH, and runs what README.md shows
-# first. pip brings the torch that the wheel asks for; PIP_EXTRA_INDEX_URL may name an index that has it without CUDA.
+# Installs a wheel as a user does, into an empty environment and with no compiler on the PATH, and runs an example
+# on two ranks. pip brings the torch that the wheel asks for; PIP_EXTRA_INDEX_URL may name an index that has it without CUDA.
 #
 #   packaging/try_wheel.sh WHEEL [PYTHON]
 set -euo pipefail

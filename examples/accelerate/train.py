@@ -52,9 +52,11 @@ def main() -> None:
     optimizer = accelerator.prepare(optimizer)
 
     first = 0
-    if arguments.checkpoint and (saved := sorted(arguments.checkpoint.glob("epoch_*"))):
-        accelerator.load_state(saved[-1])
-        first = int(saved[-1].name.removeprefix("epoch_"))
+    if arguments.checkpoint and (
+        saved := [int(path.name.removeprefix("epoch_")) for path in arguments.checkpoint.glob("epoch_*")]
+    ):
+        first = max(saved)
+        accelerator.load_state(arguments.checkpoint / f"epoch_{first}")
     for epoch in range(first, arguments.epochs):
         loader.set_epoch(epoch)
         for pictures, labels in loader:

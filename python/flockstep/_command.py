@@ -33,7 +33,9 @@ _SUBCOMMANDS = {
     ),
     "bench": ("flockstep.bench.__main__", True, "measure a target of docs/benchmarks.md on this machine"),
 }
-_OF_THE_CPP_COMMAND = ("train", "compare", "study", "calibrate", "algorithms", "tasks", "engines", "platforms")
+_OF_THE_CPP_COMMAND = (
+    *("train", "compare", "study", "calibrate", "completion", "algorithms", "tasks", "engines", "platforms"),
+)
 
 
 def cpp_command() -> Path | None:

@@ -19,7 +19,8 @@ HEADERS = ["flockstep.h", "error.h", "mpi.h", "torch.h"]
 def on_files(files: Files, config: object) -> Files:
     """Runs Doxygen, which fails at its first warning, and adds the pages."""
     XML.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(["doxygen", "scripts/site/Doxyfile"], cwd=ROOT, capture_output=True, text=True, check=False)
+    call = ["doxygen", "scripts/site/Doxyfile"]
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode != 0:
         raise PluginError(f"Doxygen, about comments in include/:\n{done.stderr}")
     reference = Reference()

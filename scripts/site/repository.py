@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -33,9 +34,10 @@ LIST_AFTER_TEXT = re.compile(r"^((?![-*|#> ]|\d+\. )\S.*\n)(?=[-*] )", re.MULTIL
 
 def on_files(files: Files, config: object) -> Files:
     """Adds the pages that are not in docs/, and those of all sources that any page links to."""
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    if listed.returncode != 0:
+        raise PluginError(f"the site is built in a clone of the repository: {listed.stderr}")
+    tracked = listed.stdout.split("\n")
     site = Site(files, config, set(filter(None, tracked)))
     for source in PAGES:
         site.add(source)

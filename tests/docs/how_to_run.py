@@ -122,7 +122,7 @@ HOW = [
     How(
         "docs/guides/plan_a_cluster.md",
         "--platform nvlink-node",
-        replace={"--workers 16,64": "--workers 8,16", "--steps 24": "--steps 4"},
+        replace={"--workers 16,64,256": "--workers 8,16", "--steps 24": "--steps 4"},
     ),
     How(
         "docs/guides/plan_a_cluster.md",
@@ -281,7 +281,25 @@ HOW = [
     ),
     How(
         "docs/studies.md",
-        "--device cuda",
+        'R18="--task',
+        replace={
+            "--data DIR --device cuda": f"--data {FASHION}",
+            "--vision.width 64": "--vision.width 4",
+            "--steps 150 --evaluate-every 75 --lr 0.05,0.1,0.2": "--steps 1 --evaluate-every 1 --lr 0.05,0.1",
+            "--seeds 2": "--seeds 1",
+            "--algorithms mean,adacons,direction_consensus": "--algorithms mean",
+            "--adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm": "",
+            "--workers 8 --batch 256": "--workers 4 --batch 4",
+        },
+    ),
+    How(
+        "docs/studies.md",
+        "--faulty 2",
+        replace={"150 --layers 10 --width 512 --context 128": "2 --layers 1 --width 32 --context 16", "cuda": "cpu"},
+    ),
+    How(
+        "docs/studies.md",
+        "--straggler 2x100ms",
         replace={
             "DIR --device cuda --workers 8 --batch 256 --steps 300": f"{FASHION} --workers 2 --batch 4 --steps 2",
             "--vision.width 64": "--vision.width 8",

@@ -80,8 +80,8 @@ def test_torchrun_on_two_nodes_trains_one_model(cluster, tmp_path):
     script = ROOT / "examples" / "trackers" / "train.py"
     done = cluster(SLURM / "torchrun.sbatch", script, "--steps", 20, "--out", tmp_path / "out", WORKERS_PER_NODE="1")
     assert done.returncode == 0, done.stderr
-    assert re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE), "once, by rank 0 of one world"
-    assert cluster.log.read_text() == "srun --kill-on-bad-exit=1 torchrun\n"
+    assert len(re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE)) == 1, "rank 0 of one world"
+    assert cluster.log.read_text() == "srun --kill-on-bad-exit=1 --cpus-per-task=1 torchrun\n"
 
 
 @pytest.mark.parametrize(("kinds", "started"), [("none pmix", "srun --mpi=pmix"), ("none pmi2", "mpirun")])

@@ -24,6 +24,10 @@ class _Reports(lightning.Callback):
     def _measured(self) -> HasMetrics | None:
         raise NotImplementedError
 
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """A trainer after another one counts anew."""
+        self._reported = 0
+
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *batch: object
     ) -> None:

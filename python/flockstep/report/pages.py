@@ -148,11 +148,14 @@ def _study_sheet(table: StudyTable) -> Sheet | None:
     places = {name: index for index, name in enumerate(dict.fromkeys(series.name for series in drawn))}
     sheet = Sheet(HEIGHT + 0.5)
     axes = sheet.axes()
+    line = (
+        {"marker": ""} if any(series.mark != "line" for series in drawn) else {}
+    )  # marks are for points, if there are any
     for series in drawn:
         place, name = places[series.name], series.name
-        like = look(place) | ({"marker": ""} if series.mark == "line" else {"linestyle": "none", "markersize": 5})
-        (line,) = axes.plot(series.x, series.y, **like)
-        sheet.tell(line, name, name, series.x, series.y)
+        like = look(place) | (line if series.mark == "line" else {"linestyle": "none", "markersize": 5})
+        (shape,) = axes.plot(series.x, series.y, **like)
+        sheet.tell(shape, name, name, series.x, series.y)
     sheet.legend = [Entry(name, name, swatch(place)) for name, place in places.items()]
     if table.picture.log_y:
         log_y(axes)

@@ -79,7 +79,8 @@
       return across.map((x, index) => ({
         series, x: left + width * share(x, 0), y: top + height * (1 - share(up[index], 1)),
         lines: [`${svg.dataset.yName}: ${readable(up[index])}`, `${svg.dataset.xName}: ${names ? names[x] : readable(x)}`],
-      })).filter((mark) => Number.isFinite(mark.x) && mark.y >= top - 1 && mark.y <= top + height + 1);
+      })).filter((mark) => mark.x >= left - 1 && mark.x <= left + width + 1 &&
+        mark.y >= top - 1 && mark.y <= top + height + 1);
     });
   }
   function boxesOf(svg) {
