@@ -148,9 +148,8 @@ def _study_sheet(table: StudyTable) -> Sheet | None:
     places = {name: index for index, name in enumerate(dict.fromkeys(series.name for series in drawn))}
     sheet = Sheet(HEIGHT + 0.5)
     axes = sheet.axes()
-    line = (
-        {"marker": ""} if any(series.mark != "line" for series in drawn) else {}
-    )  # marks are for points, if there are any
+    # Marks are for points, if there are any.
+    line = {"marker": ""} if any(series.mark != "line" for series in drawn) else {}
     for series in drawn:
         place, name = places[series.name], series.name
         like = look(place) | (line if series.mark == "line" else {"linestyle": "none", "markersize": 5})
