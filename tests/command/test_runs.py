@@ -210,7 +210,7 @@ def test_a_search_shows_the_value_it_chose():
     assert "local_sgd.period" in head
     assert rows[0].split()[1] == "-"
     assert "(edge)" in rows[1]
-    assert "look beyond it" in done.stdout
+    assert "try values beyond it" in done.stdout
 
 
 def test_piped_output_has_no_progress_bar():

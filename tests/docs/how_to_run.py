@@ -289,7 +289,7 @@ HOW = [
             "--seeds 2": "--seeds 1",
             "--algorithms mean,adacons,direction_consensus": "--algorithms mean",
             "--adacons.magnitude mean_norm --direction_consensus.magnitude mean_norm": "",
-            "--workers 8 --batch 256": "--workers 4 --batch 4",
+            "--workers 8 --batch 256": "--workers 4 --batch 8",
         },
     ),
     How(

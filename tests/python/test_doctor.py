@@ -168,4 +168,4 @@ def test_a_package_without_its_native_module(monkeypatch):
     told = _doctor._native()
     assert told.status == "fail"
     assert told.found.startswith("cannot be loaded: import of flockstep._native halted")
-    assert told.remedy.startswith("install flockstep again")
+    assert told.remedy.startswith("install its wheel again")
