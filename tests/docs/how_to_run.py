@@ -249,7 +249,7 @@ HOW = [
         "study wagma-quality --out runs/studies/wagma-quality --scenario images",
         replace={
             "--size small --workers 16 --steps 300 --evaluate-every 100": "--size tiny --workers 4 --steps 2",
-            "--lr 0.003,0.006,0.012,0.024": "--lr 0.003,0.024",
+            "--lr 0.003,0.006,0.012,0.024,0.048 --seeds 3 --search-seeds 1": "--lr 0.003",
             "--scenario images": f"--scenario images {SHORT}",
             "--scenario navigation": f"--scenario navigation {SHORT}",
         },
@@ -283,8 +283,8 @@ HOW = [
         "docs/studies.md",
         'R18="--task',
         replace={
-            "--data DIR --device cuda": f"--data {FASHION}",
-            "--vision.width 64": "--vision.width 4",
+            "--data DIR --device cuda": "",
+            "--vision.depth 18 --vision.width 64 --vision.stem small": "--vision.depth 8 --vision.width 4",
             "--steps 150 --evaluate-every 75 --lr 0.05,0.1,0.2": "--steps 1 --evaluate-every 1 --lr 0.05,0.1",
             "--seeds 2": "--seeds 1",
             "--algorithms mean,adacons,direction_consensus": "--algorithms mean",
