@@ -21,6 +21,7 @@ from flockstep._torch_private import (
     forward_hooks,
     forward_pre_hooks,
     has_python_reducer,
+    reduced_parameters,
     reducer_of,
     reset_reducer,
     uncompiled,
@@ -64,8 +65,10 @@ def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.devi
         raise BadTypeError(f"a gradient rule is registered on a DistributedDataParallel, not on {model!r}")
     if isinstance(uncompiled(model), DistributedDataParallel):
         model = uncompiled(model)
+    trained = [*reduced_parameters(model)] if isinstance(model, DistributedDataParallel) else []
     tensors = sys.modules.get("torch.distributed.tensor")  # slow to import; without it there are no DTensors
-    if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in model.parameters()):
+    looked_at = [parameter for _, _, parameter in trained] or [*model.parameters()]
+    if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in looked_at):
         _refuse(
             "parameters of this model are DTensors, and not those of fully_shard(): gradient rules do not support tensor "
             "parallelism"
@@ -79,30 +82,29 @@ def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.devi
             "DDP's mixed_precision registers a communication hook of its own: use torch.autocast instead, with which "
             "gradient rules work"
         )
-    trained = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
     if not trained:
         _refuse("no parameter of this model requires a gradient, so there is nothing to exchange")
-    devices = sorted({str(parameter.device) for _, parameter in trained})
+    devices = sorted({str(parameter.device) for _, _, parameter in trained})
     if len(devices) > 1:
         _refuse(f"parameters are on several devices ({', '.join(devices)}): keep the model on one")
     if devices == ["meta"]:
         _refuse("parameters are on meta, where there are no gradients to exchange")
-    for name, parameter in trained:
+    for name, module, parameter in trained:
         if parameter.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             _refuse(
                 f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and only gradients in float32, "
                 "bfloat16 or float16 can be exchanged without loss"
             )
-    for name, module in model.module.named_modules():
         if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
-            _refuse(f"{name or type(module).__name__} has sparse gradients, which no rule can take: use sparse=False")
+            holder = name.rpartition(".")[0] or type(module).__name__
+            _refuse(f"{holder} has sparse gradients, which no rule can take: use sparse=False")
     if getattr(model, "skip_all_reduce_unused_params", False):
         _refuse("DDP's skip_all_reduce_unused_params leaves out buckets that a rule has to see: turn it off")
     if has_python_reducer(model):
         _refuse(
             'DDP without its reducer, torch._dynamo.config.optimize_ddp = "python_reducer", has no buckets for hooks'
         )
-    return model, trained[0][1].device
+    return model, trained[0][2].device
 
 
 def _remove_lost(model: DistributedDataParallel) -> None:

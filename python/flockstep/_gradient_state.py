@@ -32,6 +32,7 @@ from flockstep._torch_private import (
     ShardedGroup,
     divides_by_initial_world_size,
     local_used_map,
+    reduced_parameters,
     timeout_of,
     zero_buckets,
 )
@@ -158,7 +159,7 @@ class GradientState(Measured, TakesOptions):
         if model is not None:
             self._model = weakref.ref(model)
             group = group or model.process_group
-            numbers = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+            numbers = sum(parameter.numel() for _, _, parameter in reduced_parameters(model))
         attached = self._connect(group)
         group = group or dist.group.WORLD
         assert group is not None

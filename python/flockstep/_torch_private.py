@@ -35,6 +35,17 @@ def reducer_of(model: DistributedDataParallel) -> object:
     return getattr(model, "reducer", None)
 
 
+def reduced_parameters(model: DistributedDataParallel) -> Iterator[tuple[str, nn.Module, nn.Parameter]]:
+    """The parameters that the reducer exchanges, with their names and modules: not those that DDP was told to ignore."""
+    seen = set()
+    for path, module in model.module.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            is_ignored = f"{path}.{name}" in model.parameters_to_ignore
+            if parameter.requires_grad and not is_ignored and parameter not in seen:
+                seen.add(parameter)
+                yield f"{path}.{name}".lstrip("."), module, parameter
+
+
 def reset_reducer(model: DistributedDataParallel) -> None:
     """After a backward pass that broke off, the reducer refuses the next one."""
     model.reducer._reset_state()

@@ -21,6 +21,7 @@ from hooks_states import (
 from hooks_training import (
     a_scaler_changes_nothing,
     forgotten_sampler,
+    ignored_parameters,
     join,
     join_with_a_finding_to_miss,
     one_worker_times,
@@ -55,6 +56,8 @@ if __name__ == "__main__":
         "watching, three": functools.partial(watching_is_ddp, [0, 1, 2]),
         "watching, two": functools.partial(watching_is_ddp, [0, 2]),
         "forgotten sampler": forgotten_sampler,
+        "ignored parameters, sketch": functools.partial(ignored_parameters, "mean", "sketch"),
+        "ignored parameters, exact": functools.partial(ignored_parameters, "adacons", "exact"),
         "switching": switching,
         "switching often": switching_often,
         "starting later": starting_later,

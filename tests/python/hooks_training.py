@@ -184,3 +184,41 @@ def two_numbers_that_disagree(rule):
         state.close()
     dist.barrier()
     return outcome
+
+
+class PartlyIgnored(nn.Module):
+    """What DDP ignores here has another shape on every rank, or a gradient that no rule takes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.shared, self.own = nn.Linear(12, 3), nn.Linear(1, 1 + 200 * dist.get_rank())
+        self.table, self.precise = nn.Embedding(5, 4, sparse=True), nn.Linear(1, 1).double()
+        self.elsewhere = nn.Linear(2, 2, device="meta")
+        ignored = [name for name, _ in self.named_parameters() if not name.startswith("shared.")]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, ignored)
+
+    def forward(self, x):
+        alone = self.own(x[:, :1]).sum() + self.table(torch.tensor([1])).sum() + self.precise(x[:, :1].double()).sum()
+        return self.shared(x), alone
+
+
+def ignored_parameters(rule, transfer):
+    model = DistributedDataParallel(PartlyIgnored())
+    state = flockstep.register(model, rule, transfer=transfer)
+    expected, worst = Expected(rule), 0.0
+    for step in range(3):
+        x, y = batch(step)
+        module = PartlyIgnored()
+        nn.functional.cross_entropy(module(x)[0], y).backward()
+        model.zero_grad()
+        logits, alone = model(x)
+        (nn.functional.cross_entropy(logits, y) + alone).backward()
+        gradient = flat(model.module.shared.parameters())
+        worst = max(worst, distance(gradient, expected(of_all(flat(module.shared.parameters())))))
+    state.close()
+    return {
+        "distance": worst,
+        "own": float(model.module.own.bias.grad.unique()),
+        "sparse": model.module.table.weight.grad.is_sparse,
+    }

@@ -109,6 +109,13 @@ def test_a_forgotten_sampler_is_reported_within_thirty_steps(of):
     assert "are they reading the same data?" in ranks[0]["warnings"][0]
 
 
+@pytest.mark.parametrize("transfer", ["sketch", "exact"])
+def test_parameters_that_ddp_was_told_to_ignore_are_neither_checked_nor_counted(of, transfer):
+    for rank in of(f"ignored parameters, {transfer}"):
+        assert rank["distance"] < 1e-5
+        assert (rank["own"], rank["sparse"]) == (8, True)
+
+
 def test_all_switch_the_rule_with_the_last_who_asks(of):
     for rank in of("switching"):
         assert rank["rules"] == rank["saved"] == ["mean"] * 3 + ["adacons"] * 3

@@ -34,6 +34,16 @@ def reducer_of(ddp):
     )
 
 
+def reduced_parameters(ddp):
+    network = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    network[1].bias = network[0].bias  # shared
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(network, ["1.weight"])
+    wrapped = DistributedDataParallel(network)
+    names = [name for name, _, _ in private.reduced_parameters(wrapped)]
+    reduced = sum(bucket.buffer().numel() for bucket in private.zero_buckets(wrapped))
+    return names == ["0.weight", "0.bias"] and reduced == 8
+
+
 def reset_reducer(ddp):
     private.reset_reducer(ddp)
     ddp(torch.ones(1, 3)).sum().backward()
@@ -181,7 +191,7 @@ def sharded_groups_of(ddp):
 
 
 CHECKS = [
-    reducer_of, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
+    reducer_of, reduced_parameters, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
     delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
     backward_number, call_after_backward, default_store, timeout_of, join, optimizer_hooks, left_by_scaler,
     sharded_groups_of,
