@@ -71,6 +71,10 @@ else()
   set(Torch_FOUND FALSE)
 endif()
 flockstep_option(FLOCKSTEP_TORCH "the libtorch front and tasks with networks" Torch_FOUND "${Torch_VERSION}" "torch")
+if(FLOCKSTEP_TORCH AND Torch_VERSION VERSION_GREATER_EQUAL 2.16)
+  message(WARNING "flockstep has been tried with torch 2.11 to 2.15, and this is torch ${Torch_VERSION}: run its tests before "
+    "you rely on it.")
+endif()
 
 # The PyTorch package needs the Python that torch is installed for, with its headers. A project around this one has to ask for it.
 if(FLOCKSTEP_TORCH AND (PROJECT_IS_TOP_LEVEL OR FLOCKSTEP_PYTHON))

@@ -6,12 +6,11 @@
 #   scripts/setup.sh --to-run   what building and running the command takes, and not what tests and checks do
 #   scripts/setup.sh --docs     what `make docs` takes: neither a compiler nor torch
 #
-# FLOCKSTEP_TORCH=OFF leaves torch out of build/venv. Torch that is already there (an active virtual environment, or a
+# FLOCKSTEP_TORCH=OFF leaves torch out of build/venv, FLOCKSTEP_TORCH=2.15.0 installs that version. Torch that is already there (an active virtual environment, or a
 # TorchConfig.cmake on CMAKE_PREFIX_PATH) is used instead of a second copy.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly torch_version=2.13.0
 readonly venv=build/venv
 # Name of the package, then what it is for.
 packages=(
@@ -37,7 +36,7 @@ packages=(
   "libboost-dev"         "headers that SimGrid's own headers need"
 )
 requirements=(-r scripts/requirements.txt)
-torch="${FLOCKSTEP_TORCH:-ON}"
+torch="${FLOCKSTEP_TORCH:-2.13.0}"
 if [ "${1:-}" = --docs ]; then
   packages=("git" "what belongs to the repository" "doxygen" "the C++ reference")
   requirements=(-r scripts/requirements-docs.txt)
@@ -109,11 +108,11 @@ torch_is_elsewhere() {
 cpu_build_of_torch() {
   local listed
   listed="$($venv/bin/python -m pip index versions torch 2>/dev/null || true)"
-  if [[ $listed == *" $torch_version+cpu,"* ]]; then echo "torch==$torch_version+cpu"; else echo "torch==$torch_version"; fi
+  if [[ $listed == *" $torch+cpu,"* ]]; then echo "torch==$torch+cpu"; else echo "torch==$torch"; fi
 }
 
 make_environment() {
-  local torch_wanted="torch $torch_version"
+  local torch_wanted="torch $torch"
   if [ "$torch" = OFF ]; then
     torch_wanted=""
   elif torch_is_elsewhere; then

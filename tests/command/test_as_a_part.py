@@ -139,6 +139,15 @@ def test_torch_for_cuda_needs_no_cuda_toolkit(cuda_torch, tmp_path):
     assert "CUDA" not in (build / "CMakeCache.txt").read_text()
 
 
+def test_a_torch_that_is_too_new_to_have_been_tried_is_a_warning(cuda_torch, tmp_path):
+    (cuda_torch / "version.py").write_text("__version__ = '2.16.1+cu130'\ncuda: Optional[str] = '13.0'\n")
+    options = ["-DFLOCKSTEP_LAB=OFF", "-DFLOCKSTEP_PYTHON=OFF", f"-DCMAKE_PREFIX_PATH={cuda_torch}/share/cmake"]
+    build = ["cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", *options]
+    done = subprocess.run([*map(str, build)], capture_output=True, text=True, env=PLAIN, timeout=HANG_S)
+    assert done.returncode == 0, done.stderr
+    assert "tried with torch 2.11 to 2.15, and this is torch 2.16.1" in " ".join(done.stderr.split())
+
+
 def test_the_pytorch_package_is_built_where_the_project_asks_for_it(cuda_torch):
     options = [f"-DCMAKE_PREFIX_PATH={cuda_torch}/share/cmake", f"-DPython3_EXECUTABLE={sys.executable}"]
     build = configure("with_torch", f"add_subdirectory({ROOT} flockstep){PROGRAM}", *options)

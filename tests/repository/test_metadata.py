@@ -62,7 +62,7 @@ def test_sources_ask_for_every_torch_that_they_can_be_built_against(tmp_path, mo
         [name] = [name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/PKG-INFO")]
         sources = HeaderParser().parsestr(archive.extractfile(name).read().decode())
     asked = [line for line in sources.get_all("Requires-Dist") if line.startswith("torch")]
-    assert asked == ["torch<2.14,>=2.11"]
+    assert asked == ["torch<2.16,>=2.11"]
     assert sources.get_all("Dynamic") == ["Requires-Dist"]
 
 
