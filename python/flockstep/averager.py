@@ -84,6 +84,11 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     _attachment: Attachment | None
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
+        if given.get("elastic") and "elastic" not in self._defaults:
+            raise BadInputError(
+                f"{type(self).__name__} cannot continue without a lost worker: use flockstep.Flock or flockstep.Wagma, "
+                "or leave elastic out"
+            )
         options = self._completed(given)
         common = {name: options.pop(name) for name in _FRONT_OPTIONS}
         common |= {name: options.pop(name, default) for name, default in _ELASTIC_DEFAULTS.items()}

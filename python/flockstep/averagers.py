@@ -27,7 +27,7 @@ class ElasticOptions(AveragerOptions, total=False):
         elastic: True: workers may be lost, come back and be added while the others continue. Start the script with
             ``flockstep launch``; it needs no process group. Making the averager joins the workers that are present: the
             model becomes theirs, and :attr:`steps` their count. No call is collective, and :meth:`consolidate` averages
-            the workers that are alive; in :class:`Flock` and :class:`Wagma` it counts as a step.
+            the workers that are alive, and counts as a step.
         first_step: with ``elastic``: how many steps the loaded model has been trained for; used when there is nobody to
             join.
     """
@@ -151,7 +151,7 @@ class DPSGDOptions(AveragerOptions, total=False):
     order: Literal["adapt_first", "combine_first"]
 
 
-class ADPSGDOptions(ElasticOptions, total=False):
+class ADPSGDOptions(AveragerOptions, total=False):
     """Options of averaging in pairs after every step.
 
     Args:
@@ -162,7 +162,7 @@ class ADPSGDOptions(ElasticOptions, total=False):
     partners: Literal["random", "fixed"]
 
 
-class SwarmOptions(ElasticOptions, total=False):
+class SwarmOptions(AveragerOptions, total=False):
     """Options of periodic averaging in random pairs.
 
     Args:
@@ -375,7 +375,7 @@ class ADPSGD(Averager):
     """
 
     _algorithm = "adpsgd"
-    _defaults: ClassVar[ADPSGDOptions] = {"partners": "random", **ELASTIC_DEFAULTS}
+    _defaults: ClassVar[ADPSGDOptions] = {"partners": "random", **COMMON_DEFAULTS}
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[ADPSGDOptions]) -> None:
         super().__init__(optimizer, model, **options)
@@ -409,7 +409,7 @@ class Swarm(Averager):
     """
 
     _algorithm = "swarm"
-    _defaults: ClassVar[SwarmOptions] = {"period": 4, **ELASTIC_DEFAULTS}
+    _defaults: ClassVar[SwarmOptions] = {"period": 4, **COMMON_DEFAULTS}
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **options: Unpack[SwarmOptions]) -> None:
         super().__init__(optimizer, model, **options)

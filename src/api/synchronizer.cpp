@@ -59,7 +59,8 @@ Synchronizer::Implementation::Implementation(runtime::Context& context, std::str
                                              const std::vector<std::size_t>& tensors,
                                              const std::map<std::string, std::string>& options,
                                              const SynchronizerSettings& settings, const runtime::Devices& devices)
-    : gradients(context, devices, "gradient of a device"),
+    : context(context),
+      gradients(context, devices, "gradient of a device"),
       models(context, devices, "model of a device"),
       layout(checked(tensors, settings.buffers), kBucketFloats),
       buffers(settings.buffers),
@@ -118,7 +119,7 @@ void Synchronizer::Implementation::begin(std::span<const float> model) {
 }
 
 void Synchronizer::Implementation::join(std::span<float> model) {
-  if (!session.is_elastic()) return begin(model);
+  if (!context.engine().outlives_peers()) return begin(model);
   check_model(model);
   require_nothing_announced("join");
   models.fetch(model, {0, model.size()});

@@ -25,6 +25,7 @@ struct Synchronizer::Implementation {
   std::vector<std::byte> save() const;
   std::string restore(std::span<const std::byte> state);
 
+  runtime::Context& context;
   // Declared before the session, whose end withdraws what still travels from and to them.
   runtime::SpanMirror gradients, models;
   runtime::Layout layout;

@@ -113,14 +113,6 @@ void AgentHost::withdraw(Load load, std::function<void()> then) {
   }
 }
 
-void AgentHost::withdraw(Load load, int peer) {
-  for (Transfer& transfer : transfers_) {
-    if (transfer.load != load || transfer.peer != peer) continue;
-    transfer.is_withdrawn = true;
-    transfer.operation->withdraw();
-  }
-}
-
 bool AgentHost::is_withdrawn(const Withdrawal& withdrawal) const {
   return std::ranges::none_of(transfers_, [&](const Transfer& transfer) { return transfer.load == withdrawal.load; });
 }

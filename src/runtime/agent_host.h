@@ -82,7 +82,6 @@ class AgentHost {
       std::function<void()> over = [] {});
   // Nothing of this load is wanted any more: `then` is called once nothing of it is under way.
   void withdraw(Load load, std::function<void()> then);
-  void withdraw(Load load, int peer);  // of this load, what is under way to and from the peer
   // All connections have ended: what is under way is over, and nothing that was said before counts.
   void drop_all();
   void send_control(int peer, std::span<const std::byte> payload);

@@ -1,8 +1,7 @@
 // Whole models between two agents, for a worker that comes back: sent from a copy, so that the sender goes on
 // meanwhile.
 //
-// Nothing else is under way between the two then, so their other messages may use the same tag. Where a peer may be
-// lost, each model needs one of its own.
+// Nothing else is under way between the two then, so their other messages may use the same tag.
 #pragma once
 
 #include <functional>
@@ -19,10 +18,9 @@ class ModelTransfer {
 
   // Sends the peer what `fill` fills; `done` is called once nothing of it is under way.
   void send(
-      int peer, const std::function<void(std::span<float>)>& fill, std::function<void()> done = [] {},
-      engines::Tag tag = 0);
+      int peer, const std::function<void(std::span<float>)>& fill, std::function<void()> done = [] {});
   // One at a time; `done` is called once the model is there, and never where the peer is lost before.
-  void receive(int peer, std::span<float> model, std::function<void()> done, engines::Tag tag = 0);
+  void receive(int peer, std::span<float> model, std::function<void()> done);
 
  private:
   struct Sent {

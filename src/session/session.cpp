@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "flockstep/error.h"
 
@@ -84,7 +85,12 @@ void Session::begin(std::span<const float> model) {
 }
 
 void Session::join(std::span<float> model, std::int64_t updates) {
-  if (!is_elastic_) return begin(model);
+  base::check(context_.engine().outlives_peers(), "an engine that outlives its peers");
+  if (!is_elastic_)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("{} cannot continue without a lost worker, so no worker can join it alone: use flock or "
+                            "wagma, or begin with all workers together",
+                            row().name));
   if (begun_) throw Error(ErrorCode::bad_input, "join was called twice: make another Synchronizer to join again");
   if (!restored_) updates_ = updates;
   algorithm_->begin(updates_, model);

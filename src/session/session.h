@@ -48,7 +48,8 @@ class Session {
   // Throws Error{bad_input} the second time.
   void begin(std::span<const float> model);
   // The same where workers come and go: `model` becomes that of a worker that is there, and `updates` what it counts.
-  // Where nobody is it goes on from its own, after so many `updates`, or as it was restored.
+  // Where nobody is it goes on from its own, after so many `updates`, or as it was restored. Only on an engine
+  // that outlives its peers; throws Error{bad_input} for an algorithm that cannot continue without a lost worker.
   bool is_elastic() const { return is_elastic_; }
   void join(std::span<float> model, std::int64_t updates = 0);
   bool has_begun() const { return begun_; }

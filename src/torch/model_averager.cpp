@@ -72,12 +72,6 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
 }
 
 void ModelAverager::join() {
-  if (!is_elastic())
-    throw Error(
-        ErrorCode::bad_input,
-        base::concatenated(settings_.algorithm,
-                           " cannot go on without a lost worker, since its workers wait for each other: use flock, "
-                           "wagma, adpsgd or swarm, or leave elastic out"));
   with_model([this](std::span<float> model) { session_.join(model, settings_.steps); });
 }
 

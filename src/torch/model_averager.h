@@ -35,7 +35,7 @@ struct ModelAveragerSettings {
   bool starts_anew = true;                          // else a restore() follows, and the tensors stay as they are
   std::size_t bucket_kib = 4096;
   std::uint64_t seed = 1;  // of whatever the algorithm draws
-  bool elastic = false;    // workers come and go; throws Error{bad_input} where engine or algorithm cannot
+  bool elastic = false;    // workers come and go; throws Error{bad_input} where the algorithm cannot
   std::int64_t steps = 0;  // elastic: that the tensors come from, where nobody is there to join
 };
 

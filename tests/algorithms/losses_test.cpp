@@ -172,6 +172,27 @@ INSTANTIATE_TEST_SUITE_P(Elastic, Losses, testing::Combine(testing::Values("floc
                            return std::get<0>(info.param) + (std::get<1>(info.param) ? "_deterministic" : "");
                          });
 
+TEST(LossesRefused, anAlgorithmThatNeedsAllWorkersIsNotJoined) {
+  engines::LaunchOptions options;
+  options.workers = 2;
+  options.elastic.outlives_peers = true;
+  for (const std::string algorithm : {"adpsgd", "swarm", "mean"})
+    engines::threads::run(options, [&](engines::Engine& engine) {
+      runtime::Context context(engine, base::Duration(60));
+      std::vector<float> model(kParameters);
+      Synchronizer::Implementation synchronizer(context, algorithm, {kParameters}, {}, {});
+      try {
+        synchronizer.join(model);
+        ADD_FAILURE() << algorithm << " has joined";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::bad_input);
+        const std::string sentence = error.what();
+        EXPECT_NE(sentence.find(algorithm + " cannot continue without a lost worker"), std::string::npos) << sentence;
+        EXPECT_NE(sentence.find("use flock or wagma"), std::string::npos) << sentence;
+      }
+    });
+}
+
 TEST(LossesRepeated, inDeterministicModeARunRepeatsToTheLastBit) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const Scene scene{"flock", true, seed};

@@ -9,7 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import flockstep
 import pytest
+import torch
 from launching import environment, run_program
 from paths import HANG_S
 
@@ -96,7 +98,7 @@ def models(run, ranks):
     return {note["model"] for rank in ranks for note in run.notes(rank) if note["what"] == "done"}
 
 
-@pytest.mark.parametrize("algorithm", ["Flock", "Wagma", "ADPSGD", "Swarm"])
+@pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
 def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
     run = start(100_000, f"algorithm={algorithm}")
     for rank in range(WORKERS):
@@ -114,6 +116,15 @@ def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, 
         first = run.notes(rank)[0]["steps"] + 1  # of a worker that came too late for the start: a later one
         assert steps == list(range(first, first + len(steps))), "each step once, in its order"
         assert max(note["seconds"] for note in run.notes(rank) if note["what"] == "step") < 5
+
+
+@pytest.mark.parametrize("averager", [flockstep.ADPSGD, flockstep.Swarm])
+def test_an_averager_in_pairs_refuses_to_be_elastic(averager):
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises(
+        flockstep.BadInputError, match=r"cannot continue without a lost worker.*Flock or flockstep\.Wagma"
+    ):
+        averager(torch.optim.SGD(model.parameters(), lr=0.1), model, elastic=True)
 
 
 def test_a_run_grows(start):

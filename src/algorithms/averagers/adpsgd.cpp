@@ -81,7 +81,7 @@ AlgorithmRow adpsgd_row() {
                                        one_of_the_passive(inputs, options.partners), options.guard);
           },
       .check = [](const base::Settings& settings, int) { adpsgd_options(settings); },
-      .facts = [](const base::Settings&) { return Facts{.needs_begin = true, .survives_losses = true}; },
+      .facts = [](const base::Settings&) { return Facts{.needs_begin = true}; },
   };
 }
 

@@ -26,15 +26,13 @@ class PairAveraging final : public Algorithm, private Departures {
                 bool is_guarded)
       : context_(inputs.context),
         models_(inputs.models()),
-        fingerprint_(inputs.fingerprint),
         when_busy_(when_busy),
         pick_partners_(std::move(pick_partners)),
         guarded_{is_guarded ? &guard_ : nullptr, inputs.buffers} {}
 
   void begin(std::int64_t step, std::span<const float> model) override {
     steps_ = step;
-    agent_.emplace(context_, models_, when_busy_, model,
-                   fingerprint_ ? std::optional(runtime::ElasticPairs{*fingerprint_, step}) : std::nullopt, guarded_);
+    agent_.emplace(context_, models_, when_busy_, model, guarded_);
   }
 
   void after_update(std::int64_t step, std::span<float> model) override {
@@ -53,7 +51,6 @@ class PairAveraging final : public Algorithm, private Departures {
   void come_back(std::span<float> model) override {
     agent_->come_back(model);
     take_over();
-    if (fingerprint_) steps_ = agent_->steps();
   }
   std::int64_t next_step(std::int64_t counted) const override { return agent_ ? steps_ : counted; }
 
@@ -61,10 +58,10 @@ class PairAveraging final : public Algorithm, private Departures {
   // who know nothing of those who were away, begin with one.
   void consolidate(std::span<float> model) override {
     require_begun();
-    if (fingerprint_) return consolidate_those_who_live(model);
     agent_->come_to_rest(model);
     take_over();
-    log_counts();
+    context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
+                        agent_->counts().skipped);
     const std::array<double, 2> mine{static_cast<double>(steps_), agent_->is_away() ? 1.0 : 0.0};
     const std::vector<double> all = runtime::gather_doubles(context_, mine);
     std::vector<bool> is_away, counted;
@@ -89,19 +86,6 @@ class PairAveraging final : public Algorithm, private Departures {
   std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
 
  private:
-  // Where workers come and go. Whoever has left is back before.
-  void consolidate_those_who_live(std::span<float> model) {
-    agent_->consolidate(model);
-    take_over();
-    log_counts();
-    steps_ = agent_->steps();
-  }
-
-  void log_counts() {
-    context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
-                        agent_->counts().skipped);
-  }
-
   void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }
 
   // A step that finds a new average is not in it: x was frozen while that step was computed. So none is ever fresh.
@@ -129,7 +113,6 @@ class PairAveraging final : public Algorithm, private Departures {
 
   runtime::Context& context_;
   const runtime::Layout models_;
-  const std::optional<std::uint64_t> fingerprint_;  // where workers come and go
   const PairAgent::WhenBusy when_busy_;
   const PickPartners pick_partners_;
   math::UpdateGuard guard_;  // the agent's, but for steps, which the worker counts while it asks for nothing

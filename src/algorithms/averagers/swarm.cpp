@@ -66,7 +66,7 @@ AlgorithmRow swarm_row() {
                                        swarm_options(inputs.settings).guard);
           },
       .check = [](const base::Settings& settings, int) { swarm_options(settings); },
-      .facts = [](const base::Settings&) { return Facts{.needs_begin = true, .survives_losses = true}; },
+      .facts = [](const base::Settings&) { return Facts{.needs_begin = true}; },
   };
 }
 
