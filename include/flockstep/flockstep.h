@@ -116,7 +116,7 @@ class Synchronizer {
  public:
   struct Implementation;  // not for users
 
-  // `algorithm` and its `options` as in `flockstep algorithms`, such as "adacons" with {{"beta", "0.9"}}. Throws
+  // `algorithm` and its `options` as in `flockstep algorithms --json`, such as "adacons" with {{"beta", "0.9"}}. Throws
   // Error{mismatch} naming the ranks if workers disagree on any of these or on the number of parameters.
   Synchronizer(Worker& worker, std::string_view algorithm, std::size_t parameters,
                const std::map<std::string, std::string>& options = {}, const SynchronizerSettings& settings = {});

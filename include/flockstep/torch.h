@@ -57,9 +57,9 @@ enum class Buffers {
 // How DataParallel trains.
 struct DataParallelSettings {
   std::string algorithm = "mean";  // see `flockstep algorithms`
-  // As in `flockstep algorithms`, but `magnitude` defaults to matched (normalized_mean, adacons, direction_consensus,
-  // geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep their meaning. And
-  // `guard` defaults to 3.
+  // As in `flockstep algorithms --json`, but `magnitude` defaults to matched (normalized_mean, adacons,
+  // direction_consensus, geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep
+  // their meaning. And `guard` defaults to 3.
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;  // of gradient rules
   std::size_t bucket_kib = 4096;       // size of the parts in which gradients travel

@@ -29,17 +29,21 @@ constexpr std::array<LogName, 4> kLogNames{{{"quiet", base::LogLevel::quiet},
                                             {"info", base::LogLevel::info},
                                             {"debug", base::LogLevel::debug}}};
 
-// As CLI::Range, but in our words, and without letting NaN through.
-CLI::Validator between(double least, double most) {
-  return {[least, most](const std::string& text) -> std::string {
+// How a validator names the option, whose name it does not know.
+constexpr std::string_view kOption = "it";
+
+template <typename Number>
+CLI::Validator validator(Number (*parse)(std::string_view, std::string_view, Number, Number), Number least,
+                         Number most) {
+  return {[parse, least, most](const std::string& text) -> std::string {
             try {
-              base::parse_real("it", text, least, most);
+              parse(kOption, text, least, most);
             } catch (const Error& error) {
               return error.what();
             }
             return "";
           },
-          fmt::format("{} to {}", least, most)};
+          fmt::format("{}..{}", least, most)};  // one word, as the columns of the help need it
 }
 
 void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std::span<const base::OptionSpec> options) {
@@ -152,6 +156,36 @@ void refuse_options_of_others(const CLI::App& command, std::string_view kind, st
 
 }  // namespace
 
+CLI::Validator whole(std::int64_t least, std::int64_t most) { return validator(base::parse_integer, least, most); }
+CLI::Validator real(double least, double most) { return validator(base::parse_real, least, most); }
+
+std::vector<std::string> names_of(const std::string& flag, const std::string& text) {
+  std::vector<std::string> names = base::split(text, ',');
+  if (std::ranges::count(names, "") > 0)
+    throw Error(ErrorCode::bad_input, fmt::format("{} takes names such as mean,adacons, not '{}'", flag, text));
+  return names;
+}
+
+std::string in_our_words(const CLI::Error& error) {
+  std::string text = error.what();
+  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error); mismatch && text.ends_with("missing"))
+    return text.substr(0, text.find(':')) + " needs a value";
+  if (const std::string before = fmt::format(": {} takes", kOption); text.find(before) != std::string::npos)
+    return text.replace(text.find(before), before.size(), " takes");
+  constexpr std::string_view kNoFlag = "Could not convert: ";  // numbers have been looked at before
+  if (const std::size_t equals = text.find(" = "); text.starts_with(kNoFlag) && equals != std::string::npos)
+    return fmt::format("{} takes no value, not '{}'", text.substr(kNoFlag.size(), equals - kNoFlag.size()),
+                       text.substr(equals + 3));
+  return text;
+}
+
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (std::ranges::count(option->results(), "") > 0)
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("{} has no value: give it one, or leave it out", option->get_name()));
+}
+
 void refuse_options_of_others(const CLI::App& command, std::string_view task, std::string_view algorithm) {
   refuse_options_of_others(command, "task", tasks::tasks(), tasks::find_task(task));
   refuse_options_of_others(command, "algorithm", algorithms::algorithms(), algorithms::find_algorithm(algorithm));
@@ -188,17 +222,16 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
   const std::string several = sizes == Sizes::lists ? "; several values, such as 8,32: a table for each" : "";
   add_size(command, "--workers", flags.workers, 1 << 20, sizes,
            "number of workers [4; under a launcher, its processes]" + several);
-  command.add_option("--steps", flags.steps, "updates [the task's default]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command.add_option("--steps", flags.steps, "updates [the task's default]")->check(whole(1, std::int64_t{1} << 31));
   add_size(command, "--batch", flags.batch, std::int64_t{1} << 40, sizes,
            "samples per step over all workers [the task's default]" + several);
   command.add_option("--seed", flags.seed, "seed of data, model and stragglers")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 53))
+      ->check(whole(0, std::int64_t{1} << 53))
       ->capture_default_str();
   command.add_option("--evaluate-every", flags.evaluate_every, "steps between evaluations [a twentieth of the run]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(whole(1, std::int64_t{1} << 40));
   command.add_option("--compute-ms", flags.compute_ms, "pretended compute time of a step [0; on sim 100]")
-      ->check(between(0, 1e7));
+      ->check(real(0, 1e7));
   command.add_option_function<std::string>(
       "--compute", [&flags](const std::string& text) { flags.compute = text; },
       "the same in other forms: 200ms, lognormal:200ms:0.53 (uneven, with this mean and sigma) or file:PATH (one "
@@ -221,10 +254,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
         ->type_name(std::string(type));
   }
   command.add_option("--bucket-kib", flags.bucket_kib, "size of the buckets in which gradients are sent")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 23))
+      ->check(whole(1, std::int64_t{1} << 23))
       ->capture_default_str();
   command.add_option("--deadline", flags.deadline_s, "longest single wait for another worker, in seconds")
-      ->check(between(0.001, 1e6))
+      ->check(real(0.001, 1e6))
       ->capture_default_str();
   command.add_flag("--deterministic", flags.deterministic,
                    "threads only: one worker at a time in an order drawn from the seed");
@@ -235,19 +268,19 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
       ->type_name(kNetwork);
   const engines::SimOptions star;
   command.add_option("--latency-us", flags.latency_us, fmt::format("sim: latency of a link [{}]", star.latency_us))
-      ->check(between(0, 1e7));
+      ->check(real(0, 1e7));
   command
       .add_option("--bandwidth-gbps", flags.bandwidth_gbps,
                   fmt::format("sim: bandwidth of a link, Gbit/s [{}]", star.bandwidth_gbps))
-      ->check(between(1e-6, 1e6));
+      ->check(real(1e-6, 1e6));
   command
       .add_option("--memory-gbytes-s", flags.sim.memory_gbytes_s,
                   "sim: speed of sums, GB/s read and written by a worker [the platform's, mostly 10]")
-      ->check(between(1e-6, 1e6));
+      ->check(real(1e-6, 1e6));
   command
       .add_option("--bytes-scale", flags.sim.bytes_scale,
                   "sim: factor by which the model is larger for the simulated network")
-      ->check(between(1e-6, 1e9))
+      ->check(real(1e-6, 1e9))
       ->capture_default_str();
   command.add_option_function<std::string>(
       "--pretend-parameters",
@@ -273,7 +306,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
 
 void add_checkpoint_flag(CLI::App& command, RunFlags& flags) {
   command.add_option("--checkpoint-every", flags.checkpoint_every, "steps between checkpoints in --out [never]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(whole(1, std::int64_t{1} << 40));
 }
 
 base::Settings settings_of(const RunFlags& flags, std::string_view name) {

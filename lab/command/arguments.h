@@ -46,6 +46,20 @@ runs::RunRequest request_of(const RunFlags& flags);
 // Options given as --NAME.OPTION.
 base::Settings settings_of(const RunFlags& flags, std::string_view name);
 
+// What an option with a number takes, for CLI::Option::check.
+CLI::Validator whole(std::int64_t least, std::int64_t most);
+CLI::Validator real(double least, double most);
+
+// The names behind a flag that takes several, separated by commas. Throws Error{bad_input} if one is empty.
+std::vector<std::string> names_of(const std::string& flag, const std::string& text);
+
+// What CLI11 has found wrong with an option, in our words.
+std::string in_our_words(const CLI::Error& error);
+
+// Throws Error{bad_input} for an option of the command line with an empty value, as a script gives for a variable that
+// is not set.
+void refuse_empty_values(const CLI::App& command);
+
 // Throws Error{bad_input} for options on the command line of algorithms and tasks other than the ones that run: they
 // would be ignored without a word. A config file may have them.
 void refuse_options_of_others(const CLI::App& command, std::string_view task, std::string_view algorithm);

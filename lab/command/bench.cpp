@@ -109,10 +109,10 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command.add_option("--device", flags->device, "kernels: cpu or cuda")->type_name("cpu|cuda")->capture_default_str();
   command.add_option("--floats", flags->floats, "adacons, group: length of the gradient or model")
-      ->check(CLI::Range(1, 1 << 30))
+      ->check(whole(1, 1 << 30))
       ->capture_default_str();
   command.add_option("--bucket-kib", flags->bucket_kib, "adacons: size of a bucket")
-      ->check(CLI::Range(1, 1 << 21))
+      ->check(whole(1, 1 << 21))
       ->capture_default_str();
   command.add_option("--wire", flags->wire, "adacons: float32 or bfloat16")
       ->type_name("float32|bfloat16")
@@ -123,10 +123,10 @@ void add_bench(CLI::App& app, Action& chosen) {
       .add_option(
           "--compute-ms", flags->compute_ms,
           "adacons: length of a pretended backward pass to overlap with, 0: none; straggler: compute time of a step")
-      ->check(CLI::Range(0.0, 1e5))
+      ->check(real(0, 1e5))
       ->capture_default_str();
   command.add_option("--megabytes", flags->megabytes, "kernels: size of the block")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(whole(1, 1 << 16))
       ->capture_default_str();
   command.add_option("--algorithms", flags->algorithms, "straggler: compared with mean")
       ->type_name(kAlgorithms)
@@ -136,10 +136,10 @@ void add_bench(CLI::App& app, Action& chosen) {
                   "straggler: 2x320ms delays two random workers by 320 ms in each step; or independent:2x320ms")
       ->capture_default_str();
   command.add_option("--steps", flags->steps, "straggler: of one run")
-      ->check(CLI::Range(std::int64_t{1}, bench::kMostStragglerSteps))
+      ->check(whole(1, bench::kMostStragglerSteps))
       ->capture_default_str();
-  command.add_option("--period", flags->period, "straggler: tau")->check(CLI::Range(1, 1 << 30))->capture_default_str();
-  command.add_option("--rounds", flags->rounds, "timed rounds [15; straggler: 2]")->check(CLI::Range(1, 100000));
+  command.add_option("--period", flags->period, "straggler: tau")->check(whole(1, 1 << 30))->capture_default_str();
+  command.add_option("--rounds", flags->rounds, "timed rounds [15; straggler: 2]")->check(whole(1, 100000));
   command.add_flag("--json", flags->json, "one object per target: id, figure, bar, at_most, holds");
   command.callback([flags, &chosen] {
     chosen = [flags] {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/split.h"
 #include "base/text.h"
+#include "command/arguments.h"
 #include "command/bench.h"
 #include "command/table.h"
 #include "engines/launcher.h"
@@ -14,7 +14,7 @@ int bench_straggler(const BenchFlags& flags) {
   bench::StragglerBenchOptions options;
   options.engine = engines::resolve_engine(flags.engine);
   options.launch = launch_of(flags, options.engine);
-  options.algorithms = base::split(flags.algorithms, ',');
+  options.algorithms = names_of("--algorithms", flags.algorithms);
   options.steps = flags.steps;
   options.period = flags.period;
   options.pace.compute = base::Duration(1e-3 * flags.compute_ms);

@@ -15,6 +15,7 @@
 #include "bench/calibration.h"
 #include "bench/steps.h"
 #include "bench/workers.h"
+#include "command/arguments.h"
 #include "command/bench.h"
 #include "command/commands.h"
 #include "command/completion.h"
@@ -53,7 +54,7 @@ std::string machine_of(const std::string& engine) {
 
 std::vector<bench::StepCase> cases_of(const CalibrateFlags& flags) {
   std::vector<bench::StepCase> cases;
-  for (const std::string& algorithm : base::split(flags.algorithms, ','))
+  for (const std::string& algorithm : names_of("--algorithms", flags.algorithms))
     for (const std::string& floats : base::split(flags.floats, ','))
       for (const std::string& compute_ms : base::split(flags.compute_ms, ','))
         cases.push_back({std::string(algorithms::find_algorithm(algorithm).name),
@@ -228,7 +229,7 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->type_name(kEngine)
       ->capture_default_str();
   command.add_option("--workers", flags->workers, "number of workers [4; under mpirun, its processes]")
-      ->check(CLI::Range(1, 4096));
+      ->check(whole(1, 4096));
   command.add_option("--out", flags->out, "write the measured machine to this file, for --platform")->type_name(kFile);
   command
       .add_option("--steps", flags->steps,
@@ -244,11 +245,11 @@ void add_calibrate(CLI::App& app, Action& chosen) {
                   "with --steps: compute time of a step in milliseconds; workers sleep that long")
       ->capture_default_str();
   command.add_option("--rounds", flags->rounds, "number of measurements [15; of step times 5]")
-      ->check(CLI::Range(1, 100000));
+      ->check(whole(1, 100000));
   command
       .add_option("--megabytes", flags->megabytes,
                   "size of the vectors that workers exchange and add up; should be more than caches hold")
-      ->check(CLI::Range(1, 1 << 12))
+      ->check(whole(1, 1 << 12))
       ->capture_default_str();
   command
       .add_option("--against", flags->against,

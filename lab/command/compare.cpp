@@ -143,8 +143,7 @@ int run_compare(const CompareFlags& given) {
   request.batches = flags.batch;
   if (!engines::launched())
     request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
-  request.algorithms = base::split(given.algorithms, ',');
-  std::erase(request.algorithms, "");
+  request.algorithms = names_of("--algorithms", given.algorithms);
   for (const auto& row : algorithms::algorithms())
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
   warn_when_bound_to_one_core();
@@ -185,18 +184,18 @@ void add_compare(CLI::App& app, Action& chosen) {
       "report the time to this quality [the final quality of the first algorithm's worst seed; none if that diverged "
       "or needed no training]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole(1, 1000))
       ->capture_default_str();
   command
       .add_option("--search-seeds", flags->search_seeds,
                   "this many seeds, the first ones, try every value of a search; the others run only each algorithm's "
                   "best value [all seeds try all values]")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole(1, 1000));
   command
       .add_option("--jobs", flags->jobs,
                   "runs in parallel, each in its own process: for sim, or for threads with pretended compute "
                   "(--compute-ms), since runs that share cores disturb each other's timings")
-      ->check(CLI::Range(std::size_t{1}, kMostChildren))
+      ->check(whole(1, kMostChildren))
       ->capture_default_str();
   add_checkpoint_flag(command, flags->run);
   command.footer(

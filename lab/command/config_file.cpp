@@ -133,7 +133,7 @@ class ConfigFile {
       option->add_result(value);
       option->run_callback();
     } catch (const CLI::Error& error) {
-      refuse_at(node.source(), error.what());
+      refuse_at(node.source(), in_our_words(error));
     } catch (const Error& error) {
       refuse_at(node.source(), error.what());
     }

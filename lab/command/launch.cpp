@@ -29,11 +29,12 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
   const auto options = std::make_shared<supervisor::Options>();
   options->command = words;
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  command.add_option("--workers", options->workers, "number of workers to start");
+  command.add_option("--workers", options->workers, "number of workers to start")->check(whole(0, 1 << 30));
   command.add_option_function<std::string>(
       "--hosts", [options](const std::string& text) { options->hosts = base::split(text, ','); },
       "start them on these hosts, such as a,b, in blocks, through ssh [this host]");
   command.add_option("--restarts", options->restarts, "how many times each worker is restarted when it fails")
+      ->check(whole(0, 1 << 30))
       ->capture_default_str();
   command.add_option("--heartbeat", options->heartbeat, "a worker that is silent for this long counts as lost")
       ->capture_default_str();
@@ -45,7 +46,7 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
       ->type_name(kFile);
   command.add_option("--address", options->address,
                      "address of this host for other hosts [with --hosts its name, else 127.0.0.1]");
-  command.add_option("--port", options->port, "of the run's store [any that is free]");
+  command.add_option("--port", options->port, "of the run's store [any that is free]")->check(whole(0, 1 << 30));
   command.add_option("--ssh", options->ssh, "program that reaches other hosts, called as `ssh HOST sh -s`")
       ->capture_default_str();
   command.add_flag("--prefix", options->prefix, "prefix each line of a worker with its rank, as on a terminal");

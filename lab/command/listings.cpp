@@ -55,7 +55,10 @@ int list_algorithms(bool as_json) {
   if (as_json)
     fmt::print("{}\n", json.dump(2));
   else
-    fmt::print("{}\nD is the number of parameters, P of workers, H the period.\n", table.text());
+    fmt::print(
+        "{}\nD is the number of parameters, P of workers, H the period.\n"
+        "`flockstep algorithms --json` lists the options of each, too.\n",
+        table.text());
   return 0;
 }
 

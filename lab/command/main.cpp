@@ -51,7 +51,7 @@ int complain(const std::string& sentence, int code) {
 // What CLI11 found wrong, with a suggestion where a flag is merely misspelt.
 std::string sentence_of(const CLI::App& command, const CLI::Error& error) {
   const auto extras = command.remaining();
-  if (extras.empty()) return fmt::format("{} (see `flockstep {} --help`)", error.what(), command.get_name());
+  if (extras.empty()) return fmt::format("{} (see `flockstep {} --help`)", in_our_words(error), command.get_name());
   return unknown_flag_sentence(command, extras[0].substr(0, extras[0].find('=')));
 }
 
@@ -104,6 +104,7 @@ int run(std::vector<std::string> arguments) {
     if (command) apply_config_file(*command, arguments);
     std::ranges::reverse(arguments);  // as CLI11 wants them
     app.parse(arguments);
+    if (command) refuse_empty_values(*command);
     return chosen();
   } catch (const CLI::Success& success) {  // --help, --version
     return speaks() ? app.exit(success) : 0;

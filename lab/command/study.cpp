@@ -6,8 +6,8 @@
 
 #include "base/files.h"
 #include "base/schema.h"
-#include "base/split.h"
 #include "base/text.h"
+#include "command/arguments.h"
 #include "command/child_runs.h"
 #include "command/commands.h"
 #include "command/completion.h"
@@ -18,6 +18,7 @@
 #include "flockstep/version.h"
 #include "study/kept_cells.h"
 #include "study/registry.h"
+#include "tasks/data_file.h"
 
 namespace flockstep::command {
 namespace {
@@ -119,8 +120,7 @@ int run_study(const StudyFlags& flags) {
   if (!row.has_scenarios && (!flags.scenarios.empty() || !flags.algorithms.empty()))
     throw Error(ErrorCode::bad_input, fmt::format("the study {} has no scenarios: leave out {}", row.name,
                                                   flags.algorithms.empty() ? "--scenario" : "--algorithms"));
-  if (!flags.data.empty() && !std::filesystem::exists(flags.data))
-    throw Error(ErrorCode::bad_file, fmt::format("there is no {}: --data takes the task's files", flags.data));
+  tasks::require_data(flags.data);
   const Folder folder(flags.out);
   protect_other_study(folder.path(), row.name);
   advise_on_sigterm(flags.out.empty() ? "; with --out the same command again would continue from there"
@@ -135,7 +135,8 @@ int run_study(const StudyFlags& flags) {
   study::KeptCells cells(std::move(kept), runner);
   study::StudyResult result;
   try {
-    const auto algorithms = flags.algorithms.empty() ? std::vector<std::string>{} : base::split(flags.algorithms, ',');
+    const auto algorithms =
+        flags.algorithms.empty() ? std::vector<std::string>{} : names_of("--algorithms", flags.algorithms);
     result = row.make({flags.steps, flags.quick, folder.path(), flags.data, flags.scenarios, algorithms}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
@@ -171,9 +172,9 @@ void add_study(CLI::App& app, Action& chosen) {
   command.add_option("--out", flags->out, "folder for study.json, its pictures and the results of every run")
       ->type_name(kFolder);
   command.add_option("--jobs", flags->jobs, "runs in parallel, each in its own process [the number of cores]")
-      ->check(CLI::Range(std::size_t{1}, kMostChildren));
+      ->check(whole(1, kMostChildren));
   command.add_option("--steps", flags->steps, "of every run [the study's choice]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+      ->check(whole(1, std::int64_t{1} << 31));
   command.add_flag("--quick", flags->quick, "fewer workers, steps and seeds: a first impression");
   command.add_option("--data", flags->data, "the task's files, such as a folder with images [the built-in data]")
       ->type_name(kFile);

@@ -28,7 +28,13 @@ namespace {
 void protect_what_is_there(const train::TrainOptions& options) {
   if (options.out.empty()) return;
   const bool has_checkpoint = session::Checkpoints::exist_in(train::checkpoints_in(options.out));
-  if (!has_checkpoint && !std::filesystem::exists(options.out / "metrics.jsonl")) return;
+  if (!has_checkpoint && !std::filesystem::exists(options.out / "metrics.jsonl")) {
+    if (options.resume)
+      throw Error(ErrorCode::bad_input, fmt::format("{} holds no run to continue: leave out --resume to begin one, or "
+                                                    "correct --out",
+                                                    options.out.string()));
+    return;
+  }
   if (!options.resume)
     throw Error(ErrorCode::bad_input,
                 fmt::format("{} already holds a run: --resume continues it, another --out starts a new one",

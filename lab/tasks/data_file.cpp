@@ -18,6 +18,12 @@ void refuse_file(const std::string& name, const std::string& why) {
   throw Error(ErrorCode::bad_file, fmt::format("{} {}", name, why));
 }
 
+void require_data(const std::string& data) {
+  std::error_code code;
+  if (!data.empty() && !std::filesystem::exists(data, code))
+    throw Error(ErrorCode::bad_file, fmt::format("there is no {}: --data takes the task's files", data));
+}
+
 std::vector<std::byte> read_data_file(const std::filesystem::path& path) {
   std::error_code code;
   const auto kind = std::filesystem::status(path, code).type();

@@ -15,6 +15,9 @@ namespace flockstep::tasks {
 // Throws Error{bad_file} with the sentence "NAME WHY".
 [[noreturn]] void refuse_file(const std::string& name, const std::string& why);
 
+// Throws Error{bad_file} if --data names what is not there. Empty: no data is named.
+void require_data(const std::string& data);
+
 // All bytes of an ordinary file that is not empty; anything else, such as a folder or a pipe, is refused.
 std::vector<std::byte> read_data_file(const std::filesystem::path& path);
 

@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "base/names.h"
+#include "tasks/data_file.h"
 #include "tasks/detection/detection.h"
 #include "tasks/images/images.h"
 #include "tasks/linear/linear.h"
@@ -33,7 +34,11 @@ const TaskRow& find_task(std::string_view name) { return base::find_by_name(task
 
 train::TrainOptions complete(train::TrainOptions options, int workers) {
   const TaskRow& task = find_task(options.task);
-  if (options.gradients || options.pretend_parameters == 0) task.check(options.task_settings, workers);
+  if (options.gradients || options.pretend_parameters == 0) {
+    task.check(options.task_settings, workers);
+    if (const auto data = options.task_settings.find("data"); data != options.task_settings.end())
+      require_data(data->second);
+  }
   algorithms::find_algorithm(options.algorithm).check(options.algorithm_settings, workers);
   train::Pace(options.pace, options.seed, 0, workers);
   train::Faults(options.faults, options.seed, 0, workers);

@@ -25,6 +25,10 @@ def test_algorithms_tell_family_bytes_and_options():
     assert options["wagma"]["groups"] == options["flock"]["groups"] == "dynamic"
 
 
+def test_the_table_of_algorithms_says_where_their_options_are():
+    assert "`flockstep algorithms --json` lists the options" in run("algorithms").stdout
+
+
 def test_tasks_tell_their_sizes():
     rows = {row["name"]: row for row in run_json("tasks")}
     assert rows["linear"]["sizes"] == []

@@ -289,6 +289,7 @@ def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comp
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs" / "mean-seed-1")
     page = report(out)
+    assert "runs/mean-seed-1 has no summary.json any more: pictures lack what it told." in page.text
     assert re.search(r"\bmean [0-9.]+ [0-9]+ ", page.text), "its row"
     assert any(re.search(r"ends with \(mean .*, adacons .*against time", picture) for picture in page.pictures)
     assert [picture for picture in page.pictures if "Timeline" in picture and "mean: " in picture] == []
@@ -439,6 +440,20 @@ def test_a_run_resumed_with_fewer_workers_is_drawn(tmp_path):
     assert any("between 2 workers' gradients" in alt and "mean over steps 21 to 40" in alt for alt in page.pictures)
     norms = read_run(out).steps.per_worker["norms"]
     assert np.isfinite(norms).tolist() == [[True] * 4] * 20 + [[True, True, False, False]] * 20
+
+
+def test_a_run_whose_metrics_break_off_says_where(tmp_path):
+    out = tmp_path / "run"
+    write_sample_run(out)
+    metrics = out / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    kept = next(place for place, line in enumerate(lines) if '"step": 60,' in line) + 1
+    metrics.write_text("".join(lines[:kept]) + lines[kept][:20])
+    ends = "metrics.jsonl ends after step 60 of 100: pictures lack the steps after it."
+    assert ends in run("report", "--text", out).stdout
+    (out / "summary.json").unlink()
+    breaks = "metrics.jsonl breaks off within a line after step 60: pictures lack what came after it."
+    assert breaks in run("report", "--text", out).stdout
 
 
 def test_findings_of_the_metrics_and_of_the_summary_are_merged(tmp_path):

@@ -16,8 +16,12 @@ WRONG = [
     (["train", "--engine", "thread"], "unknown engine 'thread' (did you mean threads?)"),
     (["train", "--stpes", "10"], "train does not take --stpes; did you mean --steps?"),
     (["train", "--foo"], "train does not take --foo (see `flockstep train --help`)"),
-    (["train", "--steps", "0"], "--steps"),
-    (["train", "--steps", "many"], "--steps"),
+    (["train", "--steps", "0"], "--steps takes a whole number from 1 to 2147483648, not '0' (see `flockstep train"),
+    (["train", "--steps", "many"], "--steps takes a whole number from 1 to 2147483648, not 'many' (see"),
+    (["train", "--steps"], "--steps needs a value (see `flockstep train --help`)"),
+    (["train", "--json=maybe"], "--json takes no value, not 'maybe'"),
+    (["train", "--out", ""], "--out has no value: give it one, or leave it out"),
+    (["train", "--images.data="], "--images.data needs a value"),
     (["train", "--workers", "-1"], "--workers"),
     (["train", "--batch", "10"], "a batch of 10 cannot be split evenly over 4 workers: use a multiple of 4"),
     (["train", "--engine", "self", "--workers", "2"], "the self engine has one worker, not 2"),
@@ -51,7 +55,7 @@ WRONG = [
         ["train", "--compute", "lognormal:1s"],
         "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not 'lognormal:1s'",
     ),
-    (["train", "--compute", ""], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not ''"),
+    (["train", "--compute", ""], "--compute has no value: give it one, or leave it out"),
     (["train", "--compute", "file:"], "--compute takes the form 200ms, lognormal:200ms:0.53 or file:PATH, not 'file:'"),
     (
         ["train", "--pretend-parameters", "1e9"],
@@ -119,13 +123,16 @@ WRONG = [
     (["train", "--log", "loud"], "unknown log level 'loud'; there are quiet, warning, info, debug"),
     (["train", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
     (["train", "--config", "/"], "cannot read /"),
-    (["train", "--compute-ms", "nan"], "--compute-ms"),
-    (["train", "--deadline", "nan"], "--deadline"),
-    (["train", "--seed", "-1"], "--seed"),
+    (["train", "--compute-ms", "nan"], "--compute-ms takes a number from 0 to 10000000, not 'nan'"),
+    (["train", "--deadline", "nan"], "--deadline takes a number from 0.001 to 1000000, not 'nan'"),
+    (["train", "--seed", "-1"], "--seed takes a whole number from 0 to 9007199254740992, not '-1'"),
     (["train", "--seed", "99999999999999999999999"], "--seed"),
     (["bench", "kernels", "--workers", ","], "--workers takes numbers such as 8"),
     (["compare", "--algorithms", "mean,mean"], "--algorithms names mean twice"),
-    (["compare", "--algorithms", ","], "nothing to compare"),
+    (["compare", "--algorithms", "mean,"], "--algorithms takes names such as mean,adacons, not 'mean,'"),
+    (["compare", "--algorithms", "mean,,adacons"], "--algorithms takes names such as mean,adacons, not 'mean,,"),
+    (["bench", "straggler", "--algorithms", "flock,"], "--algorithms takes names such as mean,adacons, not 'flock,'"),
+    (["train", "--out", "/nowhere/typo", "--resume"], "/nowhere/typo holds no run to continue: leave out --resume"),
     (
         ["compare", "--algorithms", "mean:period=2"],
         "unknown option of mean 'period'; there are magnitude, granularity,",
@@ -182,6 +189,12 @@ def test_one_sentence_and_exit_code_2(arguments, sentence):
     assert done.stderr.startswith("flockstep: ")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_data_that_is_not_there_is_named():
+    for command in (["train"], ["compare", "--algorithms", "mean"]):
+        done = run(*command, "--task", "images", "--data", "/nowhere")
+        assert (done.returncode, done.stderr) == (1, "flockstep: there is no /nowhere: --data takes the task's files\n")
 
 
 def test_no_arguments_show_the_help():

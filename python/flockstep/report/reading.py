@@ -51,6 +51,7 @@ class Run:
     evaluations: list[Evaluation]
     cosines: list[Cosines]
     findings: list[Finding]
+    missing: str = ""  # a sentence on what the metrics file has lost
 
 
 @dataclass
@@ -217,6 +218,16 @@ def _steps(lines: list[Step]) -> Steps:
     )
 
 
+def _missing_from(path: Path, steps: list[Step], summary: Summary | None) -> str:
+    """Says where a metrics file ends before its run does, or within a line."""
+    last = steps[-1].step if steps else 0
+    if summary and last < summary.steps:
+        return f"{path.name} ends after step {last} of {summary.steps}: pictures lack the steps after it."
+    if _read_bytes(path)[-1:] not in (b"", b"\n"):
+        return f"{path.name} breaks off within a line after step {last}: pictures lack what came after it."
+    return ""
+
+
 def read_run(folder: Path) -> Run:
     path = folder / "metrics.jsonl"
     summary = _summary(folder)
@@ -230,6 +241,7 @@ def read_run(folder: Path) -> Run:
         findings=merged(
             [*(line for line in lines if isinstance(line, Finding)), *(summary.findings if summary else [])]
         ),
+        missing=_missing_from(path, steps, summary),
     )
 
 

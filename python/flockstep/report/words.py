@@ -130,6 +130,8 @@ def _quality_told(run: Run) -> list[float]:
 def findings_of_run(run: Run) -> list[tuple[str, str]]:
     """Sentences with their details."""
     found = [(capitalised(finding.sentence), _detail(finding)) for finding in run.findings]
+    if run.missing:
+        found.append((run.missing, ""))
     if not all(map(math.isfinite, _quality_told(run))):
         found.append(("The run diverged: its quality is not a number.", ""))
     for name, count in guards_of(run).items():
@@ -272,6 +274,13 @@ def _diverged(case: Case) -> str:
     return f"Diverged: {listed(names)}." if names else ""
 
 
+def _gone(comparison: Comparison, case: Case) -> str:
+    """Names the runs whose folders have been deleted since."""
+    gone = [run for row in case.rows for run in row.folders if run not in comparison.summaries]
+    have = "has" if len(gone) == 1 else "have"
+    return f"{listed(gone)} {have} no summary.json any more: pictures lack what it told." if gone else ""
+
+
 def _seen_in_runs(comparison: Comparison, case: Case) -> list[str]:
     """What the runs themselves have found, each once with how many saw it."""
     found = []
@@ -287,5 +296,6 @@ def _seen_in_runs(comparison: Comparison, case: Case) -> list[str]:
 
 def findings_of_case(comparison: Comparison, case: Case) -> list[str]:
     verdict = re.split(r"(?<=\.) ", case.verdict)
-    found = [*verdict, _diverged(case), _missed(case), _waited(case), _fresh(case), *_seen_in_runs(comparison, case)]
+    figures = [_diverged(case), _missed(case), _waited(case), _fresh(case)]
+    found = [*verdict, *figures, *_seen_in_runs(comparison, case), _gone(comparison, case)]
     return [sentence for sentence in found if sentence]
