@@ -128,11 +128,11 @@ class Synchronizer {
   // As above; what this one was is ended first.
   Synchronizer& operator=(Synchronizer&&) noexcept;
 
-  // Before the first step, and after restore() if there is one: the model that all workers start from. Algorithms that
-  // average without waiting need it, on all workers together: forgetting it throws Error{bad_input} at their first
-  // step, and so does beginning while another Synchronizer that has begun with such an algorithm lives. They throw
-  // Error{mismatch} on every worker where the models differ, unless eager_solo or eager_majority was restored. No harm
-  // elsewhere.
+  // Before the first step, and after restore() if there is one: the model that all workers start from. Throws
+  // Error{mismatch} on every worker if the models differ, unless the restored algorithm keeps a model per worker.
+  // Gradient rules compare parameters alone. Algorithms that average without waiting need this call: forgetting it
+  // throws Error{bad_input} at their first step, and so does beginning while another Synchronizer that has begun with
+  // such an algorithm lives. For the others it is optional: all workers make the call, or none.
   void begin(std::span<const float> model);
 
   // In place of begin() on an engine that outlives its workers ("mesh"), for flock and wagma; with another algorithm it
@@ -161,6 +161,8 @@ class Synchronizer {
   bool drain(std::span<float> gradient);
   // Makes the models of all workers equal: call it at the end and, with an algorithm that averages without waiting,
   // before save(). Steps may follow. Throws Error{bad_input} if gradients are under way that drain() would give.
+  // Throws Error{mismatch} that names the workers whose model still differs from worker 0's, as after different
+  // updates of a lockstep algorithm. Gradient rules leave buffers to the workers, and do not compare them.
   // Algorithms that average without waiting throw Error{mismatch}, here and in drain(), if workers have not done the
   // same number of steps.
   void consolidate(std::span<float> model);

@@ -114,7 +114,7 @@ void Synchronizer::Implementation::begin(std::span<const float> model) {
   require_nothing_announced("begin");
   models.fetch(model, {0, model.size()});
   const std::span<const float> seen = models.of({const_cast<float*>(model.data()), model.size()});
-  session.require_same_model(seen);
+  session.require_same_first_model(seen);
   session.begin(seen);
 }
 
@@ -201,6 +201,7 @@ void Synchronizer::Implementation::consolidate(std::span<float> model) {
   session.require_drained();
   models.fetch(model, {0, model.size()});
   session.consolidate(models.of(model));
+  session.require_same_last_model(models.of(model));
   models.put(model, {0, model.size()});
 }
 

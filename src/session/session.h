@@ -57,9 +57,10 @@ class Session {
   void require_begun() const;
   // Whether the next begin() is with a model of each worker's own, since they were apart when they were saved.
   bool begins_apart() const { return restored_ && facts_.resumes_apart; }
-  // Collective, before begin(), for models that come from outside: throws Error{mismatch} where they differ and must
-  // not. Where nobody waits, workers that begin apart would take each other's models for updates, and never find out.
-  void require_same_model(std::span<const float> model);
+  // Collective, before begin() and after consolidate(), for models that come from outside: throws Error{mismatch} that
+  // names the workers whose models differ from worker 0's and must not. Gradient rules leave buffers to the workers.
+  void require_same_first_model(std::span<const float> model);
+  void require_same_last_model(std::span<const float> model);
 
   // By worker, who has a gradient from now on, the same on all of them. Empty: everybody, as at first.
   void attend(const std::vector<bool>& present);
@@ -106,6 +107,7 @@ class Session {
 
  private:
   std::unique_ptr<algorithms::Algorithm> make() const;
+  std::vector<std::size_t> those_unlike_worker_0(std::span<const float> model);
   void go_on_together();
   void give_up(algorithms::Algorithm& algorithm, std::span<const float> model);
   void end_given_up();

@@ -251,19 +251,23 @@ TEST(Synchronizer, refusesNumbersOfParametersThatNoMachineHolds) {
 // ---- all begin alike ----
 
 TEST(SynchronizerBegin, refusesDifferentFirstModelsOnEveryWorker) {
-  for (const std::string algorithm : {"wagma", "flock", "adpsgd", "swarm", "eager_solo", "eager_majority"}) {
-    const auto begin = [&](const std::set<int>& odd, const std::string& expected) {
+  for (const auto& row : algorithms::algorithms()) {
+    const auto begin = [&](const std::set<int>& odd, std::size_t where, const std::string& expected) {
       const auto sentences = sentences_of(3, ErrorCode::mismatch, [&](Worker& worker) {
-        Synchronizer synchronizer(worker, algorithm, 5, {}, {.buffers = 1});
+        Synchronizer synchronizer(worker, row.name, 5, {}, {.buffers = 1});
         Floats model(6, 1.0f);
-        if (odd.contains(worker.rank())) model.back() = 2;
+        if (odd.contains(worker.rank())) model[where] = 2;
         synchronizer.begin(model);
       });
-      EXPECT_EQ(sentences, std::vector<std::string>(3, expected)) << algorithm;
+      EXPECT_EQ(sentences, std::vector<std::string>(3, expected)) << row.name;
     };
-    begin({2}, "worker 2 begins with another model than worker 0: pass the same one to begin on all workers");
-    begin({0}, "workers 1, 2 begin with another model than worker 0: pass the same one to begin on all workers");
-    begin({}, "nothing was thrown");
+    const bool leaves_buffers = row.family == algorithms::Family::gradient;
+    const std::string third =
+        "worker 2 begins with another model than worker 0: pass the same one to begin on all workers";
+    begin({2}, 4, third);
+    begin({2}, 5, leaves_buffers ? "nothing was thrown" : third);
+    begin({0}, 0, "workers 1, 2 begin with another model than worker 0: pass the same one to begin on all workers");
+    begin({}, 0, "nothing was thrown");
   }
 }
 
@@ -324,6 +328,28 @@ TEST(SynchronizerEnd, losesNoGradientOfAnEagerSum) {
       }
       EXPECT_GT(refused, 0) << algorithm;
     });
+}
+
+// Lockstep algorithms may leave begin() out, and rules never see the model.
+TEST(SynchronizerEnd, refusesModelsThatDifferStill) {
+  for (const std::string algorithm : {"mean", "adacons", "geometric_median", "post_local_sgd"}) {
+    const auto end = [&](const std::set<int>& odd, const std::string& expected) {
+      const auto sentences = sentences_of(3, ErrorCode::mismatch, [&](Worker& worker) {
+        Synchronizer synchronizer(worker, algorithm, 5, {}, {.buffers = 1});
+        Floats model(6, 1.0f), gradient(5, 1.0f);
+        synchronizer.after_backward(gradient);
+        if (odd.contains(worker.rank())) model[4] = 2;
+        synchronizer.after_update(model);
+        synchronizer.consolidate(model);
+      });
+      EXPECT_EQ(sentences, std::vector<std::string>(3, expected)) << algorithm;
+    };
+    const std::string rest =
+        " with another model than worker 0: begin with the same model on all workers, and make the same updates of it";
+    end({1}, "worker 1 ends" + rest);
+    end({0}, "workers 1, 2 end" + rest);
+    end({}, "nothing was thrown");
+  }
 }
 
 // ---- any order ----
