@@ -50,16 +50,18 @@ def added():
     return configure("added", f"{options}add_subdirectory({ROOT} flockstep){PROGRAM}", *launcher)
 
 
-FETCHING = f"""
-include(FetchContent)
-FetchContent_Declare(flockstep URL https://example.org/flockstep.tar.gz)
-FetchContent_MakeAvailable(flockstep){PROGRAM}"""
+[LINES] = re.findall(
+    r"^```cmake\n(include\(FetchContent.*?)^```$", (ROOT / "docs/cpp.md").read_text(), re.MULTILINE | re.DOTALL
+)
+FETCHING = (
+    f"add_executable(program {ROOT}/examples/cmake_consumer/main.cpp)\n{LINES}"  # with FetchContent_MakeAvailable
+)
 FETCHED = [f"-DFETCHCONTENT_SOURCE_DIR_FLOCKSTEP={ROOT}", *(f"-D{name}=OFF" for name in WITHOUT)]
 
 
 @pytest.fixture(scope="module")
 def fetched():
-    """With FetchContent, and options in the cache."""
+    """With FetchContent as docs/cpp.md has it, and options in the cache."""
     return configure("fetched", FETCHING, *FETCHED)
 
 
@@ -82,6 +84,9 @@ def test_a_program_of_the_project_runs(added, tmp_path):
 def test_the_project_decides_how_it_is_compiled(project):
     for command in commands(project).values():
         assert "-Werror" not in command
+    ours = {file: command for file, command in commands(project).items() if "flockstep_" in command}
+    assert ours
+    assert all(" -w " in command for command in ours.values()), "warnings are for those who work on Flockstep"
     own = commands(project)[str(ROOT / "examples/cmake_consumer/main.cpp")]
     assert not re.search(r" -(W|f(?!PI))", own), own
     assert "-fuse-ld" not in (project / "build.ninja").read_text()

@@ -136,10 +136,10 @@ def test_a_program_of_its_own_outlives_a_killed_worker(needs, prefix):
 PAGE = (ROOT / "docs" / "cpp.md").read_text()
 
 
-def block_with(language, line):
-    """The page's one block in that language that has this line."""
+def block_with(language, text):
+    """The page's one block in that language that has this text."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    [found] = [block for block in blocks if line in block.splitlines()]
+    [found] = [block for block in blocks if text in block]
     return found
 
 
@@ -150,58 +150,29 @@ def build_as_the_page_says(folder, prefix, program):
     project = f"""cmake_minimum_required(VERSION 3.25)
 project(program LANGUAGES CXX)
 add_executable(program main.cpp)
-{block_with("cmake", "target_link_libraries(program flockstep::flockstep)")}"""
+{block_with("cmake", "find_package(flockstep REQUIRED)")}"""
     (folder / "CMakeLists.txt").write_text(project)
     check("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     check("cmake", "--build", folder / "build")
     return folder / "build" / "program"
 
 
-def test_the_pages_loop_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
-    include, loop = block_with("cpp", "#include <flockstep/flockstep.h>").split("\n\n", 1)
-    update = "for (std::size_t i = 0; i < n; ++i) model[i] += gradient[i];"
-    loop = loop.replace("for (...)", "for (int step = 0; step < 50; ++step)")
-    loop = loop.replace("[](flockstep::Worker&", "[&](flockstep::Worker&").replace('"mean"', "algorithm")
-    for line in ("gradient.assign(n, 4.0f + worker.rank());", update, update):
-        loop, count = re.subn(r"^( +)\.\.\. ", rf"\1{line} ", loop, count=1, flags=re.MULTILINE)
-        assert count == 1
-    assert "..." not in loop
-    loop = loop.replace("\n});", '\n  if (worker.rank() == 3) std::printf("%g %g\\n", model[0], model[n - 1]);\n});')
-    program = f"""{include}
-#include <cstdio>
-
-int main(int, char** arguments) {{
-  const char* const algorithm = arguments[1];
-  constexpr std::size_t n = 5;
-{loop}}}
-"""
-    executable = build_as_the_page_says(tmp_path / "loop", prefix, program)
+def test_the_pages_program_takes_every_update_whatever_the_algorithm(prefix, tmp_path):
+    executable = build_as_the_page_says(tmp_path / "loop", prefix, block_with("cpp", "if (synchronizer.drain("))
     for algorithm in ("mean", "eager_solo", "eager_majority", "local_sgd", "dpsgd", "adpsgd", "swarm", "flock"):
         model = [float(number) for number in check(executable, algorithm).split()]
         assert model == pytest.approx([275, 275], rel=1e-5), f"{algorithm}: 50 updates by 5.5 in the mean"
 
 
-def test_the_pages_mpi_lines_need_no_other_package(needs, prefix, tmp_path):
+def test_the_pages_program_with_an_error_prints_what_the_page_says(prefix, tmp_path):
+    said = check(build_as_the_page_says(tmp_path / "error", prefix, block_with("cpp", ".deadline_s = 30")))
+    assert said.startswith("mismatch: worker 2 has ")
+    assert f"It prints `{said.rstrip()}`." in PAGE
+
+
+def test_the_pages_mpi_program_needs_no_other_package(needs, prefix, tmp_path):
     needs("mpi")
-    include, lines = block_with("cpp", "#include <flockstep/mpi.h>").split("\n\n", 1)
-    program = f"""{include}
-#include <cstdio>
-#include <vector>
-
-void combine(std::vector<float>& gradient) {{
-{lines}}}
-
-int main(int argc, char** argv) {{
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::vector<float> gradient(5, 1.0f + rank);
-  combine(gradient);
-  std::printf("%.9g\\n", gradient[0]);
-  MPI_Finalize();
-}}
-"""
-    executable = build_as_the_page_says(tmp_path / "mpi", prefix, program)
+    executable = build_as_the_page_says(tmp_path / "mpi", prefix, block_with("cpp", "#include <flockstep/mpi.h>"))
     assert len(set(check(*MPIRUN, "-n", 2, executable).split())) == 1, "both processes have the same result"
 
 

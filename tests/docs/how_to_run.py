@@ -211,9 +211,7 @@ HOW = [
     ),
     How("docs/adacons.md", "flockstep::MpiWorker worker", before="std::vector<float> gradient(8);"),
     How("docs/guard.md", "--images.noisy_workers 1", replace={"--steps 150": "--steps 30"}),
-    # Using the library.
-    How("docs/cpp.md", "#include <flockstep/flockstep.h>", elsewhere=INSTALL),
-    How("docs/cpp.md", "#include <flockstep/mpi.h>", elsewhere=INSTALL),
+    # Using the library. All programs of the page are compiled with the others; these run, too.
     How("docs/cpp.md", "find_package(flockstep REQUIRED)", elsewhere=INSTALL, tested_line="flockstep::flockstep)"),
     How(
         "docs/cpp.md",
@@ -221,18 +219,7 @@ HOW = [
         elsewhere=INSTALL,
         tested_line='build_example("libtorch_mnist"',
     ),
-    How(
-        "docs/cpp.md",
-        '"flock", model.size(), {{"period", "16"}}',
-        before="std::vector<float> model(8); flockstep::MpiWorker worker(MPI_COMM_WORLD);",
-    ),
-    How(
-        "docs/cpp.md",
-        "#include <flockstep/torch.h>",
-        before="using Net = torch::nn::Linear; struct Batch { torch::Tensor data, target; };"
-        "static auto* loader = new std::vector<Batch>;",
-        replace={"Net net;": "Net net(2, 2);"},
-    ),
+    How("docs/cpp.md", "FetchContent_MakeAvailable", elsewhere="tests/command/test_as_a_part.py"),
     # Studies, which take hours: their first steps.
     How(
         "docs/papers.md",

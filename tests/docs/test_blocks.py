@@ -127,7 +127,11 @@ def test_the_cpp_blocks_compile(complete, tmp_path):
     source = tmp_path / "blocks.cpp"
     source.write_text("\n".join([*sorted(includes | COMMON_INCLUDES), *functions]))
     done = subprocess.run(
-        [*compiler(), "-fsyntax-only", "-Wno-unused", source], capture_output=True, text=True, timeout=HANG_S, cwd=BUILD
+        [*compiler(), "-fsyntax-only", "-Wno-unused", "-Wno-return-type", source],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        cwd=BUILD,
     )
     assert done.returncode == 0, done.stderr
 
@@ -142,14 +146,15 @@ COMMON_INCLUDES = {
 
 def as_function(block):
     """What is left out for the reader is left out for the compiler, which says lines as the page has them. Code that has a
-    namespace stays outside of functions."""
+    namespace stays outside of functions, and so does a whole program, whose main() gets another name."""
     code = re.sub(r"^#(include .*|pragma once)$", "", block.code, flags=re.MULTILINE)
     code = code.replace("for (...)", "for (int step = 0; step < 2; ++step)").replace("= ...;", "= {};")
     code = re.sub(r"^( *)\.\.\.( |$)", r"\1   \2", code, flags=re.MULTILINE)
     code = f'{block.how.before}\n#line {block.line} "{block.page}"\n{code}\n'
-    if re.search(r"^namespace ", code, re.MULTILINE):
-        return code
     name = re.sub(r"\W", "_", str(block))
+    code, programs = re.subn(r"^int main\((.*)\) {$", rf"int {name}(\1) {{", code, flags=re.MULTILINE)
+    if programs or re.search(r"^namespace ", code, re.MULTILINE):
+        return code
     return f"void {name}() {{\n{code}}}\n"
 
 
