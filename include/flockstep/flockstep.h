@@ -103,6 +103,10 @@ struct SynchronizerSettings {
 
 // An algorithm's two hooks around a local optimizer. Collective: all workers make the same calls in the same order.
 //
+// A worker may have several Synchronizers, made in the same order everywhere. If workers then call them in different
+// orders, their exchanges throw Error{mismatch} and mix no data. dpsgd and sgp exchange messages, which mix no data
+// either: there the workers wait until the deadline.
+//
 // Spans are used in place. Declare what you pass before the Synchronizer, so that it outlives it: an exception may
 // leave transfers behind that only the Synchronizer's end withdraws. MPI cannot withdraw: there, after an Error, spans
 // have to live until MPI_Abort.
@@ -164,7 +168,7 @@ class Synchronizer {
   // Throws Error{mismatch} that names the workers whose model still differs from worker 0's, as after different
   // updates of a lockstep algorithm. Gradient rules leave buffers to the workers, and do not compare them.
   // Algorithms that average without waiting throw Error{mismatch}, here and in drain(), if workers have not done the
-  // same number of steps.
+  // same number of steps. So does a step that would wait for a worker that is here already.
   void consolidate(std::span<float> model);
 
   // What a resumed run needs beyond the model and the optimizer: momentum, counts of steps and guards.

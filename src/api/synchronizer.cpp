@@ -73,7 +73,8 @@ Synchronizer::Implementation::Implementation(runtime::Context& context, std::str
                .elastic = true},
               {{"parameters", std::to_string(layout.size())},
                {"tensors", fmt::format("{}", tensors)},
-               {"buffers", std::to_string(settings.buffers)}}) {}
+               {"buffers", std::to_string(settings.buffers)}}),
+      number_(context.next_owner()) {}
 
 void Synchronizer::Implementation::check_gradient(std::span<const float> gradient) const {
   if (gradient.size() != layout.size())
@@ -110,6 +111,7 @@ bool Synchronizer::Implementation::changes_gradients() const {
 }
 
 void Synchronizer::Implementation::begin(std::span<const float> model) {
+  const Issuing issuing(*this);
   check_model(model);
   require_nothing_announced("begin");
   models.fetch(model, {0, model.size()});
@@ -120,6 +122,7 @@ void Synchronizer::Implementation::begin(std::span<const float> model) {
 
 void Synchronizer::Implementation::join(std::span<float> model) {
   if (!context.engine().outlives_peers()) return begin(model);
+  const Issuing issuing(*this);
   check_model(model);
   require_nothing_announced("join");
   models.fetch(model, {0, model.size()});
@@ -128,6 +131,7 @@ void Synchronizer::Implementation::join(std::span<float> model) {
 }
 
 void Synchronizer::Implementation::ready(std::span<float> gradient, std::size_t begin, std::size_t size) {
+  const Issuing issuing(*this);
   check_gradient(gradient);
   session.require_begun();
   check_announced(gradient);
@@ -146,6 +150,7 @@ void Synchronizer::Implementation::ready(std::span<float> gradient, std::size_t 
 }
 
 void Synchronizer::Implementation::after_backward(std::span<float> gradient, double weight) {
+  const Issuing issuing(*this);
   check_gradient(gradient);
   check_announced(gradient);
   session.require_begun();
@@ -162,6 +167,7 @@ void Synchronizer::Implementation::after_backward(std::span<float> gradient, dou
 }
 
 std::span<float> Synchronizer::Implementation::reduce_scatter(std::span<float> gradient, double weight) {
+  const Issuing issuing(*this);
   check_gradient(gradient);
   if (announcements.any_ready())
     throw Error(ErrorCode::bad_input,
@@ -176,6 +182,7 @@ std::span<float> Synchronizer::Implementation::reduce_scatter(std::span<float> g
 }
 
 void Synchronizer::Implementation::after_update(std::span<float> model) {
+  const Issuing issuing(*this);
   check_model(model);
   require_nothing_announced("after_update");
   const bool moves =
@@ -187,6 +194,7 @@ void Synchronizer::Implementation::after_update(std::span<float> model) {
 }
 
 bool Synchronizer::Implementation::drain(std::span<float> gradient) {
+  const Issuing issuing(*this);
   check_gradient(gradient);
   require_nothing_announced("drain");
   if (!session.drain(gradients.of(gradient))) return false;
@@ -195,6 +203,7 @@ bool Synchronizer::Implementation::drain(std::span<float> gradient) {
 }
 
 void Synchronizer::Implementation::consolidate(std::span<float> model) {
+  const Issuing issuing(*this);
   check_model(model);
   require_nothing_announced("consolidate");
   session.require_begun();
@@ -206,6 +215,7 @@ void Synchronizer::Implementation::consolidate(std::span<float> model) {
 }
 
 std::vector<std::byte> Synchronizer::Implementation::save() const {
+  const Issuing issuing(*this);
   base::Archive archive;
   archive.put_text("algorithm", std::string(session.row().name));
   session.save(archive);
@@ -213,6 +223,7 @@ std::vector<std::byte> Synchronizer::Implementation::save() const {
 }
 
 std::string Synchronizer::Implementation::restore(std::span<const std::byte> state) {
+  const Issuing issuing(*this);
   require_nothing_announced("restore");
   const auto archive = base::Archive::from_bytes(state, "the state of a synchronizer");
   if (const std::string saved = archive.get_text("algorithm"); saved != session.row().name)

@@ -35,12 +35,26 @@ struct Synchronizer::Implementation {
   session::Session session;
 
  private:
+  // A call in which collectives are this Synchronizer's.
+  class Issuing {
+   public:
+    explicit Issuing(const Implementation& here) : engine_(here.context.engine()) { engine_.issue_for(here.number_); }
+    ~Issuing() { engine_.issue_for(0); }
+    Issuing(const Issuing&) = delete;
+    Issuing& operator=(const Issuing&) = delete;
+
+   private:
+    engines::Engine& engine_;
+  };
+
   void check_gradient(std::span<const float> gradient) const;
   void check_model(std::span<const float> model) const;
   void check_announced(std::span<const float> gradient) const;
   void require_nothing_announced(std::string_view call) const;
   // Algorithms that average models leave gradients as they are, but for one that begins with a rule.
   bool changes_gradients() const;
+
+  const std::uint32_t number_;  // of those that this worker has made
 };
 
 }  // namespace flockstep

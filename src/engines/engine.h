@@ -73,6 +73,14 @@ struct Engine {
   virtual void send_control(int peer, ConstBytes payload) = 0;  // never blocks; to oneself too
   virtual std::optional<Control> take_control() = 0;            // from any peer; never blocks
   virtual std::optional<int> ended() const { return {}; }       // a peer that has, where the engine hears of that
+  // The worker's next collectives are for this one of its Synchronizers, counted from 1; 0: for none. A collective that
+  // workers issue for different ones breaks them with Error{mismatch}, and moves no data.
+  void issue_for(std::uint32_t owner) { owner_ = owner; }
+  std::uint32_t owner() const { return owner_; }  // the worker's own thread only
+  // Whether peers issue the same collectives as this worker, where the engine only finds out by asking. Waits for no
+  // answer. Breaks the engine if they do not.
+  virtual bool can_ask_around() const { return false; }
+  virtual void ask_around() {}
 
   // ---- engines that outlive their peers; others break when one is lost ----
   // Then every connection ends by itself: take_control() tells of it, what was under way to and from the peer is gone()
@@ -94,6 +102,9 @@ struct Engine {
   // ready() looks or takes (done, take, take_control) and starts nothing.
   virtual bool wait_until(const std::function<bool()>& ready, base::Time deadline) = 0;
   [[noreturn]] virtual void fail(const Error& error) = 0;  // breaks the engine, here and where it can for its peers
+
+ private:
+  std::uint32_t owner_ = 0;
 };
 
 }  // namespace flockstep::engines

@@ -8,6 +8,17 @@ std::string gone_sentence(int waiter, int peer) {
   return fmt::format("worker {} waits for worker {}, which has ended", waiter, peer);
 }
 
+std::string owners_sentence(int rank, std::uint32_t owner, int peer, std::uint32_t peers_owner) {
+  if (peer < rank) return owners_sentence(peer, peers_owner, rank, owner);
+  const auto named = [](std::uint32_t number) {
+    return number == 0 ? std::string("no Synchronizer") : fmt::format("its Synchronizer {}", number);
+  };
+  return fmt::format(
+      "worker {} exchanges data for {} where worker {} does for {}, counted in the order in which they "
+      "were made: make and call them in the same order on all workers",
+      rank, named(owner), peer, named(peers_owner));
+}
+
 std::string not_arrived(std::span<const int> ranks, std::string_view place) {
   constexpr std::size_t kMostNamed = 8;
   const std::size_t named = std::min(ranks.size(), kMostNamed);

@@ -7,6 +7,9 @@ namespace flockstep::engines {
 
 std::string gone_sentence(int waiter, int peer);
 
+// Of two workers that issue the same collective for different owners, see Engine::issue_for().
+std::string owners_sentence(int rank, std::uint32_t owner, int peer, std::uint32_t peers_owner);
+
 // "worker 1 has not arrived at round 17", "workers 1, 2 and 5 have not arrived at round 17". Ranks: at least one.
 std::string not_arrived(std::span<const int> ranks, std::string_view place);
 

@@ -44,10 +44,20 @@ Pending ProcessEngine::broadcast(Bytes data, int root) {
 
 Pending ProcessEngine::barrier() { return count_and_start(barrier_schedule(rank_, size_)); }
 
-std::vector<int> ProcessEngine::absent_from(std::uint64_t collective) {
+void ProcessEngine::ask_around() {
   roll_call_.forget_answers();
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) ask_for_answer(peer);
+}
+
+bool ProcessEngine::take_answer(int peer, ConstBytes answer) {
+  if (!roll_call_.take_answer(peer, answer)) return false;
+  if (const auto sentence = roll_call_.difference(rank_, peer)) record(error(ErrorCode::mismatch, *sentence));
+  return true;
+}
+
+std::vector<int> ProcessEngine::absent_from(std::uint64_t collective) {
+  ask_around();
   const base::Time end = now() + kPatienceForAnswers;
   std::vector<int> silent = roll_call_.silent(rank_);
   const auto is_answered = [&] { return roll_call_.silent(rank_).size() < silent.size(); };

@@ -28,6 +28,8 @@ class ProcessEngine : public PairwiseEngine {
   std::unique_ptr<Signal> make_signal() final { return std::make_unique<BellSignal>(bell_); }
   std::unique_ptr<Agent> spawn(const std::string& name, std::function<void()> body) override;
   bool wait_until(const std::function<bool()>& ready, base::Time deadline) override;
+  bool can_ask_around() const final { return size_ > 1; }
+  void ask_around() final;
   [[noreturn]] void fail(const Error& error) final;
   bool is_broken() const { return first_error_.is_there(); }
 
@@ -37,6 +39,8 @@ class ProcessEngine : public PairwiseEngine {
   // Who says that it has not come to this collective; if nobody does, who says nothing. Takes a moment.
   std::vector<int> absent_from(std::uint64_t collective);
   RollCall& roll_call() { return roll_call_; }
+  // Breaks the engine if it shows that the peer issues other collectives. False for what no worker sends.
+  bool take_answer(int peer, ConstBytes answer);
   virtual void ask_for_answer(int peer) = 0;  // to the roll call
 
   // Breaks the engine and tells the peers why, unless it is broken already.

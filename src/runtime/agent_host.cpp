@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "engines/missing.h"
+#include "runtime/gather.h"
 
 namespace flockstep::runtime {
 namespace {
@@ -159,6 +160,30 @@ void AgentHost::tell_update() {
   }
 }
 
+void AgentHost::tell_rest() {
+  const Rest mine{rests_++, service_.counted().value_or(0), context_.rank()};
+  if (!service_.counted()) return;
+  if (context_.rank() == 0) return hear_rest(mine);
+  send_control(0, Kind::rest, std::as_bytes(std::span(&mine, 1)));
+}
+
+void AgentHost::hear_rest(const Rest& rest) {
+  if (rest_ && std::pair(rest.number, -rest.ended) <= std::pair(rest_->number, -rest_->ended)) return;
+  rest_ = rest;
+  if (context_.rank() != 0) return;
+  for (const int peer : others_) send_control(peer, Kind::rest, std::as_bytes(std::span(&rest, 1)));
+}
+
+// What is said of an earlier rest of this worker, or of the one that it is in, does not count.
+void AgentHost::require_same_end() {
+  if (!owes_answer_ || !rest_ || rest_->number != rests_) return;
+  const auto ended = service_.counted();
+  if (ended && *ended > rest_->ended)
+    context_.engine().fail(Error(ErrorCode::mismatch,
+                                 unequal_steps(context_.rank(), *ended, static_cast<int>(rest_->rank), rest_->ended),
+                                 std::string(context_.engine().name())));
+}
+
 AgentHost::Kind AgentHost::kind_of(const engines::Control& control) const {
   Prefix prefix;
   if (control.what != engines::Control::What::message) return Kind::message;
@@ -229,6 +254,7 @@ void AgentHost::react() {
     service_.on_time();
   }
   require_all();
+  require_same_end();
   require_answer();
   if (!inquiry_) require_in_time();
 }
@@ -265,6 +291,12 @@ void AgentHost::on_control(const engines::Control& control) {
       if (math::UpdateNews news; service_.guard() && payload.size() == sizeof news) {
         std::memcpy(&news, payload.data(), sizeof news);
         service_.guard()->hear(control.peer, news);
+      }
+      return;
+    case Kind::rest:
+      if (Rest rest{}; payload.size() == sizeof rest) {
+        std::memcpy(&rest, payload.data(), sizeof rest);
+        hear_rest(rest);
       }
       return;
     case Kind::none: return;

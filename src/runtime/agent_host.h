@@ -46,6 +46,8 @@ class AgentHost {
       std::int64_t arrived, needed;
     };
     virtual std::optional<Progress> progress() const { return std::nullopt; }
+    // Iterations that the worker has ended; nothing while it is away, or where workers need not do the same number.
+    virtual std::optional<std::int64_t> counted() const { return std::nullopt; }
     // Whoever guards the worker's updates, and hears of those of others; null for nobody.
     virtual math::UpdateGuard* guard() { return nullptr; }
   };
@@ -85,6 +87,9 @@ class AgentHost {
   // All connections have ended: what is under way is over, and nothing that was said before counts.
   void drop_all();
   void send_control(int peer, std::span<const std::byte> payload);
+  // In a request: the worker rests with what it has counted(), and goes on once all workers rest. A worker that waits
+  // in a further iteration waits in vain: it breaks the engine with Error{mismatch}.
+  void tell_rest();
   // The guard has judged another update: tells one of the others about it, each in turn.
   void tell_update();
   // `done` is called once `is_done` is true, which no engine hears of: the work of a device. Looked at again and again,
@@ -129,7 +134,11 @@ class AgentHost {
   };
 
   // What a control message is: the service's own, or between hosts.
-  enum class Kind : std::uint32_t { message, question, answer, update, none };
+  enum class Kind : std::uint32_t { message, question, answer, update, rest, none };
+  // The `number`th time that a worker rests. All tell worker 0, which passes on the one that has ended least.
+  struct Rest {
+    std::int64_t number, ended, rank;
+  };
   // Between a request that is not answered in time and the sentence about it: who has not said yet that it is there.
   struct Inquiry {
     base::Time end;
@@ -142,6 +151,8 @@ class AgentHost {
   Kind kind_of(const engines::Control& control) const;
   void on_control(const engines::Control& control);
   void send_control(int peer, Kind kind, std::span<const std::byte> payload);
+  void hear_rest(const Rest& rest);
+  void require_same_end();
   void require_answer();
   void inquire();
   void fail_late();
@@ -167,6 +178,8 @@ class AgentHost {
   bool has_request_ = false, owes_answer_ = false;
   base::Time asked_{};  // when the request came
   std::optional<Inquiry> inquiry_;
+  std::int64_t rests_ = 0;    // that the worker has begun
+  std::optional<Rest> rest_;  // of the highest number
   std::optional<int> ended_;  // a worker that has
   std::optional<int> lost_;   // the same on an engine that outlives it
   std::optional<int> gone_;   // one without which a request will not be answered

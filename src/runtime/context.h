@@ -34,6 +34,7 @@ class Context {
   int size() const { return engine_.size(); }
   base::Duration patience() const { return patience_; }
   base::Time deadline() const { return engine_.now() + patience_; }
+  std::uint32_t next_owner() { return ++owners_; }  // see Engine::issue_for()
   base::Trace& trace() { return trace_; }
   spdlog::logger& log() { return *log_; }
 
@@ -79,6 +80,7 @@ class Context {
   base::Log log_;
   base::Duration waited_{0}, transferred_{0};
   std::uint32_t agents_ = 0;  // begun so far
+  std::uint32_t owners_ = 0;
   bool has_agent_ = false;
 };
 

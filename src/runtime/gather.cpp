@@ -114,6 +114,24 @@ std::string broadcast_text(Context& context, const std::string& text) {
   return {bytes.span().begin(), bytes.span().end()};
 }
 
+std::string unequal_steps(int rank, std::int64_t steps, int other, std::int64_t other_steps) {
+  if (rank < other) return unequal_steps(other, other_steps, rank, steps);
+  return fmt::format(
+      "worker {} has done {} steps where worker {} has done {}: all workers must do the same number before "
+      "they consolidate, or leave",
+      rank, steps, other, other_steps);
+}
+
+void check_same_steps(Context& context, std::span<const std::optional<std::int64_t>> steps) {
+  const auto first = std::ranges::find_if(steps, [](const auto& count) { return count.has_value(); });
+  const auto other = std::find_if(first, steps.end(), [&](const auto& count) { return count && *count != **first; });
+  if (other == steps.end()) return;
+  throw Error(
+      ErrorCode::mismatch,
+      unequal_steps(static_cast<int>(other - steps.begin()), **other, static_cast<int>(first - steps.begin()), **first),
+      std::string(context.engine().name()));
+}
+
 void add_settings(Agreed& values, std::string_view owner, const base::Settings& settings) {
   for (const auto& [name, value] : settings) values.emplace_back(fmt::format("{}.{}", owner, name), value);
 }

@@ -1,6 +1,7 @@
 // Small, occasional exchanges around a run: statistics, texts, and the check that all workers mean the same run.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,11 @@ std::vector<std::vector<std::byte>> gather_at_root(Context& context, std::span<c
 
 // Rank 0's text, on every worker; what the others pass does not count.
 std::string broadcast_text(Context& context, const std::string& text);
+
+// The sentence of Error{mismatch} where workers have done different numbers of steps and must not.
+std::string unequal_steps(int rank, std::int64_t steps, int other, std::int64_t other_steps);
+// Throws it, everywhere alike, unless all numbers are equal, by rank; nothing for a worker that has been away.
+void check_same_steps(Context& context, std::span<const std::optional<std::int64_t>> steps);
 
 // What all workers must agree on, by name, in the order in which differences are looked for. A name that some workers
 // have and others lack is an option that those leave at its default.

@@ -352,6 +352,66 @@ TEST(SynchronizerEnd, refusesModelsThatDifferStill) {
   }
 }
 
+// Where the others wait for a worker that has ended its steps, and where nobody waits for anybody.
+TEST(SynchronizerEnd, refusesDifferentNumbersOfSteps) {
+  for (const std::string algorithm : {"flock", "wagma", "adpsgd", "swarm", "eager_solo", "eager_majority"})
+    for (const int steps : {20, 40}) {  // of worker 1; 30 of the others
+      const auto sentences = sentences_of(3, ErrorCode::mismatch, [&](Worker& worker) {
+        Floats model(5), gradient(5, 1.0f);
+        Synchronizer synchronizer(worker, algorithm, 5);
+        synchronizer.begin(model);
+        for (int step = 0; step < (worker.rank() == 1 ? steps : 30); ++step) {
+          synchronizer.after_backward(gradient);
+          synchronizer.after_update(model);
+        }
+        synchronizer.drain(gradient);
+        synchronizer.consolidate(model);
+      });
+      for (const std::string& sentence : sentences) {
+        EXPECT_NE(sentence.find("worker 1 has done "), std::string::npos) << algorithm << ": " << sentence;
+        EXPECT_NE(sentence.find(" has done " + std::to_string(std::min(steps, 30))), std::string::npos) << sentence;
+        EXPECT_TRUE(sentence.ends_with(": all workers must do the same number before they consolidate, or leave"));
+      }
+    }
+}
+
+TEST(SynchronizerEnd, allowsDifferentNumbersOfStepsOnceAllHaveConsolidated) {
+  for (const std::string algorithm : {"flock", "adpsgd"})
+    launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
+      Floats model(5, static_cast<float>(algorithm.size()));
+      Synchronizer synchronizer(worker, algorithm, 5);
+      synchronizer.begin(model);
+      for (int lap = 0; lap < 20; ++lap) {
+        for (int step = 0; step < 3; ++step) synchronizer.after_update(model);
+        synchronizer.consolidate(model);
+      }
+    });
+}
+
+// ---- several ----
+
+TEST(Synchronizers, ofTheSameSizeThatAreCalledInAnotherOrderAreAMismatch) {
+  const std::string expected =
+      "worker 0 exchanges data for its Synchronizer 1 where worker 1 does for its Synchronizer 2, counted in the order "
+      "in which they were made: make and call them in the same order on all workers";
+  for (const bool is_announced : {false, true}) {
+    const auto sentences = sentences_of(2, ErrorCode::mismatch, [&](Worker& worker) {
+      Synchronizer first(worker, "mean", 5), second(worker, "mean", 5);
+      Floats gradient(5, 1.0f), other(5, 1000.0f);
+      const auto sum = [&](Synchronizer& synchronizer, Floats& of) {
+        if (is_announced) synchronizer.ready(of, 0, 5);
+        synchronizer.after_backward(of);
+      };
+      for (int step = 0; step < 3; ++step) {
+        sum(first, gradient);
+        sum(second, other);
+      }
+      worker.rank() == 0 ? sum(first, gradient) : sum(second, other);
+    });
+    EXPECT_EQ(sentences, std::vector<std::string>(2, expected));
+  }
+}
+
 // ---- any order ----
 
 // Every worker makes the same calls in an order that was drawn: an Error is the worst that comes of any.

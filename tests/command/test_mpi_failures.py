@@ -19,6 +19,8 @@ FAILURES = [
     "anAgentThatThrowsEndsItsWorkersWait",
     "anOperationDroppedBeforeItsTimeLeavesNothingDangling",
     "aWorkerThatThrowsEndsTheRunWithItsOwnMessage",
+    "aWorkerThatThrowsDuringATransferTellsItsPeersWhy",
+    "collectivesOfDifferentOwnersAreAMismatchAndMoveNoData",
 ]
 
 

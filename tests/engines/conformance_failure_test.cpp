@@ -1,7 +1,9 @@
 // The part of the suite in which something fails: who is told what, and when. Each test ends with a broken engine, so
 // each has a process of its own.
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
+#include <string>
 
 #include "conformance.h"
 
@@ -172,8 +174,60 @@ TEST(ConformanceFailure, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {
       finish(engine, engine.barrier());
     });
     EXPECT_TRUE(subject().is_a_process()) << "the run ended as if nothing had happened";
+  } catch (const std::runtime_error& error) {  // a peer's engine says first which worker it was
+    EXPECT_TRUE(std::string_view(error.what()).ends_with("the worker's own words")) << error.what();
+  }
+}
+
+// An exception ends operations that are under way before anybody hears of it: the peers hear of the exception.
+TEST(ConformanceFailure, aWorkerThatThrowsDuringATransferTellsItsPeersWhy) {
+  const bool tells = subject().engine == "threads" || subject().engine == "mpi";
+  if (subject().workers == 1 || !tells)
+    GTEST_SKIP() << "elsewhere whoever starts the engine tells the peers, or nobody";
+  const std::string last = std::to_string(subject().workers - 1);
+  try {
+    on_every_worker([&](Engine& engine) {
+      if (engine.rank() == engine.size() - 1) {
+        std::vector<base::Buffer<std::uint32_t>> blocks;
+        std::vector<Bytes> receive;
+        for (int peer = 0; peer < engine.size(); ++peer)
+          receive.push_back(bytes_of(blocks.emplace_back(engine.memory().allocate<std::uint32_t>(10, "test")).span()));
+        const auto own = blocks[static_cast<std::size_t>(engine.rank())].span();
+        const Pending under_way = engine.all_gather(const_bytes_of(own), receive);
+        throw std::runtime_error("the worker's own words");
+      }
+      const Error error = error_of([&] { finish(engine, engine.receive(engine.size() - 1, 1, {})); });
+      EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+      EXPECT_EQ(error.what(), "worker " + last + " failed: the worker's own words");
+    });
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "the worker's own words");
+  }
+}
+
+TEST(ConformanceFailure, collectivesOfDifferentOwnersAreAMismatchAndMoveNoData) {
+  if (subject().workers == 1) GTEST_SKIP() << "one worker cannot disagree";
+  try {
+    on_every_worker([](Engine& engine) {
+      const auto owner_of = [](int rank) { return rank == 0 ? 2u : 1u; };
+      std::vector<base::Buffer<std::uint32_t>> blocks;
+      std::vector<Bytes> receive;
+      for (int peer = 0; peer < engine.size(); ++peer) {
+        blocks.push_back(engine.memory().allocate<std::uint32_t>(10, "test"));
+        std::ranges::fill(blocks.back().span(), engine.rank() == peer ? 7 : 0);
+        receive.push_back(bytes_of(blocks.back().span()));
+      }
+      engine.issue_for(owner_of(engine.rank()));
+      const auto own = blocks[static_cast<std::size_t>(engine.rank())].span();
+      const Error error = error_of([&] { finish(engine, engine.all_gather(const_bytes_of(own), receive)); });
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_TRUE(is_said(error, "worker 0 exchanges data for its Synchronizer 2 where worker ")) << error.what();
+      EXPECT_TRUE(is_said(error, " does for its Synchronizer 1, counted in")) << error.what();
+      for (int peer = 0; peer < engine.size(); ++peer)
+        if (owner_of(peer) != owner_of(engine.rank())) EXPECT_EQ(blocks[static_cast<std::size_t>(peer)].span()[0], 0u);
+    });
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
   }
 }
 

@@ -46,6 +46,7 @@ class PairAveraging final : public Algorithm, private Departures {
   Departures* departures() override { return this; }
   void leave() override {
     require_begun();
+    has_left_ = true;
     agent_->leave();
   }
   void come_back(std::span<float> model) override {
@@ -62,13 +63,19 @@ class PairAveraging final : public Algorithm, private Departures {
     take_over();
     context_.log().info("took part in {} averages; {} that it wished for found nobody free", agent_->counts().averages,
                         agent_->counts().skipped);
-    const std::array<double, 2> mine{static_cast<double>(steps_), agent_->is_away() ? 1.0 : 0.0};
+    const std::array<double, 3> mine{static_cast<double>(steps_), agent_->is_away() ? 1.0 : 0.0, has_left_ ? 1.0 : 0.0};
     const std::vector<double> all = runtime::gather_doubles(context_, mine);
     std::vector<bool> is_away, counted;
+    std::vector<std::optional<std::int64_t>> steps;
+    std::int64_t newest = 0;
     for (std::size_t i = 0; i < all.size(); i += mine.size()) {
-      steps_ = std::max(steps_, static_cast<std::int64_t>(all[i]));
+      newest = std::max(newest, static_cast<std::int64_t>(all[i]));
       is_away.push_back(all[i + 1] != 0);
+      steps.push_back(all[i + 2] != 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(all[i])));
     }
+    runtime::check_same_steps(context_, steps);
+    steps_ = newest;
+    has_left_ = false;
     for (std::size_t i = 0; i < is_away.size(); ++i)
       counted.push_back(!is_away[i] || all[i * mine.size()] >= static_cast<double>(steps_ - kRecentSteps));
     average_over_all(context_, models_, model, counted);
@@ -118,6 +125,7 @@ class PairAveraging final : public Algorithm, private Departures {
   math::UpdateGuard guard_;  // the agent's, but for steps, which the worker counts while it asks for nothing
   const runtime::Guarded guarded_;
   std::int64_t steps_ = 0;
+  bool has_left_ = false;           // since workers last had the same number of steps
   MeetingReport report_, earlier_;  // earlier_: what agents before this one have counted
   std::optional<PairAgent> agent_;
 };

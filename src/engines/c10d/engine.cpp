@@ -71,11 +71,11 @@ C10dEngine::C10dEngine(Lanes data, std::unique_ptr<Lane> control)
     base::check(lane->rank() == rank() && lane->size() == size(), "lanes over the same workers");
 }
 
-// The number tells collectives apart: workers that issue different ones then wait in vain, until the deadline, instead
-// of taking each other's bytes for what they are not. One thread waits for all, since they end in their order.
+// The tag tells collectives apart: workers that issue different ones then wait in vain, until one of them asks around,
+// instead of taking each other's bytes for what they are not. One thread waits for all, since they end in their order.
 Pending C10dEngine::start_collective(std::span<const Transfer> transfers) {
-  const std::uint64_t number = roll_call().issue();
-  auto posted = post(Kind::collective, static_cast<Tag>(number % kMaximalTag), transfers);
+  const std::uint64_t number = roll_call().issue(owner());
+  auto posted = post(Kind::collective, RollCall::tag_of(number, owner()), transfers);
   collectives_.run([this, posted] { finish(*posted); });
   return std::make_unique<PendingTransfers>(*this, std::move(posted),
                                             comes_in_waves(transfers) ? std::optional(number) : std::nullopt);

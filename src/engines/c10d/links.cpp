@@ -195,6 +195,8 @@ bool Links::hear(int peer, ConstBytes frame) {
       break;
     case Word::answer:
       if (!roll_call_.take_answer(peer, payload)) return false;
+      if (const auto sentence = roll_call_.difference(rank_, peer))
+        record_(Error(ErrorCode::mismatch, *sentence, "c10d"));
       break;
     default: return false;
   }

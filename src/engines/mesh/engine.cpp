@@ -71,9 +71,10 @@ MeshEngine::MeshEngine(const MeshOptions& options)
       hub_(options, *this) {}
 
 Pending MeshEngine::start_collective(std::span<const Transfer> transfers) {
-  const std::uint64_t number = roll_call().issue();
-  return std::make_unique<PendingExchange>(*this, start(Kind::collective, static_cast<Tag>(number), transfers),
-                                           comes_in_waves(transfers) ? std::optional(number) : std::nullopt);
+  const std::uint64_t number = roll_call().issue(owner());
+  return std::make_unique<PendingExchange>(
+      *this, start(Kind::collective, static_cast<Tag>(owner()) << 40 | static_cast<Tag>(number), transfers),
+      comes_in_waves(transfers) ? std::optional(number) : std::nullopt);
 }
 
 Pending MeshEngine::send(int peer, Tag tag, ConstBytes data) {
@@ -134,7 +135,7 @@ bool MeshEngine::hear(Control control) {
 
 bool MeshEngine::hear_answer(int peer, ConstBytes payload) {
   if (peer >= size()) return false;  // nobody asks those who joined later
-  const bool is_sound = roll_call().take_answer(peer, payload);
+  const bool is_sound = take_answer(peer, payload);
   bell().ring();
   return is_sound;
 }

@@ -1,6 +1,7 @@
 #include "engines/mesh/frames.h"
 
 #include "engines/mesh/wire.h"
+#include "engines/roll_call.h"
 
 namespace flockstep::engines::mesh {
 namespace {
@@ -10,7 +11,7 @@ std::size_t most_payload(const FrameHeader& header) {
     case FrameCode::book:
     case FrameCode::farewell: return kMostPayload;
     case FrameCode::control: return kControlBytes;
-    case FrameCode::answer: return sizeof(std::uint64_t);
+    case FrameCode::answer: return sizeof(RollCall::Issued);
     case FrameCode::offer: return kInlineBytes;
     case FrameCode::data: return kSliceBytes;
     case FrameCode::heartbeat:

@@ -23,9 +23,11 @@ Attachment::Attachment(MPI_Comm communicator, base::Duration patience)
 Attachment::~Attachment() {
   try {
     if (std::uncaught_exceptions() > exceptions_)
-      engine_->abandon(std::runtime_error(fmt::format("worker {} failed", engine_->rank())));
+      engine_->abandon(std::runtime_error("its function ended with an exception"));
     else if (!engine_->is_broken())
       engine_->close(patience_);
+    else
+      engine_->tell_what_is_untold();
   } catch (const Error&) {  // recorded, and told to the peers
   }
 }

@@ -138,10 +138,10 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main) {
     engine.abandon(error);
     throw;
   } catch (...) {
-    engine.abandon(std::runtime_error(fmt::format("worker {} failed", engine.rank())));
+    engine.abandon(std::runtime_error("an exception of an unknown kind"));
     throw;
   }
-  if (engine.is_broken()) return;  // and the worker chose to live with it
+  if (engine.is_broken()) return engine.tell_what_is_untold();  // the worker chose to live with it
   engine.close(kFarewell);
   no_finalising.lift();
 }

@@ -45,13 +45,12 @@ MpiEngine::MpiEngine(MPI_Comm workers)
       messages_(workers),
       controls_(workers) {}
 
-// The tag is the collective's number: workers that issue different collectives then wait in vain, until the deadline,
-// instead of taking each other's bytes for what they are not.
+// The tag tells the collective's number and its owner: workers that issue different collectives then wait in vain,
+// until one of them asks around, instead of taking each other's bytes for what they are not.
 Pending MpiEngine::start_collective(std::span<const Transfer> transfers) {
   require_usable();
-  const std::uint64_t number = roll_call().issue();
-  return std::make_unique<Transfers>(*this, collectives_.get(), static_cast<Tag>(number % kMaximalTag), transfers,
-                                     number);
+  const std::uint64_t number = roll_call().issue(owner());
+  return std::make_unique<Transfers>(*this, collectives_.get(), RollCall::tag_of(number, owner()), transfers, number);
 }
 
 Pending MpiEngine::send(int peer, Tag tag, ConstBytes data) {
@@ -173,6 +172,7 @@ const BackOff& MpiEngine::back_off() {
 }
 
 bool MpiEngine::wait_until(const std::function<bool()>& ready, base::Time deadline) {
+  tell_what_is_untold();
   Vigil& vigil = this->vigil();
   if (now() - vigil.ended > kSameVigil) vigil.since = now();
   while (true) {
@@ -213,7 +213,7 @@ void MpiEngine::hear() {
   take_farewells();
   while (const auto status = probe_control(kQuestionTag, payload))
     require(post_control(status->MPI_SOURCE, kAnswerTag, roll_call().answer()), "answering");
-  while (const auto status = probe_control(kAnswerTag, payload)) roll_call().take_answer(status->MPI_SOURCE, payload);
+  while (const auto status = probe_control(kAnswerTag, payload)) take_answer(status->MPI_SOURCE, payload);
 }
 
 void MpiEngine::ask_for_answer(int peer) { require(post_control(peer, kQuestionTag, {}), "asking"); }
@@ -241,7 +241,23 @@ bool MpiEngine::keep_and_record(const Error& error) noexcept {
 }
 
 void MpiEngine::record(const Error& error) noexcept {
-  if (!keep_and_record(error)) return;
+  if (keep_and_record(error)) tell(error);
+}
+
+void MpiEngine::record_before_cause(const Error& error) noexcept {
+  if (keep_and_record(error)) is_untold_ = true;
+}
+
+void MpiEngine::tell_what_is_untold() noexcept {
+  if (!is_untold_.exchange(false)) return;
+  try {
+    require_usable();
+  } catch (const Error& error) {
+    tell(error);
+  }
+}
+
+void MpiEngine::tell(const Error& error) noexcept {
   const std::vector<std::byte> payload = failure_message(error);
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() && post_control(peer, kFailureTag, payload) != MPI_SUCCESS)
@@ -256,9 +272,20 @@ void MpiEngine::fail_with_peer(const std::vector<std::byte>& payload) {
   __builtin_unreachable();
 }
 
+// A mismatch names ranks itself, and the peers are about to find the same one.
 void MpiEngine::abandon(const std::exception& error) noexcept {
   const auto* const own = dynamic_cast<const Error*>(&error);
-  record(Error(own ? own->code() : ErrorCode::peer_lost, error.what(), "mpi"));
+  const bool is_mismatch = own && own->code() == ErrorCode::mismatch;
+  const Error failure =
+      is_mismatch ? Error(own->code(), own->what(), "mpi")
+                  : this->error(ErrorCode::peer_lost, fmt::format("worker {} failed: {}", rank(), error.what()));
+  if (!keep_and_record(failure) && !is_untold_.exchange(false)) return;
+  tell(failure);
+  const base::Time end = now() + kPatienceForTheLast;
+  try {
+    while (!reap_control_sends() && now() < end) std::this_thread::sleep_for(1ms);
+  } catch (const Error&) {  // recorded
+  }
 }
 
 void MpiEngine::require(int return_code, std::string_view what) {

@@ -38,8 +38,11 @@ class MpiEngine final : public ProcessEngine {
 
   // The end of a run in which nothing failed: waits so long for the peers' ends, then frees what the constructor made.
   void close(base::Duration patience);
-  // The end of a run in which this worker failed otherwise than through the engine: lets the peers know.
+  // The end of a run in which this worker failed otherwise than through the engine: lets the peers know. Returns once
+  // MPI has taken what is said, or after a second.
   void abandon(const std::exception& error) noexcept;
+  // The end of a run whose worker lives with a failure: tells the peers where they have not heard of it.
+  void tell_what_is_untold() noexcept;
 
  private:
   class Transfers;
@@ -64,6 +67,10 @@ class MpiEngine final : public ProcessEngine {
   bool has_ended(int peer);  // and not just now
   void record(const Error& error) noexcept override;
   bool keep_and_record(const Error& error) noexcept;
+  // Of a failure that is the effect of an exception under way: the peers hear of that one, if it ends the run, or of
+  // this failure with the worker's next wait.
+  void record_before_cause(const Error& error) noexcept;
+  void tell(const Error& error) noexcept;
   [[noreturn]] void fail_with_peer(const std::vector<std::byte>& payload);
   void leave();                                          // of an agent's thread
   void require(int return_code, std::string_view what);  // as checked(), and breaks the engine
@@ -78,6 +85,8 @@ class MpiEngine final : public ProcessEngine {
   // Operations that are not known to be done, by who started them.
   std::atomic<int> in_flight_of_worker_ = 0, in_flight_of_agents_ = 0;
   std::atomic<int> agents_ = 0;  // running
+
+  std::atomic<bool> is_untold_ = false;  // the failure that has broken the engine
 
   std::mutex control_mutex_;
   std::deque<ControlSend> control_sends_;  // oldest first

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <set>
 #include <utility>
@@ -40,16 +41,18 @@ class MpiEngine::Transfers final : public Operation {
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  // MPI cannot take back a send, nor reliably a receive: what is left keeps its bytes, for ever.
+  // MPI cannot take back a send, nor reliably a receive: what is left keeps its bytes, for ever. While an exception is
+  // under way it is the cause, which abandon() tells the peers.
   ~Transfers() override {
     try {
       if (done()) return;
     } catch (const Error&) {  // recorded
     }
     if (has_waves_) std::erase(engine_.in_waves_, this);
-    engine_.record(engine_.error(
-        ErrorCode::deadline,
-        fmt::format("worker {}: a transfer was given up before it was done; restart the job", engine_.rank())));
+    const Error error = engine_.error(
+        ErrorCode::peer_lost,
+        fmt::format("worker {} ended during a transfer, or cancelled it; restart the job", engine_.rank()));
+    std::uncaught_exceptions() > 0 ? engine_.record_before_cause(error) : engine_.record(error);
   }
 
   bool done() override {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 
+#include "engines/missing.h"
 #include "engines/schedules.h"
 #include "engines/sim/world.h"
 
@@ -84,8 +85,11 @@ void Collective::check_kind(int rank, const Call& call) {
     kind_ = call.kind;
     traffic_ = call.traffic;
     root_ = call.root;
+    owner_ = call.owner;
     length_ = call.bytes_for_all;
     in_slices_ = kind_ == Kind::broadcast && world_.goes_in_slices(length_);
+  } else if (call.owner != owner_) {
+    mismatch(owners_sentence(rank, call.owner, joined_.front(), owner_));
   } else if (call.kind != kind_) {
     mismatch(
         fmt::format("worker {} issued {} where worker {} issued {} (collective operation {}); issue the same "

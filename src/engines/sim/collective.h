@@ -27,7 +27,8 @@ class Collective : public std::enable_shared_from_this<Collective> {
   enum class Kind { all_to_all, all_gather, broadcast, barrier };
   struct Call {  // what one worker brings: a block for, and from, every worker; its own are never used
     Kind kind = Kind::barrier;
-    int root = 0;  // of a broadcast
+    int root = 0;             // of a broadcast
+    std::uint32_t owner = 0;  // see Engine::issue_for()
     Traffic traffic = Traffic::data;
     std::size_t bytes_for_all = 0;  // what its blocks for others come to; of a broadcast the length
     Blocks<const std::byte> send;
@@ -61,9 +62,10 @@ class Collective : public std::enable_shared_from_this<Collective> {
 
   SimWorld& world_;
   std::uint64_t sequence_;
-  Kind kind_ = Kind::barrier;  // this and the next three: of the first to join
+  Kind kind_ = Kind::barrier;  // this and the next four: of the first to join
   Traffic traffic_ = Traffic::data;
   int root_ = 0;
+  std::uint32_t owner_ = 0;
   std::size_t length_ = 0;
   bool in_slices_ = false;        // as goes_in_slices() says of a broadcast
   std::vector<int> joined_;       // ranks, in order of joining

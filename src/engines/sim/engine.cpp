@@ -81,6 +81,7 @@ Place SimEngine::place() const {
 
 Pending SimEngine::join(Collective::Call call) {
   world_.throw_if_broken();
+  call.owner = owner();
   auto collective = world_.collective(next_collective_++);
   collective->join(rank_, std::move(call));
   return std::make_unique<CollectiveOperation>(std::move(collective), rank_);

@@ -87,7 +87,7 @@ void ThreadsEngine::begin_call() {
 
 Pending ThreadsEngine::start(Meeting::Kind kind, std::uint64_t tag, std::span<const Transfer> transfers) {
   begin_call();
-  auto progress = std::make_shared<Progress>(rank_);
+  auto progress = std::make_shared<Progress>(rank_, kind == Meeting::Kind::collective ? owner() : 0);
   progress->remaining.store(static_cast<int>(transfers.size()), std::memory_order_relaxed);
   auto operation = std::make_unique<ThreadsOperation>(world_, progress);
   for (const Transfer& transfer : transfers) {

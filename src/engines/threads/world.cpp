@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "engines/missing.h"
+
 namespace flockstep::engines::threads {
 
 ThreadsWorld::ThreadsWorld(int size, std::string name, std::unique_ptr<Scheduler> scheduler, bool outlives_peers)
@@ -48,7 +50,8 @@ void ThreadsWorld::copy(const Posted& a, const Posted& b) {
   const Posted& receiver = a.transfer.is_send ? b : a;
   const ConstBytes from = sender.transfer.send;
   const Bytes to = receiver.transfer.receive;
-  const bool fits = from.size() == to.size();
+  const bool is_of_one = sender.progress->owner == receiver.progress->owner;
+  const bool fits = is_of_one && from.size() == to.size();
   if (fits && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
   for (const Posted* end : {&sender, &receiver}) {
     // A collective of P workers has P^2 messages: its waiters are woken by their last one alone.
@@ -56,14 +59,17 @@ void ThreadsWorld::copy(const Posted& a, const Posted& b) {
     end->progress->copying.fetch_sub(1, std::memory_order_release);
     if (last || (connections_ && end->progress->lost >= 0)) bell(end->progress->rank).ring();
   }
-  if (!fits) {
+  const int source = sender.progress->rank, target = receiver.progress->rank;
+  if (!is_of_one)
+    fail(Error(ErrorCode::mismatch, owners_sentence(source, sender.progress->owner, target, receiver.progress->owner),
+               name_));
+  else if (!fits)
     fail(Error(
         ErrorCode::mismatch,
         fmt::format(
             "worker {} sent {} bytes to worker {}, which expected {}: all workers must pass buffers of the same sizes",
-            sender.progress->rank, from.size(), receiver.progress->rank, to.size()),
+            source, from.size(), target, to.size()),
         name_));
-  }
 }
 
 void ThreadsWorld::take_back(const Progress& progress) {

@@ -18,8 +18,9 @@ namespace flockstep::engines::threads {
 
 // The transfers of one operation that have not been copied yet. Owned by the operation and by the ends it posted.
 struct Progress {
-  explicit Progress(int owner) : rank(owner) {}
+  Progress(int worker, std::uint32_t owner) : rank(worker), owner(owner) {}
   const int rank;
+  const std::uint32_t owner;  // see Engine::issue_for()
   std::atomic<int> remaining{0};
   std::atomic<int> copying{0};  // copies under way: the bytes may not be freed
   std::atomic<int> lost{-1};    // a peer that a transfer was under way with

@@ -9,7 +9,11 @@ namespace flockstep::runtime {
 namespace {
 
 constexpr std::size_t kTravellingBuckets = 2;  // buckets that travel at a time
-constexpr engines::Tag kNeighbourTag = engines::kMaximalTag - 1;
+
+// Those of different Synchronizers never meet: workers that call them in another order wait until the deadline.
+engines::Tag tag_of(const engines::Engine& engine) {
+  return engines::kMaximalTag - 1 - static_cast<engines::Tag>(engine.owner() % 64);
+}
 
 // Several operations that are waited for, and counted, as one.
 struct AllOf final : engines::Operation {
@@ -54,6 +58,7 @@ std::span<float> Neighbours::received(std::size_t bucket, std::size_t neighbour)
 Neighbours::UnderWay Neighbours::start(std::size_t bucket, std::span<float> whole, const std::vector<int>& to,
                                        const std::vector<int>& from) {
   engines::Engine& engine = context_.engine();
+  const engines::Tag tag = tag_of(engine);
   const base::Time issued = engine.now();
   std::vector<engines::Pending> transfers;
   if (bucket == 0 && guard_) {
@@ -61,13 +66,13 @@ Neighbours::UnderWay Neighbours::start(std::size_t bucket, std::span<float> whol
     own = {guard_->news(), own.step + 1};
     told_ = known_;
     for (std::size_t k = 0; k < from.size(); ++k)
-      transfers.push_back(engine.receive(from[k], kNeighbourTag, std::as_writable_bytes(std::span(heard_[k]))));
-    for (const int peer : to) transfers.push_back(engine.send(peer, kNeighbourTag, std::as_bytes(std::span(told_))));
+      transfers.push_back(engine.receive(from[k], tag, std::as_writable_bytes(std::span(heard_[k]))));
+    for (const int peer : to) transfers.push_back(engine.send(peer, tag, std::as_bytes(std::span(told_))));
   }
   for (std::size_t k = 0; k < from.size(); ++k)
-    transfers.push_back(engine.receive(from[k], kNeighbourTag, engines::bytes_of(received(bucket, k))));
+    transfers.push_back(engine.receive(from[k], tag, engines::bytes_of(received(bucket, k))));
   for (const int peer : to)
-    transfers.push_back(engine.send(peer, kNeighbourTag, engines::const_bytes_of(layout_.buckets()[bucket].of(whole))));
+    transfers.push_back(engine.send(peer, tag, engines::const_bytes_of(layout_.buckets()[bucket].of(whole))));
   return {issued, std::make_unique<AllOf>(std::move(transfers))};
 }
 

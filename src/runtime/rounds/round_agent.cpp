@@ -133,15 +133,18 @@ std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
   with_data([&] {
     const protocol::Iteration known = member_->newest();  // -1 before the first
     mine[2] = static_cast<double>(is_free() ? known : std::max(known, ended_ - 1));
+    host_.tell_rest();
   });
   const std::vector<double> all = gather_doubles(context_, mine);
   std::vector<Standing> standings;
+  std::vector<std::optional<std::int64_t>> steps;
   double newest = all[2];
   for (std::size_t i = 0; i < all.size(); i += mine.size()) {
     standings.push_back({static_cast<protocol::Iteration>(all[i]), all[i + 1] != 0});
     newest = std::max(newest, all[i + 2]);
+    steps.push_back(standings.back().is_away ? std::nullopt : std::optional(standings.back().ended));
   }
-  require_same_iterations(standings);
+  check_same_steps(context_, steps);
   host_.ask(
       [&] {
         rest_after_ = static_cast<protocol::Iteration>(newest);
@@ -150,18 +153,6 @@ std::vector<RoundAgent::Standing> RoundAgent::come_to_rest() {
       "rest");
   context_.wait(context_.engine().barrier(), "barrier");
   return standings;
-}
-
-void RoundAgent::require_same_iterations(const std::vector<Standing>& all) const {
-  const auto first = std::ranges::find(all, false, &Standing::is_away);
-  const auto other = std::find_if(
-      first, all.end(), [&](const Standing& standing) { return !standing.is_away && standing.ended != first->ended; });
-  if (other == all.end()) return;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("worker {} has done {} steps where worker {} has done {}: all workers must do the same "
-                          "number before they consolidate, or leave",
-                          other - all.begin(), other->ended, first - all.begin(), first->ended),
-              std::string(context_.engine().name()));
 }
 
 // A model that was given may still be under way to one who has received it: an agent must not end before its transfers.

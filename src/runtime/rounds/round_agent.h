@@ -79,7 +79,6 @@ class RoundAgent final : private AgentHost::Service {
   bool is_free() const { return !is_in_flight_ && !is_landing_; }
   void once_landed(std::function<void()> action);
   void answer_with_records();
-  void require_same_iterations(const std::vector<Standing>& all) const;
   void answer_if_at_rest();
   void give(int peer);
   void on_control(int peer, std::span<const std::byte> payload) override;
@@ -89,6 +88,9 @@ class RoundAgent final : private AgentHost::Service {
   void on_met(int peer, engines::Incarnation incarnation) override;
   void on_lost(int peer, engines::Incarnation incarnation) override;
   std::optional<Progress> progress() const override { return Progress{member_->arrived(), member_->needed()}; }
+  std::optional<std::int64_t> counted() const override {
+    return is_away_ ? std::nullopt : std::optional<std::int64_t>(ended_);
+  }
   engines::Tag tag_of(const protocol::Part& part) const;
   void join();
   void step(const protocol::Event& event);
