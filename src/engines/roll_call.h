@@ -2,8 +2,8 @@
 // wait for a third itself. So who gives up asks everybody how many collectives they have issued, which takes a message
 // to and from each, and only then.
 //
-// An answer also tells for which owners the last collectives were issued (Engine::issue_for). Whoever has waited for a
-// while asks, and so finds peers that issue theirs in another order.
+// An answer also tells for which owners the last collectives were issued (Engine::issue_for). A worker that has waited
+// for a while asks for answers, and so finds peers that issue their collectives in another order.
 #pragma once
 
 #include <array>

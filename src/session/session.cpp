@@ -127,7 +127,7 @@ void Session::require_begun() const {
                 "begin(model) before the first step");
 }
 
-std::vector<std::size_t> Session::those_unlike_worker_0(std::span<const float> model) {
+void Session::require_same_model(std::span<const float> model, std::string_view verb, std::string_view advice) {
   const bool is_compared_whole = row().family != algorithms::Family::gradient;
   const std::uint64_t hash = base::hash_of(is_compared_whole ? model : model.first(layout_.size()));
   const std::array<double, 2> mine{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
@@ -135,29 +135,21 @@ std::vector<std::size_t> Session::those_unlike_worker_0(std::span<const float> m
   std::vector<std::size_t> differing;
   for (std::size_t i = 0; i < all.size(); i += mine.size())
     if (all[i] != all[0] || all[i + 1] != all[1]) differing.push_back(i / mine.size());
-  return differing;
+  if (differing.empty()) return;
+  const bool several = differing.size() > 1;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("worker{} {} {}{} with another model than worker 0: {}", several ? "s" : "",
+                          fmt::join(differing, ", "), verb, several ? "" : "s", advice));
 }
 
 void Session::require_same_first_model(std::span<const float> model) {
   if (begun_ || begins_apart() || is_elastic_) return;
-  const auto differing = those_unlike_worker_0(model);
-  if (differing.empty()) return;
-  const bool several = differing.size() > 1;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("worker{} {} begin{} with another model than worker 0: pass the same one to begin on all "
-                          "workers",
-                          several ? "s" : "", fmt::join(differing, ", "), several ? "" : "s"));
+  require_same_model(model, "begin", "pass the same one to begin on all workers");
 }
 
 void Session::require_same_last_model(std::span<const float> model) {
   if (is_elastic_) return;
-  const auto differing = those_unlike_worker_0(model);
-  if (differing.empty()) return;
-  const bool several = differing.size() > 1;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("worker{} {} end{} with another model than worker 0: begin with the same model on all "
-                          "workers, and make the same updates of it",
-                          several ? "s" : "", fmt::join(differing, ", "), several ? "" : "s"));
+  require_same_model(model, "end", "begin with the same model on all workers, and make the same updates of it");
 }
 
 void Session::attend(const std::vector<bool>& present) {

@@ -107,7 +107,7 @@ class Session {
 
  private:
   std::unique_ptr<algorithms::Algorithm> make() const;
-  std::vector<std::size_t> those_unlike_worker_0(std::span<const float> model);
+  void require_same_model(std::span<const float> model, std::string_view verb, std::string_view advice);
   void go_on_together();
   void give_up(algorithms::Algorithm& algorithm, std::span<const float> model);
   void end_given_up();

@@ -352,7 +352,7 @@ TEST(SynchronizerEnd, refusesModelsThatDifferStill) {
   }
 }
 
-// Where the others wait for a worker that has ended its steps, and where nobody waits for anybody.
+// In flock and wagma the others wait for a worker that has ended its steps. In the rest no worker waits for another.
 TEST(SynchronizerEnd, refusesDifferentNumbersOfSteps) {
   for (const std::string algorithm : {"flock", "wagma", "adpsgd", "swarm", "eager_solo", "eager_majority"})
     for (const int steps : {20, 40}) {  // of worker 1; 30 of the others
@@ -375,7 +375,7 @@ TEST(SynchronizerEnd, refusesDifferentNumbersOfSteps) {
     }
 }
 
-TEST(SynchronizerEnd, allowsDifferentNumbersOfStepsOnceAllHaveConsolidated) {
+TEST(SynchronizerEnd, ofSomeStepsIsNotTakenForTheEndOfLaterOnes) {
   for (const std::string algorithm : {"flock", "adpsgd"})
     launch({.engine = "threads", .workers = 3}, [&](Worker& worker) {
       Floats model(5, static_cast<float>(algorithm.size()));

@@ -179,11 +179,10 @@ TEST(ConformanceFailure, aWorkerThatThrowsEndsTheRunWithItsOwnMessage) {
   }
 }
 
-// An exception ends operations that are under way before anybody hears of it: the peers hear of the exception.
+// An exception ends operations that are under way. The peers hear of the exception, not of these.
 TEST(ConformanceFailure, aWorkerThatThrowsDuringATransferTellsItsPeersWhy) {
   const bool tells = subject().engine == "threads" || subject().engine == "mpi";
-  if (subject().workers == 1 || !tells)
-    GTEST_SKIP() << "elsewhere whoever starts the engine tells the peers, or nobody";
+  if (subject().workers == 1 || !tells) GTEST_SKIP() << "elsewhere the launcher tells the peers, or they notice";
   const std::string last = std::to_string(subject().workers - 1);
   try {
     on_every_worker([&](Engine& engine) {
