@@ -151,7 +151,7 @@ class Synchronizer {
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
   // In the same order on every worker, every number once; until after_backward returns nobody else may touch them.
   void ready(std::span<float> gradient, std::size_t begin, std::size_t size);
-  // Turns everybody's gradients into the result. `weight` is the number of samples behind this one, for weighted_mean.
+  // Turns everybody's gradients into the result. `weight`: samples behind this one, which only weighted_mean takes.
   void after_backward(std::span<float> gradient, double weight = 1);
   // For sharded training: only this worker's part of the result, a contiguous range of `gradient`, in place; parts
   // differ in size by at most one number. The rest of `gradient` is left unspecified. Gradient rules only.

@@ -81,8 +81,8 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
 
   // finish_backward(), optimizer.step() unless the gradient is not finite, after_update(). `weight` is the number of
-  // samples behind this worker's gradient, for weighted_mean. A worker without a batch (see join) calls it all the
-  // same.
+  // samples behind this worker's gradient, for weighted_mean; other algorithms refuse one with Error{bad_input}, since
+  // it would have no effect. A worker without a batch (see join) calls it all the same.
   //
   // Nothing else that is collective may come between backward and it: workers match what they exchange by its order,
   // and gradients are under way already. Calls of this class are refused there with Error{bad_input}; a Synchronizer's,

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from flockstep._errors import check_state_dict
 from flockstep._torch_private import make_optimizer_hooks, optimizer_hooks
 
 # Of a state_dict, beside "state" and "param_groups", where plain optimizers do not look. Torch's own tools for
@@ -74,6 +75,7 @@ class Around(torch.optim.Optimizer):
         return state_dict
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        check_state_dict(state_dict, ("state", "param_groups"), "an averager or an optimizer")
         state_dict = {**state_dict}
         for hook in optimizer_hooks(self, "load_state_dict_pre"):
             changed = hook(self, state_dict)

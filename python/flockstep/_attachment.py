@@ -15,7 +15,7 @@ from torch import nn
 from flockstep import _native
 from flockstep._averaged_model import tensors_of
 from flockstep._ddp_switch import DdpSwitch
-from flockstep._errors import BadInputError, Error
+from flockstep._errors import BadInputError, Error, in_words_of_python
 from flockstep._telemetry import Recorder
 from flockstep._worker import Attached, attach, attach_elastic
 
@@ -73,9 +73,8 @@ class Attachment:
                     elastic=elastic,
                     first_step=first_step,
                 )
-            except Error as error:  # which names options as the command does
-                sentence = str(error).replace(f"--{algorithm}.", "")
-                raise type(error)(sentence, engine=error.engine) from None
+            except Error as error:
+                raise in_words_of_python(error, algorithm) from None
             undo.pop_all()
         self.rank = self._worker.rank
         self.size = self._worker.size

@@ -12,14 +12,24 @@ from flockstep._errors import BadInputError, BadTypeError
 NamedTensors = list[tuple[str, torch.Tensor]]
 
 
+_COMMUNICATING = ("Averager", "ZeroRedundancyOptimizer", "PostLocalSGDOptimizer")
+
+
+def communicates(optimizer: torch.optim.Optimizer, holder: str) -> BadInputError:
+    """The error for an optimizer that waits for other workers by itself."""
+    return BadInputError(
+        f"{type(optimizer).__name__} communicates with other workers by itself, and {holder} goes around an optimizer of "
+        "one worker: pass one that does not, such as torch.optim.AdamW"
+    )
+
+
 def check(optimizer: torch.optim.Optimizer, model: nn.Module, holder: str) -> None:
     """Raises :class:`flockstep.BadInputError` for a pair that ``holder`` cannot average."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise BadTypeError(f"{holder} goes around a torch.optim.Optimizer, not a {type(optimizer).__name__}")
-    if any(kind.__name__ in ("Averager", "ZeroRedundancyOptimizer") for kind in type(optimizer).__mro__):
-        raise BadInputError(
-            f"{holder} goes around an optimizer of one worker, and {type(optimizer).__name__} is one of many"
-        )
+    kinds = type(optimizer).__mro__
+    if any(kind.__name__ in _COMMUNICATING or kind.__module__.startswith("horovod.") for kind in kinds):
+        raise communicates(optimizer, holder)
     if not isinstance(model, nn.Module):
         raise BadTypeError(f"{holder} averages a torch.nn.Module, not a {type(model).__name__}")
     _check_modules(model, holder)

@@ -13,6 +13,7 @@ from flockstep._backward import BackwardPasses
 from flockstep._ddp_switch import is_off
 from flockstep._errors import BadInputError, BadTypeError
 from flockstep._gradient_state import GradientState
+from flockstep._options import shown
 from flockstep._sharded_model import is_sharded, put_on_sharded
 from flockstep._torch_private import (
     GradBucket,
@@ -62,7 +63,7 @@ def _refuse(sentence: str) -> NoReturn:
 def _ddp_of(model: torch.nn.Module) -> tuple[DistributedDataParallel, torch.device]:
     """The model and its device, if a hook can be registered on it; else one sentence."""
     if not isinstance(model, torch.nn.Module):
-        raise BadTypeError(f"a gradient rule is registered on a DistributedDataParallel, not on {model!r}")
+        raise BadTypeError(f"a gradient rule is registered on a DistributedDataParallel, not on {shown(model)}")
     if isinstance(uncompiled(model), DistributedDataParallel):
         model = uncompiled(model)
     trained = [*reduced_parameters(model)] if isinstance(model, DistributedDataParallel) else []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 
 # How python/native/errors.cpp ends a text that comes through torch, which raises a class with a text and nothing else.
 _DETAILS = re.compile(r" \[(\w+)(?: on (\w+))?\]\Z")
+_QUOTED_NUMBER = re.compile(r"'([-+]?[\d.]+(?:e[-+]?\d+)?)'")
 
 
 def this_rank() -> int | None:
@@ -83,3 +85,23 @@ BY_CODE = {
     kind.code: kind
     for kind in (BadInputError, MismatchError, DeadlineExceededError, PeerLostError, UnavailableError, BadFileError)
 }
+
+
+def in_words_of_python(error: Error, owner: str) -> Error:
+    """The compiled half's error about an option of ``owner``, which names options and quotes values as the command does."""
+    sentence = _QUOTED_NUMBER.sub(r"\1", str(error).replace(f"--{owner}.", ""))
+    return type(error)(sentence, engine=error.engine)
+
+
+def check_state_dict(state_dict: object, needed: tuple[str, ...], of: str) -> None:
+    """Raises :class:`flockstep.BadInputError` for what no ``state_dict()`` of that kind has returned."""
+    if not isinstance(state_dict, Mapping):
+        raise BadTypeError(
+            f"load_state_dict() takes what state_dict() of {of} returned, not a {type(state_dict).__name__}"
+        )
+    if any(name not in state_dict for name in needed):
+        names = [str(name) for name in state_dict]
+        has = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}" if names else "nothing"
+        raise BadInputError(
+            f"load_state_dict() takes what state_dict() of {of} returned, which has {', '.join(needed)}: this has {has}"
+        )

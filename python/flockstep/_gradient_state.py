@@ -11,7 +11,6 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, ClassVar, cast
 
 import torch
@@ -20,9 +19,17 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep import _native
-from flockstep._errors import BadInputError, BadTypeError, Error, PeerLostError, UnavailableError, this_rank
+from flockstep._errors import (
+    BadInputError,
+    Error,
+    PeerLostError,
+    UnavailableError,
+    check_state_dict,
+    in_words_of_python,
+    this_rank,
+)
 from flockstep._hook import BucketHook, Hook
-from flockstep._options import TakesOptions
+from flockstep._options import TakesOptions, check_types, nearest_to
 from flockstep._rule_options import RuleOptions, common_defaults
 from flockstep._sharded_hook import ShardedHook
 from flockstep._sketched_hook import SketchedHook
@@ -36,7 +43,7 @@ from flockstep._torch_private import (
     timeout_of,
     zero_buckets,
 )
-from flockstep._transfer import as_words, checked_seed, transfer_of, transfer_of_sharded
+from flockstep._transfer import as_words, checked_seed, checked_weight, transfer_of, transfer_of_sharded
 from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
@@ -50,8 +57,8 @@ _numbers = itertools.count()
 def check_rule(rule: str, options: dict[str, str]) -> None:
     try:
         _native.check_rule(rule, options, _ANY_NUMBER_OF_WORKERS)
-    except Error as error:  # which names options as the command does
-        raise type(error)(str(error).replace(f"--{rule}.", "")) from None
+    except Error as error:
+        raise in_words_of_python(error, rule) from None
 
 
 def _check_capturing(gradient: torch.Tensor) -> None:
@@ -66,12 +73,6 @@ def _granularity(options: Mapping[str, str]) -> str:
     return options.get("granularity", "model")
 
 
-def _checked_divisor(divides_by_all: Any) -> bool | None:
-    if divides_by_all is None or isinstance(divides_by_all, bool):
-        return divides_by_all
-    raise BadTypeError(f"divide_by_initial_world_size is True, False or None, not {divides_by_all!r}")
-
-
 class GradientState(Measured, TakesOptions):
     """The state of a gradient rule: what :func:`register` returns, or one of its subclasses.
 
@@ -79,9 +80,6 @@ class GradientState(Measured, TakesOptions):
     with a ``process_group`` of its own. A copy of a DDP model has lost its communication hook. It says so in its next
     forward pass outside of ``torch.no_grad()`` if the hook was registered with :func:`register`; with
     ``register_comm_hook``, ``copy.deepcopy(ddp_model)`` warns, but a model from a pickle is silent.
-
-    Attributes:
-        weight: how much this rank's gradient counts for ``weighted_mean``; set it before each backward pass.
     """
 
     _algorithm: ClassVar[str]
@@ -91,12 +89,9 @@ class GradientState(Measured, TakesOptions):
         options = self._completed(given)
         process_group = options.pop("process_group")
         self._start_step, self._run_dir, self._timeout = map(options.pop, ("start_step", "run_dir", "timeout"))
-        self._divide_by_initial_world_size = _checked_divisor(options.pop("divide_by_initial_world_size", None))
-        if not isinstance(self._start_step, int) or self._start_step < 0:
-            wrong = BadInputError if isinstance(self._start_step, int) else BadTypeError
-            raise wrong(f"start_step is a number of steps, 0 or more, not {self._start_step!r}")
-        if self._timeout is not None and not isinstance(self._timeout, timedelta):
-            raise BadTypeError(f"timeout is a datetime.timedelta, not {self._timeout!r}")
+        self._divide_by_initial_world_size: bool | None = options.pop("divide_by_initial_world_size", None)
+        if self._start_step < 0:
+            raise BadInputError(f"start_step is a number of steps, 0 or more, not {self._start_step}")
         self._seed = checked_seed(options.pop("seed"))
         self._rule, self._options = self._algorithm, as_words(options)
         transfer_of(self._rule, self._options)
@@ -104,11 +99,17 @@ class GradientState(Measured, TakesOptions):
         self._step = 0
         self._memory: list[list[float]] = []
         self._memory_transfer = "exact"  # whose memory that is
-        self.weight = 1.0
+        self._weight = 1.0
         self._line = users_line()
         self._number = next(_numbers)
         _uncalled[self._number] = (type(self).__name__, self._rule, self._line)
         self._forget_worker(process_group)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_") and not hasattr(type(self), name):
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest_to(name, known)}")
+        super().__setattr__(name, value)
 
     def _forget_worker(self, process_group: dist.ProcessGroup | None = None) -> None:
         self._process_group = process_group
@@ -128,7 +129,7 @@ class GradientState(Measured, TakesOptions):
                 "make another state and give it the state_dict() of this one"
             )
         self._settle()  # the copy may be the one that is used, in another process
-        kept = {"_rule", "_options", "_start_step", "_run_dir", "_timeout", "_divide_by_initial_world_size", "weight"}
+        kept = {"_rule", "_options", "_start_step", "_run_dir", "_timeout", "_divide_by_initial_world_size", "_weight"}
         kept |= {"_seed", "_line", "_number"}
         values = {name: value for name, value in self.__dict__.items() if name in kept}
         rule, memory = self._current_memory()
@@ -251,7 +252,7 @@ class GradientState(Measured, TakesOptions):
         hook = cast(BucketHook, self._hook) if self._hook is not None else self._attach(bucket.buffer().device)
         if bucket.index() == 0:
             self._warn(hook)
-        return hook.add(bucket, self.weight, self._divides_by_all())
+        return hook.add(bucket, self._weight, self._divides_by_all())
 
     # What scales the gradients of a sharded model.
     def _sharded(self, gradient: torch.Tensor) -> ShardedHook:
@@ -299,6 +300,23 @@ class GradientState(Measured, TakesOptions):
                 warn(sentence, self._line)
 
     @property
+    def weight(self) -> float:
+        """How much this rank's gradient counts for ``weighted_mean``, 0 or more; set it before each backward pass.
+
+        Other rules count every rank the same, and refuse a weight.
+        """
+        return self._weight
+
+    @weight.setter
+    def weight(self, value: float) -> None:
+        weight = checked_weight(value)
+        if weight != 1 and "weighted_mean" not in (self._rule, self.rule):
+            raise BadInputError(
+                f"{self._rule} counts all ranks the same, so that a weight has no effect: register weighted_mean, or set none"
+            )
+        self._weight = weight
+
+    @property
     def rule(self) -> str:
         """The name of the rule that the last step followed; before the first one, of the rule that was asked for."""
         return self._rule if self._hook is None else str(self._hook.report()["rule"])
@@ -329,7 +347,10 @@ class GradientState(Measured, TakesOptions):
             ...  # some steps
             state.set_rule("adacons", beta=0.95)
         """
-        divides_by_all = _checked_divisor(options.pop("divide_by_initial_world_size", None) if name == "mean" else None)
+        for kind in GradientState.__subclasses__():
+            if kind._algorithm == name:
+                check_types(kind, options)
+        divides_by_all: Any = options.pop("divide_by_initial_world_size", None) if name == "mean" else None
         defaults = common_defaults(name)
         taken = ("watch", "magnitude", "guard", "non_finite_patience", "transfer", "sketch_length")
         words = as_words({**{key: value for key, value in defaults.items() if key in taken}, **options})
@@ -466,15 +487,22 @@ class GradientState(Measured, TakesOptions):
             state_dict: what :meth:`state_dict` returned, of the same rule.
 
         Raises:
-            BadInputError: for the state of another rule.
+            BadInputError: for the state of another rule, or of something else.
         """
+        check_state_dict(state_dict, ("rule", "step", "memory"), "a gradient rule")
         if state_dict["rule"] != self._rule:
             raise BadInputError(
                 f"this is the state of {state_dict['rule']}, and the rule is {self._rule}: make a state of that rule, "
                 "or call set_rule() first"
             )
-        self._step = int(state_dict["step"])
-        self._memory = [[float(value) for value in section] for section in state_dict["memory"]]
+        try:
+            memory = [[float(value) for value in section] for section in state_dict["memory"]]
+            self._step, self._memory = int(state_dict["step"]), memory
+        except (TypeError, ValueError):
+            raise BadInputError(
+                "load_state_dict() takes what state_dict() of a gradient rule returned: step and memory of this one are no "
+                "numbers"
+            ) from None
         self._memory_transfer = state_dict.get("transfer", "exact")
         if self._hook is not None:
             is_ours = self._memory_transfer == self._transfer

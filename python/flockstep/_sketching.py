@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -12,7 +11,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from flockstep import _native
-from flockstep._errors import BadInputError
 from flockstep._exchange import Records, exchange_for
 from flockstep._scaling import Pass, multiply
 
@@ -52,8 +50,6 @@ class Sketching:
         self._records = self._exchange.records(buckets, (buckets if plan.by_bucket else 1) if plan.sketches else 0)
         if not plan.uses_weights:
             weight = float(has_gradient)
-        elif not 0 <= weight < math.inf:
-            raise BadInputError(f"weight is a number, 0 or more, not {weight}")
         share: float | None = 1.0
         if plan.is_blind:
             share = 1 / self._group.size() if divides_by_all and not plan.uses_weights else None

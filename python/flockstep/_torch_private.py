@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,16 @@ def timeout_of(group: dist.ProcessGroup) -> timedelta:
             timeout: timedelta = options._timeout
             return timeout
     return dist.default_pg_timeout
+
+
+def collectives_so_far() -> int:
+    """Tells whether this process has exchanged tensors meanwhile, over any group whose backend counts."""
+    count = 0
+    groups: Any = dist.distributed_c10d._world.pg_map
+    for group in groups:
+        with suppress(RuntimeError):
+            count += group._get_sequence_number_for_group()
+    return count
 
 
 def all_gather_single(

@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Real
+
+import torch
 
 from flockstep._errors import BadInputError, BadTypeError
+from flockstep._options import shown
 
 
 def as_words(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as the command takes them, which also checks their values."""
+    """Options as the command takes them, whose types were checked."""
     words = {name: str(value) for name, value in options.items()}
-    if "watch" in options:
-        words["watch"] = _watch(options["watch"])
-    if "sketch_length" in options:
-        words["sketch_length"] = _length(options["sketch_length"])
-    if "guard" in options:
-        words["guard"] = _guard(options["guard"])
-    if "non_finite_patience" in options:
-        patience = options["non_finite_patience"]
-        if isinstance(patience, bool) or not isinstance(patience, int):
-            raise BadTypeError(f"non_finite_patience is a number of steps, 0 or more, not {patience!r}")
+    watch = options.get("watch", 0)
+    if watch is None or isinstance(watch, bool):
+        words["watch"] = "auto" if watch is None else "always" if watch else "never"
+    if "sketch_length" in options and options["sketch_length"] is None:
+        words["sketch_length"] = "auto"
     return words
 
 
-def _watch(watch: object) -> str:
-    if watch is None:
-        return "auto"
-    if isinstance(watch, bool):
-        return "always" if watch else "never"
-    if not isinstance(watch, int):
-        raise BadTypeError(f"watch is True, False, None or a number of steps, not {watch!r}")
-    return str(watch)
-
-
-def _length(length: object) -> str:
-    if length is None:
-        return "auto"
-    if isinstance(length, bool) or not isinstance(length, int):
-        raise BadTypeError(f"sketch_length is None or a power of two, not {length!r}")
-    return str(length)
-
-
-def _guard(guard: object) -> str:
-    if guard == "count":
-        return "count"
-    if isinstance(guard, bool) or not isinstance(guard, (int, float)):
-        raise BadTypeError(f'guard is a number, 0 or more, or "count", not {guard!r}')
-    return str(guard)
-
-
-def checked_seed(seed: object) -> int:
+def checked_seed(seed: int) -> int:
     """Of the sketches."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise BadTypeError(f"seed is a whole number, 0 or more, not {seed!r}")
     if not 0 <= seed < 1 << 64:
         raise BadInputError(f"seed is a whole number from 0 to 2**64 - 1, not {seed}")
     return seed
+
+
+def checked_weight(weight: object) -> float:
+    """Of a rank's gradient."""
+    if not isinstance(weight, (Real, torch.Tensor)) or getattr(weight, "ndim", 0) > 0:
+        raise BadTypeError(f"weight is a number, 0 or more, not {shown(weight)}")
+    if not 0 <= float(weight) < math.inf:
+        raise BadInputError(f"weight is a number, 0 or more, not {float(weight):g}")
+    return float(weight)
 
 
 def transfer_of(rule: str, words: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
 from flockstep import _native
-from flockstep._errors import BadInputError, BadTypeError, PeerLostError
+from flockstep._errors import BadInputError, PeerLostError
 from flockstep._log import forward, logger
 from flockstep._torch_private import default_store, timeout_of
 
@@ -155,9 +155,7 @@ def attach_elastic(*, deadline: timedelta | None = None) -> Attached:
     return _kept(_native.Worker.from_environment(timeout.total_seconds()), None, timeout)
 
 
-def _checked(timeout: object) -> timedelta:
-    if not isinstance(timeout, timedelta):
-        raise BadTypeError(f"a timeout is a datetime.timedelta, and {timeout!r} is none")
+def _checked(timeout: timedelta) -> timedelta:
     if timeout <= timedelta(0):
         raise BadInputError(f"a timeout is longer than 0, and {timeout} is not")
     if timeout > _LONGEST:

@@ -20,14 +20,14 @@ from typing_extensions import Self, TypedDict
 from flockstep import _native
 from flockstep._around import Around
 from flockstep._attachment import Attachment
-from flockstep._averaged_model import check, check_belong
+from flockstep._averaged_model import check, check_belong, communicates
 from flockstep._ddp_switch import DdpSwitch
-from flockstep._errors import BadInputError, BadTypeError
+from flockstep._errors import BadInputError
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
 from flockstep._options import TakesOptions
 from flockstep._telemetry import Measured, Recorder
-from flockstep._torch_private import UnscalesItself, is_first_to_join, is_joining, left_by_scaler
+from flockstep._torch_private import UnscalesItself, collectives_so_far, is_first_to_join, is_joining, left_by_scaler
 from flockstep._warning import users_line, warn
 
 
@@ -81,6 +81,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     _saved: bytes  # to go on from, once there is an attachment
     _consolidated: bool  # since the last step
     _warned: bool
+    _is_alone: bool  # the inner optimizer, which has stepped without a collective
     _attachment: Attachment | None
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
@@ -163,11 +164,11 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
             if scale is not None:
                 self._unscale(scale)
             if self._average_gradients(native) and found_inf.item() == 0:
-                self._inner.step()
+                self._step_inner()
             return None
         if closure is None:
             self._average_gradients(native)
-            self._inner.step()
+            self._step_inner()
             return None
 
         def closure_over_all() -> float:
@@ -176,6 +177,14 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
             return loss
 
         return self._inner.step(closure_over_all)
+
+    # Which optimizers communicate by themselves, no name tells: the first step does.
+    def _step_inner(self) -> None:
+        before = None if self._is_alone else collectives_so_far()
+        self._inner.step()
+        if before is not None and collectives_so_far() != before:
+            raise communicates(self._inner, self._name)
+        self._is_alone = True
 
     # As the scaler does it: the reciprocal in double.
     def _unscale(self, scale: torch.Tensor) -> None:
@@ -379,7 +388,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         self._go_around(state["inner"])
         for name, value in state.items():
             setattr(self, f"_{name}", value)
-        self._warned = False
+        self._warned = self._is_alone = False
         self._attachment = None
 
     # ---- life ----
@@ -461,10 +470,6 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
 
 def _check_elastic(common: dict[str, Any]) -> None:
-    if not isinstance(common["elastic"], bool):
-        raise BadTypeError(f"elastic is True or False, not {common['elastic']!r}")
-    if not isinstance(common["first_step"], int) or isinstance(common["first_step"], bool):
-        raise BadTypeError(f"first_step is a number of steps, not {common['first_step']!r}")
     if common["first_step"] < 0:
         raise BadInputError(f"first_step is 0 or more, not {common['first_step']}")
     if common["elastic"] and common["process_group"] is not None:
@@ -472,13 +477,10 @@ def _check_elastic(common: dict[str, Any]) -> None:
 
 
 def _text(name: str, value: object) -> str:
-    if name in ("overlap", "guard", "wait"):
-        if not isinstance(value, bool):
-            raise BadTypeError(f"{name} is True or False, not {value!r}")
+    if isinstance(value, bool):
         return "on" if value else "off"
-    if name != "deadline":
+    if not isinstance(value, timedelta):
         return str(value)
-    if not isinstance(value, timedelta) or value <= timedelta(0):
-        wrong = BadInputError if isinstance(value, timedelta) else BadTypeError
-        raise wrong(f"deadline is a datetime.timedelta above 0, not {value!r}")
+    if value <= timedelta(0):
+        raise BadInputError(f"{name} is a datetime.timedelta above 0, not {value!r}")
     return f"{value / timedelta(milliseconds=1)}ms"

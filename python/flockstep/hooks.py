@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from flockstep._ddp_hook import put_on
 from flockstep._errors import BadInputError, BadTypeError
 from flockstep._gradient_state import GradientState
-from flockstep._options import ARGUMENTS
+from flockstep._options import ARGUMENTS, shown
 from flockstep._rule_options import (
     AdaConsOptions,
     DirectionConsensusOptions,
@@ -131,8 +131,10 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
         BadInputError: for an unknown rule, a value that an option does not take, or a model that takes no hook.
         TypeError: for an option that the rule does not have.
     """
+    if isinstance(ddp_model, str) and isinstance(rule, torch.nn.Module):
+        raise BadTypeError(f"register() takes the model first, and then the rule: register(model, {ddp_model!r})")
     if not isinstance(rule, str):
-        raise BadTypeError(f"a rule is given by its name, such as 'adacons', not as {rule!r}")
+        raise BadTypeError(f"a rule is given by its name, such as 'adacons', not as {shown(rule)}")
     if rule not in _RULES:
         raise BadInputError(f"there is no gradient rule {rule!r}: take one of {', '.join(_RULES)}")
     make, hook = _RULES[rule]

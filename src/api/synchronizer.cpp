@@ -154,6 +154,7 @@ void Synchronizer::Implementation::after_backward(std::span<float> gradient, dou
   check_gradient(gradient);
   check_announced(gradient);
   session.require_begun();
+  session.require_effect_of(weight);
   if (announcements.any_ready() && !announcements.all_ready())
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready and the rest was not: announce all "
@@ -169,6 +170,7 @@ void Synchronizer::Implementation::after_backward(std::span<float> gradient, dou
 std::span<float> Synchronizer::Implementation::reduce_scatter(std::span<float> gradient, double weight) {
   const Issuing issuing(*this);
   check_gradient(gradient);
+  session.require_effect_of(weight);
   if (announcements.any_ready())
     throw Error(ErrorCode::bad_input,
                 "part of the gradient was announced as ready, and its results would go to all workers: call "

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "algorithms/rules/rule_options.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "flockstep/error.h"
@@ -150,6 +151,14 @@ void Session::require_same_first_model(std::span<const float> model) {
 void Session::require_same_last_model(std::span<const float> model) {
   if (is_elastic_) return;
   require_same_model(model, "end", "begin with the same model on all workers, and make the same updates of it");
+}
+
+void Session::require_effect_of(double weight) const {
+  if (weight == 1 || (row().rule && row().rule(settings_.options).rule.uses_weights)) return;
+  throw Error(ErrorCode::bad_input,
+              fmt::format("{} counts all workers the same, so that a weight of {} has no effect: leave it out, or take "
+                          "weighted_mean",
+                          row().name, weight));
 }
 
 void Session::attend(const std::vector<bool>& present) {

@@ -62,6 +62,9 @@ class Session {
   void require_same_first_model(std::span<const float> model);
   void require_same_last_model(std::span<const float> model);
 
+  // Throws Error{bad_input} for a weight that changes nothing: only some rules weigh workers by what they are given.
+  void require_effect_of(double weight) const;
+
   // By worker, who has a gradient from now on, the same on all of them. Empty: everybody, as at first.
   void attend(const std::vector<bool>& present);
   // Each counts a step.

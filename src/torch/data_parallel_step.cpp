@@ -72,6 +72,7 @@ void DataParallel::Implementation::start_ready() {
 }
 
 void DataParallel::Implementation::finish_backward(double weight) {
+  session->require_effect_of(weight);
   const std::vector<bool> present = epoch.present();
   const bool is_absent = !present.empty() && !present[static_cast<std::size_t>(context.rank())];
   if (accumulating > 0)

@@ -202,6 +202,25 @@ TEST(SynchronizerReady, isForgottenWhereTheStepWasRefused) {
 
 // ---- numbers that cannot be meant ----
 
+TEST(Synchronizer, refusesAWeightThatHasNoEffectAndTheStepMayFollow) {
+  for (const std::string algorithm : {"mean", "adacons", "eager_solo", "post_local_sgd", "local_sgd"})
+    launch({.engine = "threads", .workers = 2}, [&](Worker& worker) {
+      Synchronizer synchronizer(worker, algorithm, 5);
+      synchronizer.begin(Floats(5));
+      Floats gradient(5, static_cast<float>(worker.rank()));
+      const std::string sentence =
+          algorithm +
+          " counts all workers the same, so that a weight of 8 has no effect: leave it out, or take weighted_mean";
+      synchronizer.ready(gradient, 0, 5);
+      EXPECT_EQ(sentence_of([&] { synchronizer.after_backward(gradient, 8); }), sentence);
+      synchronizer.after_backward(gradient);
+      if (algorithm == "mean") {
+        EXPECT_EQ(gradient, Floats(5, 0.5f));
+        EXPECT_EQ(sentence_of([&] { synchronizer.reduce_scatter(gradient, 8); }), sentence);
+      }
+    });
+}
+
 TEST(Launch, refusesDeadlinesThatAreNone) {
   for (const double deadline_s : {0.0, -1.0, 1e10, 1e300, std::numeric_limits<double>::infinity(),
                                   -std::numeric_limits<double>::infinity(), std::nan("")}) {

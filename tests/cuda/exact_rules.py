@@ -18,6 +18,12 @@ ROUNDING = {torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
 WEIGHTS = [1.0 + rank for rank in range(WORKERS)]
 
 
+def weigh(state, rule):
+    """Other rules refuse a weight."""
+    if rule == "weighted_mean":
+        state.weight = WEIGHTS[RANK]
+
+
 class Given(nn.Module):
     """A model whose gradient is what it is given."""
 
@@ -80,7 +86,7 @@ def follows(name, rule, *, kind=torch.float32, steps=4, tolerance=None, ddp=None
     """A rule over a few steps, the whole model as one."""
     model = given(kind, **(ddp or {}))
     state = flockstep.register(model, rule, transfer="exact", guard=0.0, **options)
-    state.weight = WEIGHTS[RANK]
+    weigh(state, rule)
     expected = at_magnitude(rule, options.get("magnitude"), options.get("beta"))
     worst, same = 0.0, True
     for step in range(steps):
@@ -128,7 +134,7 @@ def by_tensor():
     for rule in RULES:
         model = given()
         state = flockstep.register(model, rule, transfer="exact", guard=0.0, granularity="tensor")
-        state.weight = WEIGHTS[RANK]
+        weigh(state, rule)
         expected = [Expected(rule) for _ in SHAPES]
         worst = 0.0
         for step in range(4):
@@ -160,7 +166,7 @@ def by_bucket():
     for rule in RULES:
         model = given()
         state = flockstep.register(model, rule, transfer="exact", guard=0.0, granularity="bucket")
-        state.weight = WEIGHTS[RANK]
+        weigh(state, rule)
         buckets, expected, known, worst = Buckets(state, model), [], [], 0.0
         for step in range(5):
             buckets.parts = []
@@ -187,7 +193,7 @@ def as_on_the_cpu(wild=1.0):
         for step in range(5):
             times = wild if step == 3 and RANK == LAST else 1.0
             for model, state in zip(models, states, strict=True):
-                state.weight = WEIGHTS[RANK]
+                weigh(state, rule)
                 backward(model, [times * gradient for gradient in gradients_of(step, RANK)])
             ours, cpu = (state.coefficients for state in states)
             apart = max(apart, distance(ours, cpu))
@@ -241,7 +247,7 @@ def non_finite(rule, policy, number, steps, broken):
     # With the guard, where it would not cut: plain averaging without one looks at nothing, and leaves nobody out.
     options = {"guard": 0.0} if rule in ("weighted_mean", "adasum") else {}
     state = flockstep.register(model, rule, transfer="exact", non_finite=policy, **options)
-    state.weight = WEIGHTS[RANK]
+    weigh(state, rule)
     expected, worst, wrong, same = NonFinite(rule, policy == "exclude"), 0.0, [], True
     for step in range(steps):
         mine = gradients_of(step, RANK)

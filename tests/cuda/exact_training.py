@@ -23,7 +23,7 @@ from common import (
     wrapped,
 )
 from ddp_training import batch, flat, of_all, own_gradient
-from exact_rules import LAST, RULES, WEIGHTS, backward, distance, given, gradients_of, joined
+from exact_rules import LAST, RULES, WEIGHTS, backward, distance, given, gradients_of, joined, weigh
 from rule_oracle import Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -53,7 +53,7 @@ def trained(name, rule, run_backward=simple, ddp=None, **options):
     """A few steps of SGD, each compared with the rule over everybody's gradient."""
     model = wrapped(**(ddp or {}))
     state = flockstep.register(model, rule, transfer="exact", guard=0.0, **options)
-    state.weight = WEIGHTS[RANK]
+    weigh(state, rule)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     expected, worst, same = Expected(rule), 0.0, True
     for step in range(4):

@@ -7,8 +7,11 @@ from datetime import timedelta
 import cases
 import flockstep
 import torch
+import torch.distributed as dist
 from cases import backward, numbers, small_model, train_step
 from torch import nn
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.optim import lr_scheduler
 
 
@@ -236,15 +239,62 @@ def copies_and_repeated_use(rank):
     return {"together": together, "model": numbers(model), "other": numbers(other)}
 
 
+def sentence_of(call):
+    try:
+        call()
+    except (TypeError, flockstep.Error) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was refused"
+
+
 def mistakes(rank):
     model = small_model()
-    sentences = []
-    for options in ({"perod": 3}, {"rundir": "somewhere"}, {"timeout": 3}, {"timeout": timedelta.max}):
-        try:
-            flockstep.Flock(momentum(model), model, **options).close()
-        except (TypeError, flockstep.Error) as error:
-            sentences.append(f"{type(error).__name__}: {error}")
-    return sentences
+    wrong = (
+        {"perod": 3},
+        {"rundir": "somewhere"},
+        {"period": "3"},
+        {"period": 0},
+        {"elastic": 1},
+        {"timeout": 3},
+        {"timeout": timedelta.max},
+    )
+    refused = [
+        sentence_of(lambda options=options: flockstep.Flock(momentum(model), model, **options).close())
+        for options in wrong
+    ]
+    with flockstep.LocalSGD(momentum(model), model) as optimizer:
+        refused.append(sentence_of(lambda: optimizer.load_state_dict(model.state_dict())))
+        refused.append(sentence_of(lambda: optimizer.load_state_dict([optimizer.state_dict()])))
+    return refused
+
+
+class Reducing(torch.optim.SGD):
+    """As many scripts have one: it sums gradients over all ranks by itself."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                dist.all_reduce(parameter.grad)
+        return super().step(closure)
+
+
+def optimizers_that_communicate(rank):
+    model = small_model()
+    averager = PeriodicModelAverager(period=4)
+    of_horovod = type("SGD", (torch.optim.SGD,), {"__module__": "horovod.torch.optimizer"})
+    made = [
+        PostLocalSGDOptimizer(momentum(model), averager),
+        ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1),
+        of_horovod(model.parameters(), lr=0.1),
+    ]
+    refused = [sentence_of(lambda inner=inner: flockstep.DiLoCo(inner, model).close()) for inner in made]
+    with flockstep.Flock(Reducing(model.parameters(), lr=0.1), model) as optimizer:
+        refused.append(sentence_of(lambda: train_step(model, optimizer, rank, 0)))
+    with flockstep.Flock(momentum(model), model) as optimizer:
+        train_step(model, optimizer, rank, 0)
+        dist.barrier()  # the script may, between steps
+        train_step(model, optimizer, rank, 1)
+    return refused
 
 
 if __name__ == "__main__":
@@ -258,4 +308,5 @@ if __name__ == "__main__":
         an_overflow_on_one_worker,
         copies_and_repeated_use,
         mistakes,
+        optimizers_that_communicate,
     )

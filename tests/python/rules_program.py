@@ -26,7 +26,8 @@ def training(rule, wrapped, backward, *, group=None, steps=STEPS, lr=0.05, prepa
         wrapped = prepare(wrapped)
     module = getattr(wrapped, "_orig_mod", wrapped).module
     expected, worst = Expected(rule), 0.0
-    state.weight = dist.get_rank() + 1.0
+    if rule == "weighted_mean":
+        state.weight = dist.get_rank() + 1.0
     weights = [float(rank + 1) for rank in range(dist.get_world_size())]
     if group is not None:
         weights = [float(rank + 1) for rank in dist.get_process_group_ranks(group)]

@@ -68,7 +68,7 @@ def test_a_group_of_some_workers_averages_by_itself(results):
         "period": "bad_input: period takes",
         "activation": "bad_input: activation",
         "twice": "bad_input: the model is in an averager already: close() that one before Flock takes it",
-        "around an averager": "bad_input: Wagma goes around an optimizer of one worker, and Flock is one of many",
+        "around an averager": "bad_input: Flock communicates with other workers by itself, and Wagma goes around an optimizer",
         "another model": "bad_input: the optimizer has a parameter of shape (6, 4) that is not in the model",
         "another group": "bad_input: the optimizer has a parameter of shape (2,) that is not in the model",
         "no optimizer": "bad_input: Flock goes around a torch.optim.Optimizer, not a Sequential",

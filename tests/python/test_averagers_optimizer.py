@@ -49,11 +49,31 @@ def test_two_averagers_side_by_side_and_one_after_the_other(results):
     assert one["together"]
 
 
-def test_options_that_do_not_exist_are_refused_as_in_any_call(results):
+def test_wrong_calls_get_one_sentence_in_words_of_python(results):
+    there_are = "; there are group_size, groups, across, "
     for sentences in results["mistakes"]:
-        assert sentences == [
-            "BadTypeError: Flock.__init__() got an unexpected keyword argument 'perod'",
-            "BadTypeError: Flock.__init__() got an unexpected keyword argument 'rundir'",
-            "BadTypeError: a timeout is a datetime.timedelta, and 3 is none",
+        misspelt, joined, *others = sentences
+        assert misspelt.startswith(f"BadTypeError: Flock has no option 'perod' (did you mean period?){there_are}")
+        assert joined.startswith(f"BadTypeError: Flock has no option 'rundir' (did you mean run_dir?){there_are}")
+        assert others == [
+            "BadTypeError: period is a whole number, not '3'",
+            "BadInputError: period takes a whole number at least 1, not 0",
+            "BadTypeError: elastic is True or False, not 1",
+            "BadTypeError: timeout is a datetime.timedelta or None, not 3",
             "BadInputError: a timeout is at most 11574 days, not 999999999 days, 23:59:59.999999: every wait comes to an end",
+            "BadInputError: load_state_dict() takes what state_dict() of an averager or an optimizer returned, which has "
+            "state, param_groups: this has 0.weight, 0.bias, 2.weight, ...",
+            "BadTypeError: load_state_dict() takes what state_dict() of an averager or an optimizer returned, not a list",
         ]
+
+
+def test_an_optimizer_that_communicates_by_itself_is_refused(results):
+    rest = " communicates with other workers by itself, and {} goes around an optimizer of one worker: "
+    for sentences in results["optimizers_that_communicate"]:
+        for sentence, name, holder in zip(
+            sentences,
+            ("PostLocalSGDOptimizer", "ZeroRedundancyOptimizer", "SGD", "Reducing"),
+            ("DiLoCo", "DiLoCo", "DiLoCo", "Flock"),
+            strict=True,
+        ):
+            assert sentence.startswith(f"BadInputError: {name}{rest.format(holder)}")

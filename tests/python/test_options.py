@@ -1,6 +1,8 @@
 """What classes and functions say of the options that they take: to people, and to type checkers."""
 
 import inspect
+import math
+import pickle
 import re
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import typing
 
 import flockstep
 import pytest
+import torch
 from flockstep import _rule_options, averagers
 from paths import HANG_S, ROOT
 
@@ -59,9 +62,84 @@ def test_a_short_form_has_the_signature_of_its_state(rule):
 @pytest.mark.parametrize(
     "make", [lambda: flockstep.register(None, "adacons", betta=1), lambda: flockstep.AdaConsState(betta=1)]
 )
-def test_an_option_that_there_is_not_is_named(make):
-    with pytest.raises(TypeError, match=r"^AdaConsState.__init__\(\) got an unexpected keyword argument 'betta'$"):
+def test_an_option_that_there_is_not_is_named_with_those_that_there_are(make):
+    sentence = r"^AdaConsState has no option 'betta' \(did you mean beta\?\); there are beta, negative, permutation, "
+    with pytest.raises(TypeError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "sentence"),
+    [
+        ({"beta": "0.9"}, flockstep.BadTypeError, "beta is a number, not '0.9'"),
+        ({"beta": True}, flockstep.BadTypeError, "beta is a number, not True"),
+        ({"beta": 1.5}, flockstep.BadInputError, "beta takes a number from 0 to below 1, not 1.5"),
+        ({"beta": -1e-9}, flockstep.BadInputError, "beta takes a number from 0 to below 1, not -1e-09"),
+        ({"watch": "no"}, flockstep.BadTypeError, "watch is True or False, a whole number or None, not 'no'"),
+        ({"guard": "3"}, flockstep.BadTypeError, "guard is a number or \"count\", not '3'"),
+        (
+            {"magnitude": 3},
+            flockstep.BadTypeError,
+            'magnitude is "own" or "mean_norm" or "median_norm" or "matched", not 3',
+        ),
+        ({"run_dir": torch.nn.Linear(2, 2)}, flockstep.BadTypeError, "run_dir is a path or None, not Linear("),
+        ({"seed": [0] * 99}, flockstep.BadTypeError, "seed is a whole number, not a list"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_in_words_of_python(options, kind, sentence):
+    with pytest.raises(flockstep.Error) as raised:
+        flockstep.AdaConsState(**options)
+    assert type(raised.value) is kind
+    assert str(raised.value).startswith(sentence)
+
+
+def test_arguments_in_the_wrong_order_are_named_without_printing_the_model():
+    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(9)))
+    with pytest.raises(TypeError, match=r"^register\(\) takes the model first, .*: register\(model, 'mean'\)$"):
+        flockstep.register("mean", model)
+    with pytest.raises(TypeError, match=r"such as 'adacons', not as a Sequential$"):
+        flockstep.register(model, model)
+
+
+@pytest.mark.parametrize("weight", ["8", None, torch.ones(2), math.nan, -1, math.inf])
+def test_a_weight_is_one_number(weight):
+    with pytest.raises(flockstep.BadInputError, match=r"^weight is a number, 0 or more, not "):
+        flockstep.WeightedMeanState().weight = weight
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "weighted_mean"])
+def test_a_weight_that_has_no_effect_is_refused(rule):
+    state = RULES[rule][0]()
+    state.weight = 1
+    with pytest.raises(
+        flockstep.BadInputError, match=f"^{rule} counts all ranks the same, so that a weight has no effect: "
+    ):
+        state.weight = 8
+    state.set_rule("weighted_mean")
+    state.weight = torch.tensor(8)
+    assert pickle.loads(pickle.dumps(state)).weight == 8
+
+
+def test_a_misspelt_attribute_names_the_near_one():
+    with pytest.raises(AttributeError, match=r"^MeanState has no attribute 'wieght' \(did you mean weight\?\)$"):
+        flockstep.MeanState().wieght = 8
+
+
+@pytest.mark.parametrize(
+    ("saved", "sentence"),
+    [
+        ({"state": {}, "param_groups": []}, "this has state, param_groups"),
+        ({}, "this has nothing"),
+        ([1], "not a list"),
+        ({"rule": "mean", "step": "two", "memory": 3}, "step and memory of this one are no numbers"),
+    ],
+)
+def test_what_is_no_state_of_a_rule_is_refused(saved, sentence):
+    with pytest.raises(
+        flockstep.BadInputError, match=r"^load_state_dict\(\) takes what state_dict\(\) of a gradient rule"
+    ) as raised:
+        flockstep.MeanState().load_state_dict(saved)
+    assert str(raised.value).endswith(sentence)
 
 
 def test_a_rule_that_changes_other_options_than_granularity_keeps_its_memory():

@@ -226,15 +226,15 @@ def test_a_step_that_one_rank_lacks_ends_the_training_on_all(of, case):
         ("too long, late", "is longer than the gradient of 3923"),
         ("zero", "sketch_length"),
         ("no power", "a power of two"),
-        ("no number", "sketch_length is None or a power of two, not 'long'"),
+        ("no number", "sketch_length is a whole number or None, not 'long'"),
         ("tensor", 'granularity="tensor" needs transfer="exact"'),
         ("wire", 'wire="bfloat16" needs transfer="exact"'),
         ("transfer", "transfer takes auto, exact or sketch, not 'quick'"),
         ("guard", "guard"),
-        ("guard, type", "guard is a number, 0 or more, or \"count\", not 'three'"),
+        ("guard, type", "guard is a number or \"count\", not 'three'"),
         ("patience", "non_finite_patience"),
         ("seed", "seed is a whole number"),
-        ("watch", "watch is True, False, None or a number of steps, not 0.5"),
+        ("watch", "watch is True or False, a whole number or None, not 0.5"),
     ],
 )
 def test_bad_input_gets_one_sentence(of, case, words):

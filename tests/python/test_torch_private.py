@@ -139,6 +139,12 @@ def timeout_of(ddp):
     return private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
 
 
+def collectives_so_far(ddp):
+    before = private.collectives_so_far()
+    dist.all_reduce(torch.ones(1))
+    return private.collectives_so_far() == before + 1
+
+
 def join(ddp):
     """Of is_joining, is_first_to_join and end_joining."""
     context = Join([ddp])
@@ -193,7 +199,7 @@ def sharded_groups_of(ddp):
 CHECKS = [
     reducer_of, reduced_parameters, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
     delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
-    backward_number, call_after_backward, default_store, timeout_of, join, optimizer_hooks, left_by_scaler,
+    backward_number, call_after_backward, default_store, timeout_of, collectives_so_far, join, optimizer_hooks, left_by_scaler,
     sharded_groups_of,
 ]  # fmt: skip
 

@@ -33,6 +33,23 @@ TEST(Order, aWeightThatIsRefusedLeavesTheNextStepWhole) {
   });
 }
 
+TEST(Order, aWeightThatHasNoEffectIsRefusedAndTheStepMayFollow) {
+  on_workers(2, [](Worker& worker) {
+    Net net;
+    DataParallel parallel(worker, net, {.algorithm = "adacons", .bucket_kib = 1});
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    const Floats before = numbers(net);
+    loss_of(net, batch_of(worker.rank(), 0, 2)).backward();
+    EXPECT_EQ(sentence_of([&] { parallel.step(optimizer, 8); }),
+              "adacons counts all workers the same, so that a weight of 8 has no effect: leave it out, or take "
+              "weighted_mean");
+    EXPECT_EQ(numbers(net), before);
+    parallel.step(optimizer);
+    EXPECT_NE(numbers(net), before);
+    expect_same_bits_everywhere(worker, numbers(net));
+  });
+}
+
 TEST(Order, eagerSumsAreFinishedBeforeModelsAreMadeEqual) {
   for (const std::string algorithm : {"eager_solo", "eager_majority"})
     on_workers(4, [&](Worker& worker) {

@@ -42,7 +42,7 @@ struct Side {
     loss_of(net, batch_of(rank, number, 4)).backward();
   }
   void finish() {
-    parallel->finish_backward(rank + 1.0);
+    parallel->finish_backward(parallel->settings.algorithm == "weighted_mean" ? rank + 1.0 : 1);
     parallel->update(*optimizer);
     parallel->after_update();
   }
