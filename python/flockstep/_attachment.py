@@ -55,7 +55,9 @@ class Attachment:
             undo.callback(ddp.end)
             ddp.watch(model)
             self._worker: Attached = (
-                attach_elastic(deadline=timeout) if elastic else attach(process_group, deadline=timeout)
+                attach_elastic(deadline=timeout)
+                if elastic
+                else attach(process_group, deadline=timeout, what=f"made {holder}")
             )
             undo.callback(self._worker.close)
             self.recorder = Recorder(self._worker, run_dir, algorithm, options)

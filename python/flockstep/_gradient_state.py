@@ -21,14 +21,15 @@ from torch.nn.parallel import DistributedDataParallel
 from flockstep import _native
 from flockstep._errors import (
     BadInputError,
+    DeadlineExceededError,
     Error,
-    PeerLostError,
     UnavailableError,
     check_state_dict,
     in_words_of_python,
     this_rank,
 )
 from flockstep._hook import BucketHook, Hook
+from flockstep._meeting import Agreed
 from flockstep._options import TakesOptions, check_types, nearest_to
 from flockstep._rule_options import RuleOptions, common_defaults
 from flockstep._sharded_hook import ShardedHook
@@ -157,11 +158,13 @@ class GradientState(Measured, TakesOptions):
         self._transfer = transfer_of(self._rule, self._options)
         numbers = 0
         group = self._process_group
+        more = [("gradients on", device.type)]
         if model is not None:
             self._model = weakref.ref(model)
             group = group or model.process_group
             numbers = sum(parameter.numel() for _, _, parameter in reduced_parameters(model))
-        attached = self._connect(group)
+            more.append(("parameters in all", str(numbers)))
+        attached = self._connect(group, more)
         group = group or dist.group.WORLD
         assert group is not None
         hook: BucketHook
@@ -178,26 +181,35 @@ class GradientState(Measured, TakesOptions):
         _states.add(self)
         return hook
 
-    def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, groups: list[ShardedGroup]) -> Attached:
+    def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, named: dict[str, ShardedGroup]) -> None:
         """The same for a sharded model, whose modules have these parameters."""
         self._transfer = transfer_of_sharded(self._options)
-        attached = self._connect(group)
+        groups = [*named.values()]
+        sizes = [(f"parameters in sharded {name}:", str(each.numbers)) for name, each in named.items()]
+        attached = self._connect(
+            group, [("gradients on", device.type), ("modules under fully_shard():", str(len(groups))), *sizes]
+        )
         carrying, _ = self._carrying(group, device, attached)
         timeout = self._timeout or timeout_of(group)
         native = self._deciding(attached, sum(each.numbers for each in groups))
         self._hook = self._sharded_hook = ShardedHook(native, carrying, device, timeout=timeout, groups=groups)
         _states.add(self)
-        return attached
 
-    def _connect(self, group: dist.ProcessGroup | None) -> Attached:
+    # Of what workers agree on, only the step may change before the first backward pass: that is compared again there.
+    def _connect(self, group: dist.ProcessGroup | None, more: Agreed) -> Attached:
         if self._closed:
             raise UnavailableError(f"this state of {self._rule} was closed")
+        agreed = [("rule", self._rule), *self._options.items(), ("start_step", str(self._start_step))]
+        agreed += [("seed", str(self._seed)), ("divide_by_initial_world_size", str(self._divide_by_initial_world_size))]
+        agreed += [*more, ("step", str(self._step))]
         try:
-            attached = self._attached = attach(group, deadline=self._timeout)
-        except PeerLostError as error:
+            attached = self._attached = attach(
+                group, deadline=self._timeout, what="registered a gradient rule", agreed=agreed
+            )
+        except DeadlineExceededError as error:
             if group is not None:
                 raise
-            raise PeerLostError(
+            raise DeadlineExceededError(
                 f"{error}; a model that has a process group of its own needs it here, too: "
                 f"{type(self).__name__}(process_group=...)"
             ) from error

@@ -45,7 +45,8 @@ class RuleOptions(TypedDict, total=False):
         process_group: its ranks are the workers; None: the model's own group, or the default group if the state is
             registered with ``register_comm_hook``.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
-        timeout: the longest single wait for another rank; None: the timeout of the process group.
+        timeout: the longest single wait for another rank; None: the timeout of the process group, and at most five
+            minutes for ranks that have not registered the rule.
     """
 
     magnitude: Magnitude

@@ -65,16 +65,7 @@ def put_on_sharded(model: nn.Module, state: GradientState) -> None:
     assert isinstance(process_group, dist.ProcessGroup)
     if sorted(dist.get_process_group_ranks(process_group)) != sorted(workers):
         _refuse("process_group has other ranks than the mesh of this sharded model: leave it out")
-    attached = state._attach_sharded(device, process_group, [group for _, _, group in groups])
-    wrapping = "\n".join(f"{name} {group.numbers}" for name, _, group in groups)
-    others = attached.native.gather_texts(wrapping)
-    if len(set(others)) > 1:
-        other = next(rank for rank, text in enumerate(others) if text != others[0])
-        state.close()
-        _refuse(
-            f"ranks 0 and {other} have called fully_shard() on different modules, or their models differ: shard the same "
-            "modules on all ranks"
-        )
+    state._attach_sharded(device, process_group, {name: group for name, _, group in groups})
     for index, (_, module, group) in enumerate(groups):
         scaled: Any = ScaledReduceScatter(group, state, index)  # in all but name a ReduceScatter
         module.set_custom_reduce_scatter(scaled)

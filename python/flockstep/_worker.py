@@ -8,7 +8,6 @@ import socket
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -17,6 +16,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from flockstep import _native
 from flockstep._errors import BadInputError, PeerLostError
 from flockstep._log import forward, logger
+from flockstep._meeting import Agreed, meet
 from flockstep._torch_private import default_store, timeout_of
 
 # Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
@@ -24,7 +24,7 @@ from flockstep._torch_private import default_store, timeout_of
 _DATA_LANES = 3
 
 _MOMENT_S = 0.1
-_GLANCE_S = 0.005
+_PATIENCE = timedelta(minutes=5)  # a rank may prepare data before it comes
 _LONGEST = timedelta(days=11574)  # clocks count nanoseconds in 64 bits
 _ELASTIC_TIMEOUT = timedelta(minutes=5)
 
@@ -64,12 +64,21 @@ class Attached:
         forward(self.native)
 
 
-def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelta | None = None) -> Attached:
+def attach(
+    process_group: dist.ProcessGroup | None = None,
+    *,
+    deadline: timedelta | None = None,
+    what: str = "become a worker",
+    agreed: Agreed | None = None,
+) -> Attached:
     """Makes this process a worker among the members of ``process_group``, all of which call this in the same order.
 
     Args:
         process_group: whose members are the workers; the default group if None.
-        deadline: of every single wait for a peer; the timeout of ``process_group`` if None.
+        deadline: of every single wait for a peer; the timeout of ``process_group`` if None. Then members that do not come
+            are waited for no longer than five minutes.
+        what: this process has done, such as ``made Flock``, as errors tell it.
+        agreed: names and values that have to be the same on all members.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise BadInputError(
@@ -84,7 +93,7 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
     # Where torchrun starts workers again, the store still has the addresses of those before.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
-    call = _Call(PrefixStore(prefix, default_store()), group)
+    patience = min(timeout, _PATIENCE) if deadline is None else timeout
 
     def make_group(name: str) -> dist.ProcessGroupGloo:
         try:
@@ -92,14 +101,14 @@ def attach(process_group: dist.ProcessGroup | None = None, *, deadline: timedelt
         except RuntimeError as error:
             raise _unreachable(timeout, error) from error
 
+    number = meet(default_store(), prefix, dist.get_rank(group), ranks, patience.total_seconds(), what, agreed or [])
+    prefix = f"{prefix}/{number}"
     try:
-        prefix = f"{prefix}/{call.number(timeout)}"
         if transport == "mesh":
             return _attach_mesh(PrefixStore(f"{prefix}/mesh", default_store()), group, make_group, timeout)
         data = [_make_group(f"{prefix}/data{lane}", group, timeout) for lane in range(_DATA_LANES)]
         control = _make_group(f"{prefix}/control", group, timeout)
     except RuntimeError as error:
-        call.withdraw()
         raise _unreachable(timeout, error) from error
 
     global _has_been_attached
@@ -174,45 +183,9 @@ def _kept(
 
 def _unreachable(timeout: timedelta, error: RuntimeError) -> PeerLostError:
     return PeerLostError(
-        f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s: do all "
-        "ranks of the process group make the same flockstep objects, in the same order? "
+        f"rank {dist.get_rank()} could not connect to all of its peers within {timeout.total_seconds():g} s "
         f"({str(error).splitlines()[0]})"
     )
-
-
-class _Call:
-    """How members agree on a number that none of them has used, also if some did not come the last time.
-
-    The first one calls the others, and takes its call back where it has waited in vain. So they do not meet at its former
-    addresses.
-    """
-
-    def __init__(self, store: PrefixStore, members: dist.ProcessGroup) -> None:
-        self._store = store
-        self._rank, self._size = dist.get_rank(members), dist.get_world_size(members)
-
-    def number(self, timeout: timedelta) -> int:
-        if self._rank == 0:
-            number: int = self._store.add("number", 1)
-            self._tell(number)
-            return number
-        key, begin = f"call/{self._rank}", time.monotonic()
-        while time.monotonic() - begin < timeout.total_seconds():
-            number = int(self._store.get(key)) if self._store.check([key]) else 0
-            if number != 0:
-                self._store.set(key, "0")
-                return number
-            time.sleep(_GLANCE_S)
-        raise RuntimeError("the first rank of the process group has not arrived")
-
-    def withdraw(self) -> None:
-        if self._rank == 0:
-            with suppress(RuntimeError):  # the store may be what has failed
-                self._tell(0)
-
-    def _tell(self, number: int) -> None:
-        for rank in range(1, self._size):
-            self._store.set(f"call/{rank}", str(number))
 
 
 # Not new_group(): only members of the group come here, and the names that it gives for that depend on how many groups a

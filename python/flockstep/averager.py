@@ -36,7 +36,8 @@ class AveragerOptions(TypedDict, total=False):
 
     Args:
         process_group: whose ranks are the workers: those of the DDP model, or all.
-        timeout: of every single wait for another rank; the timeout of the process group if None.
+        timeout: of every single wait for another rank; None: the timeout of the process group, and at most five minutes
+            for ranks that have not made the averager.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
         guard: True: an update of the model that is longer than twice those of the other workers is cut to that, one
             that also points against theirs is left out, and so is one that is not finite.

@@ -130,6 +130,8 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
     Raises:
         BadInputError: for an unknown rule, a value that an option does not take, or a model that takes no hook.
         TypeError: for an option that the rule does not have.
+        MismatchError: if ranks differ in rule, options or model.
+        DeadlineExceededError: if a rank does not come within ``timeout``, by default five minutes.
     """
     if isinstance(ddp_model, str) and isinstance(rule, torch.nn.Module):
         raise BadTypeError(f"register() takes the model first, and then the rule: register(model, {ddp_model!r})")

@@ -190,11 +190,7 @@ void GradientPasses::lay_out() {
                         base::concatenated(c10::toString(taken.offer.bucket.numbers.scalar_type()), " ",
                                            base::bracketed(buckets.back().sizes)));
   }
-  if (!rule_) {
-    agreed.insert(agreed.begin(), {{"rule", later_.name}, {"step", std::to_string(steps_.count())}});
-    agreed.emplace_back("start_step", std::to_string(start_step_));
-    runtime::add_settings(agreed, later_.name, later_.options);
-  }
+  if (!rule_) agreed.insert(agreed.begin(), {"step", std::to_string(steps_.count())});
   runtime::check_agreement(context_, agreed);
   take_memory();
   rule_.reset();  // before the layout that it uses

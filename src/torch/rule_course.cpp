@@ -42,9 +42,7 @@ RuleCourse::RuleCourse(runtime::Context& context, const RuleChoice& rule, std::i
   news_.memory = memory;
 }
 
-runtime::Agreed RuleCourse::agreed() const {
-  return {{"rule", later_.name}, {"step", std::to_string(steps_.count())}, {"start_step", std::to_string(start_step_)}};
-}
+runtime::Agreed RuleCourse::agreed() const { return {{"step", std::to_string(steps_.count())}}; }
 
 std::int64_t RuleCourse::next_step(std::size_t undecided) const {
   return steps_.count() + static_cast<std::int64_t>(undecided + told_.size());

@@ -38,7 +38,7 @@ class RuleCourse {
   // The rule of the step that is decided next, and the one from start_step on.
   const RuleChoice& choice() const { return choice_; }
   const RuleChoice& later() const { return later_; }
-  // What workers have to agree on before the first step.
+  // What workers have to agree on before the first step. The rule and its options are compared before there is a hook.
   runtime::Agreed agreed() const;
 
   // Of the pass that comes next, where so many have ended and are not decided; and whether its rule depends on them.

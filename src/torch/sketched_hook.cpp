@@ -62,14 +62,7 @@ RuleMemory SketchedHook::memory() const {
   return memory;
 }
 
-void SketchedHook::agree() {
-  runtime::Agreed agreed = course_.agreed();
-  agreed.insert(agreed.end(), {{"seed", std::to_string(seed_)}, {"sketch_length", std::to_string(length_)}});
-  base::Settings options = course_.later().options;
-  options.erase("sketch_length");
-  runtime::add_settings(agreed, course_.later().name, options);
-  runtime::check_agreement(context_, agreed);
-}
+void SketchedHook::agree() { runtime::check_agreement(context_, course_.agreed()); }
 
 bool SketchedHook::is_uncertain() const {
   const std::lock_guard lock(mutex_);

@@ -321,9 +321,8 @@ void StreamHook::lay_out() {
   {
     const std::lock_guard lock(decisions_->mutex);
     if (!links_) {
-      const runtime::Agreed rule = decisions_->course.agreed();
-      agreed.insert(agreed.begin(), rule.begin(), rule.end());
-      runtime::add_settings(agreed, decisions_->course.later().name, decisions_->course.later().options);
+      const runtime::Agreed step = decisions_->course.agreed();
+      agreed.insert(agreed.begin(), step.begin(), step.end());
     }
     decisions_->take_memory();
     decisions_->order.see(std::move(parameters));

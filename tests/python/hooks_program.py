@@ -35,7 +35,7 @@ from hooks_trouble import (
     broken_after_the_last_bucket,
     broken_backward,
     closed_state,
-    different_options,
+    disagreements,
     error_of_a_future,
     left_open,
     unused_parameters,
@@ -82,7 +82,7 @@ if __name__ == "__main__":
             broken_backward, False, "last", gradient_as_bucket_view=True
         ),
         "unused parameters": unused_parameters,
-        "different options": different_options,
+        "disagreements": disagreements,
         "error of a future": error_of_a_future,
         "closed state": closed_state,
         "bad input": bad_input,

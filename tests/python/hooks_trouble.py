@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from datetime import timedelta
 
 import flockstep
 import torch
@@ -87,27 +88,49 @@ def unused_parameters():
 
 
 def error_of_a_future():
-    """Workers whose options differ: what the future that a hook gave raises when it is asked itself."""
+    """Workers that go on from different steps: what the future that a hook gave raises when it is asked itself."""
     model, futures = wrapped(), []
-    state = flockstep.AdaConsState(beta=0.5 if dist.get_rank() == 1 else 0.9)
+    state = flockstep.adacons(model)
+    add = state._add
 
-    def hook(state, bucket):
-        futures.append(flockstep.adacons_hook(state, bucket))
+    def kept(bucket):
+        futures.append(add(bucket))
         return futures[-1]
 
-    model.register_comm_hook(state, hook)
-    refusal(loss_of(model, 0).backward)
+    state._add = kept
+    state.load_state_dict({"rule": "adacons", "step": 5 * (dist.get_rank() == 1), "memory": []})
+    raised = refusal(loss_of(model, 0).backward)
     error = refusal(futures[0].wait)
     state.close()
-    return error
+    return [raised, error]
 
 
-def different_options():
+def disagreements():
+    """What ranks do that differ in one thing each, with a generous patience where all come."""
+    rank, second = dist.get_rank(), timedelta(seconds=1)
+    plain, alone = wrapped(), wrapped()
+    averaged = torch.optim.SGD(plain.parameters(), lr=0.1)
+    outcome = {
+        "rules": refusal(lambda: flockstep.register(wrapped(), "adacons" if rank == 1 else "mean")),
+        "transfers": refusal(lambda: flockstep.adacons(wrapped(), transfer="exact" if rank else "sketch")),
+        "options": refusal(lambda: flockstep.adacons(wrapped(), beta=0.5 if rank == 1 else 0.9)),
+        "kinds": refusal(lambda: flockstep.Flock(averaged, plain) if rank == 1 else flockstep.register(alone, "mean")),
+        "averagers": refusal(lambda: (flockstep.Flock if rank == 2 else flockstep.Wagma)(averaged, plain)),
+        "one alone": None if rank else refusal(lambda: flockstep.mean(alone, timeout=second)),
+    }
+    dist.barrier()
+    if rank:
+        outcome["all but the first"] = refusal(lambda: flockstep.Flock(averaged, plain, timeout=second))
+    dist.barrier()
     model = wrapped()
-    state = flockstep.adacons(model, beta=0.5 if dist.get_rank() == 1 else 0.9)
-    error = refusal(loss_of(model, 0).backward)
+    state = flockstep.mean(model)
+    train(model, 1)
+    outcome["step"] = state.step
     state.close()
-    return error
+    keys = [f"flockstep/0/0,1,2/{kind}/{place}" for kind in ("call", "answer") for place in range(3)]
+    outcome["keys"] = [key for key in keys if dist.distributed_c10d._get_default_store().check([key])]
+    dist.barrier()
+    return outcome
 
 
 def closed_state():

@@ -267,10 +267,7 @@ def resumed(how):
 
 def apart(**options):
     model = DistributedDataParallel(made(), **SMALL)
-    state = flockstep.direction_consensus(model, **options)
-    error = refusal(loss_of(model, 0).backward)
-    state.close()
-    return error
+    return refusal(lambda: flockstep.direction_consensus(model, **options))
 
 
 def recorded_losses():

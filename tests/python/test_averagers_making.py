@@ -22,7 +22,7 @@ def test_after_one_rank_alone_failed_to_make_an_averager_all_make_the_next(resul
             if rank == failing:
                 assert sentence.startswith("bad_input: the model has no parameter that needs a gradient")
             else:
-                assert sentence.startswith(f"peer_lost: rank {rank} could not connect to all of its peers within 1 s: ")
+                assert sentence.startswith(f"deadline: rank {failing} has not made Flock within 1 s, as rank ")
 
 
 def test_different_learning_rates_are_warned_of_once_at_the_users_line(results):

@@ -173,7 +173,8 @@ def test_a_forked_child_leaves_the_state_alone(of):
 
 def test_a_sub_group_that_the_state_was_not_told_of_is_named(of):
     for error in of("sub-group in torch's form")[:2]:
-        assert error["code"] == "peer_lost"
+        assert error["code"] == "deadline"
+        assert error["text"].startswith("rank 2 has not registered a gradient rule within 1 s, as rank ")
         assert "AdaConsState(process_group=...)" in error["text"]
 
 
@@ -225,19 +226,40 @@ def test_a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp(of):
         assert "find_unused_parameters=True" in error["text"]
 
 
-def test_options_that_differ_are_named_and_keep_their_error_type_through_backward(of):
-    for error in of("different options"):
-        assert error["type"] == "MismatchError"
-        assert error["code"] == "mismatch"
-        assert "worker 1 has adacons.beta 0.5 where worker 0 has 0.9" in error["text"]
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        ("rules", "rank 1 has rule adacons where rank 0 has mean: "),
+        ("transfers", "ranks 1, 2 have transfer exact where rank 0 has sketch: "),
+        ("options", "rank 1 has beta 0.5 where rank 0 has 0.9: "),
+        ("kinds", "rank 1 has made Flock where rank 0 has registered a gradient rule: "),
+        ("averagers", "rank 2 has made Flock where rank 0 has made Wagma: "),
+    ],
+)
+def test_what_ranks_disagree_on_is_named_before_anything_is_exchanged(of, case, sentence):
+    for rank in of("disagreements"):
+        assert rank[case]["type"] == "MismatchError"
+        assert rank[case]["text"] == f"{sentence}give all ranks the same"
 
 
-def test_errors_keep_their_type_in_a_future(of):
-    for error in of("error of a future"):
-        assert error["type"] == "MismatchError"
-        assert error["code"] == "mismatch"
-        assert "worker 1 has adacons.beta 0.5 where worker 0 has 0.9" in error["text"]
-        assert "[mismatch" not in error["text"]
+def test_ranks_that_do_not_come_are_named_and_later_all_may_meet(of):
+    ranks = of("disagreements")
+    alone = ranks[0]["one alone"]
+    assert alone["type"] == "DeadlineExceededError"
+    assert alone["text"].startswith("ranks 1, 2 have not registered a gradient rule within 1 s, as rank 0 has: ")
+    for rank in ranks[1:]:
+        assert rank["all but the first"]["type"] == "DeadlineExceededError"
+        assert rank["all but the first"]["text"].startswith("rank 0 has not made Flock within 1 s, as rank ")
+    assert [(rank["step"], rank["keys"]) for rank in ranks] == [(1, [])] * 3
+
+
+def test_steps_that_differ_after_loading_keep_their_error_type_through_backward_and_in_a_future(of):
+    for errors in of("error of a future"):
+        for error in errors:
+            assert error["type"] == "MismatchError"
+            assert error["code"] == "mismatch"
+            assert "worker 1 has step 5 where worker 0 has 0" in error["text"]
+            assert "[mismatch" not in error["text"]
 
 
 def test_a_closed_state_says_so(of):

@@ -148,7 +148,10 @@ def test_steps_are_counted_where_another_method_than_forward_was_called(of):
         ("ignored", "fully_shard() does not manage parameter last.weight"),
         ("exact", 'takes only transfer="sketch", not transfer="exact"'),
         ("tensors", 'takes only transfer="sketch", not granularity="tensor"'),
-        ("differently wrapped", "ranks 0 and 1 have called fully_shard() on different modules"),
+        (
+            "differently wrapped",
+            "rank 1 has modules under fully_shard(): 2 where rank 0 has 1: give all ranks the same",
+        ),
         ("taken before", "has a gradient rule already"),
         ("tensor parallel", "is sharded for tensor parallelism, too"),
         ("no shards", "the shard dimension of this mesh has one rank"),

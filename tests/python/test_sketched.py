@@ -189,9 +189,9 @@ def test_workers_are_watched_as_often_as_asked_for(of):
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("seeds", "have seed 1 where worker 0 has 0"),
-        ("lengths", "worker 2 has sketch_length 128 where worker 0 has 64"),
-        ("options", "worker 1 has direction_consensus.beta 0.5 where worker 0 has 0.9"),
+        ("seeds", "ranks 1, 2 have seed 1 where rank 0 has 0"),
+        ("lengths", "rank 2 has sketch_length 128 where rank 0 has 64"),
+        ("options", "rank 1 has beta 0.5 where rank 0 has 0.9"),
     ],
 )
 def test_what_differs_between_ranks_is_named(of, case, words):

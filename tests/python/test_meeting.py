@@ -1,0 +1,126 @@
+"""Meetings over a store that is simulated: every operation of every rank is one step, in an order that a seed draws."""
+
+import itertools
+import random
+from datetime import timedelta
+
+import flockstep
+import pytest
+import torch.distributed as dist
+from flockstep import _meeting, _worker
+
+PATIENCE_S = 100.0
+RANKS = [3, 5, 8, 9]  # of the world, as sentences name them
+SAME = [("rule", "mean"), ("beta", "0.9")]
+_ids = itertools.count()
+
+
+class Rank:
+    """One that calls for a meeting with each of the values in turn."""
+
+    def __init__(self, place, plans):
+        self.place, self.plans, self.answered, self.verdicts, self.course = place, list(plans), {}, [], None
+
+    def step(self, operate):
+        """One operation."""
+        if self.course is None:
+            call = _meeting.Call(str(next(_ids)), "made Flock", self.plans.pop(0))
+            if self.place == 0:
+                self.course = _meeting.host(call, RANKS, PATIENCE_S, self.answered)
+            else:
+                self.course = _meeting.guest(call, self.place, RANKS, PATIENCE_S)
+            self.result = None
+        try:
+            self.result = operate(*self.course.send(self.result))
+        except StopIteration as end:
+            self.verdicts.append(end.value)
+            self.course = None
+
+
+def simulated(seed, plans, store):
+    """What every rank was told in each of its meetings. The simulated store keeps what it has."""
+    draw, now, ranks = random.Random(seed), 0.0, [Rank(place, mine) for place, mine in enumerate(plans)]
+
+    def operate(name, *arguments):
+        nonlocal now
+        if name == "time":
+            return now
+        if name == "pause":
+            now += draw.random() * PATIENCE_S / 100
+        elif name == "get":
+            return store.get(arguments[0])
+        elif name == "check":
+            return all(key in store for key in arguments)
+        elif name == "delete":
+            store.pop(arguments[0], None)
+        else:
+            store[arguments[0]] = arguments[1] if name == "set" else store.get(arguments[0], 0) + 1
+            return store[arguments[0]]
+        return None
+
+    for _ in range(100_000):
+        open_ = [rank for rank in ranks if rank.course or rank.plans]
+        if not open_:
+            return [rank.verdicts for rank in ranks]
+        draw.choice(open_).step(operate)
+    raise AssertionError(f"seed {seed}: the meetings do not end")
+
+
+def test_all_get_the_same_numbers_one_after_the_other_and_no_key_is_left():
+    for seed in range(200):
+        store = {}
+        for verdicts in simulated(seed, [[SAME] * 5] * 4, store):
+            assert [verdict.number for verdict in verdicts] == [1, 2, 3, 4, 5], seed
+            assert not any(verdict.error for verdict in verdicts), seed
+        assert store == {"number": 5}, seed
+
+
+def test_what_differs_is_named_and_the_next_meeting_is_as_if_it_had_not_been():
+    other = [("rule", "mean"), ("beta", "0.5"), ("seed", "7")]
+    for seed in range(100):
+        store = {}
+        for first, second in simulated(seed, [[SAME, SAME], [other, SAME], [SAME, SAME], [other, SAME]], store):
+            assert isinstance(first.error, flockstep.MismatchError), seed
+            assert str(first.error) == "ranks 5, 9 have beta 0.5 where rank 3 has 0.9: give all ranks the same"
+            assert second.number == 1, seed
+        assert store == {"number": 1}, seed
+
+
+@pytest.mark.parametrize("absent", [0, 2])
+def test_a_rank_that_does_not_come_is_named_by_all_others_and_all_may_meet_later(absent):
+    for seed in range(100):
+        store = {}
+        for place, verdicts in enumerate(simulated(seed, [[SAME] * (place != absent) for place in range(4)], store)):
+            for verdict in verdicts:
+                assert isinstance(verdict.error, flockstep.DeadlineExceededError), seed
+                missing = f"rank {RANKS[absent]} has not made Flock within 100 s, as rank "
+                assert verdict.sentence.startswith(missing), (seed, place, verdict)
+        for verdicts in simulated(seed, [[SAME]] * 4, store):
+            assert [verdict.number for verdict in verdicts] == [1], seed
+        assert store == {"number": 1}, seed
+
+
+@pytest.mark.parametrize("make", [dist.HashStore, lambda: dist.TCPStore("127.0.0.1", 0, 1, True)])
+def test_a_rank_alone_meets_itself_on_every_kind_of_store(make):
+    store = make()
+    numbers = [_meeting.meet(store, "a", 0, [7], 1.0, "made Flock", SAME) for _ in range(2)]
+    assert numbers == [1, 2]
+    assert not store.check(["a/call/0"])
+
+
+def test_the_patience_is_five_minutes_and_never_more_than_the_timeout(monkeypatch):
+    seen = []
+
+    def meet(store, prefix, place, ranks, patience_s, what, agreed):
+        seen.append(patience_s)
+        raise flockstep.DeadlineExceededError("for the test")
+
+    monkeypatch.setattr(_worker, "meet", meet)
+    for of_group, given in ((1800, None), (60, None), (1800, 7200)):
+        dist.init_process_group(
+            "gloo", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=of_group)
+        )
+        with pytest.raises(flockstep.DeadlineExceededError):
+            _worker.attach(deadline=given and timedelta(seconds=given))
+        dist.destroy_process_group()
+    assert seen == [300, 60, 7200]
