@@ -181,8 +181,8 @@ void add_compare(CLI::App& app, Action& chosen) {
   command.add_option_function<std::string>(
       "--target",
       [flags](const std::string& text) { flags->target = base::parse_real("--target", text, -1e300, 1e300); },
-      "report the time to this quality [the final quality of the first algorithm's worst seed; none if that diverged "
-      "or needed no training]");
+      "report the time to this quality [nine tenths of the way from the untrained model's quality to the median of the "
+      "algorithms' final qualities; none if an untrained model is as good]");
   command.add_option("--seeds", flags->seeds, "runs per algorithm, with seeds counted up from --seed")
       ->check(whole(1, 1000))
       ->capture_default_str();

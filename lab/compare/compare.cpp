@@ -1,6 +1,10 @@
 #include "compare/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "base/files.h"
 #include "compare/earlier.h"
@@ -10,16 +14,22 @@
 namespace flockstep::compare {
 namespace {
 
-// What the worst seed of the first variant ended with: everybody is asked when they were as good. Where that seed
-// diverged, or an untrained model is as good, there is nothing to ask for.
-std::optional<double> target_of(const Plan& plan, const std::vector<Row>& rows, bool lower_is_better) {
-  if (rows.empty() || rows[0].algorithm != plan.variants[0].label || rows[0].result.diverged > 0) return std::nullopt;
-  const Spread& quality = rows[0].result.quality;
-  const double worst = lower_is_better ? quality.max : quality.min;
-  for (const Row& row : rows)
+// Nine tenths of the way from the untrained models to where the algorithms end, in the median over them: no run's own
+// end. Nothing where an untrained model is as good, and where no algorithm ends with a number.
+std::optional<double> target_of(const std::vector<Row>& rows, bool lower_is_better) {
+  constexpr double kWay = 0.9;
+  std::vector<double> begins, ends;
+  for (const Row& row : rows) {
+    if (std::isfinite(row.result.quality.median)) ends.push_back(row.result.quality.median);
     for (const Evaluations& run : row.result.evaluations)
-      if (!run.empty() && run[0].step == 0 && as_good(run[0].quality, worst, lower_is_better)) return std::nullopt;
-  return worst;
+      if (!run.empty() && run[0].step == 0) begins.push_back(run[0].quality);
+  }
+  const double begin = spread_of(begins, lower_is_better).mean, end = spread_of(ends, lower_is_better).median;
+  if (begins.empty() || ends.empty() || !std::isfinite(begin)) return std::nullopt;
+  const double target = std::stod(fmt::format("{:.3g}", begin + kWay * (end - begin)));  // as tables show it
+  if (std::ranges::any_of(begins, [&](double each) { return as_good(each, target, lower_is_better); }))
+    return std::nullopt;
+  return target;
 }
 
 nlohmann::json how_of(const CompareRequest& request, const Plan& plan) {
@@ -170,7 +180,7 @@ class Study {
   void add_curves(CaseResult& result) const {
     const bool lower_is_better = comparison_.lower_is_better;
     if (!comparison_.has_quality()) return;
-    result.target = request_.target ? request_.target : target_of(plan_, result.rows, lower_is_better);
+    result.target = request_.target ? request_.target : target_of(result.rows, lower_is_better);
     for (Row& row : result.rows) {
       row.curve = curve_of(row.result.evaluations, lower_is_better);
       if (result.target) row.target = time_to(*result.target, row.result.evaluations, lower_is_better);

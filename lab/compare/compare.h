@@ -67,8 +67,8 @@ struct CaseResult {
   int workers = 0;
   std::int64_t batch = 0;
   std::vector<Row> rows;  // in the order of the request; variants without a finished run are left out
-  // As asked for, or what the worst seed of the first variant ended with if none diverged and no run began with as
-  // much.
+  // As asked for, or nine tenths of the way from the untrained models to where the algorithms end, in the median over
+  // them, unless a run began with as much.
   std::optional<double> target;
 };
 Statistic statistic_of(const CaseResult& result);

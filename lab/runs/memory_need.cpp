@@ -2,17 +2,20 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "algorithms/registry.h"
 #include "base/text.h"
 #include "flockstep/error.h"
+#include "train/evaluator.h"
 
 namespace flockstep::runs {
 namespace {
 
 constexpr double kModelAndGradient = 2;
-constexpr double kEvaluation = 1;  // the average of models that differ
+constexpr double kEvaluation = 1;  // the average of models that differ, beside snapshots of them
 
 std::string readable_bytes(double bytes) {
   return bytes >= 1e12 ? fmt::format("{:.3g} TB", bytes / 1e12) : fmt::format("{:.3g} GB", bytes / 1e9);
@@ -24,8 +27,11 @@ double memory_need(const train::TrainOptions& options, const ModelSize& model, i
   const algorithms::AlgorithmRow& algorithm = algorithms::find_algorithm(options.algorithm);
   const bool averages =
       options.gradients && !algorithms::facts_of(algorithm, options.algorithm_settings, workers).replicas_are_equal;
-  const double models =
-      kModelAndGradient + (averages ? kEvaluation : 0) + algorithm.models_held(workers, options.algorithm_settings);
+  const double snapshots =
+      std::min(static_cast<double>(train::most_snapshots(model.numbers, workers)),
+               std::floor(static_cast<double>(options.steps - 1) / static_cast<double>(options.evaluate_every)));
+  const double models = kModelAndGradient + (averages ? kEvaluation + snapshots : 0) +
+                        algorithm.models_held(workers, options.algorithm_settings);
   return models * static_cast<double>(model.numbers * sizeof(float)) + static_cast<double>(model.optimizer_bytes) +
          algorithm.pair_bytes_held(workers, options.algorithm_settings);
 }

@@ -32,7 +32,7 @@ struct Trial {
   std::int64_t steps = 0;
   int seeds = 1;
   Conditions conditions{};
-  std::int64_t evaluations = 5;            // of a trained run; everybody waits for the slowest at each
+  std::int64_t evaluations = 5;            // of a trained run
   std::vector<telemetry::Summary> runs{};  // one for each seed, once made
 
   double mean_of(const std::function<double(const telemetry::Summary&)>& figure) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/gather.h"
+#include "train/measurements.h"
 
 namespace flockstep::train {
 namespace {
@@ -18,6 +19,12 @@ void remember(std::int64_t step, const TrainOptions& options, telemetry::Summary
 
 }  // namespace
 
+std::size_t most_snapshots(std::size_t numbers, int workers) {
+  constexpr std::size_t kRoom = 1 << 30;
+  const std::size_t bytes = numbers * sizeof(float) + sizeof(Measurements);
+  return std::max<std::size_t>(1, kRoom / bytes / static_cast<std::size_t>(workers));
+}
+
 Evaluator::Evaluator(runtime::Context& context, Task& task, const runtime::Layout& layout, bool replicas_are_equal)
     : context_(context), task_(task), equal_(replicas_are_equal ? layout.size() : 0) {
   const std::size_t size = layout.size() + task.buffers();
@@ -30,12 +37,29 @@ Evaluator::Evaluator(runtime::Context& context, Task& task, const runtime::Layou
 
 void Evaluator::evaluate(std::int64_t step, std::span<const float> model, const algorithms::ModelHook& algorithm,
                          const TrainOptions& options, telemetry::Summary& summary) {
-  if (averaging_) {
-    std::ranges::copy(model, averaged_.span().begin());
-    algorithm.guard(averaged_.span());
-    averaging_->average(to_average(averaged_.span()));
-    model = averaged_.span();
-  }
+  if (!averaging_) return evaluate_equal(step, model, options, summary);
+  std::ranges::copy(model, averaged_.span().begin());
+  algorithm.guard(averaged_.span());
+  evaluate_copy(step, averaged_.span(), options, summary);
+}
+
+std::span<float> Evaluator::copy(std::span<const float> model, const algorithms::ModelHook& algorithm) {
+  if (used_ == copies_.size())
+    copies_.push_back(context_.engine().memory().allocate<float>(model.size(), "snapshots for evaluation"));
+  const std::span<float> copy = copies_[used_++].span();
+  std::ranges::copy(model, copy.begin());
+  algorithm.guard(copy);
+  return copy;
+}
+
+void Evaluator::evaluate_copy(std::int64_t step, std::span<float> copy, const TrainOptions& options,
+                              telemetry::Summary& summary) {
+  averaging_->average(to_average(copy));
+  evaluate_equal(step, copy, options, summary);
+}
+
+void Evaluator::evaluate_equal(std::int64_t step, std::span<const float> model, const TrainOptions& options,
+                               telemetry::Summary& summary) {
   summary.quality = quality_of(model, Split::test, &summary.figures);
   if (step == options.steps && task_.has_validation()) summary.validation = quality_of(model, Split::validation);
   remember(step, options, summary);

@@ -49,6 +49,15 @@ runtime::Agreed agreed_with_task(const TrainOptions& options, const Task& task) 
   return agreed;
 }
 
+// What a worker hands to a later evaluation, instead of waiting for the other workers.
+struct Snapshot {
+  std::int64_t step;
+  std::span<float> model;
+  Measurements measurements;
+  std::optional<algorithms::MeetingReport> meetings;
+  algorithms::GuardCounts guards;
+};
+
 // Whether anybody but the optimizer looks at gradients.
 bool needs_gradients(const session::Session& session, const TrainOptions& options) {
   return session.row().family != algorithms::Family::model || session.facts().averages_gradients ||
@@ -85,7 +94,9 @@ class Loop {
   void put_model() { device_ ? device_->put_model() : void(); }
   // What the algorithm is given: no span where it knows the device's.
   std::span<float> model_of_session() { return merges_on_device_ ? std::span<float>() : model_.span(); }
+  Duration wait_for_all();  // returns how long it took
   void meet();
+  void halt();
   void set_out();
   void drain();
   // These four return true when somebody asked to stop.
@@ -95,6 +106,10 @@ class Loop {
   bool checkpoint();
   void write_step_lines();
   std::uint64_t sent_in_messages();
+  void count_messages();
+  void take_snapshot();
+  void evaluate_snapshots();
+  void tell_quality(std::int64_t step);
   telemetry::Summary end_early();
   telemetry::Summary finish(bool interrupted);
   bool writes() const { return metrics_ != nullptr; }
@@ -111,13 +126,15 @@ class Loop {
   session::Session session_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Evaluator> evaluator_;  // where there are gradients
+  std::vector<Snapshot> snapshots_;     // not evaluated yet; the same steps on all workers
   session::Checkpoints checkpoints_;
   std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
   telemetry::Telemetry telemetry_;                   // rank 0 only
 
-  std::int64_t evaluated_ = -1;  // the step that was evaluated last
+  std::int64_t evaluated_ = -1;  // the step that was evaluated last, or whose snapshot will be
   std::int64_t saved_ = -1;      // the step of the newest checkpoint
   bool met_ = true;              // since the last step: the clock stands still
+  Duration behind_{0};           // how much later than the first worker this one arrived, where the clock stood still
   Measurements measurements_;
   std::uint64_t counted_messages_ = 0;  // bytes of theirs that measurements_ knows
   telemetry::Summary summary_;
@@ -291,10 +308,7 @@ void Loop::consolidate() {
   merges_on_device_ ? fetch_model() : put_model();
 }
 
-// However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
-// that of the slowest.
-void Loop::meet() {
-  if (met_) return;
+Duration Loop::wait_for_all() {
   const Duration before = context_.waited();
   const engines::Pending barrier = context_.engine().barrier();
   const base::Time deadline = context_.deadline();
@@ -304,7 +318,24 @@ void Loop::meet() {
         ErrorCode::deadline,
         engines::late_sentence(barrier->missing(), "the meeting of all workers", context_.rank(), context_.patience()),
         std::string(context_.engine().name())));
-  measurements_.add_meeting((context_.waited() - before).count());
+  return context_.waited() - before;
+}
+
+// However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
+// that of the slowest.
+void Loop::meet() {
+  if (met_) return;
+  measurements_.add_meeting(wait_for_all().count());
+  met_ = true;
+}
+
+// Stops the clock of each worker where it arrives: the wait is no part of any step. Each worker sets out again as far
+// behind the first as it has arrived, so that a halt neither makes up for a delay nor adds to it.
+void Loop::halt() {
+  if (met_) return;
+  const double waited = wait_for_all().count();
+  const auto all = runtime::gather_doubles(context_, std::span(&waited, 1));
+  behind_ = Duration(std::ranges::max(all) - waited);
   met_ = true;
 }
 
@@ -312,6 +343,7 @@ void Loop::meet() {
 void Loop::set_out() {
   const engines::Pending barrier = context_.engine().barrier();
   engines::wait(context_.engine(), *barrier, context_.deadline(), "the setting out of all workers");
+  if (behind_.count() > 0) context_.engine().sleep(std::exchange(behind_, Duration(0)));
 }
 
 void Loop::drain() {
@@ -335,10 +367,43 @@ std::uint64_t Loop::sent_in_messages() {
   return context_.engine().bytes_sent() - context_.engine().bytes_sent_in_collectives();
 }
 
-bool Loop::flush() {
-  meet();
+void Loop::count_messages() {
   const std::uint64_t messages = sent_in_messages();
   measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
+}
+
+void Loop::take_snapshot() {
+  fetch_model();
+  count_messages();
+  const auto* const meetings = session_.algorithm().meetings();
+  snapshots_.push_back({steps_done(), evaluator_->copy(model_.span(), session_.algorithm()),
+                        measurements_.with_last_record(), meetings ? std::optional(*meetings) : std::nullopt,
+                        session_.guards()});
+  evaluated_ = steps_done();
+}
+
+// Collective: does for each what evaluate() would have done after its step.
+void Loop::evaluate_snapshots() {
+  for (Snapshot& each : std::exchange(snapshots_, {})) {
+    summary_.guards = each.guards;
+    each.measurements.add_up(context_, each.step, false, each.meetings ? &*each.meetings : nullptr, summary_);
+    evaluator_->evaluate_copy(each.step, each.model, options_, summary_);
+    tell_quality(each.step);
+    if (writes()) metrics_->append(telemetry::evaluation_line(summary_, each.step));
+  }
+  if (evaluator_) evaluator_->forget_copies();
+}
+
+void Loop::tell_quality(std::int64_t step) {
+  if (context_.rank() == 0)
+    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step, summary_.metric, summary_.quality,
+                        summary_.train_loss);
+}
+
+bool Loop::flush() {
+  meet();
+  evaluate_snapshots();
+  count_messages();
   summary_.guards = session_.guards();
   const bool stop = measurements_.add_up(context_, steps_done(), observer_.stop_requested(),
                                          session_.algorithm().meetings(), summary_);
@@ -352,9 +417,7 @@ bool Loop::evaluate() {
   const bool stop = flush();
   fetch_model();
   if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), session_.algorithm(), options_, summary_);
-  if (evaluator_ && context_.rank() == 0)
-    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", steps_done(), summary_.metric, summary_.quality,
-                        summary_.train_loss);
+  if (evaluator_) tell_quality(steps_done());
   const bool is_new =
       evaluated_ != steps_done();  // a resumed run starts where an evaluation may already stand in the file
   evaluated_ = steps_done();
@@ -427,11 +490,18 @@ telemetry::Summary Loop::end_early() {
 }
 
 bool Loop::pause() {
+  const bool in_lockstep = session_.facts().replicas_are_equal,
+             is_due = evaluator_ && steps_done() % options_.evaluate_every == 0;
   bool stop = false;
-  if (steps_done() % options_.evaluate_every == 0 || steps_done() == options_.steps)
+  if (steps_done() == options_.steps || (is_due && in_lockstep)) {
     stop = evaluate();
-  else if (steps_done() % kFlushEvery == 0)
-    stop = flush();
+  } else {
+    if (is_due) take_snapshot();
+    if (steps_done() % kFlushEvery == 0 || snapshots_.size() >= most_snapshots(model_.size(), context_.size())) {
+      if (!in_lockstep) halt();
+      stop = flush();
+    }
+  }
   if (options_.checkpoint_every > 0 && (steps_done() % options_.checkpoint_every == 0 || stop))
     stop = checkpoint() || stop;
   return stop;

@@ -1,7 +1,10 @@
 // The training loop of one worker: gradient, gradient hook, local update, model hook, over flat spans.
 //
-// The clock runs from where all workers set out together to where the last of them arrives at the next meeting, at an
-// evaluation, a checkpoint or the writing of metrics. What is done there stands outside: it ends when all are back.
+// The clock runs from where all workers set out together to where the last of them arrives at the next meeting: a
+// checkpoint, the end, and, where workers go in lockstep, an evaluation. What is done there stands outside: it ends
+// when all are back. Where workers do not go in lockstep, each hands a snapshot of its model to an evaluation and goes
+// on. When metrics are written, or the room for snapshots is used up, the clock of each worker stops where it arrives,
+// and each sets out again as far behind the first as it has arrived.
 #pragma once
 
 #include <functional>

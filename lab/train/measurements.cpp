@@ -68,10 +68,13 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   all_step_times_.add(step_times_);
   append<telemetry::StepTimes>(sums, {&all_step_times_, 1});
   // The largest by way of a sum: everybody has a place of its own.
-  std::vector<double> longest(static_cast<std::size_t>(context.size()));
+  std::vector<double> longest(static_cast<std::size_t>(context.size())), seconds(longest.size());
   longest[static_cast<std::size_t>(context.rank())] = longest_s_;
+  seconds[static_cast<std::size_t>(context.rank())] = totals_.seconds;
   append<double>(sums, longest);
+  append<double>(sums, seconds);
   engines::all_reduce(context.engine(), sums, context.deadline());
+  take_last<double>(sums, seconds);
   take_last<double>(sums, longest);
   take_last<telemetry::StepTimes>(sums, {&all_step_times_, 1});
   longest_s_ = std::ranges::max(longest);
@@ -82,14 +85,21 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   }
   for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
   take_last<telemetry::StepRecord>(sums, records_);
-  summary.time_s = sums[1];
-  summary.wait_share = summary.time_s > 0 ? sums[2] / summary.time_s : 0;
-  summary.samples_per_s = summary.time_s > 0 ? sums[3] / summary.time_s : 0;
+  summary.time_s = std::ranges::max(seconds);
+  const double mean_s = sums[1];
+  summary.wait_share = mean_s > 0 ? sums[2] / mean_s : 0;
+  summary.samples_per_s = mean_s > 0 ? sums[3] / mean_s : 0;
   summary.bytes_sent_per_step = sums[4];
   summary.skipped_steps = std::llround(sums[5]);
-  if (sums[6] > 0 && summary.time_s > 0) summary.share_of_ideal = sums[6] / summary.time_s;
+  if (sums[6] > 0 && mean_s > 0) summary.share_of_ideal = sums[6] / mean_s;
   if (!records_.empty()) summary.train_loss = records_.back().loss;
   return sums[0] > 0;
+}
+
+Measurements Measurements::with_last_record() const {
+  Measurements copy = *this;
+  copy.records_ = {records_.back()};
+  return copy;
 }
 
 void Measurements::save(base::Archive& archive) const {

@@ -30,6 +30,8 @@ class Measurements {
               const algorithms::MeetingReport* meetings, telemetry::Summary& summary);
   const std::vector<telemetry::StepRecord>& records() const { return records_; }
   void forget() { records_.clear(); }
+  // A copy that has forgotten the records of earlier steps.
+  Measurements with_last_record() const;
 
   // `workers` is the number in the run that saved; where it differs, everybody restores worker 0's.
   void save(base::Archive& archive) const;

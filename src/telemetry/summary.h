@@ -42,7 +42,7 @@ struct Summary {
   std::optional<double> validation;     // the same figure on what was kept aside to choose by, at the end
   std::vector<Evaluation> evaluations;  // by step, the last one that of `quality`; about kMostEvaluations at most
   double train_loss = 0;                // mean over the workers, last step
-  double time_s = 0;                    // from meeting to meeting of all workers: the same for each, but for the clocks
+  double time_s = 0;                    // of the worker that took longest for these steps
   double samples_per_s = 0;             // of all workers together, in that time
   double wait_share = 0;                // of that time, blocked in the engine; mean over the workers
   // Throughput over that of workers who compute for as long as pretended and never wait, stragglers' delays left out;

@@ -26,6 +26,7 @@ TEST_P(MemoryNeedTest, isWhatAWorkersBuffersComeTo) {
     request.train.task_settings = {{"dimension", std::to_string(kNumbers)}};
     request.train.batch = kWorkers;
     request.train.steps = 10;
+    if (gradients) request.train.evaluate_every = 4;  // two snapshots
     request.train.bucket_kib = 2;
     request.train.gradients = gradients;
     auto held = run(request, {}).summary.memory;

@@ -116,12 +116,46 @@ TEST_F(HooksTest, aDrainedGradientThatIsNotFiniteIsSkippedAndCounted) {
 
 TEST_F(HooksTest, anInterruptedRunIsDrainedTooAndItsQualityIsThatOfTheEnd) {
   options_.algorithm_settings = {{"drained", "2"}};
+  options_.steps = 300;
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 10; }};
   const telemetry::Summary summary = run_loner(kWorkers, observer);
-  EXPECT_EQ(summary.steps, 10);
-  EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 10) - 2 * kRate, 1e-5);
+  EXPECT_EQ(summary.steps, 250);
+  EXPECT_NEAR(summary.quality, 1 - 2 * kRate, 1e-5);
   for (const auto& each : asked) EXPECT_EQ(each, (Words{"begin after 0", "drain", "consolidate"}));
+}
+
+// Workers that never wait for each other take as long as the slowest of them, evaluated often or not at all, and over
+// the writing of metrics after 250 and 500 steps.
+TEST_F(HooksTest, noEvaluationMakesAWorkerWait) {
+  launch_.deterministic = true;
+  options_.steps = 600;
+  options_.pace.compute = base::Duration(0.005);
+  options_.pace.random_stragglers = 1;
+  options_.pace.random_delay = base::Duration(0.02);
+  for (const std::int64_t every : {600, 7}) {
+    options_.evaluate_every = every;
+    const telemetry::Summary summary = run_loner();
+    double mean = 0;
+    std::array<double, kWorkers> took{};
+    auto evaluation = summary.evaluations.begin();
+    EXPECT_EQ(summary.evaluations.size(), every == 7 ? 87 : 2);
+    for (std::int64_t step = 0; step <= options_.steps; ++step) {
+      if (evaluation->step == step) {
+        EXPECT_NEAR(evaluation->time_s, std::ranges::max(took), 1e-3) << "step " << step;
+        EXPECT_NEAR(evaluation->quality, 1 + 7 * std::pow(0.9, step), 1e-5) << "step " << step;
+        ++evaluation;
+      }
+      for (int rank = 0; rank < kWorkers && step < options_.steps; ++rank) {
+        const Pace pace(options_.pace, options_.seed, rank, kWorkers);
+        const double seconds = (pace.compute(step) + pace.delay(step)).count();
+        took[static_cast<std::size_t>(rank)] += seconds;
+        mean += seconds / kWorkers;
+      }
+    }
+    EXPECT_NEAR(summary.time_s, std::ranges::max(took), 1e-3) << "evaluated every " << every;
+    EXPECT_NEAR(summary.wait_share, 1 - mean / std::ranges::max(took), 1e-3) << "evaluated every " << every;
+  }
 }
 
 TEST_F(HooksTest, aCheckpointHoldsOneModelWithWhichAnyNumberOfWorkersGoesOn) {
