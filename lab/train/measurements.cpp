@@ -50,7 +50,6 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   const double share = 1.0 / context.size();
   std::vector<double> sums{
       stop_requested ? 1.0 : 0.0,
-      share * totals_.seconds,
       share * totals_.waited_s,
       totals_.samples,
       steps > 0 ? share * totals_.bytes_sent / static_cast<double>(steps) : 0,
@@ -86,12 +85,11 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
   take_last<telemetry::StepRecord>(sums, records_);
   summary.time_s = std::ranges::max(seconds);
-  const double mean_s = sums[1];
-  summary.wait_share = mean_s > 0 ? sums[2] / mean_s : 0;
-  summary.samples_per_s = mean_s > 0 ? sums[3] / mean_s : 0;
-  summary.bytes_sent_per_step = sums[4];
-  summary.skipped_steps = std::llround(sums[5]);
-  if (sums[6] > 0 && mean_s > 0) summary.share_of_ideal = sums[6] / mean_s;
+  summary.wait_share = summary.time_s > 0 ? sums[1] / summary.time_s : 0;
+  summary.samples_per_s = summary.time_s > 0 ? sums[2] / summary.time_s : 0;
+  summary.bytes_sent_per_step = sums[3];
+  summary.skipped_steps = std::llround(sums[4]);
+  if (sums[5] > 0 && summary.time_s > 0) summary.share_of_ideal = sums[5] / summary.time_s;
   if (!records_.empty()) summary.train_loss = records_.back().loss;
   return sums[0] > 0;
 }

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import itertools
 import json
 import os
 import pty
@@ -359,6 +360,36 @@ def test_no_two_lines_of_a_page_look_alike():
     assert len({(each["linestyle"], each["marker"]) for each in looks}) == 18, "not even in print without colours"
 
 
+def test_tick_labels_never_touch():
+    labels = [f"{100 * place} ms" for place in range(40)]
+    for count in (3, 8, 40):
+        sheet = Sheet()
+        axes = sheet.axes()
+        axes.set_xlim(-0.5, count - 0.5)
+        axes.set_xticks(range(count), labels[:count])
+        sheet.picture("", "")
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert 3 <= len(boxes) <= 8
+        assert all(before.x1 + 3 < after.x0 for before, after in itertools.pairwise(boxes)), count
+
+
+def test_the_target_stands_in_the_legend_and_not_among_the_lines(tmp_path, comparison):
+    out = shutil.copytree(comparison, tmp_path / "comparison")
+    page = report(out)
+    assert "target 900" in page.text, "texts within pictures are left out of these words"
+    assert "target" not in "".join(re.findall(r"<text[^>]*>([^<]*)</text>", (out / "report.html").read_text()))
+
+
+@pytest.mark.parametrize("workers", [4, 8])
+def test_coefficients_of_more_than_four_workers_name_the_notable_ones(tmp_path, workers):
+    write_sample_run(tmp_path / "run", workers)
+    page = report(tmp_path / "run")
+    place = next(place for place, alt in enumerate(page.pictures) if "gradient counts" in alt)
+    named = [name for name in page.legends[place] if name]
+    assert "worker 2" in named
+    assert len(named) == 4 if workers == 4 else len(named) <= 3
+
+
 def test_an_algorithm_far_from_all_others_does_not_rule_the_range():
     steps = np.arange(11.0)
 
@@ -415,7 +446,7 @@ def test_what_is_not_there_is_left_out(tmp_path, comparison):
     saved["cases"][0]["target"] = None
     (out / "compare.json").write_text(json.dumps(saved))
     page = report(out)
-    assert "One step" not in page.text
+    assert "The same moment" not in page.text
     kinds = [re.search(r": (\w+( against \w+)?)", picture)[1] for picture in page.pictures]
     assert kinds == ["Loss against time", "Loss against steps", "Throughput", "Waiting"]
 

@@ -5,7 +5,16 @@ import json
 import numpy as np
 import pytest
 from flockstep.report.errors import ReportError
-from flockstep.report.timelines import choose_moment, draw, duration_text, finished_steps, joined, read_trace, rows_of
+from flockstep.report.timelines import (
+    TRACKS,
+    choose_moment,
+    draw,
+    duration_text,
+    joined,
+    read_trace,
+    rows_of,
+    steps_each,
+)
 
 STEP_US = 10_000
 
@@ -22,6 +31,7 @@ def write_trace(folder, workers=4, steps=40, late=None, evaluate_every=10):
             took = 8000 if (late or {}).get(step) == worker else 2000
             spans.append((worker, 0, "gradient", clock, took))
             spans.append((worker, 1, "all_to_all", clock + took, 9000 - took))
+            spans.append((worker, 2, "all_to_all", clock + took, 9000 - took))
             spans.append((worker, 0, "update", clock + 9000, 1000))
         clock += STEP_US
     keys = ("pid", "tid", "name", "ts", "dur")
@@ -41,7 +51,19 @@ def test_the_step_shown_is_near_the_middle_with_a_late_worker_and_no_evaluation_
     assert (moment.worker, moment.late) == (1, [1])
     assert moment.seconds == pytest.approx(0.022)
     begin = trace.gradients[1][0][21]
-    assert finished_steps(trace, begin, begin + 0.0201) == 8
+    assert steps_each(trace, begin, begin + 0.0201) == "2 steps each"
+    trace.end[(trace.worker == 3) & (trace.name == "update") & (trace.end > begin + 0.015)] += 0.005
+    assert steps_each(trace, begin, begin + 0.0201) == "1 to 2 steps each"
+
+
+def test_a_transfer_among_all_workers_begins_when_the_last_of_them_starts_it(tmp_path):
+    trace = write_trace(tmp_path, late={20: 1})
+    transfers = trace.track == TRACKS.index("transfer")
+    lengths = (trace.end - trace.begin)[transfers].reshape(40, 4)
+    assert np.allclose(np.delete(lengths, 20, axis=0), 0.007)
+    assert np.allclose(lengths[20], 0.001)
+    waits = (trace.end - trace.begin)[(trace.track == TRACKS.index("wait")) & (trace.name == "all_to_all")]
+    assert np.allclose(waits.reshape(40, 4)[20], [0.007, 0.001, 0.007, 0.007])
 
 
 def test_who_is_late_by_chance_in_one_run_is_not_called_late(tmp_path):

@@ -13,8 +13,18 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 from flockstep.report.panels import Panels, Shown, panels_of
 from flockstep.report.reading import Comparison
 from flockstep.report.records import LARGEST_DRAWN, Case, Curve, Row, Spread
-from flockstep.report.sheet import Picture, Sheet
-from flockstep.report.style import HEIGHT, INK, LINE_WIDTH, Colours, colour, fit_y, spans_decades, y_title
+from flockstep.report.sheet import Entry, Picture, Sheet
+from flockstep.report.style import (
+    HEIGHT,
+    INK,
+    LINE_WIDTH,
+    Colours,
+    colour,
+    dotted_swatch,
+    fit_y,
+    spans_decades,
+    y_title,
+)
 from flockstep.report.words import capitalised, listed, readable, short
 
 MOST_TOLD_APART = 6  # lines of one picture that the eye can follow; with more, each has a panel of its own as well
@@ -113,7 +123,8 @@ def _curves(
     is_linear = axes.get_yscale() == "linear"
     cut, outside = zoom(axes, {row.algorithm: curve for row, curve in rows}) if is_linear else (False, [])
     if math.isfinite(case.target):
-        _mark_target(axes, case.target, shown)
+        axes.axhline(case.target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+        sheet.legend.append(Entry("", f"target {readable(case.target)}", dotted_swatch()))
     axes.set_xlabel("time in steps (s)" if by_time else "step")
     better = " (lower is better)" if comparison.saved.lower_is_better else ""
     y_title(axes, comparison.saved.metric, better + (", without the start" if cut else ""))
@@ -123,28 +134,6 @@ def _curves(
     picture = sheet.picture(title, f"Lines, one per algorithm, with what each ends with ({names}): {title}.")
     in_order = sorted(shown, key=lambda line: [row.algorithm for row, _ in rows].index(line.series))
     return picture, panels_of(axes, in_order, title) if many else None
-
-
-def _mark_target(axes: Axes, target: float, lines: list[Shown]) -> None:
-    """A line across, with its name where fewer of the others are: above at the left, or below at the right."""
-    axes.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-    points = np.concatenate([np.column_stack([line.x, line.y]) for line in lines])
-    points = axes.transAxes.inverted().transform(axes.transData.transform(points[np.isfinite(points).all(axis=1)]))
-    height = float(axes.transAxes.inverted().transform(axes.transData.transform((0, target)))[1])
-    above, below = points[:, 1] - height, height - points[:, 1]
-    at_left = np.sum((points[:, 0] < 0.3) & (above > 0) & (above < 0.08))
-    at_right = np.sum((points[:, 0] > 0.7) & (below > 0) & (below < 0.08))
-    left = at_left <= at_right
-    axes.annotate(
-        f"target {readable(target)}",
-        (0.01 if left else 0.99, target),
-        (0, 2 if left else -2),
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        ha="left" if left else "right",
-        va="bottom" if left else "top",
-        fontsize=8.5,
-    )
 
 
 def _end_of(curve: Curve, case: Case) -> float:

@@ -125,7 +125,8 @@ def _step_times(distributions: Sequence[StepTimes], title: str) -> Picture:
         if share > 0:
             sheet.tell(bar, "steps", f"{time_text(begin)} to {time_text(end)}: {share:.3g}% of the steps")
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if edges[-1] / edges[0] < 100 else (1,)))
+    reach = edges[-1] / edges[0]
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if reach < 10 else (1, 2, 5) if reach < 100 else (1,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x", visible=False)

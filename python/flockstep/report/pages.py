@@ -22,8 +22,9 @@ SEEDS_NOTE = (
     "and whiskers reach from the lowest to the highest seed."
 )
 TIMELINE_NOTE = (
-    "The same step of the run with the first seed, all on one scale: who is late is late everywhere. Thin bars show what "
-    "goes on beside computing and waiting; where nothing is drawn, a worker did none of these: it may have been evaluating."
+    "A step of the run with the first seed and what follows, all on one scale: a worker that is late in it is late under "
+    "every algorithm. Thin bars show what goes on beside computing and waiting; a transfer among all workers begins when the "
+    "last of them starts it. Where nothing is drawn, a worker did none of these: it may have been evaluating."
 )
 
 Say = Callable[[str], None]  # what is being drawn
@@ -111,7 +112,7 @@ def _sections(comparison: Comparison, case: Case, colours: Colours, say: Say) ->
     return [
         *sections,
         Section("Who counts how much", coefficients),
-        Section("One step, worker by worker", timelines.of_case(comparison, case), TIMELINE_NOTE),
+        Section("The same moment, worker by worker", timelines.of_case(comparison, case), TIMELINE_NOTE),
     ]
 
 

@@ -125,14 +125,18 @@ def shares(run: Run) -> Picture | None:
     waited = float(np.nansum(steps.wait_s) / np.nansum(steps.seconds))
     sheet = Sheet()
     axes = sheet.axes()
-    for index, (name, part) in enumerate((("waiting for others", steps.wait_s), ("transferring", steps.transfer_s))):
+    highest = 1.0
+    for index, (name, part) in enumerate(
+        (("waiting for others", steps.wait_s), ("transfers under way, waiting included", steps.transfer_s))
+    ):
         share = 100 * bins.sums(part) / seconds
+        highest = max(highest, float(np.nanmax(share, initial=0.0)))
         sheet.line(axes, name, bins.means(steps.step), share, index, linewidth=1.2)
     title = f"Workers waited for {100 * waited:.0f}% of their time"
     axes.set_xlabel(bins.axis_label)
     y_title(axes, "share of a step's time (%)")
-    axes.set_ylim(bottom=0)
-    return sheet.picture(title, f"Lines: share of time spent waiting and transferring. {title}.")
+    axes.set_ylim(0, 1.08 * highest)
+    return sheet.picture(title, f"Lines: share of time spent waiting and in transfers. {title}.")
 
 
 def freshness(run: Run) -> Picture | None:

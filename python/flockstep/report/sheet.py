@@ -7,6 +7,7 @@ and its values, to whoever points at it: by a <title>, which browsers show thems
 import io
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -18,6 +19,7 @@ from flockstep.report.records import Array
 from flockstep.report.style import HEIGHT, WIDTH, look, swatch
 from flockstep.report.svg import Frame, Mark, inline
 
+LABEL_ROOM = 4.0  # points between two tick labels, at least
 LEGEND_LINE, CHARACTERS = 0.19, 13 * WIDTH  # its height in inches, and what fits into it
 
 
@@ -78,7 +80,28 @@ class Sheet:
         mesh.set_gid("cells")
         self.marks["cells"] = Mark("cosines", "", cells=values)
 
+    def _part_x_labels(self) -> None:
+        """Leaves out tick labels of an x axis, evenly, until none touches the next."""
+        self.figure.draw_without_rendering()
+        for axes in self.figure.axes:
+            low, high = sorted(axes.get_xlim())
+            known = zip(axes.get_xticks(), axes.get_xticklabels(), strict=False)
+            shown = [(tick, label) for tick, label in known if low <= tick <= high and label.get_text()]
+            if not axes.get_visible() or any(label.get_rotation() for _, label in shown):
+                continue
+            ends = [label.get_window_extent().intervalx for _, label in shown]
+            room = LABEL_ROOM * self.figure.dpi / 72
+            every = 1
+            while any(after[0] - before[1] < room for before, after in pairwise(ends[::every])):
+                every += 1
+            if every > 1:
+                axes.set_xticks(
+                    [tick for tick, _ in shown],
+                    ["" if place % every else label.get_text() for place, (_, label) in enumerate(shown)],
+                )
+
     def _saved(self, **how: Any) -> bytes:
+        self._part_x_labels()
         buffer = io.BytesIO()
         self.figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None}, **how)
         return buffer.getvalue()

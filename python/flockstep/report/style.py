@@ -125,6 +125,12 @@ def swatch(index: int, line: bool = True) -> str:
     return f'<svg class="key" {shape} aria-hidden="true">{drawn if line else ""}{mark}</svg>'
 
 
+def dotted_swatch() -> str:
+    """The look of a line across a picture."""
+    line = f'<path d="M0 5H26" stroke="{css_colour(INK)}" stroke-dasharray="1 2"/>'
+    return f'<svg class="key" width="26" height="10" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
+
+
 def box_swatch(face: str, edge: str, hatched: bool = False) -> str:
     """The look of a bar."""
     stripes = f'<path d="M2 9 9 1M8 9 15 1M14 9 21 1" stroke="{css_colour(edge)}"/>' if hatched else ""

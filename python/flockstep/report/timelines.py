@@ -22,6 +22,8 @@ from flockstep.report.sheet import Entry, Picture, Sheet
 from flockstep.report.style import GREY, INK, PALETTE, PAPER, box_swatch
 from flockstep.report.words import counted, name_workers
 
+# Operations of all workers together: nothing moves before the last worker has started them.
+COLLECTIVES = ("all_to_all", "all_gather", "small_sum", "gather", "barrier")
 TRACKS = ("compute", "wait", "transfer", "rounds")  # by their numbers in the file
 MOST_WORKERS = 2**20
 LATE_FROM = 1.5  # times as long as half of the workers
@@ -83,6 +85,19 @@ class Trace:
         return left
 
 
+def begin_with_the_last(trace: Trace) -> None:
+    """Lets each collective operation begin when the last worker starts it: before that, the others only wait for it."""
+    for name in COLLECTIVES:
+        kinds = (trace.track == TRACKS.index("transfer")) & (trace.name == name)
+        by_worker = [np.flatnonzero(kinds & (trace.worker == worker)) for worker in range(trace.workers)]
+        count = min(places.size for places in by_worker)
+        if count == 0:
+            continue
+        places = np.array([mine[np.argsort(trace.begin[mine], kind="stable")][:count] for mine in by_worker])
+        last = trace.begin[places].max(axis=0)
+        trace.begin[places] = np.minimum(np.maximum(trace.begin[places], last), trace.end[places])
+
+
 def read_trace(folder: Path) -> Trace | None:
     """None where there is none, or too little in it to show: a run that was killed has not written it."""
     path = folder / "trace.json"
@@ -99,6 +114,7 @@ def read_trace(folder: Path) -> Trace | None:
     worker, track = numbers[:, 0].astype(np.int64), numbers[:, 1].astype(np.int64)
     ends_s = (numbers[:, 2] + numbers[:, 3]) / 1e6
     trace = Trace(worker, track, numbers[:, 2] / 1e6, ends_s, np.array([span.name for span in spans]))
+    begin_with_the_last(trace)
     return trace if trace.steps >= 2 and trace.step_s() > 0 else None
 
 
@@ -151,10 +167,12 @@ def duration_text(seconds: float) -> str:
     return f"{float(f'{factor * seconds:.2g}'):g} {unit}"
 
 
-def finished_steps(trace: Trace, begin: float, end: float) -> int:
-    """Updates that ended in this time, on all workers together."""
-    ended = trace.end[trace.name == "update"]
-    return int(((ended > begin) & (ended <= end)).sum())
+def steps_each(trace: Trace, begin: float, end: float) -> str:
+    """How many steps a worker finished in this time, such as "1 step each" or "1 to 4 steps each"."""
+    ended = (trace.name == "update") & (trace.end > begin) & (trace.end <= end)
+    done = np.bincount(trace.worker[ended], minlength=trace.workers)
+    few, many = int(done.min()), int(done.max())
+    return f"{counted(few, 'step')} each" if few == many else f"{few} to {many} steps each"
 
 
 def joined(spans: Array, gap: float) -> Array:
@@ -207,8 +225,9 @@ def draw(trace: Trace, moment: Moment, name: str) -> Picture:
         if track in seen:
             key = box_swatch(look["facecolor"], look["edgecolor"], "hatch" in look)
             sheet.legend.append(Entry(NAMES[track], NAMES[track], key))
-    done = counted(finished_steps(trace, begin, end), "step")
-    title = f"{name}: {counted(trace.workers, 'worker')}, {duration_text(moment.seconds)}, {done} finished"
+    title = (
+        f"{name}: {counted(trace.workers, 'worker')}, {duration_text(moment.seconds)}, {steps_each(trace, begin, end)}"
+    )
     shown = f" (shown: {len(rows)} of {trace.workers})" if len(rows) < trace.workers else ""
     said = f"late: worker {name_workers(late)}" if late else "nobody is late"
     what = ", ".join(NAMES[track] for track in LOOKS if track in seen)

@@ -20,8 +20,7 @@ MOST_POINTS = 300
 MOST_RAW_STEPS = 100  # up to so many, lines of single steps can be told apart
 TAIL = 0.025  # of a worker's values at either end, which shall not rule the range that is shown
 FEWEST_FOR_TAILS = 20
-FEW = 12
-FAINT_UP_TO = 4  # workers whose single steps are shown behind their means
+FEW = 4  # lines that cross each other at every step and can still be told apart
 MOST_FLAGGED = 5
 HIGHLIGHTS = (1, 0, 2, 3, 4, 5, 6, 7, 8, 9)  # places in the palette; a flagged worker comes first
 RASTER_FROM = 33  # so many lines are lighter as pixels
@@ -149,7 +148,7 @@ def draw_many(sheet: Sheet, axes: Axes, steps: Array, values: Array, flagged: li
         label = f"{worker} ({why})"
         sheet.line(axes, series_of(worker), steps, values[:, worker], look, label, linewidth=1.8, zorder=3)
     others = [worker for worker in range(workers) if worker not in named]
-    name = f"the other {len(others)}"
+    name = f"the other {len(others)}" if named else f"all {workers}"
     if workers >= RASTER_FROM:
         segments = [np.column_stack([steps, values[:, worker]]) for worker in others]
         lines = LineCollection(segments, colors=GREY, linewidths=0.5, alpha=0.35, zorder=1, rasterized=True)
@@ -172,7 +171,7 @@ def worker_figure(
     flagged = [worker for worker in flagged if worker < values.shape[1]]
     few = values.shape[1] <= FEW
     lines = drawn = calm.of(values)
-    if values.shape[1] <= FAINT_UP_TO and calm.window > 1 and len(steps) <= MOST_POINTS:
+    if few and calm.window > 1 and len(steps) <= MOST_POINTS:
         draw_faint(sheet, axes, steps, values)
         drawn = values
     draw = draw_few if few else draw_many
