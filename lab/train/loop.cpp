@@ -29,6 +29,8 @@ using base::Time;
 
 // A request to stop is heard, and what was measured is written, at least this often.
 constexpr std::int64_t kFlushEvery = 250;
+// The same where workers do not go in lockstep. Some algorithms set no bound to how far a slow worker falls behind.
+constexpr std::int64_t kHaltEvery = 50;
 
 // Enough for a few hundred steps per worker, bounded over all of them.
 std::size_t trace_capacity(const TrainOptions& options, int workers) {
@@ -94,7 +96,7 @@ class Loop {
   void put_model() { device_ ? device_->put_model() : void(); }
   // What the algorithm is given: no span where it knows the device's.
   std::span<float> model_of_session() { return merges_on_device_ ? std::span<float>() : model_.span(); }
-  Duration wait_for_all();  // returns how long it took
+  Duration wait_for_all(std::string_view name);  // returns how long it took
   void meet();
   void halt();
   void set_out();
@@ -308,15 +310,15 @@ void Loop::consolidate() {
   merges_on_device_ ? fetch_model() : put_model();
 }
 
-Duration Loop::wait_for_all() {
+Duration Loop::wait_for_all(std::string_view name) {
   const Duration before = context_.waited();
   const engines::Pending barrier = context_.engine().barrier();
   const base::Time deadline = context_.deadline();
-  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, "meeting of all workers");
+  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, name);
   if (!barrier->done())
     context_.engine().fail(Error(
         ErrorCode::deadline,
-        engines::late_sentence(barrier->missing(), "the meeting of all workers", context_.rank(), context_.patience()),
+        engines::late_sentence(barrier->missing(), fmt::format("the {}", name), context_.rank(), context_.patience()),
         std::string(context_.engine().name())));
   return context_.waited() - before;
 }
@@ -325,17 +327,18 @@ Duration Loop::wait_for_all() {
 // that of the slowest.
 void Loop::meet() {
   if (met_) return;
-  measurements_.add_meeting(wait_for_all().count());
+  measurements_.add_meeting(wait_for_all("meeting of all workers").count());
   met_ = true;
 }
 
 // Stops the clock of each worker where it arrives: the wait is no part of any step. Each worker sets out again as far
-// behind the first as it has arrived, so that a halt neither makes up for a delay nor adds to it.
+// behind the first as it has arrived, so that a halt neither makes up for a delay nor adds to it. A worker that is ever
+// further behind makes up for a part: else the wait for it would outlast every deadline.
 void Loop::halt() {
   if (met_) return;
-  const double waited = wait_for_all().count();
+  const double waited = wait_for_all("halt of all workers").count();
   const auto all = runtime::gather_doubles(context_, std::span(&waited, 1));
-  behind_ = Duration(std::ranges::max(all) - waited);
+  behind_ = std::min(Duration(std::ranges::max(all) - waited), context_.patience() / 4);
   met_ = true;
 }
 
@@ -497,7 +500,8 @@ bool Loop::pause() {
     stop = evaluate();
   } else {
     if (is_due) take_snapshot();
-    if (steps_done() % kFlushEvery == 0 || snapshots_.size() >= most_snapshots(model_.size(), context_.size())) {
+    if (steps_done() % (in_lockstep ? kFlushEvery : kHaltEvery) == 0 ||
+        snapshots_.size() >= most_snapshots(model_.size(), context_.size())) {
       if (!in_lockstep) halt();
       stop = flush();
     }

@@ -31,9 +31,9 @@ TEST_P(StragglerTest, throughputIsThatOfTheWholeTimeAndTheRestIsWaiting) {
   options_.evaluate_every = GetParam().evaluate_every;
   options_.pace.fixed = {{3, base::Duration(0.045)}};
   const telemetry::Summary summary = run(kWorkers);
-  EXPECT_NEAR(wall_s_, 60 * 0.05, 1e-3);
-  EXPECT_NEAR(summary.time_s, wall_s_, 1e-3);
-  EXPECT_NEAR(summary.samples_per_s * wall_s_, kWorkers * kSamples * 60, 1);
+  EXPECT_GE(wall_s_, 60 * 0.05 - 1e-3);
+  EXPECT_NEAR(summary.time_s, 60 * 0.05, 1e-3);
+  EXPECT_NEAR(summary.samples_per_s * summary.time_s, kWorkers * kSamples * 60, 1);
   EXPECT_NEAR(summary.wait_share, 0.9 * 3 / 4, 1e-3);
 
   double seconds = 0, waited = 0;

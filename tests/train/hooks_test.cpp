@@ -117,16 +117,17 @@ TEST_F(HooksTest, aDrainedGradientThatIsNotFiniteIsSkippedAndCounted) {
 TEST_F(HooksTest, anInterruptedRunIsDrainedTooAndItsQualityIsThatOfTheEnd) {
   options_.algorithm_settings = {{"drained", "2"}};
   options_.steps = 300;
+  options_.evaluate_every = 7;
   std::atomic<std::int64_t> seen{0};
   const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 10; }};
   const telemetry::Summary summary = run_loner(kWorkers, observer);
-  EXPECT_EQ(summary.steps, 250);
-  EXPECT_NEAR(summary.quality, 1 - 2 * kRate, 1e-5);
+  EXPECT_EQ(summary.steps, 50);
+  EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 50) - 2 * kRate, 1e-5);
   for (const auto& each : asked) EXPECT_EQ(each, (Words{"begin after 0", "drain", "consolidate"}));
 }
 
 // Workers that never wait for each other take as long as the slowest of them, evaluated often or not at all, and over
-// the writing of metrics after 250 and 500 steps.
+// the halts after every 50 steps.
 TEST_F(HooksTest, noEvaluationMakesAWorkerWait) {
   launch_.deterministic = true;
   options_.steps = 600;

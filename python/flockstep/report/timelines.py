@@ -24,6 +24,7 @@ from flockstep.report.words import counted, name_workers
 
 # Operations of all workers together: nothing moves before the last worker has started them.
 COLLECTIVES = ("all_to_all", "all_gather", "small_sum", "gather", "barrier")
+STANDSTILLS = ("meeting of all workers", "halt of all workers")
 TRACKS = ("compute", "wait", "transfer", "rounds")  # by their numbers in the file
 MOST_WORKERS = 2**20
 LATE_FROM = 1.5  # times as long as half of the workers
@@ -78,7 +79,7 @@ class Trace:
     def steps_to_meeting(self) -> NDArray[np.int64]:
         """For each step, how many there are until the training stands still for an evaluation."""
         begins = self.gradients[0][0][: self.steps]
-        meetings = np.sort(self.begin[(self.worker == 0) & (self.name == "meeting of all workers")])
+        meetings = np.sort(self.begin[(self.worker == 0) & np.isin(self.name, STANDSTILLS)])
         before = np.append(np.searchsorted(begins, meetings), self.steps)  # steps that were done by then
         here = np.arange(self.steps)
         left: NDArray[np.int64] = before[np.searchsorted(before, here, side="right").clip(max=before.size - 1)] - here
