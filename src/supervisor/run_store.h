@@ -20,8 +20,10 @@ class RunStore {
   RunStore(const Options& options, const std::string& secret);
   ~RunStore();
 
-  // A worker has finished: nobody begins anew.
+  // A worker has finished: none begins anew.
   void end_run();
+  bool is_over() const;      // that, or a worker has said that it has the result
+  bool has_trained() const;  // a worker has told of a step
 
   const std::string& address() const { return address_; }   // host:port
   const std::vector<int>& ranks() const { return ranks_; }  // of our workers

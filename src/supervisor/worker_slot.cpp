@@ -28,7 +28,7 @@ void WorkerSlot::start_here(const RunPlan& plan, int output, int errors) {
       .command = plan.command, .variables = variables_of(plan), .without = {}, .output = output, .errors = errors};
   start.variables.push_back("FLOCKSTEP_SECRET_FILE=" + plan.secret_file);
   // What another run may have left in our environment.
-  start.without = {"FLOCKSTEP_SECRET", "FLOCKSTEP_RUN", "FLOCKSTEP_PEERS"};
+  start.without = {"FLOCKSTEP_SECRET"};
   if (plan.host.empty())
     start.without.emplace_back("FLOCKSTEP_HOST");
   else

@@ -16,8 +16,10 @@ namespace flockstep::engines::conformance {
 
 class Stranger {
  public:
-  explicit Stranger(const std::string& address) {
+  explicit Stranger(const std::string& address, const std::string& from = "127.0.0.1") {
     const auto place = mesh::parse_address(address, "a worker");
+    socket_.open(asio::ip::tcp::v4());
+    socket_.bind({asio::ip::make_address(from), 0});
     socket_.connect({asio::ip::make_address(place.host), place.port});
   }
 

@@ -1,8 +1,12 @@
 // What the mesh engine promises beyond the contract of all engines: peers that are lost, taken back and replaced, and
 // operations that are withdrawn.
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
 #include <filesystem>
 #include <thread>
 
+#include "engines/mesh/handshake.h"
 #include "mesh_run.h"
 
 namespace flockstep::engines::conformance {
@@ -211,7 +215,7 @@ TEST(Mesh, aWorkerThatBeginsAgainIsLostAndMetUnderAHigherIncarnation) {
 TEST(Mesh, workersBeyondTheFirstJoinLater) {
   MeshRun run(2);
   const auto first = run.make(0), second = run.make(1);
-  const int rank = mesh::reserve_ranks({run.store().address(), run.secret(), {}}, 1).at(0);
+  const int rank = mesh::reserve_ranks(run.options(0).store_address(), 1).at(0);
   EXPECT_EQ(rank, 2);
   const auto third = run.make(rank);
   EXPECT_EQ(third->size(), 2);
@@ -230,31 +234,6 @@ TEST(Mesh, workersBeyondTheFirstJoinLater) {
   }());
 }
 
-// Without a store the peers know each other's addresses, and the incarnations that they have met.
-TEST(Mesh, aWorkerFindsTheOthersThroughAnyLivingOneWhereThereIsNoStore) {
-  const MeshRun anywhere(3);
-  const auto make = [&](int rank, const std::vector<std::string>& peers, const std::string& host) {
-    auto options = anywhere.options(rank);
-    options.store.clear();
-    options.peers = peers;
-    options.host = host;
-    return mesh::make_engine(options);
-  };
-  const std::string place = "127.0.0.1:24117";
-  const auto first = make(0, {}, place), second = make(1, {place}, "127.0.0.1");
-  ASSERT_TRUE(wait_for(*first, What::met, 1));
-  auto third = make(2, {place}, "127.0.0.1");
-  ASSERT_TRUE(wait_for(*third, What::met, 1));  // of whom it heard from worker 0
-  ASSERT_TRUE(wait_for(*second, What::met, 2));
-  third.reset();
-  ASSERT_TRUE(wait_for(*second, What::lost, 2));
-  third = make(2, {place}, "127.0.0.1");  // which does not know that it is the second
-  const auto met = wait_for(*second, What::met, 2);
-  ASSERT_TRUE(met);
-  EXPECT_EQ(met->incarnation, 2u);
-  EXPECT_EQ(third->incarnation(), 2u);
-}
-
 TEST(Mesh, workersGoOnWithoutTheirStore) {
   auto run = std::make_unique<MeshRun>(2);
   const auto first = run->make(0), second = run->make(1);
@@ -267,17 +246,55 @@ TEST(Mesh, workersGoOnWithoutTheirStore) {
 
 // ---- admission ----
 
-TEST(Mesh, whoeverHasAnotherSecretOrAnotherRunIsNotRegistered) {
+TEST(Mesh, aWorkerWithAnotherSecretIsNotRegistered) {
   const MeshRun run(2), other(2);
   auto options = run.options(1);
   options.secret = other.secret();
   EXPECT_EQ(code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
-  options = run.options(1);
-  options.run = "another";
-  EXPECT_EQ(code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
   options.secret = "short";
   EXPECT_EQ(code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
   EXPECT_TRUE(run.store().book().empty());
+}
+
+// A flood of strangers can close a worker's connection with the store: that is no answer.
+TEST(Mesh, aStoreThatClosesTheConnectionIsAskedAgain) {
+  asio::io_context io;
+  asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+  mesh::StoreOptions options;
+  options.secret = mesh::make_secret();
+  options.port = acceptor.local_endpoint().port();
+  std::optional<mesh::Store> store;
+  std::thread closes_one([&] {
+    {
+      std::array<std::byte, mesh::kHelloBytes> hello;
+      auto socket = acceptor.accept();
+      asio::read(socket, asio::buffer(hello));
+    }
+    acceptor.close();
+    store.emplace(options);
+  });
+  const mesh::StoreAddress address{"127.0.0.1:" + std::to_string(options.port), options.secret, Duration(60)};
+  EXPECT_EQ(mesh::register_worker(address, 0, "127.0.0.1:1").incarnation, 1u);
+  closes_one.join();
+}
+
+// ---- who may begin ----
+
+TEST(Mesh, aRunThatHasTrainedBeginsAgainOnlyFromACheckpointAndOnceItIsOverNotAtAll) {
+  const MeshRun run(2);
+  const mesh::StoreAddress store = run.options(0).store_address();
+  EXPECT_FALSE(mesh::refusal_to_begin(store, 1, 0));
+  mesh::tell_progress(store, 0);
+  const auto without_a_model = mesh::refusal_to_begin(store, 1, 0);
+  ASSERT_TRUE(without_a_model);
+  EXPECT_NE(without_a_model->find("load a checkpoint"), std::string::npos) << *without_a_model;
+  EXPECT_FALSE(mesh::refusal_to_begin(store, 1, 200));
+  mesh::tell_end(store, 0);
+  EXPECT_TRUE(run.store().is_over());
+  const auto late = mesh::refusal_to_begin(store, 1, 200);
+  ASSERT_TRUE(late);
+  EXPECT_NE(late->find("the run is over"), std::string::npos) << *late;
+  EXPECT_EQ(code_of([&] { (void)run.make(1); }), ErrorCode::unavailable);
 }
 
 // ---- withdrawing ----

@@ -10,6 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr base::Duration kPatienceAtEnd{1};
 constexpr std::size_t kMostControls = 1 << 16;  // that nobody takes
 
 const MeshOptions& checked(const MeshOptions& options) {
@@ -61,6 +62,7 @@ class MeshEngine::PendingExchange final : public Operation {
 
 MeshEngine::MeshEngine(const MeshOptions& options)
     : ProcessEngine(checked(options).rank, options.workers),
+      options_(options),
       loopback_(bell(),
                 [this](std::size_t expected, std::size_t sent) {
                   fail(error(ErrorCode::mismatch,
@@ -143,6 +145,26 @@ bool MeshEngine::hear_answer(int peer, ConstBytes payload) {
 void MeshEngine::begin_again(Incarnation next) {
   require_usable();
   hub_.begin_again(next);
+}
+
+// A store that has gone cannot know better than this worker.
+std::optional<std::string> MeshEngine::refusal_to_begin(std::int64_t steps) {
+  try {
+    return mesh::refusal_to_begin(options_.store_address(), rank(), steps);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unavailable) throw;
+    return std::nullopt;
+  }
+}
+
+// Where the launcher has gone there is nothing to tell; where it has not, it hears the end of this process, too.
+void MeshEngine::tell_end() noexcept {
+  try {
+    StoreAddress store = options_.store_address();
+    store.patience = kPatienceAtEnd;
+    mesh::tell_end(store, rank());
+  } catch (const std::exception&) {
+  }
 }
 
 // Only this worker's engine breaks; the others hear why, and go on.

@@ -10,10 +10,11 @@
 #include "engines/loopback.h"
 #include "engines/mesh/hub.h"
 #include "engines/process_engine.h"
+#include "engines/run_record.h"
 
 namespace flockstep::engines::mesh {
 
-class MeshEngine final : public ProcessEngine, private Hub::Ears {
+class MeshEngine final : public ProcessEngine, public RunRecord, private Hub::Ears {
  public:
   explicit MeshEngine(const MeshOptions& options);
   ~MeshEngine() override { close(); }
@@ -30,6 +31,10 @@ class MeshEngine final : public ProcessEngine, private Hub::Ears {
   bool outlives_peers() const override { return true; }
   Incarnation incarnation() const override { return hub_.incarnation(); }
   void begin_again(Incarnation next) override;
+
+  std::optional<std::string> refusal_to_begin(std::int64_t steps) override;
+  void tell_progress() override { hub_.tell_progress(); }
+  void tell_end() noexcept override;
 
   // Before close(), where this worker fails: peers hear why.
   void abandon(const Error& error) noexcept { record(error); }
@@ -50,6 +55,7 @@ class MeshEngine final : public ProcessEngine, private Hub::Ears {
   std::vector<std::byte> answer() override { return roll_call().answer(); }
   bool hear_answer(int peer, ConstBytes payload) override;
 
+  const MeshOptions options_;
   Loopback loopback_;
   std::mutex controls_mutex_;
   std::deque<Control> controls_;

@@ -18,8 +18,6 @@ constexpr Clock::duration kFarewell = 1s;     // for peers to hear it
 constexpr Clock::duration kTendEvery = 50ms;  // at most
 constexpr int kMostSupersessions = 8;         // more: two processes fight for one rank
 
-StoreAddress store_of(const MeshOptions& options) { return {options.store, options.secret, options.run}; }
-
 }  // namespace
 
 Hub::Hub(const MeshOptions& options, Ears& ears)
@@ -29,9 +27,8 @@ Hub::Hub(const MeshOptions& options, Ears& ears)
       timeout_(std::chrono::duration_cast<Clock::duration>(options.heartbeat)),
       tend_every_(std::min(timeout_ / 8, kTendEvery)) {
   allow_reading();
-  Registration registration{options.incarnation, {}};
-  if (!options.store.empty())
-    registration = register_worker(store_of(options), options.rank, meetings_.address(), options.incarnation);
+  const Registration registration =
+      register_worker(options.store_address(), options.rank, meetings_.address(), options.incarnation);
   incarnation_ = registration.incarnation;
   asio::post(io_, [this, registration] {
     begin(registration.incarnation, registration.book);
@@ -170,9 +167,9 @@ void Hub::on_outdated(Incarnation known) {
                                     "mesh"));
   leave_all({});
   begin(known + 1, {});
-  if (options_.store.empty()) return;
   asio::co_spawn(
-      io_, ask_store(store_of(options_), {StoreRequest::What::enter, options_.rank, known + 1, meetings_.address()}),
+      io_,
+      ask_store(options_.store_address(), {StoreRequest::What::enter, options_.rank, known + 1, meetings_.address()}),
       [](std::exception_ptr, const StoreAnswer&) {});  // a store that has gone changes nothing
 }
 
@@ -205,14 +202,24 @@ void Hub::begin_again(Incarnation next) {
   });
   Registration registration{std::max(next, Incarnation(incarnation_ + 1)), {}};
   try {
-    StoreAddress store = store_of(options_);
+    StoreAddress store = options_.store_address();
     store.patience = {};  // one attempt
-    if (!options_.store.empty())
-      registration = register_worker(store, options_.rank, address, registration.incarnation);
+    registration = register_worker(store, options_.rank, address, registration.incarnation);
   } catch (const Error& error) {  // the store has gone: the peers know enough
     if (error.code() != ErrorCode::unavailable) throw;
   }
   ask_thread([&] { begin(registration.incarnation, registration.book); });
+}
+
+// Once in a worker's life; a request that fails is made again with the next step.
+void Hub::tell_progress() {
+  if (has_told_progress_.exchange(true)) return;
+  asio::post(io_, [this] {
+    asio::co_spawn(io_, ask_store(options_.store_address(), {StoreRequest::What::progress, options_.rank}),
+                   [this](std::exception_ptr failure, const StoreAnswer&) {
+                     if (failure) has_told_progress_ = false;
+                   });
+  });
 }
 
 void Hub::leave(std::vector<std::byte> farewell) {

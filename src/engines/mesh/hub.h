@@ -37,6 +37,7 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   void ask(int peer);
   Incarnation incarnation() const { return incarnation_; }
   void begin_again(Incarnation next);
+  void tell_progress();
   void leave(std::vector<std::byte> farewell);  // the run; does not wait
   // Waits until every connection is closed, which takes a second at most, and ends the thread.
   void end() noexcept;
@@ -82,6 +83,7 @@ class Hub final : public Session::Home, public Circle, public PartPoster {
   std::map<int, std::shared_ptr<Session>> sessions_;
   std::list<std::pair<std::shared_ptr<Session>, Clock::time_point>> leaving_;  // to be closed then
   int supersessions_ = 0;
+  std::atomic<bool> has_told_progress_ = false;  // or is about to
   bool has_left_ = false, is_settled_ = false;
   std::promise<void> settled_;  // every connection is closed, for good
   std::atomic<Incarnation> incarnation_ = 0;

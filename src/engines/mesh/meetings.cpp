@@ -21,14 +21,12 @@ using namespace std::chrono_literals;
 constexpr Clock::duration kPatience = 2s;              // with a stranger, and with a host that may not be there
 constexpr Clock::duration kPatienceWithMembers = 10s;  // who are slow, or cannot be reached just now
 constexpr Clock::duration kFirstBackOff = 100ms, kLongestBackOff = 1s;
-constexpr std::size_t kMostHalfOpen = 256;
 
 }  // namespace
 
 Meetings::Meetings(asio::io_context& io, const MeshOptions& options, Circle& circle)
-    : io_(io), circle_(circle), secret_(options.secret, options.run), rank_(options.rank), acceptor_(io) {
+    : io_(io), circle_(circle), secret_(options.secret), rank_(options.rank), acceptor_(io) {
   listen(options);
-  for (const std::string& peer : options.peers) seeds_.emplace_back().contact.address = peer;
 }
 
 // Without a host of its own the worker listens where the store can be: on this host only, or on all its networks.
@@ -54,7 +52,6 @@ void Meetings::begin(Incarnation incarnation, const Book& book) {
     contact.back_off = {};
     contact.due = {};
   }
-  for (Seed& seed : seeds_) seed.contact.is_dialling = false;
   if (is_first) asio::co_spawn(io_, serve(), asio::detached);
   learn(book);
   tend(Clock::now());
@@ -71,8 +68,7 @@ void Meetings::close() {
   pause();
   std::error_code ignored;
   acceptor_.close(ignored);
-  for (const auto& each : half_open_)
-    if (const auto socket = each.lock()) close_quietly(*socket);
+  half_open_.close();
 }
 
 void Meetings::learn(const Book& book) {
@@ -113,24 +109,19 @@ bool Meetings::is_due(const Contact& contact, Clock::time_point now) const {
 
 void Meetings::tend(Clock::time_point now) {
   for (auto& [rank, contact] : contacts_)
-    if (is_due(contact, now) && !circle_.is_met(rank)) attempt(contact, rank, nullptr);
-  for (Seed& seed : seeds_) {
-    const bool is_known = seed.rank == rank_ || (seed.rank >= 0 && contacts_.contains(seed.rank));
-    if (!is_known && is_due(seed.contact, now)) attempt(seed.contact, -1, &seed);
-  }
+    if (is_due(contact, now) && !circle_.is_met(rank)) attempt(contact, rank);
 }
 
-void Meetings::attempt(Contact& contact, int rank, Seed* seed) {
+void Meetings::attempt(Contact& contact, int rank) {
   contact.is_dialling = true;
-  asio::co_spawn(io_, try_to_meet(contact, contact.address, rank, seed, era_), asio::detached);
+  asio::co_spawn(io_, try_to_meet(contact, contact.address, rank, era_), asio::detached);
 }
 
-// Contacts and seeds stay where they are for as long as this lives.
-asio::awaitable<void> Meetings::try_to_meet(Contact& contact, std::string address, int rank, Seed* seed,
-                                            std::uint64_t era) {
+// Contacts stay where they are for as long as this lives.
+asio::awaitable<void> Meetings::try_to_meet(Contact& contact, std::string address, int rank, std::uint64_t era) {
   Verdict verdict = Verdict::elsewhere;
   try {
-    verdict = co_await meet_at(contact, address, rank, seed, era);
+    verdict = co_await meet_at(contact, address, rank, era);
   } catch (const std::exception&) {  // nobody there, or nobody of this run: again later
   }
   if (const auto socket = contact.attempt.lock()) close_quietly(*socket);  // moved from, where they have met
@@ -142,8 +133,7 @@ asio::awaitable<void> Meetings::try_to_meet(Contact& contact, std::string addres
   contact.due = Clock::now() + contact.back_off;
 }
 
-asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address, int rank, Seed* seed,
-                                           std::uint64_t era) {
+asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address, int rank, std::uint64_t era) {
   const auto socket = std::make_shared<tcp::socket>(io_);
   contact.attempt = socket;
   auto limit = co_await connect_to(socket, parse_address(address, "a worker"), kPatience);
@@ -156,13 +146,11 @@ asio::awaitable<Verdict> Meetings::meet_at(Contact& contact, std::string address
   const Card peer = co_await dial(*socket, secret_, own);
   limit->lift();
   if (era != era_ || !socket->is_open()) co_return Verdict::elsewhere;
-  if (seed) seed->rank = peer.rank;
-  if (peer.rank == rank_ || (rank >= 0 && peer.rank != rank)) co_return Verdict::elsewhere;
+  if (peer.rank != rank) co_return Verdict::elsewhere;
   if (peer.verdict == Verdict::outdated) {
     circle_.on_outdated(peer.known);
     co_return Verdict::outdated;
   }
-  if (seed) learn({{peer.rank, peer.incarnation, peer.address}});
   if (peer.verdict != Verdict::admitted) co_return peer.verdict;
   Contact& known = contacts_[peer.rank];
   const bool is_newer = peer.incarnation > known.known;
@@ -194,18 +182,9 @@ asio::awaitable<void> Meetings::serve() {
       co_await pause_for(io_, kFirstBackOff);
       continue;
     }
-    limit_half_open();
-    half_open_.push_back(socket);
+    half_open_.add(socket);
     asio::co_spawn(io_, admit(socket), asio::detached);
   }
-}
-
-// The oldest has to go: whoever belongs to the run is through within moments.
-void Meetings::limit_half_open() {
-  std::erase_if(half_open_, [](const auto& each) { return each.expired(); });
-  if (half_open_.size() < kMostHalfOpen) return;
-  if (const auto oldest = half_open_.front().lock()) close_quietly(*oldest);
-  half_open_.pop_front();
 }
 
 asio::awaitable<void> Meetings::admit(Socket socket) {

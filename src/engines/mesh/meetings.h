@@ -9,10 +9,10 @@
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
-#include <list>
 #include <map>
 
 #include "engines/mesh/connection.h"
+#include "engines/mesh/half_open.h"
 #include "engines/mesh/handshake.h"
 #include "engines/mesh/options.h"
 
@@ -58,21 +58,16 @@ class Meetings {
     Clock::duration back_off{};
     Clock::time_point due{};
   };
-  struct Seed {     // a worker of whom only the address is known
-    int rank = -1;  // once it has told
-    Contact contact;
-  };
 
   void listen(const MeshOptions& options);
   asio::awaitable<void> serve();
   asio::awaitable<void> admit(Socket socket);
   Card judge(const Card& dialler);
-  void attempt(Contact& contact, int rank, Seed* seed);
-  asio::awaitable<void> try_to_meet(Contact& contact, std::string address, int rank, Seed* seed, std::uint64_t era);
-  asio::awaitable<Verdict> meet_at(Contact& contact, std::string address, int rank, Seed* seed, std::uint64_t era);
+  void attempt(Contact& contact, int rank);
+  asio::awaitable<void> try_to_meet(Contact& contact, std::string address, int rank, std::uint64_t era);
+  asio::awaitable<Verdict> meet_at(Contact& contact, std::string address, int rank, std::uint64_t era);
   Card own_card() const;
   bool is_due(const Contact& contact, Clock::time_point now) const;
-  void limit_half_open();
 
   asio::io_context& io_;
   Circle& circle_;
@@ -85,8 +80,7 @@ class Meetings {
   std::uint64_t era_ = 0;  // counts begin() and pause(): attempts of an earlier one come to nothing
   bool is_open_ = false;
   std::map<int, Contact> contacts_;
-  std::list<Seed> seeds_;
-  std::list<std::weak_ptr<asio::ip::tcp::socket>> half_open_;
+  HalfOpen half_open_;
 };
 
 }  // namespace flockstep::engines::mesh

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/split.h"
 #include "engines/mesh/address.h"
 
 namespace flockstep::engines::mesh {
@@ -68,10 +67,7 @@ MeshOptions MeshOptions::from_environment() {
   options.rank = whole_number("FLOCKSTEP_RANK", 0);
   options.workers = whole_number("FLOCKSTEP_WORKERS", 1);
   options.store = variable("FLOCKSTEP_STORE");
-  const std::string peers = variable("FLOCKSTEP_PEERS");
-  if (!peers.empty()) options.peers = base::split(peers, ',');
   options.secret = secret_in_environment();
-  options.run = variable("FLOCKSTEP_RUN");
   options.host = variable("FLOCKSTEP_HOST");
   options.heartbeat = heartbeat_in_environment(options.heartbeat);
   options.incarnation = static_cast<Incarnation>(whole_number("FLOCKSTEP_RESTARTS", 0, 0)) + 1;
@@ -79,9 +75,7 @@ MeshOptions MeshOptions::from_environment() {
   return options;
 }
 
-bool MeshOptions::are_in_environment() {
-  return !variable("FLOCKSTEP_STORE").empty() || !variable("FLOCKSTEP_PEERS").empty();
-}
+bool MeshOptions::are_in_environment() { return !variable("FLOCKSTEP_STORE").empty(); }
 
 void MeshOptions::check() const {
   if (rank < 0 || rank >= kMostRanks || workers < 1 || workers > kMostRanks)
@@ -92,12 +86,8 @@ void MeshOptions::check() const {
         "for all workers");
   if (heartbeat < base::Duration(0.05) || heartbeat > base::Duration(3600))
     throw_bad("the heartbeat's timeout has to be between 50 ms and an hour");
-  if (!store.empty()) (void)parse_address(store, "FLOCKSTEP_STORE");
-  for (const std::string& peer : peers) (void)parse_address(peer, "a worker in FLOCKSTEP_PEERS");
-  if (store.empty() && host.empty())
-    throw_bad(
-        "neither FLOCKSTEP_STORE nor FLOCKSTEP_HOST is set: set the store's address, or the address that the "
-        "others reach this worker at");
+  if (store.empty()) throw_bad("FLOCKSTEP_STORE is not set: start workers with `flockstep launch`, which sets it");
+  (void)parse_address(store, "FLOCKSTEP_STORE");
 }
 
 }  // namespace flockstep::engines::mesh

@@ -23,15 +23,14 @@ void require_sodium() { base::check(sodium_init() >= 0, "a libsodium that finds 
 
 }  // namespace
 
-Secret::Secret(const std::string& secret, const std::string& run) {
+Secret::Secret(const std::string& secret) {
   if (secret.size() < 16)
     throw Error(ErrorCode::bad_input, "the run's secret has less than 16 characters: let `flockstep launch` make one",
                 "mesh");
   require_sodium();
   crypto_generichash_state state;
   crypto_generichash_init(&state, nullptr, 0, key_.size());
-  for (const std::string_view part :
-       {std::string_view("flockstep mesh"), std::string_view(secret), std::string_view(run)})
+  for (const std::string_view part : {std::string_view("flockstep mesh"), std::string_view(secret)})
     absorb(state, bytes_of_text(part));
   crypto_generichash_final(&state, key_.data(), key_.size());
 }

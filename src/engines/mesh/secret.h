@@ -15,7 +15,7 @@ using Proof = std::array<std::byte, 32>;
 class Secret {
  public:
   // Throws Error{bad_input} for a secret of less than 16 characters.
-  Secret(const std::string& secret, const std::string& run);
+  explicit Secret(const std::string& secret);
 
   // `role` keeps the proof of one side from being taken for that of another.
   Proof prove(std::string_view role, std::initializer_list<ConstBytes> said) const;

@@ -10,13 +10,13 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
-#include <list>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "engines/mesh/frames.h"
+#include "engines/mesh/half_open.h"
 #include "engines/mesh/sockets.h"
 #include "engines/mesh/store_client.h"
 #include "engines/mesh/wire.h"
@@ -29,14 +29,13 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 constexpr auto kPatienceWithRequest = 2s;
-constexpr std::size_t kMostHalfOpenRequests = 256;
 
 }  // namespace
 
 // The thread serves one request per connection. The lock is for those who call the Store itself.
 struct Store::Server {
   explicit Server(const StoreOptions& options)
-      : secret(options.secret, options.run), acceptor(io), workers(options.workers), next_rank(workers) {
+      : secret(options.secret), acceptor(io), workers(options.workers), next_rank(workers) {
     listen_at(acceptor, {options.host, options.port}, "the run's store");
     address = address_text(options.host, acceptor.local_endpoint().port());
     asio::co_spawn(io, serve(), asio::detached);
@@ -56,17 +55,12 @@ struct Store::Server {
         co_await pause_for(io, 100ms);
         continue;
       }
-      std::erase_if(half_open, [](const auto& each) { return each.expired(); });
-      if (half_open.size() >= kMostHalfOpenRequests) {
-        if (const auto oldest = half_open.front().lock()) close_quietly(*oldest);
-        half_open.pop_front();
-      }
-      half_open.push_back(socket);
+      half_open.add(socket);
       asio::co_spawn(io, answer_one(socket), asio::detached);
     }
   }
 
-  // Whoever knows no secret gets nothing but a random number, and a closed connection.
+  // A stranger without the secret gets nothing but a random number and a refusal.
   asio::awaitable<void> answer_one(std::shared_ptr<tcp::socket> socket) {
     const auto limit = limit_time(socket, kPatienceWithRequest);
     try {
@@ -82,9 +76,16 @@ struct Store::Server {
     std::array<std::byte, kRequestBytes + sizeof(Proof)> asked;
     co_await asio::async_read(socket, asio::buffer(asked), use_awaitable);
     const ConstBytes bytes = ConstBytes(asked).first(kRequestBytes);
-    if (!secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes})) co_return;
-    const auto request = request_in(bytes);
-    if (!request) co_return;
+    const bool is_proven =
+        secret.is_proven(ConstBytes(asked).subspan(kRequestBytes), "ask", {nonces[0], nonces[1], bytes});
+    const auto request = is_proven ? request_in(bytes) : std::nullopt;
+    if (!request) {
+      WireWriter refusal;
+      refusal.put(kOtherSecret);
+      refusal.put(Proof{});
+      co_await asio::async_write(socket, asio::buffer(refusal.bytes()), use_awaitable);
+      co_return;
+    }
     const StoreAnswer answer = carry_out(*request);
     WireWriter body, whole;
     body.put(static_cast<std::int32_t>(answer.number));
@@ -100,6 +101,10 @@ struct Store::Server {
     StoreAnswer answer;
     if (request.what == StoreRequest::What::read) answer.number = workers;
     if (request.what == StoreRequest::What::reserve) answer.number = reserve(request.number);
+    if (request.what == StoreRequest::What::progress) has_trained = true;
+    if (request.what == StoreRequest::What::finish) is_over = true;
+    if (request.what == StoreRequest::What::begin)
+      answer.number = is_over ? kRunIsOver : has_trained && request.steps == 0 ? kRunHasTrained : 0;
     if (request.what == StoreRequest::What::enter && is_over) {
       answer.number = kRunIsOver;
     } else if (request.what == StoreRequest::What::enter) {
@@ -123,11 +128,12 @@ struct Store::Server {
   const Secret secret;
   tcp::acceptor acceptor;
   std::string address;
-  std::list<std::weak_ptr<tcp::socket>> half_open;
+  HalfOpen half_open;
   mutable std::mutex mutex;
   std::map<int, BookEntry> entries;
   const int workers;
   int next_rank;
+  bool has_trained = false;  // some worker has ended a step
   bool is_over = false;
   std::thread thread;
 };
@@ -147,6 +153,16 @@ Book Store::book() const {
 void Store::end_run() {
   const std::lock_guard lock(server_->mutex);
   server_->is_over = true;
+}
+
+bool Store::is_over() const {
+  const std::lock_guard lock(server_->mutex);
+  return server_->is_over;
+}
+
+bool Store::has_trained() const {
+  const std::lock_guard lock(server_->mutex);
+  return server_->has_trained;
 }
 
 std::vector<int> Store::reserve_ranks(int count) {

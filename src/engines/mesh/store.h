@@ -14,7 +14,6 @@ struct StoreOptions {
   std::string host = "127.0.0.1";  // listens at this address, under which the workers reach it
   std::uint16_t port = 0;          // 0: any that is free
   std::string secret;              // not empty; make_secret() makes one
-  std::string run;                 // a name that keeps runs with one secret apart
   int workers = 0;                 // ranks 0 .. workers - 1 are given away already
 };
 
@@ -30,8 +29,10 @@ class Store {
   Book book() const;
   // So many ranks that nobody else has been given, rising.
   std::vector<int> reserve_ranks(int count);
-  // The run is over: nobody who registers from now on is let in, since it would begin all by itself.
+  // The run is over: a worker that registers from now on is refused, since it would begin all by itself.
   void end_run();
+  bool is_over() const;
+  bool has_trained() const;  // a worker has told of a step
 
  private:
   struct Server;
@@ -43,7 +44,7 @@ std::string make_secret();
 
 struct StoreAddress {
   std::string address;  // host:port
-  std::string secret, run;
+  std::string secret;
   base::Duration patience{10};  // of each request, in which it is tried again
 };
 
@@ -52,13 +53,18 @@ struct Registration {
   Book book;  // the new entry is in it
 };
 
-// What the store answers. Each throws Error{unavailable} with the reason when the patience ends, or the run is over,
-// Error{bad_input} when the store hears another secret than its own.
+// What the store answers. Each throws Error{unavailable} with the reason when the patience ends, or the run is over.
+// Each throws Error{bad_input} if the store says that it has another secret.
 // `at_least`: the incarnation is no lower. An empty host in `address` (":port") stands for the one that the worker
 // reaches the store from.
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least = 1);
 std::vector<int> reserve_ranks(const StoreAddress& store, int count);
 Book read_book(const StoreAddress& store);
 int read_workers(const StoreAddress& store);  // how many the run began with
+// Why the worker must not begin the run alone, with a model of so many steps. A run that is over has nothing to begin,
+// and one that has trained begins only from a checkpoint: a model without steps would train a second run.
+std::optional<std::string> refusal_to_begin(const StoreAddress& store, int rank, std::int64_t steps);
+void tell_progress(const StoreAddress& store, int rank);  // a worker has ended a step
+void tell_end(const StoreAddress& store, int rank);       // a worker has the result: the run is over
 
 }  // namespace flockstep::engines::mesh

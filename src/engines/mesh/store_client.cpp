@@ -42,13 +42,7 @@ StoreAnswer ask(const StoreAddress& store, const StoreRequest& request) {
       io.run();
       if (thrown) std::rethrow_exception(thrown);
       return answer;
-    } catch (const std::system_error& error) {
-      if (error.code() == asio::error::eof)
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("the store at {} does not know this run: give the secret (and FLOCKSTEP_RUN) of its "
-                                "launcher",
-                                store.address),
-                    "mesh");
+    } catch (const std::system_error& error) {  // such as a connection that a flood of others has closed
       why = error.code().message();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
@@ -68,6 +62,7 @@ std::vector<std::byte> bytes_of_request(const StoreRequest& request) {
   writer.put(request.what);
   writer.put(static_cast<std::int32_t>(request.number));
   writer.put(request.at_least);
+  writer.put(request.steps);
   writer.put_text(request.address);
   std::vector<std::byte> bytes = writer.bytes();
   bytes.resize(kRequestBytes);
@@ -80,15 +75,16 @@ std::optional<StoreRequest> request_in(ConstBytes bytes) {
   request.what = reader.get<StoreRequest::What>();
   request.number = reader.get<std::int32_t>();
   request.at_least = reader.get<Incarnation>();
+  request.steps = reader.get<std::int64_t>();
   request.address = reader.get_text(kMostAddressBytes);
   const bool is_sound = reader.is_whole() && request.what >= StoreRequest::What::read &&
-                        request.what <= StoreRequest::What::reserve && request.number >= 0 &&
+                        request.what <= StoreRequest::What::finish && request.number >= 0 &&
                         request.number < kMostRanks && request.at_least < Incarnation{1} << 30;
   return is_sound ? std::optional(request) : std::nullopt;
 }
 
 asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request) {
-  const Secret secret(store.secret, store.run);
+  const Secret secret(store.secret);
   const auto socket = std::make_shared<tcp::socket>(co_await asio::this_coro::executor);
   const auto limit = co_await connect_to(socket, parse_address(store.address, "the store"), kPatienceWithOne);
   if (request.address.starts_with(':'))
@@ -104,6 +100,10 @@ asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request)
   std::array<std::byte, sizeof(std::uint32_t) + sizeof(Proof)> head;
   co_await asio::async_read(*socket, asio::buffer(head), use_awaitable);
   const auto size = WireReader(head).get<std::uint32_t>();
+  if (size == kOtherSecret)
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the store at {} does not know this run: give the secret of its launcher", store.address),
+                "mesh");
   if (size > sizeof(std::int32_t) + kMostBookBytes)
     throw Error(ErrorCode::unavailable, "what answers there is no store", "mesh");
   std::vector<std::byte> answered(size);
@@ -120,11 +120,16 @@ asio::awaitable<StoreAnswer> ask_store(StoreAddress store, StoreRequest request)
   co_return answer;
 }
 
+namespace {
+
+constexpr std::string_view kOverSentence =
+    "the run is over: another worker has finished, so that there is nothing to join";
+
+}  // namespace
+
 Registration register_worker(const StoreAddress& store, int rank, const std::string& address, Incarnation at_least) {
   StoreAnswer answer = ask(store, {StoreRequest::What::enter, rank, at_least, address});
-  if (answer.number == kRunIsOver)
-    throw Error(ErrorCode::unavailable,
-                "the run is over: another worker has finished, so that there is nothing to join", "mesh");
+  if (answer.number == kRunIsOver) throw Error(ErrorCode::unavailable, std::string(kOverSentence), "mesh");
   return {static_cast<Incarnation>(answer.number), std::move(answer.book)};
 }
 
@@ -139,5 +144,22 @@ std::vector<int> reserve_ranks(const StoreAddress& store, int count) {
 Book read_book(const StoreAddress& store) { return ask(store, {}).book; }
 
 int read_workers(const StoreAddress& store) { return ask(store, {}).number; }
+
+std::optional<std::string> refusal_to_begin(const StoreAddress& store, int rank, std::int64_t steps) {
+  const int answer = ask(store, {.what = StoreRequest::What::begin, .number = rank, .steps = steps}).number;
+  if (answer == kRunIsOver) return std::string(kOverSentence);
+  if (answer == kRunHasTrained)
+    return fmt::format(
+        "the run has trained already and worker {} reaches no worker that has its model: load a checkpoint and give "
+        "the steps that it was trained for, or start a new run",
+        rank);
+  return std::nullopt;
+}
+
+void tell_progress(const StoreAddress& store, int rank) {
+  ask(store, {.what = StoreRequest::What::progress, .number = rank});
+}
+
+void tell_end(const StoreAddress& store, int rank) { ask(store, {.what = StoreRequest::What::finish, .number = rank}); }
 
 }  // namespace flockstep::engines::mesh
