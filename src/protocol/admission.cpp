@@ -70,31 +70,42 @@ bool Admission::is_of_this_flock(int peer) const {
 }
 
 // One of them may have left a trace of another flock that it belonged to; then it will join this one soon.
-bool Admission::all_are_met(const Greeting& greeting) const {
+std::optional<int> Admission::first_unmet(const Greeting& greeting) const {
   for (int rank = 0; rank < greeting.roster.ranks(); ++rank) {
     if (rank == rank_ || !greeting.roster.lives(rank)) continue;
     const auto found = peers_.find(rank);
-    if (found == peers_.end() || !greeting.roster.lives(rank, found->second.incarnation)) return false;
+    if (found == peers_.end() || !greeting.roster.lives(rank, found->second.incarnation)) return rank;
     const auto& its = found->second.greeting;
-    if (!its || its->standing < Standing::in || its->flock != greeting.flock) return false;
+    if (!its || its->standing < Standing::in || its->flock != greeting.flock) return rank;
   }
-  return true;
+  return std::nullopt;
 }
 
-std::optional<int> Admission::contact() const {
+std::optional<int> Admission::best_contact() const {
   std::optional<int> best;
   for (const auto& [rank, peer] : peers_)
     if (has_model(rank) && (!best || is_stronger(peer.greeting->roster, greeting_of(*best).roster))) best = rank;
-  if (best && !all_are_met(greeting_of(*best))) return std::nullopt;
   return best;
 }
 
+std::optional<int> Admission::contact() const {
+  const auto best = best_contact();
+  return best && !first_unmet(greeting_of(*best)) ? best : std::nullopt;
+}
+
+std::optional<Admission::Unmet> Admission::unmet() const {
+  const auto best = best_contact();
+  const auto peer = best ? first_unmet(greeting_of(*best)) : std::nullopt;
+  return peer ? std::optional(Unmet{*peer, *best}) : std::nullopt;
+}
+
+// At once only if all are here that the run begins with: a worker that was added later has not met the others yet.
 bool Admission::may_found(base::Time now) const {
-  int ready = 1;
+  int ready = rank_ < options_.workers;
   for (const auto& [rank, peer] : peers_) {
     if (!peer.greeting || peer.greeting->standing == Standing::idle) continue;
     if (peer.greeting->standing >= Standing::in || rank < rank_) return false;
-    ++ready;
+    ready += rank < options_.workers;
   }
   return ready >= options_.workers || now >= found_at_;
 }

@@ -62,6 +62,11 @@ class Admission {
   // Whose flock to join, once all of it is met.
   std::optional<int> contact() const;
   bool may_found(base::Time now) const;
+  // While there is no contact: a worker that was not met, and one that counts it among the living.
+  struct Unmet {
+    int peer, by;
+  };
+  std::optional<Unmet> unmet() const;
   void join(int contact);
   void found();
   const Greeting& greeting_of(int peer) const { return *peers_.at(peer).greeting; }
@@ -74,7 +79,8 @@ class Admission {
     Incarnation incarnation;
     std::optional<Greeting> greeting;
   };
-  bool all_are_met(const Greeting& greeting) const;
+  std::optional<int> best_contact() const;  // met as a whole or not
+  std::optional<int> first_unmet(const Greeting& greeting) const;
 
   Options options_;
   int rank_;

@@ -41,8 +41,11 @@ struct Adopted {      // the model of that worker, as Adopt has asked for
   int peer;
 };
 struct Forgone {};  // as Forgo has asked for: no model is on its way here
+struct MayBegin {   // as AskToBegin has asked for: alone, and its model is that of iteration `first - 1`
+  Iteration first;
+};
 using Event = std::variant<Arrived, Received, PartReceived, PartSent, Tick, PeerLost, Leaves, ComesBack, Adopted,
-                           Forgone, Met, Withdrawn>;
+                           Forgone, Met, Withdrawn, MayBegin>;
 
 // ---- actions, to be done in order ----
 struct Send {
@@ -116,14 +119,20 @@ struct Rejoin {  // what the worker has now is the model of iteration `iteration
                  // follows
   Iteration iteration;
 };
-struct Expelled {  // the others go on without this worker: it has to begin again, as another member under `incarnation`
+// The others go on without this worker, or have gone before it had their model (`by` is its own rank): it has to begin
+// again, as another member under `incarnation`.
+struct Expelled {
   int by;
   Incarnation incarnation;
 };
-struct Refused {  // the peer is part of another training: this worker cannot join it
+struct WaitsFor {  // for a while, to join: for this peer, which was not met and which `by` counts among the living
+  int peer, by;
+};
+struct AskToBegin {};  // no worker is there to join: may this one begin alone? If it may, MayBegin, at once
+struct Refused {       // the peer is part of another training: this worker cannot join it
   int by;
 };
 using Action = std::variant<Send, Freeze, Withdraw, SendPart, ExpectPart, AddRow, Sum, Place, Complete, Merge, Proceed,
-                            WakeAt, Adopt, Forgo, Give, Rejoin, Expelled, Refused>;
+                            WakeAt, Adopt, Forgo, Give, Rejoin, Expelled, WaitsFor, AskToBegin, Refused>;
 
 }  // namespace flockstep::protocol

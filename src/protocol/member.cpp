@@ -247,6 +247,8 @@ void Member::fetch_or_return() {
   for (const int peer : admission_.met())
     if (options_.elastic && admission_.has_model(peer) && !roster_.lives(peer, admission_.incarnation_of(peer)))
       return expel(peer, admission_.greeting_of(peer).roster);
+  // Those who had the model have gone. Their count of iterations is not that of this worker's own model.
+  if (brings_no_model_) return expel(rank_, roster_);
   ask_to_return();
 }
 
@@ -263,7 +265,7 @@ void Member::rejoin() {
   attempts_.clear();
   absent_.erase(absent_.begin(), absent_.upper_bound(executed_));
   stay_ = Stay::present;
-  wants_back_ = false;
+  wants_back_ = brings_no_model_ = false;
   waits_for_minimum_ = true;
   actions_.push_back(Rejoin{first});
   if (options_.sync == Sync::rolling) minimum_.finished(turn(), first);

@@ -64,6 +64,7 @@ class Member {
   void handle(const Forgone& event);
   void handle(const Met& event);
   void handle(const Withdrawn& event);
+  void handle(const MayBegin& event);
 
   Turn turn() { return {now_, roster_, attendance_, actions_}; }
   void ask_to_be_woken();
@@ -138,8 +139,10 @@ class Member {
 
   enum class Stay { present, leaving, away, fetching, returning, outside } stay_ = Stay::present;
   bool wants_back_ = false;
-  int donor_ = -1;            // whose model is fetched
-  bool is_forgoing_ = false;  // it, since the donor is lost
+  std::optional<int> told_unmet_;  // that this one keeps it from joining
+  bool brings_no_model_ = false;   // it is about to join, and its own model is not of the run
+  int donor_ = -1;                 // whose model is fetched
+  bool is_forgoing_ = false;       // it, since the donor is lost
 
   std::optional<GroupAverage> flight_;
   struct Attempt {

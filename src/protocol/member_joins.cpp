@@ -144,11 +144,23 @@ void Member::join_or_found() {
       return expel(*contact, theirs);
     admission_.join(*contact);
     options_.group_size = admission_.group_size();
+    brings_no_model_ = true;
     become_part_of(admission_.greeting_of(*contact).roster);
   } else if (admission_.may_found(now_)) {
-    admission_.found();
-    become_part_of(Roster::alone(rank_, admission_.incarnation()));
+    actions_.push_back(AskToBegin{});
+  } else if (const auto unmet = admission_.unmet();
+             unmet && now_ >= admission_.found_at() && told_unmet_ != unmet->peer) {
+    told_unmet_ = unmet->peer;
+    actions_.push_back(WaitsFor{unmet->peer, unmet->by});
   }
+}
+
+// Its model may be older or newer than the options say: a checkpoint, or its own after it was expelled.
+void Member::handle(const MayBegin& event) {
+  if (stay_ != Stay::outside || !wants_back_ || admission_.contact()) return;
+  arrived_ = executed_ = merged_ = synchronises_at_ = event.first - 1;
+  admission_.found();
+  become_part_of(Roster::alone(rank_, admission_.incarnation()));
 }
 
 void Member::become_part_of(Roster roster) {

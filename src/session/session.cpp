@@ -9,6 +9,7 @@
 #include "algorithms/rules/rule_options.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "engines/run_record.h"
 #include "flockstep/error.h"
 
 namespace flockstep::session {
@@ -58,6 +59,11 @@ Session::Session(runtime::Context& context, const runtime::Layout& layout, Sessi
   else
     runtime::check_agreement(context_, agreed);
   algorithm_ = make();
+}
+
+Session::~Session() {
+  auto* const record = has_result_ ? dynamic_cast<engines::RunRecord*>(&context_.engine()) : nullptr;
+  if (record) record->tell_end();
 }
 
 std::unique_ptr<algorithms::Algorithm> Session::make() const {
@@ -196,6 +202,7 @@ void Session::after_update(std::span<float> model) {
   require_begun();
   if (is_away_)
     throw Error(ErrorCode::bad_input, "this worker has left: call come_back or consolidate before its next step");
+  has_result_ = false;
   algorithm_->after_update(updates_++, model);
   if (is_elastic_) go_on_together();
 }
@@ -228,6 +235,7 @@ void Session::consolidate(std::span<float> model) {
   if (is_elastic_ && is_away_) come_back(model);
   algorithm_->consolidate(model);
   go_on_together();
+  has_result_ = is_elastic_;
 }
 
 void Session::require_drained() {

@@ -38,6 +38,10 @@ class Session {
   // algorithm, its options, the seed or in `more`. Context and layout outlive the session.
   Session(runtime::Context& context, const runtime::Layout& layout, SessionSettings settings,
           const runtime::Agreed& more);
+  // Where workers come and go, a worker whose last act was consolidate() has the result: the run is over.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   algorithms::Algorithm& algorithm() { return *algorithm_; }
   const algorithms::Algorithm& algorithm() const { return *algorithm_; }
@@ -123,7 +127,7 @@ class Session {
   std::uint64_t fingerprint_ = 0;
   Steps steps_;
   std::int64_t updates_ = 0;
-  bool begun_ = false, restored_ = false, is_away_ = false;
+  bool begun_ = false, restored_ = false, is_away_ = false, has_result_ = false;
   std::vector<bool> present_;          // empty: everybody
   algorithms::MeetingReport earlier_;  // meetings before a restore()
   // The one given up has agents that others count on until all workers begin together.

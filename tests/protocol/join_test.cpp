@@ -50,8 +50,8 @@ Received word(int peer, Message message, const Versions& roster) {
 Member founder(const Options& options) {
   Member member(options, 0);
   member.step(at(0), ComesBack{});
-  const auto actions = member.step(at(20), Tick{});
-  EXPECT_EQ(only<Rejoin>(actions).size(), 1u);
+  EXPECT_EQ(only<AskToBegin>(member.step(at(20), Tick{})).size(), 1u);
+  EXPECT_EQ(only<Rejoin>(member.step(at(20), MayBegin{0})).size(), 1u);
   return member;
 }
 
@@ -87,6 +87,54 @@ TEST(Joins, whoseDonorIsLostFetchesNoOtherModelBeforeThatOneIsForgone) {
   const auto next = only<Adopt>(member.step(at(3), Forgone{}));
   ASSERT_EQ(next.size(), 1u);
   EXPECT_EQ(next[0].peer, 1 - donor);
+}
+
+// It had joined when its donor went: the others' count must not go with a model that nobody has trained.
+TEST(Joins, aWorkerThatNobodyCanGiveAModelBeginsAgain) {
+  Member member(kPair, 1);
+  member.step(at(0), ComesBack{});
+  member.step(at(0), Met{0, 1});
+  EXPECT_EQ(only<Adopt>(member.step(at(1), greeting(0, Standing::present, {1}, kPair))).size(), 1u);
+  member.step(at(2), PeerLost{0, 1});
+  const auto actions = member.step(at(2), Forgone{});
+  EXPECT_TRUE(only<Rejoin>(actions).empty());
+  ASSERT_EQ(only<Expelled>(actions).size(), 1u);
+  EXPECT_EQ(only<Expelled>(actions)[0].by, 1);
+}
+
+TEST(Joins, aWorkerThatBeginsAloneCountsFromTheModelThatItBeginsWith) {
+  Member member(kPair, 0);
+  member.step(at(0), ComesBack{});
+  member.step(at(20), Tick{});
+  const auto actions = member.step(at(20), MayBegin{50});
+  ASSERT_EQ(only<Rejoin>(actions).size(), 1u);
+  EXPECT_EQ(only<Rejoin>(actions)[0].iteration, 50);
+  EXPECT_EQ(only<Proceed>(actions).size(), 1u);
+  EXPECT_EQ(only<Complete>(member.step(at(21), Arrived{50})).size(), 1u);
+}
+
+// The link between two alone is down: the one that is left out says for which other one it waits, once.
+TEST(Joins, aWorkerThatReachesOnlySomeOfTheOthersNamesTheOneThatItDoesNotReach) {
+  Member member(kThree, 1);
+  member.step(at(0), ComesBack{});
+  member.step(at(0), Met{2, 1});
+  EXPECT_TRUE(only<WaitsFor>(member.step(at(1), greeting(2, Standing::present, {1, 0, 1}, kThree))).empty());
+  const auto late = only<WaitsFor>(member.step(at(0) + kThree.patience, Tick{}));
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].peer, 0);
+  EXPECT_EQ(late[0].by, 2);
+  EXPECT_TRUE(only<WaitsFor>(member.step(at(60), Tick{})).empty());
+  member.step(at(61), Met{0, 1});
+  EXPECT_EQ(only<Adopt>(member.step(at(61), greeting(0, Standing::present, {1, 0, 1}, kThree))).size(), 1u);
+}
+
+TEST(Joins, aWorkerThatWasAddedWaitsUntilItMeetsTheOthers) {
+  Options alone = kPair;
+  alone.workers = 1;
+  Member first(alone, 0), added(alone, 1);
+  EXPECT_EQ(only<AskToBegin>(first.step(at(0), ComesBack{})).size(), 1u);
+  EXPECT_TRUE(only<AskToBegin>(added.step(at(0), ComesBack{})).empty());
+  EXPECT_EQ(only<AskToBegin>(added.step(at(0) + alone.patience, Tick{})).size(), 1u);
 }
 
 // The workers of another host may be another number there, and all have to mean the same groups.

@@ -47,7 +47,8 @@ std::string words(const Event& event) {
             [](const Adopted& e) { return fmt::format("has received the model of {}", e.peer); },
             [](const Forgone&) { return std::string("expects no model any more"); },
             [](const Met& e) { return fmt::format("meets {}, incarnation {}", e.peer, e.incarnation); },
-            [](const Withdrawn&) { return std::string("has withdrawn its round"); }},
+            [](const Withdrawn&) { return std::string("has withdrawn its round"); },
+            [](const MayBegin& e) { return fmt::format("may begin with iteration {}", e.first); }},
       event);
 }
 
@@ -76,6 +77,8 @@ std::string words(const Action& action) {
             [](const Give& a) { return fmt::format("gives its model to {}", a.peer); },
             [](const Rejoin& a) { return fmt::format("is back with iteration {}", a.iteration); },
             [](const Expelled& a) { return fmt::format("is expelled by {}", a.by); },
+            [](const WaitsFor& a) { return fmt::format("waits to join for {}, known to {}", a.peer, a.by); },
+            [](const AskToBegin&) { return std::string("asks to begin alone"); },
             [](const Refused& a) { return fmt::format("is refused by {}", a.by); }},
       action);
 }

@@ -12,6 +12,7 @@
 #include "algorithms/averagers/nodes.h"
 #include "algorithms/averagers/round_counter.h"
 #include "base/check.h"
+#include "engines/run_record.h"
 #include "math/groups.h"
 #include "protocol/schedule.h"
 #include "runtime/gather.h"
@@ -103,7 +104,15 @@ class GroupAveraging final : public Algorithm, private Departures {
     agent_->leave();
   }
   void come_back(std::span<float> model) override {
-    agent_->come_back(model);
+    auto* const record = dynamic_cast<engines::RunRecord*>(&context_.engine());
+    std::function<protocol::Iteration()> load;
+    if (record && record->load)
+      load = [this, record, model] {
+        const std::int64_t steps = record->load();
+        model_.begin_from(model);
+        return steps / options_.steps_a_round;
+      };
+    agent_->come_back(model, load);
     meetings_.add(agent_->take_records());
     if (options_.protocol.elastic) follow();
   }

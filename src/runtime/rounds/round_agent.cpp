@@ -30,6 +30,8 @@ RoundAgent::RoundAgent(Context& context, const protocol::Options& options, std::
                        RoundData& data, Pace pace, std::size_t chunk_floats)
     : context_(context),
       options_(with_chunks(options, chunks_of(size, chunk_floats))),
+      record_(dynamic_cast<engines::RunRecord*>(&context.engine())),
+      begins_at_(options.first),
       grouped_(grouped),
       size_(size),
       data_(data),
@@ -113,13 +115,14 @@ void RoundAgent::leave() {
       "leaving");
 }
 
-void RoundAgent::come_back(std::span<float> values) {
+void RoundAgent::come_back(std::span<float> values, std::function<protocol::Iteration()> load) {
   base::check(values.empty() || values.size() == size_, "the size that was announced");
   data_.prepare();
   host_.ask(
       [&] {
         values_ = values;
         waits_ = true;
+        load_ = std::move(load);
         join();
       },
       "the return");
@@ -253,6 +256,7 @@ void RoundAgent::on_lost(int peer, engines::Incarnation incarnation) {
 void RoundAgent::step(const protocol::Event& event) {
   for (const protocol::Action& action : member_->step(host_.now(), event))
     std::visit([this](const auto& what) { perform(what); }, action);
+  if (std::exchange(asks_to_begin_, false)) return begin_alone();
   answer_if_at_rest();
   go_on_if_free();
 }
@@ -331,6 +335,7 @@ void RoundAgent::perform(const protocol::Complete& action) {
 void RoundAgent::perform(const protocol::Merge& action) {
   data_.merge(values_, action.outcome);
   outcome_ = action.outcome;
+  if (options_.elastic && record_) record_->tell_progress();
 }
 
 void RoundAgent::perform(const protocol::Proceed&) {
@@ -370,6 +375,7 @@ void RoundAgent::perform(const protocol::Forgo&) {
 }
 
 void RoundAgent::perform(const protocol::Rejoin& action) {
+  load_ = nullptr;
   data_.rejoin(values_, is_adopted_);
   ended_ = action.iteration;
   has_joined_anew_ = true;
@@ -384,8 +390,13 @@ void RoundAgent::join() {
 
 // Its models count nowhere any more. Connections end first, and with them all that is under way.
 void RoundAgent::perform(const protocol::Expelled& action) {
-  context_.log().warn("worker {} has continued without this one, which joins again as incarnation {}", action.by,
-                      action.incarnation);
+  if (action.by == context_.rank())
+    context_.log().warn("the workers that worker {} was joining have gone; it joins again as incarnation {}", action.by,
+                        action.incarnation);
+  else
+    context_.log().warn("worker {} has continued without this one, which joins again as incarnation {}", action.by,
+                        action.incarnation);
+  begins_at_ = std::max(begins_at_, member_->arrived() + 1);
   context_.engine().begin_again(action.incarnation);
   host_.drop_all();
   if (std::exchange(is_under_way_, false)) data_.abandon();
@@ -395,6 +406,23 @@ void RoundAgent::perform(const protocol::Expelled& action) {
   member_.emplace(options_, context_.rank(), context_.engine().incarnation());
   must_join_ = true;
   if (waits_ && !is_landing_) join();
+}
+
+void RoundAgent::perform(const protocol::WaitsFor& action) {
+  context_.log().warn(
+      "worker {} waits to join until it reaches worker {}, which worker {} counts among the living: is the network "
+      "between workers {} and {} down?",
+      context_.rank(), action.peer, action.by, context_.rank(), action.peer);
+}
+
+// After the actions that came with the question.
+void RoundAgent::perform(const protocol::AskToBegin&) { asks_to_begin_ = true; }
+
+void RoundAgent::begin_alone() {
+  if (load_) begins_at_ = std::exchange(load_, nullptr)();
+  if (const auto refusal = record_ ? record_->refusal_to_begin(begins_at_) : std::nullopt)
+    context_.engine().fail(Error(ErrorCode::unavailable, *refusal, std::string(context_.engine().name())));
+  step(protocol::MayBegin{begins_at_});
 }
 
 void RoundAgent::perform(const protocol::Refused& action) {

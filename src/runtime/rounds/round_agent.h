@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 
+#include "engines/run_record.h"
 #include "protocol/member.h"
 #include "runtime/model_transfer.h"
 #include "runtime/rounds/round_parts.h"
@@ -51,8 +52,9 @@ class RoundAgent final : private AgentHost::Service {
   // complete.
   void leave();
   // Returns when the worker may begin iteration ended(): with the model of one who is there, or where nobody is with
-  // its own, in `values`. Where workers come and go it comes first of all.
-  void come_back(std::span<float> values);
+  // its own, in `values`. Where workers come and go it comes first of all. `load` fills `values` where the worker
+  // begins alone, on the agent's thread, and returns the iteration that it then begins with.
+  void come_back(std::span<float> values, std::function<protocol::Iteration()> load = nullptr);
   // Whether the worker has joined anew in the last arrive() or synchronise(): its numbers are another one's, and
   // ended() is what those count.
   bool has_joined_anew() { return std::exchange(has_joined_anew_, false); }
@@ -93,6 +95,7 @@ class RoundAgent final : private AgentHost::Service {
   }
   engines::Tag tag_of(const protocol::Part& part) const;
   void join();
+  void begin_alone();
   void step(const protocol::Event& event);
   base::RoundRole role_in(const protocol::Freeze& action) const;
 
@@ -113,10 +116,16 @@ class RoundAgent final : private AgentHost::Service {
   void perform(const protocol::Give& action);
   void perform(const protocol::Rejoin& action);
   void perform(const protocol::Expelled& action);
+  void perform(const protocol::WaitsFor& action);
+  void perform(const protocol::AskToBegin& action);
   void perform(const protocol::Refused& action);
 
   Context& context_;
   const protocol::Options options_;
+  engines::RunRecord* const record_;  // nothing where the engine has none
+  protocol::Iteration begins_at_;     // where this worker would begin alone
+  std::function<protocol::Iteration()> load_;
+  bool asks_to_begin_ = false;
   const std::size_t grouped_, size_;
   RoundData& data_;
   std::optional<protocol::Member> member_;
