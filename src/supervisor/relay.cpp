@@ -32,10 +32,10 @@ constexpr int kMomentMs = 2000;
 
 class RelayProcess {
  public:
-  RelayProcess(int control, bool with_prefix) : control_(control), with_prefix_(with_prefix) {}
+  RelayProcess(int control, bool with_prefix, const std::string& folder)
+      : control_(control), with_prefix_(with_prefix), folder_(folder) {}
 
-  // False if the launcher vanished without a goodbye.
-  bool run() {
+  void run() {
     while (is_ordered_ || !streams_.empty()) {
       std::vector<pollfd> watched;
       for (const Stream& stream : streams_) watched.push_back({stream.source.get(), POLLIN, 0});
@@ -47,7 +47,6 @@ class RelayProcess {
         if (watched[i].revents != 0 && !pass_on(streams_[i])) streams_.erase(streams_.begin() + static_cast<long>(i));
       if (has_order) obey();
     }
-    return said_goodbye_;
   }
 
  private:
@@ -95,6 +94,8 @@ class RelayProcess {
     if (count < 0 && errno == EINTR) return;
     if (count < static_cast<::ssize_t>(sizeof order)) {
       is_ordered_ = false;
+      // The launcher was killed. Its store has gone with it, so that no worker needs the secret any more.
+      if (!said_goodbye_) base::remove_folder(folder_);
       return;
     }
     const cmsghdr* with = CMSG_FIRSTHDR(&message);
@@ -113,6 +114,7 @@ class RelayProcess {
   Descriptor control_;      // closed with this process: the launcher sees the end
   bool is_ordered_ = true;  // by somebody who lives
   bool with_prefix_, said_goodbye_ = false;
+  const std::string folder_;  // with the secret; the launcher removes it unless it is killed
   std::vector<Stream> streams_;
   std::vector<char> buffer_ = std::vector<char>(64 << 10);
 };
@@ -133,7 +135,7 @@ void keep_only(int control) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT}) ::signal(number, SIG_IGN);
   ::prctl(PR_SET_NAME, "flockstep-relay");
   keep_only(control);
-  if (!RelayProcess(STDERR_FILENO + 1, with_prefix).run()) base::remove_folder(folder);
+  RelayProcess(STDERR_FILENO + 1, with_prefix, folder).run();
   ::_exit(0);
 }
 

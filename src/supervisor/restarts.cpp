@@ -16,11 +16,13 @@ Decision Restarts::ended(base::Time now, const Ending& ending) {
   if (ending.is_success()) return {finished};
   const base::Duration ran = now - started_;
   if (is_hopeless(ran, ending)) return {hopeless};
-  if (count_ >= limits_.most) return {used_up};
+  if (ran >= limits_.forgiven) used_ = 0;
+  if (used_ >= limits_.most) return {used_up};
   if (ran >= limits_.steady || next_wait_ <= base::Duration(0)) next_wait_ = limits_.first_wait;
   const base::Duration wait = next_wait_;
   next_wait_ = std::min(2 * next_wait_, limits_.longest_wait);
-  return {again, wait, ++count_};
+  ++count_;
+  return {again, wait, ++used_};
 }
 
 }  // namespace flockstep::supervisor

@@ -191,9 +191,13 @@ class Supervisor {
     is_killed_ = true;
   }
 
-  // Whoever would be started now would find nobody to join, and begin all by itself.
-  void finish_run() {
-    ++finished_;
+  // A worker that would be started now would find none to join, and begin all by itself.
+  void finish_run(const Slot& slot) {
+    if (++finished_ == 1 && store_.has_trained() && !store_.is_over())
+      relay_.say(
+          fmt::format("worker {} ended early: it has status 0 and has not called consolidate() after its last "
+                      "step; the run counts as finished, and no worker is started again",
+                      slot.worker.rank()));
     store_.end_run();
     for (Slot& slot : slots_) slot.start_at.reset();
   }
@@ -201,8 +205,9 @@ class Supervisor {
   void take_ending(Slot& slot, const Ending& ending) {
     if (stop_signal_ != 0) return;
     Decision decision = slot.worker.restarts().ended(now(), ending);
-    if (decision.what == Decision::What::finished) return finish_run();
-    if (decision.what == Decision::What::again && finished_ > 0) decision.what = Decision::What::too_late;
+    if (decision.what == Decision::What::finished) return finish_run(slot);
+    if (decision.what == Decision::What::again && (finished_ > 0 || store_.is_over()))
+      decision.what = Decision::What::too_late;
     relay_.say(
         ending_sentence(slot.worker.rank(), slot.worker.host(), ending, now() - slot.started, decision, limits_));
     if (decision.what == Decision::What::again)

@@ -154,11 +154,11 @@ def test_workers_go_on_when_the_launcher_is_killed(tmp_path):
         process.wait(timeout=HANG_S)
         process.stdout.close()
         process.stderr.close()
+        wait_for(lambda: not secret.parent.exists(), "the folder with the secret is still there")
         assert sorted(workers_of(tmp_path)) == sorted(workers)
         (tmp_path / "killed").touch()
         for rank in range(2):
             assert pid_in(tmp_path / f"done.{rank}") == rank
-        wait_for(lambda: not secret.parent.exists(), "the folder with the secret is still there")
 
 
 def test_what_workers_write_is_passed_on_when_the_launcher_is_killed(tmp_path):

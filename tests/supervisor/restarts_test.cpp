@@ -45,16 +45,18 @@ TEST(Restarts, ofOneThatRanThirtySecondsWaitShortlyAgain) {
   EXPECT_DOUBLE_EQ(rank.runs(1s, kKilled).wait.count(), 0.2);
 }
 
-TEST(Restarts, areCountedToTheLimitHoweverLongItRan) {
+TEST(Restarts, areCountedToTheLimitUnlessItRanForAnHour) {
   Rank rank({.most = 2});
+  EXPECT_EQ(rank.runs(59min, kKilled).restart, 1);
+  EXPECT_EQ(rank.runs(59min, kKilled).restart, 2);
   EXPECT_EQ(rank.runs(1h, kKilled).restart, 1);
-  EXPECT_EQ(rank.runs(1h, kKilled).restart, 2);
-  EXPECT_EQ(rank.restarts.count(), 2);
-  EXPECT_EQ(rank.runs(1h, kKilled).what, What::used_up);
-  EXPECT_EQ(rank.restarts.count(), 2);
+  EXPECT_EQ(rank.runs(59min, kKilled).restart, 2);
+  EXPECT_EQ(rank.restarts.count(), 4);
+  EXPECT_EQ(rank.runs(59min, kKilled).what, What::used_up);
+  EXPECT_EQ(rank.restarts.count(), 4);
 }
 
-TEST(Restarts, limitOfZeroAllowsNone) { EXPECT_EQ(Rank({.most = 0}).runs(1h, kKilled).what, What::used_up); }
+TEST(Restarts, limitOfZeroAllowsNone) { EXPECT_EQ(Rank({.most = 0}).runs(2h, kKilled).what, What::used_up); }
 
 TEST(Restarts, endWithSuccess) {
   Rank rank;
