@@ -180,15 +180,8 @@ class CudaTest : public ::testing::Test {
 
 inline constexpr Number kNumbers[] = {Number::float32, Number::bfloat16, Number::float16};
 
-// Around vectors, chains and blocks. FLOCKSTEP_TEST_LARGEST leaves out the longer ones, for slow devices.
-inline std::vector<std::size_t> cuda_lengths() {
-  const char* const text = std::getenv("FLOCKSTEP_TEST_LARGEST");
-  const std::size_t largest = text == nullptr ? 1'000'000 : std::stoul(text);
-  std::vector<std::size_t> lengths;
-  for (const std::size_t n : {1, 3, 4, 8, 31, 127, 128, 1025, 2048, 8192, 10'007, 100'003})
-    if (n <= largest) lengths.push_back(n);
-  return lengths;
-}
+// Around vectors, chains and blocks.
+inline std::vector<std::size_t> cuda_lengths() { return {1, 3, 4, 8, 31, 127, 128, 1025, 2048, 8192, 10'007, 100'003}; }
 
 inline double product(const std::vector<float>& x, const std::vector<float>& y, bool magnitudes = false) {
   double sum = 0;
