@@ -28,17 +28,11 @@ def main() -> None:
 
     pictures, labels = images("train").tensors
     model = Net()
-    first_step = 0
-    if arguments.checkpoint and arguments.checkpoint.exists():
-        saved = torch.load(arguments.checkpoint, weights_only=True)
-        model.load_state_dict(saved["model"])
-        first_step = saved["steps"]
 
     # No process group: each worker is a torch world of its own. From here on the model is that of the workers that are
-    # there already, if any, and optimizer.steps is what they count.
-    optimizer = flockstep.Flock(
-        torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9), model, elastic=True, first_step=first_step
-    )
+    # there already, and optimizer.steps is what they count. If there are none, it is that of the checkpoint.
+    inner = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimizer = flockstep.Flock(inner, model, elastic=True, checkpoint=arguments.checkpoint)
     print(f"worker {optimizer.rank}, life {optimizer.incarnation}, begins at step {optimizer.steps}", flush=True)
 
     began, longest = time.perf_counter(), 0.0
@@ -54,7 +48,7 @@ def main() -> None:
         optimizer.step()
         longest = max(longest, time.perf_counter() - step_began)
         if arguments.checkpoint and optimizer.rank == 0 and optimizer.steps % 200 == 0:
-            torch.save({"model": model.state_dict(), "steps": optimizer.steps}, arguments.checkpoint)
+            optimizer.save_checkpoint()
     optimizer.consolidate()  # one model on all workers that live
     seconds = time.perf_counter() - began
     print(

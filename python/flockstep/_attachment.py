@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import ClassVar
@@ -40,6 +41,7 @@ class Attachment:
         starts_anew: bool,
         elastic: bool,
         first_step: int,
+        load: Callable[[], int] | None,
         process_group: dist.ProcessGroup | None,
         timeout: timedelta | None,
         run_dir: str | os.PathLike[str] | None,
@@ -74,6 +76,7 @@ class Attachment:
                     starts_anew=starts_anew,
                     elastic=elastic,
                     first_step=first_step,
+                    load=load,
                 )
             except Error as error:
                 raise in_words_of_python(error, algorithm) from None

@@ -1,5 +1,5 @@
 # The compiled half: python/native.
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, device
@@ -61,6 +61,7 @@ class ModelAverager:
         starts_anew: bool,
         elastic: bool,
         first_step: int,
+        load: Callable[[], int] | None,
     ) -> None: ...
     def close(self) -> None: ...
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import socket
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _DATA_LANES = 3
 
 _MOMENT_S = 0.1
 _PATIENCE = timedelta(minutes=5)  # a rank may prepare data before it comes
+_FORWARD_S = 1.0
 _LONGEST = timedelta(days=11574)  # clocks count nanoseconds in 64 bits
 _ELASTIC_TIMEOUT = timedelta(minutes=5)
 
@@ -47,6 +49,7 @@ class Attached:
         self._make_group = make_group
         self.rank = native.rank
         self.size = native.size
+        self.is_closed = False
         self.served: _native.Store | None = None  # where workers find each other, if this one keeps it
 
     def make_group(self, name: str) -> dist.ProcessGroupGloo:
@@ -60,6 +63,7 @@ class Attached:
         Not collective, and never long. A peer that still waits for this worker raises :class:`flockstep.PeerLostError`.
         A second call does nothing, and neither does one in a forked child.
         """
+        self.is_closed = True
         self.native.close()
         forward(self.native)
 
@@ -161,7 +165,17 @@ def attach_elastic(*, deadline: timedelta | None = None) -> Attached:
         deadline: of every single wait for the others; five minutes if None.
     """
     timeout = _checked(_ELASTIC_TIMEOUT if deadline is None else deadline)
-    return _kept(_native.Worker.from_environment(timeout.total_seconds()), None, timeout)
+    attached = _kept(_native.Worker.from_environment(timeout.total_seconds()), None, timeout)
+    # A worker may wait long in one step, as for a peer that it cannot reach, and has to say so meanwhile.
+    threading.Thread(target=_forward_meanwhile, args=(weakref.ref(attached),), daemon=True).start()
+    return attached
+
+
+def _forward_meanwhile(reference: weakref.ref[Attached]) -> None:
+    while (attached := reference()) is not None and not attached.is_closed:
+        forward(attached.native)
+        del attached
+        time.sleep(_FORWARD_S)
 
 
 def _checked(timeout: timedelta) -> timedelta:

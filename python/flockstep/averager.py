@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from torch import nn
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from typing_extensions import Self, TypedDict
 
-from flockstep import _native
+from flockstep import _checkpoint, _native
 from flockstep._around import Around
 from flockstep._attachment import Attachment
 from flockstep._averaged_model import check, check_belong, communicates
@@ -51,7 +52,11 @@ class AveragerOptions(TypedDict, total=False):
 
 COMMON_DEFAULTS: AveragerOptions = {"process_group": None, "timeout": None, "run_dir": None, "guard": True}
 _FRONT_OPTIONS = ("process_group", "timeout", "run_dir")  # those that are not the algorithm's
-_ELASTIC_DEFAULTS: dict[str, Any] = {"elastic": False, "first_step": 0}  # of those averagers that take them
+_ELASTIC_DEFAULTS: dict[str, Any] = {
+    "elastic": False,
+    "first_step": 0,
+    "checkpoint": None,
+}  # of those averagers that take them
 
 
 class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
@@ -83,6 +88,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     _consolidated: bool  # since the last step
     _warned: bool
     _is_alone: bool  # the inner optimizer, which has stepped without a collective
+    _highest_step: int
     _attachment: Attachment | None
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
@@ -94,7 +100,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         options = self._completed(given)
         common = {name: options.pop(name) for name in _FRONT_OPTIONS}
         common |= {name: options.pop(name, default) for name, default in _ELASTIC_DEFAULTS.items()}
-        _check_elastic(common)
+        _checkpoint.check_elastic(common)
         check(optimizer, model, self._name)
         self.__setstate__(
             {
@@ -209,8 +215,17 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     @property
     def steps(self) -> int:
-        """Steps so far, with those that others have taken while this worker was away, or before it joined."""
+        """Steps so far, with those that others have taken while this worker was away, or before it joined.
+
+        In an elastic run it can go back: after a partition the smaller half counts as the larger one does.
+        """
         return self._native().steps
+
+    @property
+    def highest_step(self) -> int:
+        """The highest :attr:`steps` that this worker has counted: it never goes back, as names of files need it."""
+        self._highest_step = max(self._highest_step, self.steps)
+        return self._highest_step
 
     @property
     def findings(self) -> list[str]:
@@ -355,6 +370,22 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         """
         super().load_state_dict(state_dict)
 
+    def save_checkpoint(self) -> None:
+        """Writes model, optimizer and :attr:`steps` to the file that the option ``checkpoint`` names.
+
+        Any worker may call it alone. The file is replaced as a whole, and the one before it stays as ``FILE.previous``.
+        """
+        path = self._common["checkpoint"]
+        if path is None:
+            raise BadInputError(f"save_checkpoint() needs a file: make {self._name} with checkpoint=FILE")
+        state = {"model": self._model.state_dict(), "optimizer": self._inner.state_dict(), "steps": self.steps}
+        _checkpoint.write(Path(path), state, self.rank)
+
+    def _load_checkpoint(self) -> int:
+        """Where no worker is there to join; returns the steps of the model."""
+        steps = _checkpoint.load(Path(self._common["checkpoint"]), self._model, self._inner)
+        return int(self._common["first_step"]) if steps is None else steps
+
     def _own_state(self) -> dict[str, object]:
         return {"algorithm": self._algorithm, "state": self._save().hex()}
 
@@ -390,6 +421,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         for name, value in state.items():
             setattr(self, f"_{name}", value)
         self._warned = self._is_alone = False
+        self._highest_step = 0
         self._attachment = None
 
     # ---- life ----
@@ -413,6 +445,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
                 starts_anew=not self._saved,
                 elastic=self._common["elastic"],
                 first_step=self._common["first_step"],
+                load=self._load_checkpoint if self._common["checkpoint"] is not None else None,
                 process_group=self.join_process_group,
                 timeout=self._common["timeout"],
                 run_dir=self._common["run_dir"],
@@ -468,13 +501,6 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check_elastic(common: dict[str, Any]) -> None:
-    if common["first_step"] < 0:
-        raise BadInputError(f"first_step is 0 or more, not {common['first_step']}")
-    if common["elastic"] and common["process_group"] is not None:
-        raise BadInputError("an elastic run has no process group: leave process_group out")
 
 
 def _text(name: str, value: object) -> str:

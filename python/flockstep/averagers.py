@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import ClassVar, Literal
 
@@ -28,15 +29,18 @@ class ElasticOptions(AveragerOptions, total=False):
             ``flockstep launch``; it needs no process group. Making the averager joins the workers that are present: the
             model becomes theirs, and :attr:`steps` their count. No call is collective, and :meth:`consolidate` averages
             the workers that are alive, and counts as a step.
-        first_step: with ``elastic``: how many steps the loaded model has been trained for; used when there is nobody to
-            join.
+        first_step: with ``elastic``: how many steps the loaded model has been trained for; used when no worker is there
+            to join.
+        checkpoint: with ``elastic``: the file of :meth:`save_checkpoint`. Model, optimizer and steps are read from it if
+            it exists and no worker is there to join.
     """
 
     elastic: bool
     first_step: int
+    checkpoint: str | os.PathLike[str] | None
 
 
-ELASTIC_DEFAULTS: ElasticOptions = {"elastic": False, "first_step": 0, **COMMON_DEFAULTS}
+ELASTIC_DEFAULTS: ElasticOptions = {"elastic": False, "first_step": 0, "checkpoint": None, **COMMON_DEFAULTS}
 
 
 class RoundOptions(ElasticOptions, total=False):

@@ -69,6 +69,22 @@ auto ask(Result (torch_front::ModelAverager::*method)() const) {
   return [method](ModelAverager& self) { return (self.averager().*method)(); };
 }
 
+// The function that it returns may be called, copied and destroyed without the interpreter's lock.
+std::function<std::int64_t()> called_from_any_thread(const py::function& function) {
+  const std::shared_ptr<py::function> kept(new py::function(function), [](py::function* last) {
+    const py::gil_scoped_acquire acquired;
+    delete last;
+  });
+  return [kept] {
+    const py::gil_scoped_acquire acquired;
+    try {
+      return (*kept)().cast<std::int64_t>();
+    } catch (const py::error_already_set& error) {
+      throw Error(ErrorCode::bad_file, py::str(error.value()).cast<std::string>());
+    }
+  };
+}
+
 // Whether something may wait for a gradient, as DDP's reducers do: they hang themselves on the node that accumulates
 // it.
 bool have_hooks(const std::vector<at::Tensor>& parameters) {
@@ -87,7 +103,9 @@ void bind_model_averager(py::module_& module) {
       .def(py::init([](std::shared_ptr<Worker> worker, std::shared_ptr<Recording> recording,
                        const std::string& algorithm, const std::map<std::string, std::string>& options,
                        const Listed& parameters, const Listed& buffers, const std::string& holder,
-                       bool averages_gradients, bool starts_anew, bool elastic, std::int64_t first_step) {
+                       bool averages_gradients, bool starts_anew, bool elastic, std::int64_t first_step,
+                       const std::optional<py::function>& load) {
+             const std::function<std::int64_t()> loads = load ? called_from_any_thread(*load) : nullptr;
              const py::gil_scoped_release released;
              return std::make_unique<ModelAverager>(std::move(worker), std::move(recording), parameters, buffers,
                                                     torch_front::ModelAveragerSettings{
@@ -98,11 +116,12 @@ void bind_model_averager(py::module_& module) {
                                                         .starts_anew = starts_anew,
                                                         .elastic = elastic,
                                                         .steps = first_step,
+                                                        .load = loads,
                                                     });
            }),
            py::arg("worker"), py::arg("recording"), py::arg("algorithm"), py::arg("options"), py::arg("parameters"),
            py::arg("buffers"), py::kw_only(), py::arg("holder"), py::arg("averages_gradients"), py::arg("starts_anew"),
-           py::arg("elastic"), py::arg("first_step"))
+           py::arg("elastic"), py::arg("first_step"), py::arg("load"))
       .def("close", &ModelAverager::close, Released())
       .def_property_readonly("meets_in_lockstep", ask(&Averager::meets_in_lockstep))
       .def_property_readonly("steps", ask(&Averager::steps))

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "engines/run_record.h"
 #include "torch/collective.h"
 
 namespace flockstep::torch_front {
@@ -72,7 +73,16 @@ ModelAverager::ModelAverager(runtime::Context& context, NamedTensors tensors, co
 }
 
 void ModelAverager::join() {
+  auto* const record = settings_.load ? dynamic_cast<engines::RunRecord*>(&context_.engine()) : nullptr;
+  if (record)
+    record->load = [this] {
+      const std::int64_t steps = settings_.load();
+      flat_.collect_model();
+      flat_.fetch_model();
+      return steps;
+    };
   with_model([this](std::span<float> model) { session_.join(model, settings_.steps); });
+  if (record) record->load = nullptr;
 }
 
 void ModelAverager::broadcast() {

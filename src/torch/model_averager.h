@@ -36,7 +36,9 @@ struct ModelAveragerSettings {
   std::size_t bucket_kib = 4096;
   std::uint64_t seed = 1;  // of whatever the algorithm draws
   bool elastic = false;    // workers come and go; throws Error{bad_input} where the algorithm cannot
-  std::int64_t steps = 0;  // elastic: that the tensors come from, where nobody is there to join
+  std::int64_t steps = 0;  // elastic: that the tensors come from, where no worker is there to join
+  // Elastic: then fills the tensors and returns their steps. Called by another thread while this one waits.
+  std::function<std::int64_t()> load = {};
 };
 
 class ModelAverager {

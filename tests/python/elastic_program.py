@@ -1,11 +1,14 @@
 """A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
 
-elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm` and `step_s`
+elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm`, `step_s`,
+                                                      `saves`=1, `killed_at_end`, the rank that is killed after close(),
+                                                      and `ends_early`, the rank that leaves with status 0
 """
 
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -21,7 +24,9 @@ def main(folder, steps, *options):
     averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
     first_step = int(chosen.pop("first_step", 0))
     step_s = float(chosen.pop("step_s", 0.01))
-    more = {name: int(value) for name, value in chosen.items()}
+    killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
+    ends_early = chosen.pop("ends_early", None)
+    more = {name: value if name == "checkpoint" else int(value) for name, value in chosen.items()}
     rank, restarts = (int(os.environ[f"FLOCKSTEP_{name}"]) for name in ("RANK", "RESTARTS"))
     notes = open(Path(folder) / f"{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
 
@@ -30,13 +35,14 @@ def main(folder, steps, *options):
 
     torch.manual_seed(rank)  # all begin with models of their own
     model = nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30), nn.Linear(30, 2))
-    inner = torch.optim.SGD(model.parameters(), lr=0.01)
+    inner = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     try:
         optimizer = averager(inner, model, elastic=True, first_step=first_step, **more)
     except flockstep.Error as error:
         note("refused", sentence=str(error))
         raise
-    note("joined", steps=optimizer.steps, incarnation=optimizer.incarnation)
+    has_momentum = len(inner.state) > 0
+    note("joined", steps=optimizer.steps, incarnation=optimizer.incarnation, has_momentum=has_momentum)
     lives = {optimizer.incarnation}
     last = Path(folder) / "steps"  # another end, which the test writes
 
@@ -44,6 +50,9 @@ def main(folder, steps, *options):
         return int(last.read_text() or steps) if last.exists() else int(steps)
 
     while optimizer.steps < end():
+        if ends_early == str(rank) and optimizer.steps >= 20:
+            note("left")
+            sys.exit(0)
         optimizer.zero_grad()
         model(torch.randn(8, 20)).square().mean().backward()
         time.sleep(step_s)
@@ -53,10 +62,17 @@ def main(folder, steps, *options):
             lives.add(optimizer.incarnation)
             note("joined anew", steps=optimizer.steps, incarnation=optimizer.incarnation)
         note("step", steps=optimizer.steps, seconds=time.monotonic() - began)
+        if saves and rank == 0:
+            optimizer.save_checkpoint()
+            note("saved", steps=optimizer.steps)
     optimizer.consolidate()
     state = b"".join(tensor.numpy().tobytes() for tensor in model.state_dict().values() if tensor.is_floating_point())
     note("done", steps=optimizer.steps, model=hashlib.sha256(state).hexdigest())
     optimizer.close()
+    if killed_at_end == str(rank):
+        os.kill(os.getpid(), signal.SIGKILL)
+    while killed_at_end and not (Path(folder) / "leave").exists():
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ def start(tmp_path):
         runs.append(Run(tmp_path, *arguments, **keywords))
         return runs[-1]
 
+    started.folder = tmp_path
     yield started
     for run in runs:
         run.kill()
@@ -161,6 +162,60 @@ def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(star
     run.end()
     assert {run.notes(rank)[0]["steps"] >= 100 for rank in range(WORKERS)} == {True}
     assert len(models(run, range(WORKERS))) == 1
+
+
+def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
+    run = start(60, "killed_at_end=1", workers=2)
+    run.wait(0, "done")
+    run.process.stderr.readline()  # that they were started
+    ending = run.process.stderr.readline()
+    (run.folder / "leave").touch()
+    assert "worker 1 was killed by SIGKILL" in ending
+    assert "another worker has finished" in ending
+    run.end()
+    assert [note["restarts"] for note in run.notes(1) if note["what"] == "joined"] == [0]
+
+
+def test_an_early_end_is_told(start):
+    run = start(3000, "ends_early=1", workers=2)
+    run.process.stderr.readline()  # that they were started
+    assert "worker 1 ended early" in run.process.stderr.readline()
+    run.end_soon()
+    run.end()
+
+
+def test_workers_that_all_died_go_on_from_their_checkpoint(start):
+    run = start(100_000, f"checkpoint={start.folder / 'run.pt'}", "saves=1", workers=2)
+    saved = run.wait(0, "saved", 10)["steps"]
+    for pid in [run.wait(rank, "joined")["pid"] for rank in range(2)]:
+        os.kill(pid, signal.SIGKILL)
+    joined = run.wait(0, "joined", 2)
+    assert joined["steps"] >= saved
+    assert joined["has_momentum"]
+    run.wait(1, "joined", 2)
+    run.end_soon()
+    run.end()
+    assert len(models(run, range(2))) == 1
+
+
+def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
+    run = start(100_000, workers=1)
+    run.wait(0, "step", 10)
+    os.kill(run.wait(0, "joined")["pid"], signal.SIGKILL)
+    assert "load a checkpoint" in run.wait(0, "refused")["sentence"]
+
+
+def test_a_worker_that_finds_others_reads_no_checkpoint(start):
+    file = start.folder / "run.pt"
+    run = start(100_000, f"checkpoint={file}", workers=2)
+    for rank in range(2):
+        run.wait(rank, "step", 5)
+    for damaged in (file, file.with_name("run.pt.previous")):
+        damaged.write_bytes(b"no checkpoint")
+    os.kill(run.wait(1, "joined")["pid"], signal.SIGKILL)
+    assert run.wait(1, "joined", 2)["steps"] > 0
+    run.end_soon()
+    run.end()
 
 
 def test_who_has_other_options_is_refused(start):
