@@ -23,7 +23,7 @@ compile  := flock $(build).lock cmake --build --preset $(preset)
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-timed := build wheel packages demo test test-cpp test-python test-gpu docs explore bench studies lint tidy asan tsan minimal sabotages
+timed := build wheel packages demo test test-all test-cpp test-python test-gpu docs explore bench studies lint tidy asan tsan minimal sabotages
 .PHONY: help setup format clean $(timed) $(timed:%=.%)
 
 # `make demo` runs the recipe of .demo below.
@@ -62,11 +62,14 @@ setup: ## install packages and make build/venv; done by every other target
 
 .test: .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
 
+.test-all: ## make test, and the tests that it leaves out because they take a minute each
+	@$(MAKE) --no-print-directory all=1 .test
+
 .test-cpp: .build
 	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j $(jobs)
 
 .test-python: .build
-	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15
+	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15 $(if $(all),,-m "not longer")
 
 # With python=python3 nothing is installed: the tests take that Python and its torch.
 .test-gpu: $(if $(filter build/venv/bin/python,$(python)),setup) ## the tests that need a GPU, with 1, 2 and 4 ranks (python=python3: without build/venv)

@@ -21,7 +21,9 @@ from flockstep._torch_private import all_gather_single
 
 Norm = TypeVar("Norm", float, Tensor)
 
-_HEAD = 2  # of the factors: whether this worker is left out where it is not finite, and the last sum of weights
+# Of the factors: 1 if this worker is left out where it is not finite, -1 if no worker was finite in the last step, so
+# that nothing is excluded in this one, else 0; and the last sum of weights.
+_HEAD = 2
 _EACH = 2  # for each bucket: its coefficient, and how long the guard lets it be
 
 
@@ -111,7 +113,7 @@ class HostScaling:
     def begin(self, factors: list[float]) -> None:
         """A pass begins, with what the one before has decided."""
         self._factors = factors
-        self._left_out = factors[0] != 0
+        self._left_out, self._keeps_all = factors[0] > 0, factors[0] < 0
 
     def total_before(self) -> float:
         """Of all weights, in the step before."""
@@ -138,7 +140,8 @@ class HostScaling:
             multiply(bucket, torch.tensor(c * share * f, dtype=torch.float64, device=self._device))
         elif f < 1:
             bucket.mul_(f)
-        current.broken = current.broken or (current.plan.excludes and not math.isfinite(norm))
+        excludes = current.plan.excludes and not self._keeps_all
+        current.broken = current.broken or (excludes and not math.isfinite(norm))
         if current.broken or (self._left_out and not math.isfinite(norm)):
             bucket.zero_()
         return norm
@@ -254,10 +257,14 @@ class StreamScaling:
             part = norm if current.plan.is_blind else c.abs() * norm
             factor = factor * (self._factors[place + 1] / part).clamp(max=1).nan_to_num(nan=1)
         multiply(bucket, factor)
-        is_cleared = torch.isfinite(norm).logical_not_().logical_and_(self._factors[0] != 0)
+        is_cleared = torch.isfinite(norm).logical_not_().logical_and_(self._factors[0] > 0)
         if current.plan.excludes:
-            is_cleared.logical_or_(torch.isfinite(current.places[: index + 1]).all().logical_not_())
+            is_cleared.logical_or_(self.is_excluded(current.places[: index + 1]))
         bucket.masked_fill_(is_cleared, 0)
+
+    def is_excluded(self, norms: Tensor) -> Tensor:
+        """Whether one of these norms of a pass is not finite, where that excludes this worker from the step."""
+        return torch.isfinite(norms).all().logical_not_().logical_and_(self._factors[0] >= 0)
 
     def _first_coefficient(self, norm: Tensor) -> Tensor:
         norms = torch.empty(self._group.size(), dtype=torch.float64, device=self._device)

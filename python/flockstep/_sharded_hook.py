@@ -20,7 +20,7 @@ from torch import Tensor
 
 from flockstep import _native
 from flockstep._errors import BadInputError
-from flockstep._scaling import Pass
+from flockstep._scaling import Pass, StreamScaling
 from flockstep._sketch import chunks_of
 from flockstep._sketching import Sketching, divide_anew
 from flockstep._torch_private import ShardedGroup, backward_number, call_after_backward, divide_factor_of
@@ -161,8 +161,9 @@ class ShardedHook(Sketching):
         before = current.norms[index]
         before = before.clone() if isinstance(before, Tensor) else before
         current.norms[index] = _together(self._exchange.scaling.scale(current, gradient), before)
-        if gradient.is_cuda and current.plan.excludes:  # what has come before may have a higher index
-            gradient.masked_fill_(torch.isfinite(current.places).all().logical_not_(), 0)
+        scaling = self._exchange.scaling
+        if isinstance(scaling, StreamScaling) and current.plan.excludes:  # what has come before may have a higher index
+            gradient.masked_fill_(scaling.is_excluded(current.places), 0)
 
     # Modules without a gradient in this pass report a norm of 0.
     def _cleared(self, begun: ShardedPass) -> ShardedPass:

@@ -21,6 +21,8 @@ struct GradientReport {
   std::vector<bool> clipped = {};
   // ... and whose numbers that are not finite counted as nothing, after as many steps on end with such.
   std::vector<bool> left_out = {};
+  // ... and whose numbers have not been finite for as long, though too many are like it for any to be left out.
+  std::vector<bool> stuck = {};
 
   bool any_clipped() const { return std::ranges::find(clipped, true) != clipped.end(); }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -32,9 +33,35 @@ double guard_factor(double guard, double reference, double norm) {
   return std::min(1.0, guard * reference / norm);
 }
 
-void NonFiniteRuns::count(std::span<const double> weights, const std::vector<bool>& finite) {
-  for (std::size_t i = 0; i < runs_.size(); ++i)
-    if (weights[i] != 0) runs_[i] = finite[i] ? 0 : runs_[i] + 1;
+bool NonFiniteRuns::leaves_out(std::size_t worker) const {
+  const auto over = std::ranges::count_if(runs_, [this](std::int64_t run) { return is_over(run); });
+  return is_over(runs_[worker]) && 2 * static_cast<std::size_t>(over) < workers_;
+}
+
+NonFiniteRuns::Verdict NonFiniteRuns::count(std::span<const double> weights, const std::vector<bool>& finite) {
+  std::size_t broken = 0;
+  workers_ = 0;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    workers_ += weights[i] != 0;
+    broken += weights[i] != 0 && !finite[i];
+  }
+  const bool is_a_fault = 2 * broken < workers_;
+  Verdict verdict{std::vector<bool>(runs_.size()), std::vector<bool>(runs_.size()), broken > 0 && broken == workers_};
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    if (weights[i] == 0) continue;
+    verdict.left_out[i] = !finite[i] && is_a_fault && is_over(runs_[i]);
+    alone_[i] = finite[i] || is_a_fault || verdict.all_broken ? 0 : alone_[i] + 1;
+    verdict.stuck[i] = is_over(alone_[i]);
+    if (finite[i]) runs_[i] = 0;
+    if (!finite[i] && is_a_fault) ++runs_[i];
+  }
+  return verdict;
+}
+
+void NonFiniteRuns::set(std::vector<std::int64_t> runs) {
+  workers_ = runs.size();
+  runs_ = std::move(runs);
+  alone_.assign(runs_.size(), 0);
 }
 
 }  // namespace flockstep::math

@@ -24,22 +24,39 @@ double guard_factor(double guard, double reference, double norm);
 
 // How many steps in a row each worker has sent numbers that are not finite. Beyond the patience it is left out, until
 // it is finite again.
+//
+// A worker is left out only for being different from the others. If half of the workers or more are not finite in a
+// step, as when all overflow under a gradient scaler, that is no worker's fault: none is left out of it, and it uses up
+// no patience. So fewer than half of the workers are ever left out.
 class NonFiniteRuns {
  public:
-  // A patience of 0 never ends.
-  NonFiniteRuns(std::size_t workers, std::int64_t patience) : patience_(patience), runs_(workers) {}
+  struct Verdict {
+    std::vector<bool> left_out;  // of this step
+    // Not finite for the patience on end, while others were finite, and yet not left out: too many are like it.
+    std::vector<bool> stuck;
+    bool all_broken = false;  // no worker that has something to send is finite
+  };
 
-  bool leaves_out(std::size_t worker) const { return patience_ > 0 && runs_[worker] >= patience_; }
-  // Workers of weight zero had nothing to send, and are not counted.
-  void count(std::span<const double> weights, const std::vector<bool>& finite);
+  // A patience of 0 never ends.
+  NonFiniteRuns(std::size_t workers, std::int64_t patience)
+      : patience_(patience), workers_(workers), runs_(workers), alone_(workers) {}
+
+  // Whether the next step leaves the worker out if it is not finite then; known before its gradients are.
+  bool leaves_out(std::size_t worker) const;
+  // A step is over. Workers of weight zero had nothing to send, and are not counted.
+  Verdict count(std::span<const double> weights, const std::vector<bool>& finite);
 
   const std::vector<std::int64_t>& runs() const { return runs_; }
-  void set(std::vector<std::int64_t> runs) { runs_ = std::move(runs); }
+  void set(std::vector<std::int64_t> runs);
   void set_patience(std::int64_t patience) { patience_ = patience; }
 
  private:
+  bool is_over(std::int64_t run) const { return patience_ > 0 && run >= patience_; }
+
   std::int64_t patience_;
-  std::vector<std::int64_t> runs_;
+  std::size_t workers_;              // with something to send in the last step
+  std::vector<std::int64_t> runs_;   // patience used up
+  std::vector<std::int64_t> alone_;  // steps on end, not finite, in which another worker was and none was left out
 };
 
 }  // namespace flockstep::math

@@ -179,15 +179,19 @@ SketchedOutcome Sketched::observe(const SketchedStep& step) {
   check(step);
   const std::size_t P = shape_.workers;
   std::vector<bool> finite(P, true), counted(P);
-  bool any_broken = false;
   for (std::size_t i = 0; i < P; ++i) {
     for (const double norm : step.norms[i]) finite[i] = finite[i] && std::isfinite(norm);
     counted[i] = step.weights[i] != 0 && finite[i];
-    any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !leaves_out(i));
   }
   SketchedOutcome outcome = told_by(step, counted);
   ++steps_;
-  runs_.count(step.weights, finite);
+  NonFiniteRuns::Verdict verdict = runs_.count(step.weights, finite);
+  all_broken_ = verdict.all_broken;
+  bool any_broken = false;
+  for (std::size_t i = 0; i < P; ++i)
+    any_broken = any_broken || (step.weights[i] != 0 && !finite[i] && !verdict.left_out[i]);
+  outcome.left_out = std::move(verdict.left_out);
+  outcome.stuck = std::move(verdict.stuck);
   if (next_) {
     set_rule(std::move(next_->rule), next_->options);
     for (Section& section : sections_) {
@@ -214,8 +218,6 @@ SketchedOutcome Sketched::told_by(const SketchedStep& step, const std::vector<bo
   SketchedOutcome outcome;
   const std::size_t P = shape_.workers, buckets = shape_.buckets.size(), sections = sections_.size();
   outcome.clipped.resize(P);
-  outcome.left_out.resize(P);
-  for (std::size_t i = 0; i < P; ++i) outcome.left_out[i] = step.weights[i] != 0 && !counted[i] && leaves_out(i);
   outcome.coefficients.resize(P);
   double numbers = 0;
   for (const std::size_t size : shape_.buckets) numbers += static_cast<double>(size);

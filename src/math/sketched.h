@@ -43,6 +43,7 @@ struct SketchedOutcome {
   std::vector<double> coefficients;  // what each gradient was multiplied by, without the guard
   std::vector<bool> clipped;         // who met the guard in a bucket
   std::vector<bool> left_out;        // who was not finite, and has not been for too long to be waited for
+  std::vector<bool> stuck;           // has not been finite for as long, but is not left out: see NonFiniteRuns
   Statistics statistics;             // of the whole gradient, with this step's norms
 };
 
@@ -68,6 +69,9 @@ class Sketched {
   const std::vector<double>& references() const { return references_; }
   // Whether a worker has not been finite for so long that the buckets in which it still is not are sent as zeros.
   bool leaves_out(std::size_t worker) const { return runs_.leaves_out(worker); }
+  // No worker was finite in the last step. Then NonFinite::exclude sends what is not finite as it is: the result is the
+  // sum of nothing otherwise, and no gradient scaler backs off.
+  bool all_broken() const { return all_broken_; }
 
   // A step is over; decides on the coefficients of the next.
   SketchedOutcome observe(const SketchedStep& step);
@@ -116,6 +120,7 @@ class Sketched {
   std::vector<Section> sections_;
   std::vector<double> references_;  // per bucket
   NonFiniteRuns runs_;
+  bool all_broken_ = false;
   struct Next {
     Rule rule;
     AggregateOptions options;

@@ -16,7 +16,7 @@ namespace {
 
 // "workers 1, 3 and 5".
 std::string named(const std::vector<int>& workers) {
-  std::string names = fmt::format("workers {}", workers.front());
+  std::string names = fmt::format("{} {}", workers.size() == 1 ? "worker" : "workers", workers.front());
   for (std::size_t k = 1; k < workers.size(); ++k)
     names += fmt::format("{} {}", k + 1 == workers.size() ? " and" : ",", workers[k]);
   return names;
@@ -68,6 +68,7 @@ std::string_view to_string(FindingKind kind) {
     case FindingKind::non_finite: return "non_finite";
     case FindingKind::clipped: return "clipped";
     case FindingKind::left_out: return "left_out";
+    case FindingKind::stuck: return "stuck";
   }
   return "";
 }
@@ -96,20 +97,23 @@ double Watch::Window::standard_error() const {
 }
 
 std::vector<Finding> Watch::observe(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped,
-                                    const std::vector<bool>& left_out) {
+                                    const std::vector<bool>& left_out, const std::vector<bool>& stuck) {
   base::check(step > last_step_, "steps come in order");
   last_step_ = step;
   if (statistics.q.empty()) return {};
-  for (const auto* told : {&clipped, &left_out})
+  for (const auto* told : {&clipped, &left_out, &stuck})
     base::check(told->empty() || told->size() == statistics.workers(), "a word about every worker");
   if (workers_.size() != statistics.workers()) {
     workers_.assign(statistics.workers(), {});
     equal_.assign(packed_size(statistics.workers()), {});
+    all_zeros_ = all_broken_ = {};
   }
   const std::vector<std::size_t> living = with_direction(statistics);
   std::vector<std::size_t> learning = living;  // what is left of a gradient when its data are fitted is rounding
   std::erase_if(learning, [&](std::size_t i) { return log_norm(statistics, i) < workers_[i].own + std::log(kFitted); });
+  watch_all(step, statistics);
   watch_numbers(step, statistics, learning, left_out);
+  if (!stuck.empty()) watch_stuck(statistics, stuck);
   if (!clipped.empty()) watch_guard(step, statistics, clipped);
   watch_norms(step, statistics, living);
   if (statistics.has_matrix()) {
@@ -129,7 +133,7 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
     const bool is_left_out = has_samples && !left_out.empty() && left_out[i];
     const bool is_broken = is_left_out || (has_samples && !std::isfinite(square));
 
-    if (is_broken) {
+    if (is_broken && all_broken_.length == 0) {
       worker.non_finite.count(true, step);
       const std::int64_t steps = worker.non_finite.length;
       raise(FindingKind::non_finite, {rank}, worker.non_finite.first_step, static_cast<double>(steps),
@@ -145,15 +149,53 @@ void Watch::watch_numbers(std::int64_t step, const Statistics& statistics, const
                         i, steps, steps == 1 ? "" : "s"));
     }
 
-    // When nobody sends more than zeros or rounding nobody is to blame, and nothing is learnt of this worker.
+    // When no worker sends more than zeros or rounding none of them is to blame, and nothing is learnt of this one.
     const bool sends_zeros = has_samples && !is_left_out && square == 0;
     if (!sends_zeros || !learning.empty()) worker.zeros.count(sends_zeros, step);
-    if (sends_zeros && worker.zeros.length >= kSteps) {
+    if (sends_zeros && !learning.empty() && worker.zeros.length >= kSteps) {
       const std::int64_t steps = worker.zeros.length;
       raise(FindingKind::zeros, {rank}, worker.zeros.first_step, static_cast<double>(steps),
             fmt::format("worker {} sends zeros ({} steps in a row)", i, steps));
     }
   }
+}
+
+void Watch::watch_stuck(const Statistics& statistics, const std::vector<bool>& stuck) {
+  std::vector<int> group;
+  std::int64_t steps = std::numeric_limits<std::int64_t>::max(), first_step = 0;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!stuck[i]) continue;
+    group.push_back(static_cast<int>(i));
+    const Run& run = workers_[i].broken;
+    if (run.length < steps) steps = run.length, first_step = run.first_step;
+  }
+  if (group.empty()) return;
+  const auto present = std::ranges::count_if(statistics.weights, [](double weight) { return weight > 0; });
+  raise(FindingKind::stuck, group, first_step, static_cast<double>(steps),
+        fmt::format("{} ({} of {}) sent numbers that are not finite for {} steps in a row. Fewer than half of the "
+                    "workers are ever left out, so with non_finite = propagate no worker has taken these steps",
+                    named(group), group.size(), present, steps));
+}
+
+// What all workers have in common is no worker's fault, such as an overflow under a gradient scaler; but training that
+// stands still for long is a finding.
+void Watch::watch_all(std::int64_t step, const Statistics& statistics) {
+  std::vector<int> present;
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    if (statistics.weights[i] > 0) present.push_back(static_cast<int>(i));
+  if (present.empty()) return;
+  const auto q = [&](int worker) { return statistics.q[static_cast<std::size_t>(worker)]; };
+  all_zeros_.count(std::ranges::all_of(present, [&](int worker) { return q(worker) == 0; }), step);
+  all_broken_.count(std::ranges::none_of(present, [&](int worker) { return std::isfinite(q(worker)); }), step);
+  const auto raise_run = [&](FindingKind kind, const Run& run, std::string_view one, std::string_view all) {
+    if (run.length < kSteps) return;
+    const std::string subject = present.size() == 1 ? fmt::format("worker {} {}", present.front(), one)
+                                                    : fmt::format("all {} workers {}", present.size(), all);
+    raise(kind, present, run.first_step, static_cast<double>(run.length),
+          fmt::format("{} ({} steps in a row): the model is not being trained", subject, run.length));
+  };
+  raise_run(FindingKind::zeros, all_zeros_, "sends zeros", "send zeros");
+  raise_run(FindingKind::stuck, all_broken_, "sends numbers that are not finite", "send numbers that are not finite");
 }
 
 void Watch::watch_guard(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped) {

@@ -35,10 +35,10 @@
 
 namespace flockstep::math {
 
-enum class FindingKind { same_gradient, against, zeros, exploding, non_finite, clipped, left_out };
-inline constexpr std::array<FindingKind, 7> kFindingKinds{
-    FindingKind::same_gradient, FindingKind::against, FindingKind::zeros,   FindingKind::exploding,
-    FindingKind::non_finite,    FindingKind::clipped, FindingKind::left_out};
+enum class FindingKind { same_gradient, against, zeros, exploding, non_finite, clipped, left_out, stuck };
+inline constexpr std::array<FindingKind, 8> kFindingKinds{
+    FindingKind::same_gradient, FindingKind::against, FindingKind::zeros,    FindingKind::exploding,
+    FindingKind::non_finite,    FindingKind::clipped, FindingKind::left_out, FindingKind::stuck};
 std::string_view to_string(FindingKind kind);
 
 struct Finding {
@@ -72,10 +72,10 @@ class Watch {
 
   // Steps must come in order. Without the matrix only norms are looked at. Another number of workers starts the
   // evidence anew. `clipped` tells who met the guard, `left_out` who counted as nothing because its numbers
-  // have not been finite for too long: one word per worker, or none. Returns what this step raised: new findings, and
-  // groups of equal workers that grew.
+  // have not been finite for too long, `stuck` which workers were not finite for as long and counted (NonFiniteRuns):
+  // one word per worker, or none. Returns what this step raised: new findings, and groups of workers that grew.
   std::vector<Finding> observe(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped = {},
-                               const std::vector<bool>& left_out = {});
+                               const std::vector<bool>& left_out = {}, const std::vector<bool>& stuck = {});
 
   // What has been raised so far, each once, its last_step, evidence and sentence kept up to date; in the order raised.
   const std::vector<Finding>& findings() const { return findings_; }
@@ -120,6 +120,8 @@ class Watch {
 
   void watch_numbers(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning,
                      const std::vector<bool>& left_out);
+  void watch_stuck(const Statistics& statistics, const std::vector<bool>& stuck);
+  void watch_all(std::int64_t step, const Statistics& statistics);
   void watch_guard(std::int64_t step, const Statistics& statistics, const std::vector<bool>& clipped);
   void watch_norms(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& living);
   void watch_directions(std::int64_t step, const Statistics& statistics, const std::vector<std::size_t>& learning);
@@ -133,7 +135,8 @@ class Watch {
 
   std::int64_t last_step_ = -1;
   std::vector<Worker> workers_;
-  std::vector<Run> equal_;  // packed, by pair
+  std::vector<Run> equal_;      // packed, by pair
+  Run all_zeros_, all_broken_;  // from every worker that had samples; the latter: not finite
   std::vector<Finding> findings_;
   std::vector<Finding> raised_;  // by the step under way
 };

@@ -13,7 +13,7 @@ void Steps::add(const algorithms::GradientReport* report) {
   event_ = report ? report->event : math::Event::none;
   is_told_ = event_ == math::Event::non_finite;
   if (watches_ && report && !report->statistics.q.empty())
-    raised_ = watch_.observe(counts_.steps, report->statistics, report->clipped, report->left_out);
+    raised_ = watch_.observe(counts_.steps, report->statistics, report->clipped, report->left_out, report->stuck);
 }
 
 bool Steps::accepts(std::span<const float> gradient) {

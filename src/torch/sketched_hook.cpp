@@ -96,8 +96,9 @@ SketchedPlan SketchedHook::plan() {
 
 std::vector<double> SketchedHook::factors() const {
   const std::lock_guard lock(mutex_);
-  std::vector<double> factors{sketched_->leaves_out(rank_) ? 1.0 : 0.0, total_weight_};
   const math::AggregateOptions& options = rule_.common.aggregate;
+  const bool keeps_all = options.non_finite == math::NonFinite::exclude && sketched_->all_broken();
+  std::vector<double> factors{keeps_all ? -1.0 : sketched_->leaves_out(rank_) ? 1.0 : 0.0, total_weight_};
   const bool guards = options.guard > 0 && options.guard_clips && workers_ > 1;
   for (std::size_t bucket = 0; bucket < sketched_->references().size(); ++bucket) {
     const double reference = sketched_->references()[bucket];
@@ -179,8 +180,8 @@ void SketchedHook::decide(std::span<const std::byte> records) noexcept {
     if (was_blind && total > 0)
       for (double& c : outcome.coefficients) c /= total;
     if (total > 0) total_weight_ = total;
-    algorithms::GradientReport report{outcome.event, outcome.coefficients, outcome.statistics, outcome.clipped,
-                                      outcome.left_out};
+    algorithms::GradientReport report{outcome.event,   outcome.coefficients, outcome.statistics,
+                                      outcome.clipped, outcome.left_out,     outcome.stuck};
     guards_.non_finite += report.event == math::Event::non_finite;
     guards_.all_zero += report.event == math::Event::all_zero;
     guards_.unsafe += report.event == math::Event::unsafe;

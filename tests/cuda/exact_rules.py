@@ -214,7 +214,7 @@ def as_on_the_cpu(wild=1.0):
 
 class NonFinite:
     """What comes of it if the last rank is not finite in some steps: with `propagate` nothing finite, until patience is
-    at its end; with `exclude` what the others say. A step that met a guard is not remembered; one without a rank that was
+    at its end and if it is not one of two; with `exclude` what the others say. A step that met a guard is not remembered; one without a rank that was
     left out is, as if that rank had joined."""
 
     def __init__(self, rule, excludes, patience=5):
@@ -223,7 +223,7 @@ class NonFinite:
 
     def __call__(self, gradients, is_broken):
         """None where the result is not to be finite."""
-        left_out = self.patience > 0 and self.run >= self.patience
+        left_out = WORKERS > 2 and 0 < self.patience <= self.run  # one of two is no minority
         self.run = self.run + 1 if is_broken else 0
         if not is_broken:
             return self.expected(gradients, WEIGHTS)

@@ -42,7 +42,7 @@ def rule_follows(rule, kind=torch.float32, steps=6, tolerance=1e-5, change=None,
     oracle = SketchedOracle(
         rule,
         length=256,
-        guard=options.get("guard", 3.0),
+        guard=options.get("guard"),
         excludes=options.get("non_finite") == "exclude",
         patience=options.get("non_finite_patience", 5),
     )

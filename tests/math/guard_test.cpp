@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "fixture.h"
+#include "math/guard.h"
 
 namespace flockstep::math {
 namespace {
@@ -292,6 +293,49 @@ TEST(GuardDeathTest, matchingWhatHasNoSharesIsAProgrammerError) {
 
 TEST(GuardDeathTest, aMemoryOfOtherWorkersIsAProgrammerError) {
   EXPECT_DEATH(decide(direction_consensus(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
+}
+
+// Of five steps on end each, with a patience of three: which workers are left out in the last one.
+TEST(NonFiniteRuns, leaveOutOnlyAMinorityThatDiffersFromTheOthers) {
+  for (std::size_t workers = 1; workers <= 6; ++workers)
+    for (std::size_t broken = 0; broken <= workers; ++broken) {
+      NonFiniteRuns runs(workers, 3);
+      std::vector<bool> finite(workers, true), expected(workers);
+      for (std::size_t i = 0; i < broken; ++i) finite[i] = false, expected[i] = 2 * broken < workers;
+      NonFiniteRuns::Verdict verdict;
+      for (int step = 0; step < 5; ++step) {
+        verdict = runs.count(ones(workers), finite);
+        EXPECT_EQ(verdict.all_broken, broken == workers);
+        for (std::size_t i = 0; i < broken; ++i) {
+          EXPECT_EQ(verdict.left_out[i], expected[i] && step >= 3) << broken << " of " << workers << ", step " << step;
+          EXPECT_EQ(verdict.stuck[i], !expected[i] && broken < workers && step >= 2) << broken << " of " << workers;
+        }
+      }
+      EXPECT_EQ(verdict.left_out, expected) << broken << " of " << workers;
+      for (std::size_t i = 0; i < workers; ++i) EXPECT_EQ(runs.leaves_out(i), expected[i]);
+    }
+}
+
+TEST(NonFiniteRuns, aStepInWhichHalfAreNotFiniteUsesUpNoPatienceAndLeavesOutNone) {
+  NonFiniteRuns runs(4, 3);
+  const std::vector<bool> one{true, false, true, true}, all(4, false), none(4, true);
+  for (int step = 0; step < 3; ++step) runs.count(ones(4), one);
+  EXPECT_TRUE(runs.leaves_out(1));
+  for (int step = 0; step < 10; ++step) EXPECT_EQ(runs.count(ones(4), all).left_out, std::vector<bool>(4));
+  EXPECT_EQ(runs.runs(), (std::vector<std::int64_t>{0, 3, 0, 0}));
+  EXPECT_TRUE(runs.count(ones(4), one).left_out[1]) << "it has used up its patience before";
+  runs.count(ones(4), none);
+  EXPECT_EQ(runs.runs(), std::vector<std::int64_t>(4));
+}
+
+TEST(NonFiniteRuns, countOnlyWorkersThatHaveSomethingToSend) {
+  NonFiniteRuns runs(5, 2);
+  const std::vector<bool> finite{false, false, true, true, true};
+  for (int step = 0; step < 2; ++step) runs.count(ones(5), finite);
+  EXPECT_TRUE(runs.leaves_out(0) && runs.leaves_out(1));
+  const NonFiniteRuns::Verdict verdict = runs.count(std::vector<double>{1, 1, 1, 1, 0}, finite);
+  EXPECT_EQ(verdict.left_out, std::vector<bool>(5)) << "two of four are half";
+  EXPECT_FALSE(runs.leaves_out(0) || runs.leaves_out(1));
 }
 
 TEST(Event, hasAName) {

@@ -80,6 +80,25 @@ TEST(SketchedState, aPatienceOfZeroNeverEnds) {
   }
 }
 
+TEST(SketchedState, stepsInWhichAllOverflowLeaveNobodyOutAndTheStateAsItWas) {
+  for (const std::size_t workers : {1u, 2u, 4u}) {
+    Flock flock = practised(direction_consensus(), {workers, kBuckets});
+    Sketched::State before = flock.state.state();
+    for (int step = 0; step < 12; ++step) {
+      Gradients gradients = alike(workers);
+      for (std::size_t i = 0; i < workers; ++i) gradients = broken(i, gradients);
+      const Taken taken = flock.step(gradients);
+      EXPECT_EQ(taken.outcome.event, Event::non_finite) << "P = " << workers << ", step " << step;
+      EXPECT_EQ(taken.outcome.left_out, std::vector<bool>(workers));
+      EXPECT_TRUE(flock.state.all_broken());
+    }
+    before[0][0] += 12;
+    EXPECT_EQ(flock.state.state(), before);
+    flock.step(alike(workers));
+    EXPECT_FALSE(flock.state.all_broken());
+  }
+}
+
 TEST(SketchedState, anotherRuleDecidesFromTheStepThatIsObservedNext) {
   Flock flock = practised(adacons(), {4, kBuckets});
   flock.state.follow_with(direction_consensus(), kGuarded, false);

@@ -143,9 +143,26 @@ TEST(Watch, aWorkerThatSendsZerosIsNamed) {
   }
 }
 
-TEST(Watch, zerosFromEverybodyAreNobodysFault) {
-  EXPECT_TRUE(watched(4, [](Gradients& g) { g = Gradients(4, Vector(100)); }).findings().empty());
-  EXPECT_TRUE(watched(1, [](Gradients& g) { g = Gradients(1, Vector(100)); }).findings().empty());
+TEST(Watch, zerosFromAllWorkersAreOneFinding) {
+  expect_only(watched(4, [](Gradients& g) { g = Gradients(4, Vector(100)); }), FindingKind::zeros, {0, 1, 2, 3},
+              "all 4 workers send zeros (60 steps in a row): the model is not being trained");
+  expect_only(watched(1, [](Gradients& g) { g = Gradients(1, Vector(100)); }), FindingKind::zeros, {0},
+              "worker 0 sends zeros (60 steps in a row): the model is not being trained");
+}
+
+TEST(Watch, zerosFromOneWorkerAndThenFromAllAreRaisedOnceEach) {
+  Watch watch;
+  std::vector<std::string> raised;
+  for (std::int64_t step = 0; step < 120; ++step) {
+    Gradients gradients = healthy(3, step);
+    for (std::size_t i = 0; i < 3; ++i)
+      if (i == 1 || (step >= 40 && step < 80)) gradients[i].assign(100, 0.0);
+    for (const Finding& finding : watch.observe(step, statistics_of(gradients))) raised.push_back(finding.sentence);
+  }
+  EXPECT_EQ(raised,
+            (std::vector<std::string>{"worker 1 sends zeros (20 steps in a row)",
+                                      "all 3 workers send zeros (20 steps in a row): the model is not being trained",
+                                      "worker 1 sends zeros (41 steps in a row)"}));
 }
 
 TEST(Watch, aWorkerWithAHugeGradientIsNamed) {

@@ -99,10 +99,7 @@ TEST(WatchGuard, whoIsLeftOutIsNamedAtOnceAndCounted) {
   NonFiniteRuns runs(3, 5);
   const auto observe = [&](std::int64_t step, double norm) {
     const std::vector<bool> finite{true, true, std::isfinite(norm)};
-    std::vector<bool> left_out;
-    for (std::size_t i = 0; i < 3; ++i) left_out.push_back(!finite[i] && runs.leaves_out(i));
-    runs.count(ones(3), finite);
-    return watch.observe(step, norms_alone({1, 1, norm}), {}, left_out);
+    return watch.observe(step, norms_alone({1, 1, norm}), {}, runs.count(ones(3), finite).left_out);
   };
   std::int64_t step = 0;
   while (step < 10) observe(step++, 1);
@@ -121,6 +118,54 @@ TEST(WatchGuard, whoIsLeftOutIsNamedAtOnceAndCounted) {
   EXPECT_EQ(watch.findings()[1].evidence, 20);
   EXPECT_EQ(watch.findings()[1].first_step, 10);
   EXPECT_EQ(watch.findings()[1].last_step, 29);
+}
+
+TEST(WatchGuard, whoStaysInThoughItIsNotFiniteIsNamedAfterThePatience) {
+  Watch watch;
+  NonFiniteRuns runs(2, 5);
+  std::vector<std::string> raised;
+  for (std::int64_t step = 0; step < 30; ++step) {
+    const NonFiniteRuns::Verdict verdict = runs.count(ones(2), {true, step < 10});
+    for (const Finding& finding :
+         watch.observe(step, norms_alone({1, step < 10 ? 1 : kNaN}), {}, verdict.left_out, verdict.stuck))
+      raised.push_back(finding.sentence);
+  }
+  EXPECT_EQ(raised,
+            (std::vector<std::string>{
+                "worker 1 sent numbers that are not finite in 1 step",
+                "worker 1 (1 of 2) sent numbers that are not finite for 5 steps in a row. Fewer than half of "
+                "the workers are ever left out, so with non_finite = propagate no worker has taken these steps"}));
+  ASSERT_EQ(watch.findings().size(), 2u);
+  EXPECT_EQ(watch.findings()[1].kind, FindingKind::stuck);
+  EXPECT_EQ(watch.findings()[1].workers, (std::vector<int>{1}));
+  EXPECT_EQ(watch.findings()[1].evidence, 20);
+}
+
+TEST(WatchGuard, whatOverflowsOnAllWorkersNamesNoneAndIsAFindingWhereItLasts) {
+  Watch watch;
+  for (std::int64_t step = 0; step < 60; ++step)  // a scaler backs off
+    EXPECT_TRUE(watch.observe(step, norms_alone(step % 20 < 15 ? std::vector{kNaN, kInfinity} : std::vector{1.0, 2.0}))
+                    .empty());
+  std::vector<Finding> raised;
+  for (std::int64_t step = 60; step < 100; ++step)
+    for (const Finding& finding : watch.observe(step, norms_alone({kNaN, kNaN}))) raised.push_back(finding);
+  ASSERT_EQ(raised.size(), 1u);
+  EXPECT_EQ(raised[0].workers, (std::vector<int>{0, 1}));
+  EXPECT_EQ(raised[0].sentence,
+            "all 2 workers send numbers that are not finite (20 steps in a row): the model is not being trained");
+}
+
+TEST(WatchGuard, workersThatStayInTogetherAreOneFinding) {
+  Watch watch;
+  NonFiniteRuns runs(4, 3);
+  for (std::int64_t step = 0; step < 12; ++step) {
+    const NonFiniteRuns::Verdict verdict = runs.count(ones(4), {true, false, true, step < 6});
+    watch.observe(step, norms_alone({1, kNaN, 1, step < 6 ? 1 : kInfinity}), {}, verdict.left_out, verdict.stuck);
+  }
+  ASSERT_EQ(watch.findings().size(), 4u);  // each on its own, worker 1 left out, and both
+  EXPECT_EQ(watch.findings()[3].workers, (std::vector<int>{1, 3}));
+  EXPECT_EQ(watch.findings()[3].sentence.find("workers 1 and 3 (2 of 4) sent numbers that are not finite for 6 steps"),
+            0u);
 }
 
 // Whoever leaves it out may tell of its numbers as zeros.

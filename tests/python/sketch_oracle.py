@@ -38,10 +38,13 @@ def lower_median(values):
 class SketchedOracle:
     """A training under one rule. `buckets[i][b]` is worker i's part b, `weights[i]` is 0 where it has none."""
 
-    def __init__(self, rule, *, length=1024, guard=3.0, excludes=False, patience=5, **options):
+    def __init__(self, rule, *, length=1024, guard=None, excludes=False, patience=5, **options):
         self.blind = rule in ("mean", "weighted_mean")
         self.rule = None if self.blind else Expected(rule, **options)
-        self.length, self.guard, self.excludes, self.patience = length, guard, excludes, patience
+        if guard is None:
+            guard = "count" if rule in ("mean", "weighted_mean", "adasum") else 3.0
+        self.guard, self.clips = (3.0, False) if guard == "count" else (guard, True)
+        self.length, self.excludes, self.patience, self.none_finite = length, excludes, patience, False
         self.c = self.smoothed = self.references = self.sizes = None
         self.agreement = {}  # what direction_consensus remembers of each worker
         self.runs, self.clipped = None, 0
@@ -57,6 +60,7 @@ class SketchedOracle:
         norms = [[float(part.double().norm()) for part in parts] for parts in buckets]
         finite = [all(map(math.isfinite, each)) for each in norms]
         left_out = [self.patience > 0 and run >= self.patience for run in self.runs]
+        excludes = self.excludes and not self.none_finite
         results = []
         cut = False
         dead = [False] * workers
@@ -67,19 +71,23 @@ class SketchedOracle:
             part = [share[i] * norms[i][b] if weights[i] and finite[i] else 0.0 for i in range(workers)]
             for i in range(workers):
                 is_broken = not math.isfinite(norms[i][b])
-                dead[i] = dead[i] or (self.excludes and is_broken)
+                dead[i] = dead[i] or (excludes and is_broken)
                 if not weights[i] or dead[i] or (is_broken and left_out[i]):
                     continue
                 f = 1.0
                 if self.guard and self.references[b] and part[i] > 0:
                     f = min(1.0, self.guard * self.references[b] / part[i])
                 cut = cut or f < 1
+                f = f if self.clips else 1.0
                 total += f * used[i] * buckets[i][b].double()
             results.append(total / sum(weights) if self.blind and sum(weights) else total)
         self.clipped += cut
         broken = any(weights[i] and not finite[i] and not left_out[i] for i in range(workers))
+        bad = sum(1 for i in range(workers) if weights[i] and not finite[i])
+        present = sum(1 for weight in weights if weight)
+        self.none_finite = 0 < bad == present
         for i in range(workers):
-            if weights[i]:
+            if weights[i] and (finite[i] or 2 * bad < present):  # else it is no worker's fault
                 self.runs[i] = 0 if finite[i] else self.runs[i] + 1
         if not broken:
             counted = [bool(weights[i]) and finite[i] for i in range(workers)]

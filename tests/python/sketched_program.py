@@ -47,8 +47,19 @@ def all_times(factor, from_step):
     return outcome_of(recorded, train(recorded, 8, lambda loss, step: loss * factor if step >= from_step else loss))
 
 
+def never_finite(**options):
+    """All ranks' gradients in ten steps on end, as under a gradient scaler."""
+    recorded = Recorded("direction_consensus", **options)
+    finite = []
+    for step in range(14):
+        recorded.model.zero_grad()
+        (loss_of(recorded.model, step) * (math.nan if 2 <= step < 12 else 1)).backward()
+        finite.append(bool(recorded.beside.compare().isfinite().all()))
+    return {**outcome_of(recorded, True), "finite": finite}
+
+
 def mean_is_ddp(ranks):
-    """To the last bit, as long as the guard does not fire."""
+    """To the last bit, also where one worker's gradient is 50 times as long as the others'."""
     group = dist.new_group(ranks)
     same = None
     if dist.get_rank() in ranks:
@@ -58,7 +69,7 @@ def mean_is_ddp(ranks):
         for step in range(4):
             for model in (plain, ours):
                 model.zero_grad()
-                loss_of(model, step).backward()
+                (loss_of(model, step) * (50 if step > 0 and dist.get_rank() == 2 else 1)).backward()
             pairs = zip(plain.parameters(), ours.parameters(), strict=True)
             same = same and all(torch.equal(p.grad, q.grad) for p, q in pairs)
         clipped = state.report()["guards"]["clipped"]
@@ -400,7 +411,9 @@ if __name__ == "__main__":
             cases[f"spike, {rule}"] = functools.partial(times, 1000.0, [3], rule=rule)
         cases |= {
             "spike without a guard": functools.partial(times, 1000.0, [3], guard=0.0),
-            "spike, counted": functools.partial(times, 1000.0, [3], rule="mean", guard="count"),
+            "spike, mean with a guard": functools.partial(times, 1000.0, [3], rule="mean", guard=3),
+            "never finite on any": functools.partial(never_finite, non_finite="propagate"),
+            "never finite on any, excluded": functools.partial(never_finite, non_finite="exclude"),
             "spike at first": functools.partial(times, 1000.0, [0]),
             "a thousandth": functools.partial(times, 0.001, range(9)),
             "zeros": functools.partial(times, 0.0, range(2, 9)),

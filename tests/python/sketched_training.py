@@ -19,11 +19,10 @@ class Recorded:
     """A DDP model under a rule, and the oracle beside it."""
 
     def __init__(self, rule, *, model=None, group=None, **options):
-        guard = options.get("guard", 3.0)
         oracle = SketchedOracle(
             rule,
             length=256,
-            guard=0.0 if guard == "count" else guard,
+            guard=options.get("guard"),
             excludes=options.get("non_finite") == "exclude",
             patience=options.get("non_finite_patience", 5),
         )

@@ -43,8 +43,8 @@ def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
 
 def test_plain_averaging_is_that_of_ddp_to_the_last_bit(of):
     for rank in of("mean is DDP, three"):
-        assert rank == {"same": True, "clipped": 0}
-    assert of("mean is DDP, two") == [{"same": True, "clipped": 0}, None, {"same": True, "clipped": 0}]
+        assert rank == {"same": True, "clipped": 3}, "counted, and not clipped"
+    assert of("mean is DDP, two") == [{"same": True, "clipped": 1}, None, {"same": True, "clipped": 1}]
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -63,6 +63,7 @@ def test_a_forked_child_leaves_the_state_alone(of):
 
 TROUBLES = [
     *(f"spike, {rule}" for rule in ("mean", "adacons", "normalized_mean", "direction_consensus")),
+    "spike, mean with a guard",
     "spike without a guard",
     "spike at first",
     "a thousandth",
@@ -109,14 +110,19 @@ def test_so_they_are_where_factors_are_tensors_that_nobody_waits_for(in_stream, 
 
 
 def test_a_spike_is_cut_and_counted(of):
-    assert all(rank["clipped"] >= 1 for rank in of("spike, mean"))
+    for case in ("spike, mean", "spike, mean with a guard", "spike, direction_consensus"):
+        assert all(rank["clipped"] >= 1 for rank in of(case))
     assert all(rank["clipped"] == 0 for rank in of("spike without a guard"))
 
 
-def test_a_guard_that_counts_cuts_nothing(of):
-    for rank in of("spike, counted"):
-        assert rank["clipped"] >= 1
-        assert rank["distance"] < 1e-6
+@pytest.mark.parametrize("suffix", ["", ", excluded"])
+def test_what_is_finite_on_no_rank_has_no_finite_result_however_long_that_lasts(of, suffix):
+    """With sketches a rank that excludes itself hears of the others one step later."""
+    late = [True] if suffix else []
+    for rank in of(f"never finite on any{suffix}"):
+        assert rank["finite"] == [True] * 2 + late + [False] * (10 - len(late)) + [True] * 2
+        assert rank["distance"] < 1e-5
+        assert rank["event"] == "none"
 
 
 @pytest.mark.parametrize("case", ["not finite for ever", "not finite for ever, mean"])

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -74,12 +75,10 @@ ExactDecider::Attendance ExactDecider::attend(const std::vector<Statistics>& sec
   for (const Statistics& section : sections)
     for (std::size_t i = 0; i < workers_; ++i)
       attendance.finite[i] = attendance.finite[i] && std::isfinite(section.q[i]);
-  report_.left_out.assign(workers_, false);
-  for (std::size_t i = 0; i < workers_; ++i) {
-    report_.left_out[i] = weights[i] != 0 && !attendance.finite[i] && runs_.leaves_out(i);
-    attendance.living[i] = attendance.living[i] && attendance.finite[i];
-  }
-  runs_.count(weights, attendance.finite);
+  for (std::size_t i = 0; i < workers_; ++i) attendance.living[i] = attendance.living[i] && attendance.finite[i];
+  math::NonFiniteRuns::Verdict verdict = runs_.count(weights, attendance.finite);
+  report_.left_out = std::move(verdict.left_out);
+  report_.stuck = std::move(verdict.stuck);
   is_suspicious_ = std::ranges::find(attendance.finite, false) != attendance.finite.end();
   return attendance;
 }

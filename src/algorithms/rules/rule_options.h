@@ -50,8 +50,9 @@ inline constexpr std::array<base::OptionSpec, 10> kGradientRuleOptions{{
     {"non_finite", "propagate",
      "a gradient with NaN or infinity: propagate (all skip the step) or exclude that worker"},
     {"non_finite_patience", "5",
-     "propagate leaves a worker out after this many steps in a row with NaN or infinity, until it is finite again; 0: "
-     "never"},
+     "propagate leaves a worker out after this many steps in a row with NaN or infinity, while most workers are "
+     "finite, "
+     "until it is finite again; 0: never"},
     {"wire", "float32", "format in which gradients are sent: float32 or bfloat16 (half the bytes)"},
     {"watch", "auto",
      "measure the agreement between workers: never, always, every k-th step (a number k), or auto (where the rule "

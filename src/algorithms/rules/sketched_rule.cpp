@@ -137,9 +137,8 @@ std::vector<double> SketchedRule::prepare(std::size_t bucket, std::span<float> n
 
   std::vector<double> c = coefficients_of(bucket, norm);
   const bool is_finite = std::isfinite(norm);
-  is_excluded_ =
-      is_excluded_ ||
-      (!is_finite && (choice_.common.aggregate.non_finite == math::NonFinite::exclude || sketched_.leaves_out(rank_)));
+  const bool excludes = choice_.common.aggregate.non_finite == math::NonFinite::exclude && !sketched_.all_broken();
+  is_excluded_ = is_excluded_ || (!is_finite && (excludes || sketched_.leaves_out(rank_)));
   if (is_excluded_) {
     context_.uncharged().fill(numbers, 0);
   } else if (!is_finite) {  // all of it, so that it shows also where this worker does not count
@@ -241,8 +240,12 @@ void SketchedRule::settle() const {
     for (const double weight : outcome.coefficients) sum += weight;
     for (double& weight : outcome.coefficients) weight = sum > 0 ? weight / sum : 0;
   }
-  report_ = {outcome.event, std::move(outcome.coefficients), std::move(outcome.statistics), std::move(outcome.clipped),
-             std::move(outcome.left_out)};
+  report_ = {outcome.event,
+             std::move(outcome.coefficients),
+             std::move(outcome.statistics),
+             std::move(outcome.clipped),
+             std::move(outcome.left_out),
+             std::move(outcome.stuck)};
   guards_.clipped += report_.any_clipped();
 }
 

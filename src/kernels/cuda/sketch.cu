@@ -143,11 +143,12 @@ __device__ Factor factor_of(const ScaleArguments& a, double norm) {
     if (ratio < 1) factor = __dmul_rn(factor, ratio);  // not where it is NaN
   }
   bool was_broken = false;
-  if (a.excludes)
+  const bool excludes = a.excludes && a.factors[0] >= 0;
+  if (excludes)
     for (int b = threadIdx.x; b < a.index; b += kSketchThreads) was_broken |= !is_finite(a.norms[b]);
   was_broken = __syncthreads_or(was_broken) != 0;
-  const bool is_left_out = a.factors[0] != 0;
-  return {__double2float_rn(factor), was_broken || (!is_finite(norm) && (is_left_out || a.excludes))};
+  const bool is_left_out = a.factors[0] > 0;
+  return {__double2float_rn(factor), was_broken || (!is_finite(norm) && (is_left_out || excludes))};
 }
 
 extern "C" __global__ void __launch_bounds__(kSketchThreads) scale_bucket(const __grid_constant__ ScaleArguments a) {
