@@ -80,6 +80,7 @@ def validation_loss(model: nn.Module, text: torch.Tensor) -> float:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--with", dest="rule", choices=["plain", *RULES], default="direction_consensus")
+    parser.add_argument("--guard", type=float, help="clip a rank's part at so many times the median rank's")
     parser.add_argument("--replicas", type=int, default=1, help="HSDP: so many copies of the model, each sharded")
     parser.add_argument("--faulty", type=int, metavar="RANK", help=f"this one's gradients are {FAULT:g} times its own")
     parser.add_argument("--steps", type=int, default=300)
@@ -106,7 +107,8 @@ def main() -> None:
 
     stateful = {"schedule": schedule}
     if arguments.rule != "plain":
-        stateful["rule"] = getattr(flockstep, arguments.rule)(model)  # such as flockstep.adacons(model)
+        options = {} if arguments.guard is None else {"guard": arguments.guard}
+        stateful["rule"] = getattr(flockstep, arguments.rule)(model, **options)  # such as flockstep.adacons(model)
 
     checkpoints = Checkpoints(arguments.checkpoint, model, optimizer, **stateful)
     first = checkpoints.resume()

@@ -20,8 +20,8 @@
 // Over NCCL: gradient rules with transfer exact or auto, on the engine mpi, where every process has its own GPU and
 // finds NCCL. Gradients stay on the GPU. Buckets are exchanged on a CUDA stream during backward, or after it for
 // weighted_mean. The host does not wait for them, except in the first two steps, and in step(), report() and
-// findings(), which read results. `mean` and `weighted_mean` apply their guard to the norms of this step; in main
-// memory, by default, to those of the step before.
+// findings(), which read results. A guard of `mean` and `weighted_mean` measures by the norms of this step; in main
+// memory, by default, by those of the step before.
 //
 // Through host memory: everything else. Gradients are copied to pinned memory once backward has finished, and models
 // when they are averaged.
@@ -59,7 +59,7 @@ struct DataParallelSettings {
   std::string algorithm = "mean";  // see `flockstep algorithms`
   // As in `flockstep algorithms --json`, but `magnitude` defaults to matched (normalized_mean, adacons,
   // direction_consensus, geometric_median) or mean_norm (adasum): a tuned learning rate and gradient clipping keep
-  // their meaning. And `guard` defaults to 3.
+  // their meaning. And `guard` defaults to 3 for the former four, and to count for adasum, mean and weighted_mean.
   std::map<std::string, std::string> options = {};
   Buffers buffers = Buffers::average;  // of gradient rules
   std::size_t bucket_kib = 4096;       // size of the parts in which gradients travel

@@ -29,19 +29,19 @@ class RuleOptions(TypedDict, total=False):
         transfer: ``exact`` (the rule sees this step's gradients), ``sketch`` (coefficients of the step before, decided
             from sketches, over the model's own all-reduce, on any device and backend; not with ``granularity="tensor"``
             or ``wire="bfloat16"``) or ``auto``: exact for ``adacons`` and for those two, else sketch.
-        guard: with sketches, no worker's part of a bucket is longer than this many times the median worker's part in
-            the step before. It protects against single exploding steps. 0 turns it off; ``"count"`` counts what a guard
-            of 3 would clip, and clips nothing.
+        guard: no worker's part of the result is longer than this many times the median worker's part. ``"count"``
+            counts what a guard of 3 would clip, and clips nothing; 0 does neither. The default is ``"count"`` for
+            ``mean``, ``weighted_mean`` and ``adasum``, and 3 for the other rules: docs/guard.md has the reasons.
         sketch_length: how many numbers a sketch has, a power of two; None for 1,024, for fewer with more than 64
             workers, or for the largest one within a smaller model. Cosines have an error of about 1 /
             sqrt(sketch_length).
         seed: the seed of the sketches, the same on all ranks.
-        non_finite_patience: with ``propagate``, a rank that is not finite for this many steps in a row is left out
-            until it is finite again. 0: never.
+        non_finite_patience: with ``propagate``, a rank that is not finite for this many steps in a row, while most
+            ranks are, is left out until it is finite again. 0: never.
         watch: compute the agreement between workers in every step (True), in no step unless the rule has to (False), or
             in every k-th (a number). None: where it costs little, in every step up to 16 workers, else in every 10th.
         eps: added to norms before dividing by them.
-        start_step: plain averaging before this step, counted from 0.
+        start_step: plain averaging before this step, counted from 0, without a guard.
         process_group: its ranks are the workers; None: the model's own group, or the default group if the state is
             registered with ``register_comm_hook``.
         run_dir: a folder for metrics.jsonl and trace.json, as the command writes them; see :func:`write_report`.
@@ -115,7 +115,10 @@ class GeometricMedianOptions(RuleOptions, total=False):
 
 
 def common_defaults(rule: str) -> RuleOptions:
-    """Learning rates and clipping are tuned for averaged gradients, so results are about as long as those."""
+    """Learning rates and clipping are tuned for averaged gradients, so results are about as long as those.
+
+    Rules that take gradients as long as they are have no guard: clipping would give another result.
+    """
     magnitudes: dict[str, Magnitude] = {"mean": "own", "weighted_mean": "own", "adasum": "mean_norm"}
     return {
         "magnitude": magnitudes.get(rule, "matched"),
@@ -123,7 +126,7 @@ def common_defaults(rule: str) -> RuleOptions:
         "non_finite": "propagate",
         "wire": "float32",
         "transfer": "auto",
-        "guard": 3.0,
+        "guard": "count" if rule in magnitudes else 3.0,
         "sketch_length": None,
         "seed": 1,
         "non_finite_patience": 5,

@@ -216,12 +216,14 @@ def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanSta
 
     Gradients are averaged as DDP does, to the last bit, and :attr:`GradientState.agreement`, :attr:`GradientState.norms`
     and :attr:`GradientState.findings` tell about the workers: two of them read the same data (a forgotten
-    DistributedSampler), one is broken, dead or exploding. Rank 0 says what is found as Python warnings, too. What a guard of
-    3 would cut is counted, and nothing is cut.
+    DistributedSampler), one is broken, dead or exploding. Rank 0 says what is found as Python warnings, too.
+
+    It is :func:`mean` that never leaves a rank out: ``non_finite_patience=0``. A rank that stays non-finite makes all
+    ranks skip every step, as with DDP alone.
 
     Args:
         ddp_model: a DistributedDataParallel, or a model that ``fully_shard`` was called on.
-        options: those of :class:`MeanState`; ``guard="count"`` and ``non_finite_patience=0`` unless they are given.
+        options: those of :class:`MeanState`; ``non_finite_patience=0`` unless it is given.
 
     Returns:
         The state, which tells about the workers' gradients.
@@ -232,6 +234,6 @@ def watch(ddp_model: torch.nn.Module, **options: Unpack[MeanOptions]) -> MeanSta
         ...  # any number of training steps
         print(state.findings)
     """
-    chosen: MeanOptions = {"guard": "count", "non_finite_patience": 0}
+    chosen: MeanOptions = {"non_finite_patience": 0}
     chosen.update(options)
     return register(ddp_model, "mean", **chosen)

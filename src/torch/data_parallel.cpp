@@ -19,12 +19,13 @@ std::size_t bucket_floats(const DataParallelSettings& settings) {
   return settings.bucket_kib * 1024 / sizeof(float);
 }
 
-// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as. And no
-// single step of one worker may spoil a training.
+// Learning rates and clipping are tuned for averaged gradients, which these results then are about as large as. Where
+// every direction counts at one norm, no single step of one worker may spoil a training either. The other rules take
+// gradients as long as they are: clipping would give another result, so what a guard would clip is only counted.
 base::Settings with_defaults(const algorithms::AlgorithmRow& row, const DataParallelSettings& settings) {
   base::Settings options(settings.options.begin(), settings.options.end());
   if (!row.magnitude_of_averages.empty()) options.try_emplace("magnitude", row.magnitude_of_averages);
-  if (row.rule) options.try_emplace("guard", "3");
+  if (row.rule) options.try_emplace("guard", row.magnitude_of_averages == "matched" ? "3" : "count");
   return options;
 }
 

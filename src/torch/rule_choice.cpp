@@ -19,6 +19,8 @@ RuleChoice averaging(const RuleChoice& rule) {
   for (const char* const name :
        {"granularity", "wire", "watch", "non_finite", "transfer", "guard", "sketch_length", "non_finite_patience"})
     if (const auto given = rule.options.find(name); given != rule.options.end()) mean.options.insert(*given);
+  if (rule.name != mean.name && row_of(rule.name).rule(rule.options).common.aggregate.guard > 0)
+    mean.options["guard"] = "count";
   return mean;
 }
 

@@ -39,7 +39,7 @@ struct GradientNews {
 void check_rule(const RuleChoice& choice, int workers);
 // The row of a gradient rule. Throws Error{bad_input} for any other name.
 const algorithms::AlgorithmRow& row_of(const std::string& name);
-// Plain averaging, with those of a rule's options that it has.
+// Plain averaging, with those of a rule's options that it has; another rule's guard only counts.
 RuleChoice averaging(const RuleChoice& rule);
 std::string granularity_of(const RuleChoice& choice);
 // Whether one can go on with what the other remembers.
