@@ -1,8 +1,8 @@
 """Trains the GPT of ../pytorch_gpt with its parameters sharded over all ranks (FSDP2) or replicas of shards (HSDP).
 
-torchrun --standalone --nproc-per-node 4 train.py [--with plain|watch|mean|adacons|...] [--replicas N] [--faulty RANK]
-                                                  [--steps N] [--batch N] [--seed N] [--checkpoint DIR [--every N]]
-                                                  [--device cpu|cuda]
+torchrun --standalone --nproc-per-node 4 train.py [--with plain|watch|mean|adacons|...] [--guard G] [--replicas N]
+                                                  [--faulty RANK] [--steps N] [--batch N] [--seed N]
+                                                  [--checkpoint DIR [--every N]] [--device cpu|cuda]
 """
 
 import argparse
