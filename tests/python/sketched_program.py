@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import flockstep
 import torch
@@ -56,6 +57,20 @@ def never_finite(**options):
         (loss_of(recorded.model, step) * (math.nan if 2 <= step < 12 else 1)).backward()
         finite.append(bool(recorded.beside.compare().isfinite().all()))
     return {**outcome_of(recorded, True), "finite": finite}
+
+
+def said(rule, transfer, factors):
+    """The findings and warnings of a training in which the ranks' gradients are multiplied, each by a number of its own."""
+    model = DistributedDataParallel(made(), **SMALL)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        state = flockstep.register(model, rule, transfer=transfer)
+        for step in range(24):
+            model.zero_grad()
+            (loss_of(model, step) * factors[dist.get_rank()]).backward()
+        findings = state.findings
+        state.close()
+    return {"findings": findings, "warnings": [str(each.message) for each in caught]}
 
 
 def mean_is_ddp(ranks):
@@ -405,6 +420,9 @@ if __name__ == "__main__":
         cases["beside collectives of DDP"] = beside_collectives_of_ddp
     if workers == 2:
         cases |= {"threads": threads, "forked": forked}
+        for rule, transfer in (("mean", "sketch"), ("mean", "exact"), ("adacons", "sketch"), ("adacons", "exact")):
+            cases[f"one of two, {rule}, {transfer}"] = functools.partial(said, rule, transfer, [1.0, math.nan])
+            cases[f"zeros, {rule}, {transfer}"] = functools.partial(said, rule, transfer, [0.0, 0.0])
         cases |= {f"resumed, {how}": functools.partial(resumed, how) for how in ("pickle", "deepcopy", "state_dict")}
     if workers == 3:
         for rule in ("mean", "adacons", "normalized_mean", "direction_consensus"):

@@ -31,7 +31,7 @@ def check_that_it_trains(of, case):
         assert ours["first"] == theirs["first"]
         assert ours["last"] < 0.02 * ours["first"], "plain training comes to 0.005"
         assert ours["scale"] <= 64 * theirs["scale"], "the scaler has backed off"
-        assert ours["findings"] == []
+        assert not [finding for finding in ours["findings"] if "in a row" in finding], "no rank is at fault for long"
 
 
 def test_a_network_in_float16_trains_under_a_stock_scaler(run):

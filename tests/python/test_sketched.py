@@ -43,8 +43,8 @@ def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
 
 def test_plain_averaging_is_that_of_ddp_to_the_last_bit(of):
     for rank in of("mean is DDP, three"):
-        assert rank == {"same": True, "clipped": 3}, "counted, and not clipped"
-    assert of("mean is DDP, two") == [{"same": True, "clipped": 1}, None, {"same": True, "clipped": 1}]
+        assert rank == {"same": True, "clipped": 2}, "counted, and not clipped"
+    assert of("mean is DDP, two") == [{"same": True, "clipped": 0}, None, {"same": True, "clipped": 0}]
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -129,6 +129,22 @@ def test_what_is_finite_on_no_rank_has_no_finite_result_however_long_that_lasts(
 def test_who_is_not_finite_for_ever_is_left_out_in_the_end(of, case):
     assert all(rank["event"] == "none" for rank in of(case))
     assert all(rank["event"] == "non_finite" for rank in of("not finite for ever, no patience"))
+
+
+@pytest.mark.parametrize("transfer", ["sketch", "exact"])
+@pytest.mark.parametrize("rule", ["mean", "adacons"])
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("one of two", "worker 1 (1 of 2) sent numbers that are not finite for "),
+        ("zeros", "all 2 workers send zeros (20 steps in a row): the model is not being trained"),
+    ],
+)
+def test_training_that_stands_still_is_a_finding_and_a_warning(of, case, words, rule, transfer):
+    ranks = of(f"{case}, {rule}, {transfer}", 2)
+    for rank in ranks:
+        assert any(finding.startswith(words.split("(20")[0]) for finding in rank["findings"]), rank
+    assert any(words in warning for warning in ranks[0]["warnings"]), ranks[0]
 
 
 def test_more_passes_a_step_cost_one_step_at_most(of):
