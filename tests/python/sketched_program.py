@@ -73,13 +73,13 @@ def said(rule, transfer, factors):
     return {"findings": findings, "warnings": [str(each.message) for each in caught]}
 
 
-def mean_is_ddp(ranks):
+def mean_is_ddp(ranks, rule="mean", **options):
     """To the last bit, also where one worker's gradient is 50 times as long as the others'."""
     group = dist.new_group(ranks)
     same = None
     if dist.get_rank() in ranks:
         plain, ours = (DistributedDataParallel(made(), process_group=group, **SMALL) for _ in range(2))
-        state = flockstep.mean(ours)
+        state = flockstep.register(ours, rule, **options)
         same = True
         for step in range(4):
             for model in (plain, ours):
@@ -448,6 +448,9 @@ if __name__ == "__main__":
             "a scaler doubles": scaler_doubles,
             "accumulated": accumulated,
             "mean is DDP, three": functools.partial(mean_is_ddp, [0, 1, 2]),
+            "until start_step it is DDP": functools.partial(
+                mean_is_ddp, [0, 1, 2], "direction_consensus", start_step=9
+            ),
             "mean is DDP, two": functools.partial(mean_is_ddp, [0, 2]),
             "bfloat16": functools.partial(half, torch.bfloat16, 1000.0),
             "float16": functools.partial(half, torch.float16, 1000.0),

@@ -42,7 +42,7 @@ def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
 
 
 def test_plain_averaging_is_that_of_ddp_to_the_last_bit(of):
-    for rank in of("mean is DDP, three"):
+    for rank in [*of("mean is DDP, three"), *of("until start_step it is DDP")]:
         assert rank == {"same": True, "clipped": 2}, "counted, and not clipped"
     assert of("mean is DDP, two") == [{"same": True, "clipped": 0}, None, {"same": True, "clipped": 0}]
 

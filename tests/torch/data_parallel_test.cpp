@@ -9,8 +9,8 @@ namespace {
 // A training as worker `rank` of many sees it, and as one process that has everybody's batches.
 struct Plan {
   std::function<void(Net&)> prepare = [](Net&) {};
-  // Tiny buckets of tiny batches differ from step to step by more than a guard lets pass.
-  DataParallelSettings settings{.options = {{"guard", "0"}}, .bucket_kib = 1};
+  // Tiny buckets of tiny batches differ from step to step by more than a guard would let pass: there is none.
+  DataParallelSettings settings{.bucket_kib = 1};
   int steps = 5;
   int micro_batches = 1;
   std::function<int(int worker, int step)> samples = [](int, int) { return 4; };  // 0: no batch
@@ -119,7 +119,7 @@ TEST(Lbfgs, takesItsClosureBetweenTheTwoHalves) {
   }
   on_every_worker([&](Worker& worker) {
     Net mine;
-    DataParallel parallel(worker, mine, {.options = {{"guard", "0"}}, .bucket_kib = 1});
+    DataParallel parallel(worker, mine, {.bucket_kib = 1});
     const Optimizer own = make_optimizer("LBFGS", mine);
     for (int step = 0; step < 3; ++step) {
       own->step(closure_of(mine, *own, batch_of(worker.rank(), step, 4), &parallel));
@@ -152,7 +152,7 @@ TEST_P(WithOptimizer, parametersThatWereLoadedOrMovedInBetween) {
 TEST(Parameters, areBackInTheirPlaceAStepAfterTheyWereLoadedOrMoved) {
   on_every_worker([](Worker& worker) {
     Net net;
-    DataParallel parallel(worker, net, {.options = {{"guard", "0"}}, .bucket_kib = 1});
+    DataParallel parallel(worker, net, {.bucket_kib = 1});
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     const void* const place = net.head->weight.const_data_ptr();
     for (const int step : {2, 3}) {
@@ -202,11 +202,10 @@ TEST_P(WithOptimizer, severalBatchesBehindOneStep) {
 }
 
 TEST_P(WithOptimizer, unevenBatchesByWeight) {
-  expect_what_one_process_gives(
-      {.settings = {.algorithm = "weighted_mean", .options = {{"guard", "0"}}, .bucket_kib = 1},
-       .samples = [](int worker, int step) { return 1 + (worker + step) % 4; },
-       .is_weighted = true},
-      GetParam());
+  expect_what_one_process_gives({.settings = {.algorithm = "weighted_mean", .bucket_kib = 1},
+                                 .samples = [](int worker, int step) { return 1 + (worker + step) % 4; },
+                                 .is_weighted = true},
+                                GetParam());
 }
 
 TEST_P(WithOptimizer, unevenNumbersOfBatchesByJoin) {
@@ -229,7 +228,7 @@ TEST_P(WithOptimizer, aLayerThatOnlyOneWorkerUses) {
   }
   on_every_worker([&](Worker& worker) {
     Net mine;
-    DataParallel parallel(worker, mine, {.options = {{"guard", "0"}}, .bucket_kib = 1});
+    DataParallel parallel(worker, mine, {.bucket_kib = 1});
     const Optimizer own = make_optimizer(GetParam(), mine);
     for (int step = 0; step < 5; ++step) {
       own->zero_grad();
