@@ -2,7 +2,8 @@
 // does before the all-reduce of the backend.
 //
 // The factor is found on the device, from a table that an earlier step left there: [0] 1 if this worker is left out, -1
-// if `excludes` does not hold in this step, else 0; [1] the sum of weights, then coefficients and limits of the guard at the places that the caller names.
+// if `excludes` does not hold in this step, else 0; [1] the sum of weights, then coefficients and limits of the guard
+// at the places that the caller names.
 #pragma once
 
 #include <cstdint>
