@@ -97,7 +97,7 @@ def test_a_killed_worker_ends_the_run(needs, tmp_path, algorithm, victim):
         (["--algorithm", "mean"], "all_to_all"),
         (["--algorithm", "wagma", "--wagma.period", "2"], "round"),
         (["--algorithm", "eager_majority"], "round"),
-        (["--algorithm", "adpsgd"], "the meeting of all workers"),
+        (["--algorithm", "adpsgd"], "the halt of all workers"),
     ],
 )
 @pytest.mark.parametrize("engine", ["mpi", "threads"])
