@@ -527,11 +527,14 @@ telemetry::Summary Loop::finish(bool interrupted) {
   summary_.interrupted = interrupted;
   summary_.memory = context_.engine().memory().held();
   summary_.findings = session_.steps().findings();
-  if (evaluator_)
-    for (const std::string& found :
-         runtime::gather_texts(context_, telemetry::findings_json(session_.algorithm().findings()).dump()))
+  if (evaluator_) {
+    // Each worker's own count is the newest: what others have heard of it is left out.
+    std::vector<math::Finding> mine = session_.algorithm().findings();
+    std::erase_if(mine, [&](const math::Finding& finding) { return finding.workers.front() != context_.rank(); });
+    for (const std::string& found : runtime::gather_texts(context_, telemetry::findings_json(mine).dump()))
       std::ranges::move(telemetry::findings_from_json(nlohmann::json::parse(found)),
                         std::back_inserter(summary_.findings));
+  }
   if (!options_.out.empty()) {
     telemetry::write_trace(context_, options_.out / "trace.json");
     if (context_.rank() == 0)

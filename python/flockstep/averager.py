@@ -229,9 +229,10 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     @property
     def findings(self) -> list[str]:
-        """What the guard has found about this worker so far, a sentence each: of other workers, ask there.
+        """What guards have found so far, a sentence each; about other workers, what they have told this one.
 
-        Its model is not finite, its updates are too long or point against the others', or another worker makes the same.
+        A model is not finite or hardly changes; updates are too long or do not point where the others' do; or two workers
+        make the same.
         """
         return self._native().findings()
 

@@ -47,8 +47,10 @@ bool are_alike(const UpdateNews& x, const UpdateNews& y) {
 }
 
 void UpdateGuard::hear(int peer, const UpdateNews& news) {
+  counts_of_others_[peer] = news.counts;
   if (!(news.norm > 0) || !std::isfinite(news.norm) || !(news.steps >= 1) || !std::isfinite(news.steps)) return;
   if (std::exchange(last_[peer], news.norm) == news.norm) return;
+  others_move_ = true;
   heard_.push_back({peer, news});
   if (heard_.size() > remembered_) heard_.pop_front();
 }
@@ -80,6 +82,39 @@ void UpdateGuard::compare() {
   for (const auto& [peer, news] : heard_) add(sum, direction_of(news));
   agreement_ = smoothed(agreement_, dot(direction_of(news_), sum) / n);
   in_common_ = smoothed(in_common_, (dot(sum, sum) - n) / (n * (n - 1)));
+}
+
+// A schedule that ends at zero stops all workers at once, so an update only counts where another worker has moved since
+// the one before.
+void UpdateGuard::look_for_idleness(double norm) {
+  if (!(norm < kIdle * reference()))
+    idle_ = 0;
+  else if (others_move_)
+    ++idle_;
+  others_move_ = false;
+  news_.counts.idle = std::max(news_.counts.idle, idle_);
+}
+
+void UpdateGuard::look_astray() {
+  if (idle_ > 0) return;
+  Direction sum{};
+  std::set<int> peers;
+  for (auto heard = heard_.rbegin(); heard != heard_.rend(); ++heard)
+    if (peers.insert(heard->peer).second) add(sum, direction_of(heard->news));
+  const auto m = static_cast<double>(peers.size());
+  if (m < 2) return;
+  block_.own += dot(direction_of(news_), sum) / m;
+  block_.others += (dot(sum, sum) - m) / (m * (m - 1));
+  block_.least += std::max(kLevel, 2 / std::sqrt(UpdateNews::kSketch * m * (m - 1) / 2));
+  if (++block_.updates < kBlock) return;
+  const Block block = std::exchange(block_, {});
+  const bool is_against = block.others >= block.least && block.own <= -block.others / 2,
+             is_apart = block.others >= 2.5 * block.least && block.own <= block.others / 4;
+  astray_ = is_against || is_apart ? astray_ + kBlock : 0;
+  astray_cosines_ = astray_ > 0 ? astray_cosines_ + block.own : 0;
+  if (astray_ <= news_.counts.astray) return;
+  news_.counts.astray = astray_;
+  news_.counts.cosine = static_cast<float>(astray_cosines_) / astray_;
 }
 
 std::vector<UpdateNews> UpdateGuard::newest_of_each() const {
@@ -127,8 +162,11 @@ double UpdateGuard::norm_of(double squared_norm) const { return std::sqrt(square
 
 UpdateNews UpdateGuard::news_of(const Update& update) const {
   const double norm = norm_of(update.squared_norm);
-  if (!std::isfinite(norm)) return {};
-  return {.norm = static_cast<float>(norm), .steps = static_cast<float>(steps()), .sketch = update.sketch};
+  if (!std::isfinite(norm)) return {.counts = news_.counts};
+  return {.norm = static_cast<float>(norm),
+          .steps = static_cast<float>(steps()),
+          .sketch = update.sketch,
+          .counts = news_.counts};
 }
 
 double UpdateGuard::factor_of(double squared_norm) const {
@@ -145,18 +183,23 @@ double UpdateGuard::judge(const Update& update) {
   if (std::isfinite(norm) && norm > 0) {
     compare();
     weight = weigh();
+    look_for_idleness(norm);
+    look_astray();
+  } else if (norm == 0) {
+    look_for_idleness(norm);
   }
   const double length = std::max(1.0, weight), factor = factor_of(length * length * update.squared_norm),
                measure = reference();
   steps_ = 0;
+  UpdateCounts& counts = news_.counts;
+  ++counts.updates;
   if (norm == 0) return 1;
-  ++counts_.updates;
   if (!std::isfinite(norm)) {
-    ++counts_.non_finite;
+    ++counts.non_finite;
   } else if (factor < 1) {
-    ++counts_.clipped;
-    counts_.against += factor == 0;
-    counts_.excess += norm / measure;
+    ++counts.clipped;
+    counts.against += factor == 0 ? 1.0f : 0.0f;
+    counts.excess += static_cast<float>(norm / measure);
   }
   return factor * weight;
 }

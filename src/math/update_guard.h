@@ -27,6 +27,15 @@
 // nobody waits, and a few numbers of others are all it needs. It protects against workers that are broken, not against
 // workers that lie.
 //
+// Every worker also counts what is wrong with its own updates, and tells these counts with its news. So every worker
+// can name a broken one. Two faults are invisible to the guard and are only counted:
+//   idle    an update below a hundredth of the reference, while others move
+//   astray  B >= l and A <= -B/2, or B >= 2.5 l and A <= B/4, in every block of 16 updates on end. A and B are means
+//           of a and b over the block, without smoothing and with one update of each of m others.
+// l = max(0.1, 2 s) with s = 1 / (8 sqrt(m (m - 1) / 2)), the error of B that sketches of 64 numbers make. Updates of
+// neighbouring steps are alike, and so are the errors of their cosines: hence blocks, and kAstray updates before a
+// worker is named. Workers with like data have A = B. Workers with other data than the rest may stay below B/4.
+//
 // Pure. Not safe to share between threads, but for what is handed over.
 #pragma once
 
@@ -42,6 +51,15 @@
 
 namespace flockstep::math {
 
+// What a guard has counted so far. Floats, as they are sent.
+struct UpdateCounts {
+  float updates = 0, non_finite = 0;
+  float clipped = 0, against = 0;  // the latter of the former: those left out
+  float excess = 0;                // norms of those clipped, each over its reference, added up
+  float idle = 0;                  // on end, the most so far
+  float astray = 0, cosine = 0;    // on end, the most so far; mean cosine with the others' in those
+};
+
 // What workers tell each other of an update.
 struct UpdateNews {
   static constexpr std::size_t kSketch = 64;
@@ -50,6 +68,7 @@ struct UpdateNews {
   float steps = 1;                      // that went into it
   float agreement = 0;                  // m, with direction_consensus; 0: not known yet
   std::array<float, kSketch> sketch{};  // of the update, or of a part of it, the same part on all workers
+  UpdateCounts counts = {};             // with this update, once it is judged
 };
 
 using UpdateNumbers = std::array<float, sizeof(UpdateNews) / sizeof(float)>;  // the same, to be kept or sent
@@ -63,17 +82,13 @@ class UpdateGuard {
  public:
   static constexpr double kRatio = 2, kCommon = 0.03, kAgainst = -0.5, kSmoothing = 0.9;
   static constexpr std::size_t kHeard = 8;  // updates that are remembered, where no more are heard at a time
+  static constexpr double kIdle = 0.01, kLevel = 0.1;
+  static constexpr float kBlock = 16;  // updates
 
   struct Update {
     double squared_norm = 0;  // not finite where a number is not
     std::array<float, UpdateNews::kSketch> sketch{};
   };
-  struct Counts {
-    std::int64_t updates = 0, non_finite = 0;
-    std::int64_t clipped = 0, against = 0;  // the latter of the former: those left out
-    double excess = 0;                      // norms of those clipped, each over its reference, added up
-  };
-
   explicit UpdateGuard(std::size_t remembered = kHeard, UpdateWeights weights = UpdateWeights::mean)
       : remembered_(remembered), weights_(weights) {}
 
@@ -82,7 +97,7 @@ class UpdateGuard {
   bool has_steps() const { return steps_ > 0; }
   // Of the last update that the peer has judged. The same may be heard any number of times, and counts once.
   void hear(int peer, const UpdateNews& news);
-  // What it has told counts no more.
+  // The peer's updates are compared with no more. What it has counted stays known.
   void forget(int peer);
   const UpdateNews& news() const { return news_; }
 
@@ -97,7 +112,9 @@ class UpdateGuard {
   double longest_squared() const;
   bool is_against() const { return in_common_ > kCommon && agreement_ < kAgainst * in_common_; }
 
-  const Counts& counts() const { return counts_; }
+  const UpdateCounts& counts() const { return news_.counts; }
+  // By peer, as told last.
+  const std::map<int, UpdateCounts>& counts_of_others() const { return counts_of_others_; }
 
   // What a resumed training needs to judge as an uninterrupted one does.
   std::vector<double> state() const;
@@ -108,6 +125,8 @@ class UpdateGuard {
   double steps() const { return static_cast<double>(std::max<std::int64_t>(1, steps_)); }
   double norm_of(double squared_norm) const;
   void compare();
+  void look_for_idleness(double norm);
+  void look_astray();
   std::vector<UpdateNews> newest_of_each() const;
   double weight_by_agreement(const std::vector<UpdateNews>& others);
   double weight_by_median(const std::vector<UpdateNews>& others) const;
@@ -119,13 +138,22 @@ class UpdateGuard {
   };
   std::size_t remembered_;
   UpdateWeights weights_;
+  struct Block {  // of updates, as far as it has come
+    float updates = 0;
+    double own = 0, others = 0, least = 0;  // sums of a, b and l
+  };
   std::map<int, float> last_;  // norms, by peer
-  std::deque<Heard> heard_;    // newest last
+  std::map<int, UpdateCounts> counts_of_others_;
+  std::deque<Heard> heard_;  // newest last
   std::int64_t steps_ = 0;
   UpdateNews news_;
   double agreement_ = 0, in_common_ = 0;  // a and b
   std::optional<double> consensus_;       // m
-  Counts counts_;
+  bool others_move_ = false;              // since the last update
+  float idle_ = 0;                        // updates on end
+  Block block_;
+  float astray_ = 0;           // updates in blocks on end
+  double astray_cosines_ = 0;  // their sum
 };
 
 }  // namespace flockstep::math

@@ -150,7 +150,7 @@ void AgentHost::send_control(int peer, Kind kind, std::span<const std::byte> pay
 // The first ones to several, so that soon everybody has something to measure by.
 void AgentHost::tell_update() {
   const math::UpdateGuard* const guard = service_.guard();
-  if (!guard || guard->news().norm == 0 || others_.empty()) return;
+  if (!guard || guard->counts().updates == 0 || others_.empty()) return;
   const std::size_t peers = guard->counts().updates > kFirstUpdates ? 1 : kToldAtFirst;
   for (std::size_t i = 0; i < std::min(peers, others_.size()); ++i) {
     auto next = others_.upper_bound(told_last_);

@@ -74,6 +74,66 @@ TEST_P(GuardedAverages, aModelThatIsNotFiniteStaysWithItsWorker) {
   }
 }
 
+// What all workers say in the end of a fleet in which one worker breaks so. Updates have a mean cosine of 0.4.
+std::map<std::string, std::vector<std::vector<math::Finding>>> found_by_all(
+    const std::string& algorithm, const std::map<std::string, std::function<void(Learner&, Model&)>>& faults) {
+  constexpr int kUpdates = 90;
+  const bool has_period = algorithm.ends_with("local_sgd") || algorithm == "swarm" || algorithm == "diloco";
+  std::map<std::string, std::vector<std::vector<math::Finding>>> found;
+  for (const auto& [name, break_update] : faults) {
+    Scene scene{algorithm, 5, {}, "threads", true};
+    if (has_period) scene.settings["period"] = "2";
+    if (algorithm == "post_local_sgd") scene.settings["switch_after"] = "0";
+    std::vector<std::vector<math::Finding>>& findings = found[name];
+    findings.resize(5);
+    run_learners(scene, [&](Learner& learner) {
+      for (int step = 0; step < (has_period ? 2 : 1) * kUpdates; ++step) {
+        Model update(learner.model.size());
+        base::Random(6, base::Purpose::test, static_cast<std::uint32_t>(learner.context.rank()),
+                     static_cast<std::uint32_t>(step))
+            .fill_uniform(update, -0.05f, 0.15f);
+        if (learner.context.rank() == kBroken) break_update(learner, update);
+        learner.take(update);
+      }
+      findings[static_cast<std::size_t>(learner.context.rank())] = learner.algorithm->findings();
+      learner.context.wait(learner.context.engine().barrier(), "findings");
+    });
+  }
+  return found;
+}
+
+TEST_P(GuardedAverages, aBrokenWorkerIsNamedOnAllWorkers) {
+  using math::FindingKind;
+  const auto elsewhere = [](Learner& learner, Model& update) {
+    base::Random(7, base::Purpose::test, 0, static_cast<std::uint32_t>(learner.steps))
+        .fill_uniform(update, -.11f, .11f);
+  };
+  const auto found = found_by_all(
+      GetParam(),
+      {{"none", [](Learner&, Model&) {}},
+       {"-5 g", [](Learner&, Model& update) { scale(update, -5); }},
+       {"-g", [](Learner&, Model& update) { scale(update, -1); }},
+       {"exploding",
+        [](Learner& learner, Model& update) {
+          scale(update, std::min(1e6f, std::pow(1.5f, static_cast<float>(learner.steps))));
+        }},
+       {"zeros", [](Learner&, Model& update) { scale(update, 0); }},
+       {"elsewhere", elsewhere},
+       {"not finite", [](Learner&, Model& update) { update[3] = std::numeric_limits<float>::quiet_NaN(); }}});
+  const std::map<std::string, FindingKind> expected{
+      {"-5 g", FindingKind::against}, {"-g", FindingKind::against},        {"exploding", FindingKind::clipped},
+      {"zeros", FindingKind::zeros},  {"elsewhere", FindingKind::against}, {"not finite", FindingKind::non_finite}};
+  for (const auto& [fault, by_worker] : found)
+    for (std::size_t rank = 0; rank < by_worker.size(); ++rank) {
+      ASSERT_EQ(by_worker[rank].size(), fault == "none" ? 0 : 1)
+          << fault << " on worker " << rank << ": "
+          << (by_worker[rank].empty() ? "nothing" : by_worker[rank].back().sentence);
+      if (fault == "none") continue;
+      EXPECT_EQ(by_worker[rank][0].workers, std::vector{kBroken}) << fault;
+      EXPECT_EQ(by_worker[rank][0].kind, expected.at(fault)) << by_worker[rank][0].sentence;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GuardedAverages,
                          testing::Values("local_sgd", "post_local_sgd", "diloco", "dpsgd", "sgp", "adpsgd", "swarm",
                                          "wagma", "flock"),

@@ -259,5 +259,71 @@ TEST(UpdateWeights, aRestoredGuardWeighsAsTheOneThatWasSaved) {
   EXPECT_EQ(other.judge(workers.updates[1]), workers.guards[0].judge(workers.updates[1]));
 }
 
+// Workers of a fleet whose updates have this mean cosine, as sketches of 64 numbers show them, and whose noise is like
+// that of the step before, as with momentum. Each hears of one other after each step, in turn. Where `wrong` is given,
+// worker 0's common part is multiplied by it.
+std::vector<UpdateGuard> fleet(std::size_t workers, double cosine, int steps, unsigned seed, float wrong = 1) {
+  constexpr float kKept = 0.9f;
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<UpdateGuard> guards(workers);
+  std::array<float, UpdateNews::kSketch> common{};
+  std::vector<std::array<float, UpdateNews::kSketch>> noise(workers);
+  const auto drift = [&](std::array<float, UpdateNews::kSketch>& numbers) {
+    for (float& number : numbers) number = kKept * number + std::sqrt(1 - kKept * kKept) * normal(random);
+  };
+  for (int step = 0; step < steps; ++step) {
+    drift(common);
+    for (std::size_t i = 0; i < workers; ++i) {
+      drift(noise[i]);
+      UpdateGuard::Update update = of_norm(1 + 0.01 * static_cast<double>(normal(random)));
+      for (std::size_t k = 0; k < UpdateNews::kSketch; ++k)
+        update.sketch[k] = static_cast<float>(std::sqrt(cosine)) * common[k] * (i == 0 ? wrong : 1) +
+                           static_cast<float>(std::sqrt(1 - cosine)) * noise[i][k];
+      guards[i].judge(update);
+    }
+    for (std::size_t i = 0; i < workers; ++i) {
+      const std::size_t to = (i + 1 + static_cast<std::size_t>(step) % (workers - 1)) % workers;
+      guards[to].hear(static_cast<int>(i), guards[i].news());
+    }
+  }
+  return guards;
+}
+
+TEST(UpdateCounts, healthyWorkersAreNeverAstrayHoweverLittleTheyHaveInCommon) {
+  for (const std::size_t workers : {3u, 8u})
+    for (const double cosine : {0.0, 0.1, 0.3})
+      for (unsigned seed = 0; seed < 3; ++seed)
+        for (const UpdateGuard& guard : fleet(workers, cosine, 500, seed))
+          EXPECT_LT(guard.counts().astray, 64) << workers << " workers, cosine " << cosine << ", seed " << seed;
+}
+
+TEST(UpdateCounts, aWorkerThatPointsElsewhereIsAstray_andAllOthersHearOfIt) {
+  for (const std::size_t workers : {4u, 8u})
+    for (const float wrong : {-1.0f, 0.0f}) {
+      const std::vector<UpdateGuard> guards = fleet(workers, 0.5, 120, 1, wrong);
+      EXPECT_GE(guards[0].counts().astray, 64) << workers << " " << wrong;
+      EXPECT_EQ(guards[0].counts().clipped, 0) << "it is as long as the others";
+      for (std::size_t i = 1; i < workers; ++i) {
+        EXPECT_LT(guards[i].counts().astray, 64);
+        EXPECT_GE(guards[i].counts_of_others().at(0).astray, 64);
+      }
+    }
+}
+
+TEST(UpdateCounts, aWorkerIsIdleOnlyWhileAnotherMoves) {
+  UpdateGuard guard;
+  for (int step = 1; step <= 12; ++step) {
+    guard.hear(1, {.norm = 1 + 0.01f * static_cast<float>(step)});
+    guard.judge(of_norm(step % 2 == 0 ? 0 : 1e-3));
+  }
+  EXPECT_EQ(guard.counts().idle, 12);
+  for (int step = 0; step < 12; ++step) {
+    guard.hear(1, {.norm = 0});
+    guard.judge(of_norm(0));
+  }
+  EXPECT_EQ(guard.counts().idle, 12) << "then a schedule may have ended";
+}
+
 }  // namespace
 }  // namespace flockstep::math

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from cases import backward, numbers, small_model
 
-BROKEN, STEPS = 2, 24
+BROKEN, STEPS = 2, 30
 MAKERS = {
     "flock": flockstep.Flock,
     "flock_overlapped": lambda inner, model, **options: flockstep.Flock(inner, model, overlap=True, **options),
@@ -66,6 +66,27 @@ def averager(name):
     return case
 
 
+def wrong_gradients(rank):
+    """Findings of Flock where one worker multiplies its gradients by -5, and where none does."""
+    found = {}
+    for kind in (torch.optim.SGD, torch.optim.AdamW):
+        for weights in ("mean", "direction_consensus"):
+            for factor in (-5, 1):
+                model = small_model()
+                inner = kind(model.parameters(), lr=0.01)
+                with flockstep.Flock(inner, model, weights=weights) as optimizer:
+                    for step in range(150):
+                        optimizer.zero_grad()
+                        backward(model, rank, step)
+                        for parameter in model.parameters():
+                            parameter.grad.mul_(factor if rank == BROKEN else 1)
+                        optimizer.step()
+                    dist.barrier()
+                    found[f"{kind.__name__}, {weights}, {factor}"] = optimizer.findings
+                    dist.barrier()
+    return found
+
+
 def wrong(rank):
     model = small_model()
     try:
@@ -76,4 +97,4 @@ def wrong(rank):
 
 
 if __name__ == "__main__":
-    cases.run(*map(averager, MAKERS), wrong)
+    cases.run(*map(averager, MAKERS), wrong_gradients, wrong)

@@ -139,9 +139,9 @@ class GroupAveraging final : public Algorithm, private Departures {
 
   const MeetingReport* meetings() const override { return &meetings_.report(); }
   std::vector<math::Finding> findings() override {
-    math::UpdateGuard::Counts counts;
-    if (agent_) agent_->with_data([&] { counts = guard_.counts(); });
-    return findings_of(counts, context_.rank());
+    std::vector<math::Finding> findings;
+    if (agent_) agent_->with_data([&] { findings = findings_of(guard_, context_.rank()); });
+    return findings;
   }
 
  private:

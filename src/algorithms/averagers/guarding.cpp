@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include "runtime/gather.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 constexpr std::array<base::Choice<bool>, 2> kGuards{{{"off", false}, {"on", true}}};
 
-constexpr std::int64_t kClipped = 10;  // updates that are cut before that is more than an accident
-constexpr std::int64_t kAlike = 5;     // averages on end in which updates are the same, before that is no chance
+constexpr float kClipped = 10, kIdle = 10;  // updates before that is more than an accident
+constexpr float kAstray = 64;
+constexpr std::int64_t kAlike = 5;  // averages on end in which updates are the same, before that is no chance
 
 struct News {
   bool is_finite;
@@ -38,29 +40,45 @@ std::vector<News> gather_news(runtime::Context& context, const News& mine) {
   return news;
 }
 
+void add_findings(std::vector<math::Finding>& findings, int worker, const math::UpdateCounts& counts) {
+  const auto raise = [&](math::FindingKind kind, double evidence, std::string sentence) {
+    findings.push_back(
+        {kind, {worker}, 0, static_cast<std::int64_t>(counts.updates) - 1, evidence, std::move(sentence)});
+  };
+  if (counts.non_finite > 0)
+    raise(math::FindingKind::non_finite, counts.non_finite,
+          fmt::format("{} of the {} updates of worker {}'s model were not finite, and left out of the averages",
+                      counts.non_finite, counts.updates, worker));
+  if (counts.idle >= kIdle)
+    raise(math::FindingKind::zeros, counts.idle,
+          fmt::format("worker {} hardly changes its model while others do ({} updates in a row)", worker, counts.idle));
+  if (counts.clipped >= kClipped && 2 * counts.clipped >= counts.updates) {
+    const double times = counts.excess / counts.clipped;
+    const bool is_against = 2 * counts.against > counts.clipped;
+    raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, times,
+          fmt::format("worker {} pulls the others away: {} of its {} updates were clipped, on average {:.1f} times as "
+                      "long as the others'{}",
+                      worker, counts.clipped, counts.updates, times,
+                      is_against ? fmt::format("; {} of them were left out because they point against the others'",
+                                               counts.against)
+                                 : ""));
+  } else if (counts.astray >= kAstray) {
+    raise(math::FindingKind::against, counts.cosine,
+          fmt::format("worker {}'s updates do not point where the others' do (mean cosine {:.2f} over {} updates): are "
+                      "its gradients or its data wrong?",
+                      worker, counts.cosine, counts.astray));
+  }
+}
+
 }  // namespace
 
 bool guard_of(const base::SettingsReader& reader) { return reader.choice("guard", kGuards); }
 
-std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank) {
+std::vector<math::Finding> findings_of(const math::UpdateGuard& guard, int rank) {
+  std::map<int, math::UpdateCounts> all = guard.counts_of_others();
+  all[rank] = guard.counts();
   std::vector<math::Finding> findings;
-  const auto raise = [&](math::FindingKind kind, double evidence, std::string sentence) {
-    findings.push_back({kind, {rank}, 0, counts.updates - 1, evidence, std::move(sentence)});
-  };
-  if (counts.non_finite > 0)
-    raise(math::FindingKind::non_finite, static_cast<double>(counts.non_finite),
-          fmt::format("{} of the {} updates of worker {}'s model were not finite, and left out of the averages",
-                      counts.non_finite, counts.updates, rank));
-  if (counts.clipped < kClipped || 2 * counts.clipped < counts.updates) return findings;
-  const double times = counts.excess / static_cast<double>(counts.clipped);
-  const bool is_against = 2 * counts.against > counts.clipped;
-  raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, times,
-        fmt::format("worker {} pulls the others away: {} of its {} updates were clipped, on average {:.1f} times as "
-                    "long as the others'{}",
-                    rank, counts.clipped, counts.updates, times,
-                    is_against ? fmt::format("; {} of them were left out because they point against the others'",
-                                             counts.against)
-                               : ""));
+  for (const auto& [worker, counts] : all) add_findings(findings, worker, counts);
   return findings;
 }
 
@@ -75,13 +93,14 @@ GuardedUpdates::GuardedUpdates(runtime::Context& context, std::size_t size, std:
 
 std::vector<math::Finding> GuardedUpdates::findings() const {
   if (!guard_) return {};
-  std::vector<math::Finding> findings = findings_of(guard_->counts(), context_.rank());
+  std::vector<math::Finding> findings = findings_of(*guard_, context_.rank());
+  const auto updates = static_cast<std::int64_t>(guard_->counts().updates);
   for (int other = context_.rank() + 1; other < context_.size(); ++other)
     if (const auto averages = alike_[static_cast<std::size_t>(other)]; averages >= kAlike)
       findings.push_back({math::FindingKind::same_gradient,
                           {context_.rank(), other},
-                          guard_->counts().updates - averages,
-                          guard_->counts().updates - 1,
+                          updates - averages,
+                          updates - 1,
                           static_cast<double>(averages),
                           fmt::format("workers {} and {} made the same updates for {} averages: are they reading the "
                                       "same data?",

@@ -20,8 +20,9 @@ constexpr base::OptionSpec kGuardOption{
     "on: an update longer than twice the others' is clipped to that, and one that is not finite is left out"};
 bool guard_of(const base::SettingsReader& reader);
 
-// What is to be said about worker `rank`, whose updates were judged so: not finite at times, or cut most of the time.
-std::vector<math::Finding> findings_of(const math::UpdateGuard::Counts& counts, int rank);
+// What is to be said about this worker, whose rank is given, and about those that it has heard of: an update that is
+// not finite, or updates that are cut most of the time, next to nothing, or astray (math/update_guard.h).
+std::vector<math::Finding> findings_of(const math::UpdateGuard& guard, int rank);
 
 // How many norms are remembered where those of everybody are heard.
 inline std::size_t remembered_of_all(int workers) {

@@ -90,7 +90,11 @@ class PairAveraging final : public Algorithm, private Departures {
   }
 
   const MeetingReport* meetings() const override { return &report_; }
-  std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
+  std::vector<math::Finding> findings() override {
+    std::vector<math::Finding> findings;
+    if (agent_) agent_->with_data([&] { findings = findings_of(guard_, context_.rank()); });
+    return findings;
+  }
 
  private:
   void require_begun() const { base::check(agent_.has_value(), "begin() before the first step"); }

@@ -78,7 +78,7 @@ class Sgp final : public Algorithm {
     presence_.begin_again();
   }
 
-  std::vector<math::Finding> findings() override { return findings_of(guard_.counts(), context_.rank()); }
+  std::vector<math::Finding> findings() override { return findings_of(guard_, context_.rank()); }
   void save(base::Archive& archive) const override {
     archive.put_value("push-sum weight", w_);
     const std::vector<double> guard = guard_.state();

@@ -110,6 +110,15 @@ void PairAgent::adopt(std::span<const float> model) {
       "adoption");
 }
 
+void PairAgent::with_data(const std::function<void()>& action) {
+  host_.ask(
+      [&] {
+        action();
+        host_.answer();
+      },
+      "findings");
+}
+
 void PairAgent::wait_until(const std::function<bool()>& due, const std::function<void()>& last, std::string_view what) {
   host_.ask(
       [&] {

@@ -72,6 +72,8 @@ class PairAgent final : private AgentHost::Service {
   void come_to_rest(std::span<float> model);
   // x = s = model.
   void adopt(std::span<const float> model);
+  // Runs the action on the agent's thread, which hears of others' updates.
+  void with_data(const std::function<void()>& action);
 
   const Counts& counts() const { return seen_; }  // as of the last merge or rest
   // Averages up to there, since the last call.
