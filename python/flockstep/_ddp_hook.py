@@ -136,6 +136,6 @@ def put_on(model: torch.nn.Module, state: GradientState, hook: Callable[[Any, Gr
     except RuntimeError as error:
         state.close()
         raise BadInputError(f"DDP does not take the communication hook: {str(error).splitlines()[0]}") from error
-    passes = BackwardPasses(state._begin)
+    passes = BackwardPasses(state._begin, state._loss)
     ddp.register_forward_pre_hook(_Guard(state, reducer_of(ddp), passes))
-    ddp.register_forward_hook(passes)
+    ddp.register_forward_hook(passes, always_call=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Generic
 
@@ -45,6 +46,7 @@ class Exchange(Generic[Norm]):
         self._timeout = timeout
         self._of_shape: dict[tuple[int, int], Records] = {}
         self.failure: Error | None = None
+        self.loss: Callable[[], str] = str  # what is known of a lost peer
 
     def records(self, buckets: int, sketches: int) -> Records:
         """For a pass of so many buckets with so many sketches."""
@@ -54,7 +56,7 @@ class Exchange(Generic[Norm]):
         return self._of_shape[shape]
 
     def _fail(self, error: RuntimeError) -> None:
-        self.failure = lost("the records of all workers did not come", error)
+        self.failure = lost("the records of all workers did not come", error, self.loss)
 
 
 class HostExchange(Exchange[float]):

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, cast
 
@@ -60,6 +60,17 @@ def check_rule(rule: str, options: dict[str, str]) -> None:
         _native.check_rule(rule, options, _ANY_NUMBER_OF_WORKERS)
     except Error as error:
         raise in_words_of_python(error, rule) from None
+
+
+def _decided(hook: Hook | _native.SketchedHook) -> Callable[[], int]:
+    """Returns a function that counts steps as the thread that carries gradients does, which may be behind."""
+    return lambda: int(hook.report()["step"])
+
+
+# No reference to the state, which what asks for a loss may outlive.
+def _loss(attached: Attached, steps: Callable[[], int], *, can_join: bool) -> Callable[[], str]:
+    """Returns a function that says which peer is lost, and in which step; an empty text if none is known to be."""
+    return lambda: attached.native.loss(steps() + 1, can_join)
 
 
 def _check_capturing(gradient: torch.Tensor) -> None:
@@ -118,6 +129,7 @@ class GradientState(Measured, TakesOptions):
         self._hook: Hook | None = None
         self._sharded_hook: ShardedHook | None = None  # the same, where it is one
         self._transfer = ""  # of the hook
+        self._loss: Callable[[], str] = str
         self._model: weakref.ref[DistributedDataParallel] | None = None
         self._warnings = 0
         self._closed = False
@@ -173,10 +185,13 @@ class GradientState(Measured, TakesOptions):
             arguments = (worker, self._rule, self._options, self._start_step, self._step, self._kept(), recording)
             is_streamed = device.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group)
             hook = _native.StreamHook(*arguments, device) if is_streamed else _native.CommunicationHook(*arguments)
+            self._loss = _loss(attached, _decided(hook), can_join=True)
         else:
             carrying, is_ours = self._carrying(group, device, attached)
             timeout = self._timeout or timeout_of(group)
-            hook = SketchedHook(self._deciding(attached, numbers), carrying, device, timeout=timeout, is_ours=is_ours)
+            native = self._deciding(attached, numbers)
+            self._loss = _loss(attached, _decided(native), can_join=True)
+            hook = SketchedHook(native, carrying, device, timeout=timeout, is_ours=is_ours, loss=self._loss)
         self._hook = hook
         _states.add(self)
         return hook
@@ -192,7 +207,10 @@ class GradientState(Measured, TakesOptions):
         carrying, _ = self._carrying(group, device, attached)
         timeout = self._timeout or timeout_of(group)
         native = self._deciding(attached, sum(each.numbers for each in groups))
-        self._hook = self._sharded_hook = ShardedHook(native, carrying, device, timeout=timeout, groups=groups)
+        self._loss = _loss(attached, native.passes, can_join=False)
+        self._hook = self._sharded_hook = ShardedHook(
+            native, carrying, device, timeout=timeout, groups=groups, loss=self._loss
+        )
         _states.add(self)
 
     # Of what workers agree on, only the step may change before the first backward pass: that is compared again there.

@@ -23,9 +23,14 @@ _GRACE_S = 2.0
 _WAITS = 4  # the most that one errand waits for others, each within the deadline
 
 
-def lost(what: str, error: Exception) -> Error:
-    """What a collective of Gloo's raises, as an error of ours."""
-    text = _PLACE.sub("", str(error).splitlines()[0])
+def lost(what: str, error: Exception, loss: Callable[[], str]) -> Error:
+    """An error of ours for one that a collective of Gloo raises, which names no rank.
+
+    ``loss`` returns a sentence about the peer that is lost, or nothing.
+    """
+    text = _PLACE.sub("", str(error).splitlines()[0]).split(". ")[0]
+    if sentence := loss():
+        return PeerLostError(f"{sentence} ({text})")
     kind = DeadlineExceededError if "imed out" in text or "timeout" in text else PeerLostError
     return kind(f"{what}: {text}")
 
@@ -62,9 +67,11 @@ class Lane:
 
     Args:
         timeout_s: of every wait of an errand's for the others.
+        loss: what is known of a lost peer.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, loss: Callable[[], str]) -> None:
+        self._loss = loss
         self._timeout_s = min(_WAITS * timeout_s + _GRACE_S, threading.TIMEOUT_MAX)
         self._errands = _Errands()
         self._thread: threading.Thread | None = None
@@ -104,7 +111,9 @@ class Lane:
     def _break(self, future: Future[Tensor], error: Exception) -> None:
         if self._failure is None:
             is_of_torch = isinstance(error, RuntimeError) and not isinstance(error, Error)
-            self._failure = lost("the gradients of all workers were not summed", error) if is_of_torch else error
+            self._failure = (
+                lost("the gradients of all workers were not summed", error, self._loss) if is_of_torch else error
+            )
         _fail(future, self._failure)
 
     def call(self, function: Callable[[], None]) -> None:

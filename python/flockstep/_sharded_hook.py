@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from flockstep import _native
 from flockstep._errors import BadInputError
+from flockstep._lane import lost
 from flockstep._scaling import Pass, StreamScaling
 from flockstep._sketch import chunks_of
 from flockstep._sketching import Sketching, divide_anew
@@ -52,15 +54,39 @@ class ShardedPass(Pass[Any]):
 
 
 class Collective(Protocol):
-    """What an FSDP module calls for a reduce-scatter."""
+    """What an FSDP module calls for an all-gather or a reduce-scatter."""
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor: ...
-    def __call__(
-        self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, op: Any, async_op: bool = False
-    ) -> dist.Work | None: ...
+    def __call__(self, *arguments: Any, **named: Any) -> dist.Work | None: ...
 
 
-class ScaledReduceScatter:
+class NamingLosses:
+    """A collective of one module that says which peer is lost where torch's own error does not.
+
+    Args:
+        inner: the collective.
+        state: of the rule.
+    """
+
+    def __init__(self, inner: Collective, state: GradientState) -> None:
+        self._inner: Collective = inner
+        self._state = state
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Memory for what the collective reads and writes."""
+        return self._inner.allocate(size, dtype=dtype, device=device)
+
+    def __call__(self, *arguments: Any, **named: Any) -> dist.Work | None:
+        """Calls the collective."""
+        try:
+            return self._inner(*arguments, **named)
+        except RuntimeError as error:
+            if not (sentence := self._state._loss()):
+                raise
+            raise lost("", error, lambda: sentence) from error
+
+
+class ScaledReduceScatter(NamingLosses):
     """Has a rule's state scale the gradient of one module before it is summed.
 
     Args:
@@ -70,14 +96,9 @@ class ScaledReduceScatter:
     """
 
     def __init__(self, group: ShardedGroup, state: GradientState, index: int) -> None:
-        self._inner: Collective = group.reduce_scatter
+        super().__init__(group.reduce_scatter, state)
         self._group = group
-        self._state = state
         self._index = index
-
-    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Memory for what is summed, and for the sums."""
-        return self._inner.allocate(size, dtype=dtype, device=device)
 
     def __call__(
         self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, op: Any, async_op: bool = False
@@ -90,7 +111,7 @@ class ScaledReduceScatter:
             )
         hook = self._state._sharded(input_tensor)
         hook.scale(self._index, input_tensor, self._state.weight, self._state._divides_by_all())
-        work = self._inner(output_tensor, input_tensor, group, op, async_op)
+        work = super().__call__(output_tensor, input_tensor, group, op, async_op)
         return hook.corrected(output_tensor, work)
 
 
@@ -103,6 +124,7 @@ class ShardedHook(Sketching):
         device: of the gradients.
         timeout: of every wait for the others.
         groups: the modules' parameters.
+        loss: what is known of a lost peer.
     """
 
     def __init__(
@@ -113,8 +135,9 @@ class ShardedHook(Sketching):
         *,
         timeout: timedelta,
         groups: list[ShardedGroup],
+        loss: Callable[[], str] = str,
     ) -> None:
-        super().__init__(native, group, device, timeout)
+        super().__init__(native, group, device, timeout, loss)
         self._sizes = [each.numbers for each in groups]
         self._chunks = [0, *itertools.accumulate(chunks_of(each.padded_numbers) for each in groups)]
         self._pass: ShardedPass | None = None

@@ -12,7 +12,7 @@ from torch import nn
 from flockstep._backward import BackwardPasses
 from flockstep._errors import BadInputError
 from flockstep._gradient_state import GradientState
-from flockstep._sharded_hook import ScaledReduceScatter
+from flockstep._sharded_hook import NamingLosses, ScaledReduceScatter
 from flockstep._torch_private import ShardedGroup, divide_factor_of, sharded_groups_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def put_on_sharded(model: nn.Module, state: GradientState) -> None:
     state._attach_sharded(device, process_group, {name: group for name, _, group in groups})
     for index, (_, module, group) in enumerate(groups):
         scaled: Any = ScaledReduceScatter(group, state, index)  # in all but name a ReduceScatter
+        gathering: Any = NamingLosses(group.all_gather, state)
+        module.set_custom_all_gather(gathering)
         module.set_custom_reduce_scatter(scaled)
         module.set_force_sum_reduction_for_comms(True)
         module.set_gradient_divide_factor(1.0)

@@ -10,6 +10,7 @@ the broadcasts of buffers, and theirs and the thread's would be in another order
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -51,6 +52,7 @@ class SketchedHook(Sketching):
         device: of the buckets.
         timeout: of every wait for the others.
         is_ours: whether nobody else uses the group, so that a thread can carry buckets beside the backward pass.
+        loss: what is known of a lost peer.
     """
 
     def __init__(
@@ -61,9 +63,10 @@ class SketchedHook(Sketching):
         *,
         timeout: timedelta,
         is_ours: bool = False,
+        loss: Callable[[], str] = str,
     ) -> None:
-        super().__init__(native, group, device, timeout)  # with a lane, only its thread touches passes
-        self._lane = Lane(timeout.total_seconds()) if is_ours else None
+        super().__init__(native, group, device, timeout, loss)  # with a lane, only its thread touches passes
+        self._lane = Lane(timeout.total_seconds(), loss) if is_ours else None
         self._handed_over = self._count = 0  # buckets of the pass
         self._pass: Pass[Any] | None = None
         self._end = _WHOLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -25,15 +26,22 @@ class Sketching:
         group: over all workers, whose collectives carry the records.
         device: of the gradients.
         timeout: of every wait for the others.
+        loss: what is known of a lost peer.
     """
 
     def __init__(
-        self, native: _native.SketchedHook, group: dist.ProcessGroup, device: torch.device, timeout: timedelta
+        self,
+        native: _native.SketchedHook,
+        group: dist.ProcessGroup,
+        device: torch.device,
+        timeout: timedelta,
+        loss: Callable[[], str],
     ) -> None:
         self._native = native
         self._group = group
         # Either kind goes with passes of its own.
         self._exchange: Any = exchange_for(native, group, device, timeout)
+        self._exchange.loss = self._loss = loss
         self._records: Records | None = None
         self._has_agreed = self._has_passed = False
 

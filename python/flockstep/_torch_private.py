@@ -188,6 +188,7 @@ class ShardedGroup:
         shards: how many ranks share them.
         has_other_shards: whether parameters were sharded over other ranks before, as for tensor parallelism.
         shares_module: whether a module has further groups.
+        all_gather: what fetches the parameters.
         reduce_scatter: what sums the gradients.
     """
 
@@ -197,6 +198,7 @@ class ShardedGroup:
     shards: int
     has_other_shards: bool
     shares_module: bool
+    all_gather: Any
     reduce_scatter: Any
 
     @property
@@ -232,8 +234,10 @@ def sharded_groups_of(module: Any) -> list[ShardedGroup]:
         info = group.mesh_info
         has_other_shards = any(parameter.device_mesh.ndim > info.mesh.ndim for parameter in parameters)
         shards = getattr(info, "shard_mesh_size", 1)
-        comm = group._reduce_scatter_comm
-        found.append(ShardedGroup(group, parameters, info.mesh, shards, has_other_shards, len(groups) > 1, comm))
+        collectives = group._all_gather_comm, group._reduce_scatter_comm
+        found.append(
+            ShardedGroup(group, parameters, info.mesh, shards, has_other_shards, len(groups) > 1, *collectives)
+        )
     return found
 
 

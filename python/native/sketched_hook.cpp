@@ -152,6 +152,7 @@ void bind_sketched_hook(py::module_& module) {
             self.hook().remember(step, memory);
           },
           py::arg("step"), py::arg("memory"))
+      .def("passes", [](SketchedHook& self) { return self.hook().passes(); })
       .def("report", [](SketchedHook& self) { return report_of(self.hook().news()); })
       .def("findings", [](SketchedHook& self) { return self.hook().news().findings; })
       .def("raised", [](SketchedHook& self) { return self.hook().news().raised; })

@@ -4,6 +4,7 @@
 
 #include "native/parts.h"
 #include "runtime/gather.h"
+#include "torch/lost_peer.h"
 
 namespace py = pybind11;
 
@@ -83,6 +84,15 @@ void bind_worker(py::module_& module) {
       .def_property_readonly("rank", [](Worker& worker) { return worker.context().rank(); })
       .def_property_readonly("size", [](Worker& worker) { return worker.context().size(); })
       .def("take_log_lines", &take_log_lines)
+      .def(
+          "loss",
+          [](Worker& worker, std::int64_t step, bool can_join) -> std::string {
+            const auto heard = torch_front::heard_loss(worker.context().engine());
+            if (!heard) return "";
+            return torch_front::in_step(*heard, step, can_join ? torch_front::kJoinModel : torch_front::kEqualBatches)
+                .what();
+          },
+          py::arg("step"), py::arg("can_join"), py::call_guard<py::gil_scoped_release>())
       .def(
           "gather_texts",
           [](Worker& worker, const std::string& mine) { return runtime::gather_texts(worker.context(), mine); },

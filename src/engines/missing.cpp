@@ -3,10 +3,17 @@
 #include <fmt/core.h>
 
 namespace flockstep::engines {
+namespace {
+
+constexpr std::string_view kGone = ", which has ended";
+
+}  // namespace
 
 std::string gone_sentence(int waiter, int peer) {
-  return fmt::format("worker {} waits for worker {}, which has ended", waiter, peer);
+  return fmt::format("worker {} waits for worker {}{}", waiter, peer, kGone);
 }
+
+bool is_gone_sentence(std::string_view sentence) { return sentence.ends_with(kGone); }
 
 std::string owners_sentence(int rank, std::uint32_t owner, int peer, std::uint32_t peers_owner) {
   if (peer < rank) return owners_sentence(peer, peers_owner, rank, owner);

@@ -6,6 +6,8 @@
 namespace flockstep::engines {
 
 std::string gone_sentence(int waiter, int peer);
+// Returns whether a sentence is one, since workers tell each other a failure as a sentence.
+bool is_gone_sentence(std::string_view sentence);
 
 // Of two workers that issue the same collective for different owners, see Engine::issue_for().
 std::string owners_sentence(int rank, std::uint32_t owner, int peer, std::uint32_t peers_owner);

@@ -1,6 +1,7 @@
 #include "torch/communication_hook.h"
 
 #include "base/text.h"
+#include "torch/lost_peer.h"
 
 namespace flockstep::torch_front {
 namespace {
@@ -91,6 +92,10 @@ void CommunicationHook::conduct(const GradientPassesSettings& settings) {
     while (run_next(passes)) {
     }
     end(passes, std::make_exception_ptr(closed()));
+  } catch (const Error& error) {
+    passes.keep_for_ever();
+    end(passes, std::make_exception_ptr(in_step(error, passes.steps() + 1, kJoinModel)));
+    tell_peers();
   } catch (...) {
     passes.keep_for_ever();
     end(passes, std::current_exception());

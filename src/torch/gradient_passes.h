@@ -62,6 +62,7 @@ class GradientPasses {
   void remember(std::int64_t step, RuleMemory memory);
 
   bool is_open() const { return !pass_.empty(); }
+  std::int64_t steps() const { return steps_.count(); }
   bool can_sweep() const { return rule_ && !collecting_ && rule_->pass().can_sweep(); }
   void sweep() { rule_->pass().sweep_arrived(slots_->numbers()); }
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "engines/run_record.h"
 #include "torch/collective.h"
+#include "torch/lost_peer.h"
 
 namespace flockstep::torch_front {
 namespace {
@@ -101,8 +102,23 @@ void ModelAverager::with_model(const F& action) {
   flat_.spread_model();
 }
 
-// Until the first step workers may load what they like; what they begin with is told here.
+// The count of steps is taken first, since a step that fails may have been counted.
+template <typename F>
+auto ModelAverager::naming_the_step(const F& action) {
+  const std::int64_t step = steps() + 1;
+  try {
+    return action();
+  } catch (const Error& error) {
+    throw in_step(error, step, kJoinOptimizer);
+  }
+}
+
 void ModelAverager::begin() {
+  naming_the_step([this] { start(); });
+}
+
+// Until the first step workers may load what they like; what they begin with is told here.
+void ModelAverager::start() {
   if (session_.has_begun()) return;
   runtime::check_agreement(context_, {{"steps to go on from", std::to_string(steps())}});
   if (!session_.begins_apart()) broadcast();
@@ -110,6 +126,10 @@ void ModelAverager::begin() {
 }
 
 bool ModelAverager::average_gradients(bool has_batch) {
+  return naming_the_step([&] { return average(has_batch); });
+}
+
+bool ModelAverager::average(bool has_batch) {
   attend(has_batch);
   std::vector<bool> unused(flat_.count());
   for (std::size_t index = 0; index < flat_.count(); ++index) {
@@ -128,15 +148,15 @@ bool ModelAverager::average_gradients(bool has_batch) {
 void ModelAverager::after_update() {
   base::check(session_.has_begun(), "begin() before the update");
   const base::Time computed = context_.engine().now();
-  if (session_.algorithm().meets_after(steps())) attend(true);
-  update();
+  naming_the_step([this] { update(true); });
   if (!recording_) return;
   const algorithms::MeetingReport meetings = session_.meetings();
   recording_->add(steps(), computed, nullptr, session_.algorithm().meetings() ? &meetings : nullptr);
 }
 
-void ModelAverager::update() {
+void ModelAverager::update(bool present) {
   const bool meets = session_.algorithm().meets_after(steps());  // else a mirror would be copied for nothing
+  if (meets) attend(present);
   flat_.collect_model();
   if (meets) flat_.fetch_model();
   session_.after_update(model_.span());
@@ -167,19 +187,18 @@ std::vector<bool> ModelAverager::ask(const Whereabouts& whereabouts) {
   std::vector<bool> present;
   for (std::size_t i = 0; i < all.size(); i += mine.size()) {
     if (all[i] != all[0] || all[i + 1] != all[1])
-      throw Error(
-          ErrorCode::mismatch,
-          base::concatenated(place(i / mine.size()), " where ", place(0),
-                             ": workers with different numbers of batches train in \"with optimizer.join():\""));
+      throw Error(ErrorCode::mismatch,
+                  base::concatenated(place(i / mine.size()), " where ", place(0), ": ", kJoinOptimizer));
     present.push_back(all[i + 2] != 0);
   }
   return present;
 }
 
 void ModelAverager::shadow() {
-  begin();
-  if (session_.algorithm().meets_after(steps())) attend(false);
-  update();
+  naming_the_step([this] {
+    start();
+    update(false);
+  });
 }
 
 void ModelAverager::leave() {

@@ -85,7 +85,7 @@ class ModelAverager {
   void leave();
   void come_back();
   bool is_away() const { return session_.is_away(); }
-  // What this worker's guard has found, a sentence each.
+  // What this worker's guard has found or heard of, a sentence each.
   std::vector<std::string> findings() { return api::sentences(session_.findings()); }
 
   // What goes on, beyond the model and the optimizer; waits for nobody.
@@ -103,7 +103,13 @@ class ModelAverager {
   std::vector<bool> ask(const Whereabouts& whereabouts);
   // Where they have to ask: says whether this worker is there, and tells the algorithm who is.
   void attend(bool present);
-  void update();
+  // Of this worker, which has had a batch or has not.
+  void update(bool present);
+  void start();
+  bool average(bool has_batch);
+  // What goes wrong in it says in which step.
+  template <typename F>
+  auto naming_the_step(const F& action);
   void broadcast();
   void join();
   // With the model where the algorithm takes it, and back in the tensors afterwards.

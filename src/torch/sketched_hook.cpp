@@ -213,6 +213,11 @@ void SketchedHook::remember(std::int64_t step, const RuleMemory& memory) {
   restore(memory);
 }
 
+std::int64_t SketchedHook::passes() const {
+  const std::lock_guard lock(mutex_);
+  return course_.next_step(ended_.size());
+}
+
 GradientNews SketchedHook::news() const {
   const std::lock_guard lock(mutex_);
   return course_.news();

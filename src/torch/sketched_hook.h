@@ -76,6 +76,8 @@ class SketchedHook {
   // Goes on from there, with the rule that was asked for last: between two passes, the same on all workers.
   void remember(std::int64_t step, const RuleMemory& memory);
   GradientNews news() const;
+  // The number of passes that have ended, decided or not.
+  std::int64_t passes() const;
 
  private:
   struct Ended {

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,8 +72,10 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(case, status):
     assert statuses(workers) == [1, status, 1]
     for worker in (workers[0], workers[2]):
         last = worker.stderr.strip().splitlines()[-1]
-        assert "PeerLostError: worker " in last
-        assert "worker 1" in last
+        assert re.search(r"PeerLostError: in step \d+, worker [02] .*worker 1, which", last), last
+        has_ended = "which has ended: it ran out of batches, skipped a step or failed" in last
+        assert has_ended == ("killed" not in case), last
+        assert ('train in "with optimizer.join():"' in last) == has_ended, last
 
 
 @pytest.mark.parametrize(

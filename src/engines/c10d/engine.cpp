@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engines/missing.h"
 
 namespace flockstep::engines::c10d {
 namespace {
@@ -139,10 +140,7 @@ std::shared_ptr<Transfers> C10dEngine::post(Kind kind, Tag number, std::span<con
 
 void C10dEngine::reserve(std::span<const Transfer> transfers) {
   for (const Transfer& transfer : transfers)
-    if (!links_.reserve(transfer.peer))
-      fail(error(ErrorCode::peer_lost, fmt::format("worker {} needs worker {}, which has closed; close workers only "
-                                                   "when all have done the same steps",
-                                                   rank(), transfer.peer)));
+    if (!links_.reserve(transfer.peer)) fail(error(ErrorCode::peer_lost, gone_sentence(rank(), transfer.peer)));
 }
 
 // Blocks, on a thread of its own. In sequence is exact: the operation is done when its last piece is.

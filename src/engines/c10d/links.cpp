@@ -72,7 +72,7 @@ std::optional<Control> Links::take_control() {
 
 std::optional<int> Links::ended() const {
   const int peer = ended_.load(std::memory_order_acquire);
-  return peer >= 0 ? std::optional(peer) : std::nullopt;
+  return peer != kNobody ? std::optional(peer) : std::nullopt;
 }
 
 bool Links::reserve(int peer) {
@@ -227,7 +227,8 @@ bool Links::hear_farewell(int peer, ConstBytes payload) {
   }
   answer_farewell(peer);
   fail_if_hopeless(peer);
-  ended_.store(peer, std::memory_order_release);
+  int none = kNobody;
+  ended_.compare_exchange_strong(none, peer, std::memory_order_release, std::memory_order_relaxed);
   return true;
 }
 

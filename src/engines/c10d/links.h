@@ -33,7 +33,7 @@ class Links {
 
   void send_control(int peer, ConstBytes payload);
   std::optional<Control> take_control();
-  std::optional<int> ended() const;                                          // who has said farewell last
+  std::optional<int> ended() const;                                          // the first peer that has said farewell
   void ask_for_answer(int peer) noexcept { say(peer, Word::question, {}); }  // to the roll call
 
   // Says that a transfer with the peer is under way, before it is: a farewell that comes meanwhile must know of it.
@@ -95,7 +95,8 @@ class Links {
   const FirstError& first_error_;
   const std::function<void(const Error&)> record_;
   std::atomic<bool> is_closing_ = false;
-  std::atomic<int> ended_ = -1;  // nobody: -1
+  static constexpr int kNobody = -1;
+  std::atomic<int> ended_ = kNobody;
 
   std::mutex control_mutex_;
   std::deque<Control> controls_;
