@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,12 @@ std::unique_ptr<base::FolderLock> hold_folder(const train::TrainOptions& options
   return lock;
 }
 
+// Of the machine's memory, and of the address space where `ulimit -v` bounds it.
+std::optional<std::uint64_t> memory_left() {
+  const auto memory = base::available_memory(), space = base::address_space_left();
+  return memory && space ? std::min(memory, space) : memory ? memory : space;
+}
+
 void require_memory_for(const Workload& workload, const std::string& engine, int workers) {
   const auto size = workload.model_size();
   if (!size) return;
@@ -77,7 +84,7 @@ void require_memory_for(const Workload& workload, const std::string& engine, int
     if (!tasks::find_task(options.task).sizes.empty()) ways.push_back("a smaller --size");
     if (engine == "sim") ways.push_back("--no-gradients");
   }
-  require_memory([&](int count) { return memory_need(options, *size, count); }, workers, base::available_memory(),
+  require_memory([&](int count) { return memory_need(options, *size, count); }, workers, memory_left(),
                  fmt::format("{}", fmt::join(ways, " or ")));
 }
 

@@ -55,6 +55,16 @@ def test_matrices_of_all_pairs_that_cannot_fit_are_refused(needs):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_limit_of_the_shell_counts_as_the_memory_there_is(needs):
+    needs("sim")
+    train = "train --engine sim --workers 1024 --no-gradients --algorithm direction_consensus --steps 2"
+    limited = ["bash", "-c", f"ulimit -v 3000000; exec {COMMAND} {train}"]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=HANG_S)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("flockstep: 1024 workers need 21.5 GB of memory, and ")
+    assert done.stderr.endswith(" workers, or an --algorithm that does not compare every pair of them\n")
+
+
 def on_a_terminal(*arguments):
     """What the command writes to standard error where that is a terminal."""
     ours, its = pty.openpty()
