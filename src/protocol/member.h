@@ -11,7 +11,8 @@
 // round on that all agree on, and their agents go on to hand on words.
 //
 // Where workers come and go (Options::elastic) a member begins alone and joins those that it meets (Admission), as one
-// who was away and comes back. Who is lost to the others hears of it and is expelled: it has to begin again.
+// who was away and comes back. Who is lost to the others hears of it and is expelled: it has to begin again. So does a
+// worker that was joining when all those that take part are lost.
 //
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
@@ -96,6 +97,7 @@ class Member {
   bool is_too_early(const Received& event);
   void hear_again();
   void on_losses();
+  bool is_left_alone() const;
   void forgo();
   void on_greeting(int peer, const Message& message);
   bool is_apart_from(int peer) const;

@@ -41,6 +41,7 @@ void Member::on_greeting(int peer, const Message& message) {
   if (greeting->roster.has_lost(rank_, admission_.incarnation())) return expel(peer, greeting->roster);
   if (roster_.has_lost(peer, admission_.incarnation_of(peer))) return;
   if (roster_.learn_losses(greeting->roster)) on_losses();
+  if (is_expelled_) return;
   add_as_greeted(peer);
   note_strangers(greeting->roster);
 }

@@ -36,6 +36,7 @@ bool Member::hears(const Received& event) {
     return false;
   }
   if (roster_.learn_losses(theirs)) on_losses();
+  if (is_expelled_) return false;
   note_strangers(theirs);
   // Else it was said to an earlier incarnation, of whose end the sender has yet to hear.
   return roster_.lives(peer) && theirs.lives(rank_, admission_.incarnation());
@@ -66,7 +67,17 @@ void Member::forgo() {
   }
 }
 
+// What a worker that joins has heard so far counts only among those that it joins: the minimum, rounds that run, the
+// size of the schedule. When all of them that take part are lost, it must not take that along to another half.
+bool Member::is_left_alone() const {
+  if (!brings_no_model_) return false;
+  return std::ranges::none_of(admission_.met(), [this](int peer) {
+    return admission_.has_model(peer) && roster_.lives(peer, admission_.incarnation_of(peer));
+  });
+}
+
 void Member::on_losses() {
+  if (is_left_alone()) return expel(rank_, roster_);
   attendance_.on_roster(turn());
   if (stay_ == Stay::fetching && !roster_.lives(donor_)) forgo();
   activator_.on_roster(turn());

@@ -89,14 +89,13 @@ TEST(Joins, whoseDonorIsLostFetchesNoOtherModelBeforeThatOneIsForgone) {
   EXPECT_EQ(next[0].peer, 1 - donor);
 }
 
-// It had joined when its donor went: the others' count must not go with a model that nobody has trained.
+// The count of the others must not go with a model that no worker has trained.
 TEST(Joins, aWorkerThatNobodyCanGiveAModelBeginsAgain) {
   Member member(kPair, 1);
   member.step(at(0), ComesBack{});
   member.step(at(0), Met{0, 1});
   EXPECT_EQ(only<Adopt>(member.step(at(1), greeting(0, Standing::present, {1}, kPair))).size(), 1u);
-  member.step(at(2), PeerLost{0, 1});
-  const auto actions = member.step(at(2), Forgone{});
+  const auto actions = member.step(at(2), PeerLost{0, 1});
   EXPECT_TRUE(only<Rejoin>(actions).empty());
   ASSERT_EQ(only<Expelled>(actions).size(), 1u);
   EXPECT_EQ(only<Expelled>(actions)[0].by, 1);
@@ -135,6 +134,21 @@ TEST(Joins, aWorkerThatWasAddedWaitsUntilItMeetsTheOthers) {
   EXPECT_EQ(only<AskToBegin>(first.step(at(0), ComesBack{})).size(), 1u);
   EXPECT_TRUE(only<AskToBegin>(added.step(at(0), ComesBack{})).empty());
   EXPECT_EQ(only<AskToBegin>(added.step(at(0) + alone.patience, Tick{})).size(), 1u);
+}
+
+// Worker 1 joins worker 0, whose half counts further than the half of worker 2. Then it learns that worker 0 is lost.
+TEST(Joins, aWorkerTakesNoCountFromTheHalfThatItWasJoiningToTheOther) {
+  Options options = kThree;
+  options.sync = Sync::rolling;
+  Member member(options, 1);
+  member.step(at(0), ComesBack{});
+  member.step(at(0), Met{0, 1});
+  member.step(at(1), greeting(0, Standing::present, {1}, options));
+  member.step(at(1), word(0, {.kind = Kind::minimum, .number = 7}, {1, 1}));
+  member.step(at(2), Met{2, 1});
+  const auto actions = member.step(at(2), greeting(2, Standing::present, {2, 0, 1}, options));
+  EXPECT_EQ(only<Expelled>(actions).size(), 1u);
+  EXPECT_TRUE(said(actions, 2, Kind::minimum).empty());
 }
 
 // The workers of another host may be another number there, and all have to mean the same groups.

@@ -59,6 +59,12 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   EXPECT_GE(elastic.withdrawn, 300);
 }
 
+TEST(Explorer, seedsThatOnceBrokeARuleKeepItNow) {
+  Summary summary;
+  for (const std::uint64_t seed : {123892, 645106, 1013087, 1015691}) run_seed(seed, {}, summary);
+  EXPECT_FALSE(summary.failure) << summary.failure->report();
+}
+
 TEST(Explorer, aFailureNamesPropertyWorkerRoundAndTheCommandThatReplaysIt) {
   Summary summary;
   Exploration how;

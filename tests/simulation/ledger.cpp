@@ -94,8 +94,11 @@ void Ledger::judges(int rank, const math::UpdateGuard* guard) {
 }
 
 void Ledger::arrives(int rank, std::span<const float> model) {
-  if (!is_additive() && scenario_.guarded)
-    require_near(property::kGuarded, rank, model, worker(rank).own, "what it arrives with");
+  if (is_additive() || !scenario_.guarded) return;
+  Worker& its = worker(rank);
+  require_near(property::kGuarded, rank, model, its.own, "what it arrives with");
+  // The next update may be measured from it, and a weight by agreement can multiply what it was rounded by.
+  its.own.assign(model.begin(), model.end());
 }
 
 void Ledger::lands(int rank) {
