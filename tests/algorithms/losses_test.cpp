@@ -152,7 +152,9 @@ class Losses : public testing::TestWithParam<std::tuple<std::string, bool>> {};
 TEST_P(Losses, whoeverLivesFinishesWithTheModelOfAllWhoTookPart) {
   const auto& [algorithm, is_deterministic] = GetParam();
   int lives = 0, workers = 0, torn = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  // A worker that was joining when the others ended waits 10 s for more of them: in real time that takes too long.
+  const int seeds = is_deterministic ? 200 : 40;
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(seeds); ++seed) {
     SCOPED_TRACE(testing::Message() << algorithm << ", seed " << seed);
     const Scene scene{algorithm, is_deterministic, seed};
     Training training(scene, draw(scene));
@@ -163,8 +165,8 @@ TEST_P(Losses, whoeverLivesFinishesWithTheModelOfAllWhoTookPart) {
     lives += training.lives();
     workers += static_cast<int>(training.workers());
   }
-  EXPECT_LT(torn, 100);
-  EXPECT_GT(lives - workers, 200) << "losses after which a worker has come back";
+  EXPECT_LT(torn, seeds / 2);
+  EXPECT_GT(lives - workers, seeds) << "losses after which a worker has come back";
 }
 
 INSTANTIATE_TEST_SUITE_P(Elastic, Losses, testing::Combine(testing::Values("flock", "wagma"), testing::Bool()),

@@ -97,7 +97,7 @@ void Ledger::arrives(int rank, std::span<const float> model) {
   if (is_additive() || !scenario_.guarded) return;
   Worker& its = worker(rank);
   require_near(property::kGuarded, rank, model, its.own, "what it arrives with");
-  // The next update may be measured from it, and a weight by agreement can multiply what it was rounded by.
+  // The next update may be measured from it: from here on the numbers are those that are there, as they were rounded.
   its.own.assign(model.begin(), model.end());
 }
 
