@@ -79,7 +79,7 @@ def test_wheels_are_configured_for_every_python_that_is_claimed():
 
 
 def torch_of_setup():
-    return re.search(r"torch_version=(\S+)", (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8"))[1]
+    return re.search(r"FLOCKSTEP_TORCH:-([0-9.]+)", (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8"))[1]
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGING.glob("*.sh")), ids=lambda path: path.name)
