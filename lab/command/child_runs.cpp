@@ -12,13 +12,14 @@ namespace {
 runs::RunOutcome outcome_of(const compare::PlannedRun& run, const Finished& finished) {
   runs::RunOutcome outcome;
   outcome.options = run.request.train;
-  if (finished.code == 128 + SIGINT && interrupted()) {  // before it could listen to Ctrl-C
+  const bool is_stopped = (finished.code == 128 + SIGINT || finished.code == 128 + SIGTERM) && stop_requested();
+  if (is_stopped && finished.output.empty()) {  // before its first step
     outcome.summary.interrupted = true;
     return outcome;
   }
   // The child has said on standard error what was wrong.
   if (finished.code == 2) throw Error(ErrorCode::bad_input, "");
-  if (finished.code != 0)
+  if (finished.code != 0 && !is_stopped)
     throw Error(ErrorCode::peer_lost, fmt::format("the run of {} ended with code {}", run.title, finished.code),
                 run.request.engine);
   const auto json = nlohmann::json::parse(finished.output);

@@ -27,6 +27,7 @@ void print(const compare::Comparison& comparison, const RunFlags& flags) {
   for (const compare::CaseResult& result : comparison.cases) fmt::print("{}", text_of(comparison, result));
   fmt::print("{}", text_of_search(comparison));
   if (comparison.interrupted) fmt::print("Interrupted: this is what was measured so far.\n");
+  for (const std::string& run : comparison.unfinished) fmt::print("{}, and has no row.\n", run);
   if (!flags.out.empty()) fmt::print("Metrics, traces and results are in {}.\n", flags.out);
   if (comparison.interrupted && !flags.out.empty()) fmt::print("The same command again continues from there.\n");
   std::fflush(stdout);
@@ -141,8 +142,9 @@ int run_compare(const CompareFlags& given) {
   require_launched_size(flags, request.base);
   request.workers = flags.workers;
   request.batches = flags.batch;
+  request.base.stop_requested = stop_requested;
   if (!engines::launched())
-    request.stop_requested = interrupted;  // processes under a launcher could disagree between runs
+    request.stop_requested = stop_requested;  // processes under a launcher could disagree between runs
   request.algorithms = names_of("--algorithms", given.algorithms);
   for (const auto& row : algorithms::algorithms())
     request.algorithm_settings[std::string(row.name)] = settings_of(flags, row.name);
@@ -151,13 +153,14 @@ int run_compare(const CompareFlags& given) {
                                       : "; the same command again continues from there");
 
   const compare::Comparison comparison = compare_here_or_in_children(request, given.jobs);
-  if (comparison.rank != 0) return 0;
+  const int code = comparison.interrupted ? exit_code_of_signal() : 0;
+  if (comparison.rank != 0) return code;
   if (flags.json)
     fmt::print("{}\n", compare::to_json(comparison).dump(2));
   else
     print(comparison, flags);
-  if (!flags.out.empty() && !comparison.cases.empty()) report(flags);
-  return 0;
+  if (!flags.out.empty() && !comparison.cases.empty() && !comparison.interrupted) report(flags);
+  return code;
 }
 
 }  // namespace

@@ -123,7 +123,6 @@ train::Observer observer_of(Progress& progress, const std::string& title) {
                 if (!std::exchange(steps_begun, true)) progress.begin(title);
                 progress.show(step, steps);
               },
-          .stop_requested = interrupted,
           .warn =
               [&progress](const std::string& sentence) {
                 progress.clear();

@@ -24,8 +24,8 @@ namespace flockstep::command {
 namespace {
 
 // A handler can reach nothing but globals, and only what is lock-free is safe in it.
-std::atomic<bool> g_interrupted{false};
-std::atomic<bool> g_end_requested{false}, g_asks_for_end{false}, g_terminated{false};
+std::atomic<int> g_first{0};  // the first signal that came
+std::atomic<bool> g_asks{false}, g_interrupted{false}, g_terminated{false}, g_is_child{false};
 std::atomic<bool> g_has_timer{false};
 timer_t g_timer;       // written before g_has_timer, like the next
 itimerspec g_grace{};  // what a launcher leaves, less a little
@@ -46,36 +46,36 @@ void signal_children(int number) {
     if (const pid_t child = each.load(); child > 0) kill(child, number);
 }
 
-void on_interrupt(int) {
-  signal_children(SIGINT);
-  if (g_interrupted.exchange(true)) {
-    signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
-  }
-}
-
-void on_terminate(int) {
+void end_at_once(int number) {
   signal_children(SIGKILL);
   for (int i = 0; i < g_lower_rank_count.load(); ++i)
-    if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(kTerminated);
-  const std::array<std::string_view, 3> sentence{
-      "flockstep: ended by SIGTERM: a worker was lost or the job was cancelled", g_advice.load(), "\n"};
+    if (kill(g_lower_ranks[static_cast<std::size_t>(i)].load(), 0) == 0) _exit(exit_code_of_signal());
+  if (g_is_child.load()) _exit(exit_code_of_signal());
+  const bool is_terminated = number != SIGINT && number != SIGUSR1;
+  const std::array<std::string_view, 4> sentence{"flockstep: ended by ",
+                                                 is_terminated ? "SIGTERM: a worker was lost or the job was cancelled"
+                                                 : number == SIGINT ? "Ctrl-C"
+                                                                    : "SIGUSR1",
+                                                 g_advice.load(), "\n"};
   std::array<iovec, sentence.size()> parts;
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = {const_cast<char*>(sentence[i].data()), sentence[i].size()};
   [[maybe_unused]] const auto written = writev(STDERR_FILENO, parts.data(), parts.size());
   // Others look for this process to know whether to speak: stay long enough for them to see it.
   const timespec while_others_look{0, 300'000'000};
-  nanosleep(&while_others_look, nullptr);
-  _exit(kTerminated);
+  if (is_terminated) nanosleep(&while_others_look, nullptr);
+  _exit(exit_code_of_signal());
 }
 
-void on_end_early(int number) {
-  g_end_requested = true;
-  if (number != SIGTERM) return;
-  const bool again = g_terminated.exchange(true), has_timer = g_has_timer.load();
-  if (!g_asks_for_end.load() || (again && !has_timer))
-    on_terminate(number);  // a launcher and a job's end may both send it
-  if (has_timer && !again) timer_settime(g_timer, 0, &g_grace, nullptr);
+void on_stop(int number) {
+  int none = 0;
+  g_first.compare_exchange_strong(none, number);
+  const bool again = number == SIGINT    ? g_interrupted.exchange(true)
+                     : number == SIGTERM ? g_terminated.exchange(true)
+                                         : false;
+  const bool has_grace = number == SIGTERM && g_has_timer.load();  // a launcher and a job's end may both send it
+  if (!g_asks.load() || (again && !has_grace)) end_at_once(number);
+  signal_children(number);
+  if (has_grace && !again) timer_settime(g_timer, 0, &g_grace, nullptr);
 }
 
 void on_terminate_silently(int) { _exit(kTerminated); }
@@ -98,16 +98,11 @@ void install(int number, void (*handler)(int)) {
 }  // namespace
 
 void install_signal_handlers() {
-  install(SIGINT, on_interrupt);
-  install(SIGTERM, on_terminate);
-}
-
-void end_early_on_signals() {
   if (engines::launched()) {
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGALRM;
-    install(SIGALRM, on_terminate);
+    install(SIGALRM, end_at_once);
     // A peer may be lost that the run would wait for. Open MPI's mpirun kills after one second, Slurm after thirty.
     if (std::getenv("OMPI_COMM_WORLD_RANK"))
       g_grace.it_value.tv_nsec = 700'000'000;
@@ -115,14 +110,17 @@ void end_early_on_signals() {
       g_grace.it_value.tv_sec = 20;
     g_has_timer = timer_create(CLOCK_MONOTONIC, &event, &g_timer) == 0;
   }
-  install(SIGUSR1, on_end_early);
-  install(SIGTERM, on_end_early);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) install(number, on_stop);
 }
 
-bool end_requested() {
-  g_asks_for_end = true;
-  return g_end_requested.load();
+bool stop_requested() {
+  g_asks = true;
+  return g_first.load() != 0;
 }
+
+int exit_code_of_signal() { return g_first.load() == SIGINT ? 128 + SIGINT : kTerminated; }
+
+std::string_view name_of_signal() { return g_first.load() == SIGINT ? "Ctrl-C" : "a signal"; }
 
 int signals_as_bytes() {
   std::array<int, 2> ends{};
@@ -138,7 +136,7 @@ int signals_as_bytes() {
 }
 
 void ignore_further_signals() {
-  for (const int number : {SIGTERM, SIGUSR1, SIGALRM}) install(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGALRM}) install(number, SIG_IGN);
 }
 
 void advise_on_sigterm(const char* advice) { g_advice = advice; }
@@ -178,11 +176,10 @@ std::string end_with_us_variable() { return fmt::format("{}={}", kParentVariable
 void end_with_parent_if_asked() {
   const char* parent = std::getenv(kParentVariable);
   if (!parent) return;
+  g_is_child = true;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (std::atoi(parent) != getppid()) _exit(kTerminated);  // it was gone before we asked
 }
-
-bool interrupted() { return g_interrupted.load(); }
 
 void learn_peers(runtime::Context& context) {
   char host[256] = {};

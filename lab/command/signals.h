@@ -1,14 +1,17 @@
-// Ctrl-C and SIGTERM, for the command only; the library installs no handlers.
+// Ctrl-C, SIGTERM and SIGUSR1, for the command only; the library installs no handlers.
 //
-// Ctrl-C asks a run to end at its next evaluation, keeping what was measured; a second one ends the process at once.
-// SIGTERM is what a launcher sends to the survivors of a lost worker: one sentence, from the lowest living rank, then
-// out. A run that can end early and go on later does so first, on SIGTERM and SIGUSR1.
+// One rule for all subcommands. A command that can keep what it has asks stop_requested() between two steps: it stops
+// there, marks what is partial, and exits with exit_code_of_signal(). The process ends at once, with one sentence,
+// where no command asks (yet), and when Ctrl-C or SIGTERM comes again. SIGTERM is also what a launcher sends to the
+// survivors of a lost worker: the sentence comes from the lowest living rank, and the process waits no longer than the
+// launcher does.
 #pragma once
 
 #include <signal.h>
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 
 #include "runtime/context.h"
 
@@ -16,23 +19,20 @@ namespace flockstep::command {
 
 void install_signal_handlers();
 
-bool interrupted();
-
-// From here on SIGTERM and SIGUSR1 ask a run to end early (`end_requested`, which the run asks from its first step on).
-// SIGTERM ends the process at once where no step was taken yet, when it comes twice, and under a launcher, which kills
-// after a second, shortly before that.
-void end_early_on_signals();
-bool end_requested();
-// The run has ended early: nothing is to keep this process from saying so.
+bool stop_requested();
+// 130 after Ctrl-C; 143 after SIGTERM and SIGUSR1, and where another process of the run was asked.
+int exit_code_of_signal();
+// "Ctrl-C", or "a signal" in the second case.
+std::string_view name_of_signal();
+// The command has stopped: nothing is to keep this process from saying so.
 void ignore_further_signals();
-constexpr int kEndedEarly = 128 + SIGTERM;  // its exit code, whichever of the two it was
 
 // From here on Ctrl-C, SIGTERM and, unless it is ignored as under nohup, SIGHUP do nothing but write their numbers, as
 // one byte each, to a pipe. Returns the reading end.
 int signals_as_bytes();
 
-// Until it is taken back: Ctrl-C is passed on to this child, which is not in the terminal's foreground, and SIGTERM
-// ends it first.
+// Until it is taken back: signals are passed on to this child, which is not in the terminal's foreground. It is killed
+// when this process ends at once.
 constexpr std::size_t kMostChildren = 256;
 void pass_signals_to(pid_t child);
 void pass_no_signals_to(pid_t child);
@@ -47,7 +47,8 @@ struct HeldSignals {
 };
 
 // A child that this command starts of itself with the variable ("NAME=VALUE") in its environment, and that calls the
-// function, is gone when we are, even if we are killed: nobody else writes to a folder that the next call takes up.
+// function, is gone when we are, even if we are killed: nobody else writes to a folder that the next call takes up. It
+// says nothing of signals: we do.
 std::string end_with_us_variable();
 void end_with_parent_if_asked();
 

@@ -127,7 +127,7 @@ int run_study(const StudyFlags& flags) {
                                       : "; the same command again continues from there");
   Progress progress;
   ChildRuns runner(flags.jobs > 0 ? flags.jobs : std::max(1u, std::thread::hardware_concurrency()), progress);
-  study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = interrupted};
+  study::KeptCellsOptions kept{.folder = flags.out, .stop_requested = stop_requested};
   kept.on_progress = [&](const std::string& title, std::size_t made, std::size_t to_make) {
     if (made == 0) progress.begin(title, "runs");
     progress.show_at_once(static_cast<std::int64_t>(made), static_cast<std::int64_t>(to_make));
@@ -140,9 +140,10 @@ int run_study(const StudyFlags& flags) {
     result = row.make({flags.steps, flags.quick, folder.path(), flags.data, flags.scenarios, algorithms}, cells);
   } catch (const study::Interrupted&) {
     progress.clear();
-    fmt::print(stderr, "flockstep: interrupted after {}{}\n", base::counted(cells.made() + cells.kept(), "run"),
+    fmt::print(stderr, "flockstep: stopped by {} after {}{}\n", name_of_signal(),
+               base::counted(cells.made() + cells.kept(), "run"),
                flags.out.empty() ? "" : "; the same command again continues from there");
-    return 1;
+    return exit_code_of_signal();
   }
   progress.clear();
   if (cells.kept() > 0)

@@ -30,7 +30,7 @@ void print_summary(const runs::RunRequest& request, const runs::RunOutcome& outc
              platform.empty() ? "" : fmt::format(" ({})", platform), outcome.options.seed);
   Table table({"measure", "value"});
   table.left();
-  table.add({"steps", fmt::format("{}{}", summary.steps, summary.interrupted ? " (interrupted)" : "")});
+  table.add({"steps", std::to_string(summary.steps)});
   if (summary.has_quality()) {
     table.add({summary.metric, fmt::format("{:.6g}", summary.quality)});
     for (const auto& [name, value] : summary.figures) table.add({name, fmt::format("{:.6g}", value)});
@@ -72,16 +72,20 @@ void print_summary(const runs::RunRequest& request, const runs::RunOutcome& outc
   if (!outcome.options.out.empty()) fmt::print("written to {}\n", outcome.options.out.string());
 }
 
-// It is to go on later, so there is no result yet.
-int tell_early_end(const runs::RunOutcome& outcome) {
+// It is to go on later, so there is no result yet; JSON says that it was interrupted.
+int tell_early_end(const runs::RunRequest& request, const runs::RunOutcome& outcome, bool json) {
   ignore_further_signals();
-  if (outcome.rank != 0) return kEndedEarly;
+  if (outcome.rank != 0) return exit_code_of_signal();
+  if (json) {
+    fmt::print("{}\n", train::describe(outcome.summary, outcome.options, request.engine, outcome.workers).dump(2));
+    return exit_code_of_signal();
+  }
   const std::string out = outcome.options.out.string();
-  fmt::print(stderr, "flockstep: stopped by a signal after step {} of {}: {}\n", outcome.summary.steps,
+  fmt::print(stderr, "flockstep: stopped by {} after step {} of {}: {}\n", name_of_signal(), outcome.summary.steps,
              outcome.options.steps,
              out.empty() ? "without --out there is no checkpoint to resume from"
                          : fmt::format("the same command with --resume continues from the checkpoint in {}", out));
-  return kEndedEarly;
+  return exit_code_of_signal();
 }
 
 int run_train(const RunFlags& flags, const std::string& algorithm) {
@@ -89,10 +93,8 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   request.train.algorithm = algorithm;
   request.train.algorithm_settings = settings_of(flags, algorithm);
   request.on_start = learn_peers;
-  if (request.engine != "mesh") {  // whose workers have no way to agree on a last step: a signal ends them
-    request.end_requested = end_requested;
-    end_early_on_signals();
-  }
+  request.stop_requested = stop_requested;
+  stop_requested();  // from here on a signal waits for the next step
   warn_when_bound_to_one_core();
   advise_on_sigterm(flags.checkpoint_every > 0 ? "; --resume continues from the last checkpoint"
                                                : "; with --checkpoint-every and --out, --resume could continue it");
@@ -100,7 +102,7 @@ int run_train(const RunFlags& flags, const std::string& algorithm) {
   Progress progress;
   const runs::RunOutcome outcome = runs::run(request, observer_of(progress, algorithm));
   progress.clear();
-  if (outcome.ended_early) return tell_early_end(outcome);
+  if (outcome.summary.interrupted) return tell_early_end(request, outcome, flags.json);
   if (outcome.rank != 0) return 0;
   if (flags.json)
     fmt::print("{}\n", train::describe(outcome.summary, outcome.options, request.engine, outcome.workers).dump(2));

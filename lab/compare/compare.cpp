@@ -87,7 +87,13 @@ class Study {
       if (under_way == 0) break;
       auto [planned, outcome] = runner.wait_for_one();
       --under_way;
-      stopped = stopped || outcome.summary.interrupted;
+      if (outcome.summary.interrupted) {
+        stopped = true;
+        comparison_.rank = outcome.rank;
+        comparison_.unfinished.push_back(
+            fmt::format("{} was stopped after step {}", planned->title, outcome.summary.steps));
+        continue;
+      }
       outcomes_[place_of(*planned)] = std::move(outcome);
       request_.on_progress(++made, to_make);
       if (made < to_make) gather_and_write(true);
@@ -132,7 +138,6 @@ class Study {
     if (!outcomes_[place_of(planned)]) return;
     const runs::RunOutcome& outcome = *outcomes_[place_of(planned)];
     comparison_.rank = outcome.rank;
-    if (outcome.summary.steps == 0) return;  // interrupted before there was anything to tell
     comparison_.metric = outcome.summary.metric;
     comparison_.lower_is_better = outcome.summary.lower_is_better;
     Case& size = plan_.cases[planned.case_index];
@@ -150,8 +155,7 @@ class Study {
       for (std::size_t j = 0; j < plan_.variants.size(); ++j) {
         const auto is_missing = [&](const PlannedRun& run) {
           if (run.case_index != i || run.variant != j || run.after_search) return false;
-          const auto& outcome = outcomes_[place_of(run)];
-          return !outcome || outcome->summary.interrupted;
+          return !outcomes_[place_of(run)];
         };
         const Variant& variant = plan_.variants[j];
         if (!variant.values.empty() && std::ranges::none_of(plan_.runs, is_missing))

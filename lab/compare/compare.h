@@ -75,8 +75,10 @@ Statistic statistic_of(const CaseResult& result);
 
 struct Comparison {
   std::vector<CaseResult> cases;  // those with a row
-  bool interrupted = false;       // some runs are missing or short
-  std::string metric;             // empty: the runs have no gradients, and nothing here is about quality
+  bool interrupted = false;       // some runs are missing
+  // Sentences, without their ends, on runs that were stopped: they are in no row.
+  std::vector<std::string> unfinished;
+  std::string metric;  // empty: the runs have no gradients, and nothing here is about quality
   bool lower_is_better = true;
   int rank = 0;        // 0 where this process should speak for the comparison
   nlohmann::json how;  // task, engine, settings, seeds and pace of the runs

@@ -93,8 +93,11 @@ nlohmann::json to_json(const Comparison& comparison) {
                      {"rows", rows}});
     if (!comparison.has_quality()) leave_out_quality(cases.back());
   }
-  nlohmann::json json{
-      {"schema", base::kSchema}, {"interrupted", comparison.interrupted}, {"how", comparison.how}, {"cases", cases}};
+  nlohmann::json json{{"schema", base::kSchema},
+                      {"interrupted", comparison.interrupted},
+                      {"unfinished", comparison.unfinished},
+                      {"how", comparison.how},
+                      {"cases", cases}};
   if (comparison.has_quality())
     json.update({{"metric", comparison.metric}, {"lower_is_better", comparison.lower_is_better}});
   return json;

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,8 +11,8 @@
 #include "algorithms/registry.h"
 #include "base/available_memory.h"
 #include "base/files.h"
+#include "engines/last_step.h"
 #include "engines/launcher.h"
-#include "engines/mpi/backend.h"
 #include "engines/registry.h"
 #include "engines/sim/presets.h"
 #include "runs/device.h"
@@ -116,16 +115,8 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
 
   // Workers may share this process, so what they find out goes through a lock; the lowest rank's word counts.
   std::mutex mutex;
-  std::unique_ptr<engines::LastStep> last_step;  // of the workers here
-  if (request.end_requested && !is_launched)
-    last_step = std::make_unique<engines::SharedLastStep>(request.end_requested);
-  std::atomic<bool> ended_early = false;
-  train::Observer watching = observer;
-  watching.may_take_step = [&](std::int64_t step) {
-    if (!last_step || last_step->may_take(step)) return true;
-    ended_early = true;
-    return false;
-  };
+  std::optional<engines::SharedLastStep> shared_last_step;
+  if (request.stop_requested && !is_launched) shared_last_step.emplace(request.stop_requested);
   std::optional<RunOutcome> outcome;
   std::int64_t ready = 0;  // workers that have their task
   std::optional<Error> refused;
@@ -156,11 +147,16 @@ RunOutcome run(const RunRequest& request, const train::Observer& observer) {
       if (of_all) observer.set_up(++ready, workers);
       return task;
     };
-    if (request.end_requested && request.engine == "mpi")
-      last_step = engines::mpi::make_last_step(request.end_requested, options.patience);
+    std::unique_ptr<engines::LastStep> own_last_step;
+    if (request.stop_requested && is_launched)
+      own_last_step = engines::make_last_step(engine, request.stop_requested, options.patience);
+    train::Observer watching = observer;
+    if (shared_last_step)
+      watching.may_take_step = [&](std::int64_t step) { return shared_last_step->may_take(step); };
+    else if (own_last_step)
+      watching.may_take_step = [&](std::int64_t step) { return own_last_step->may_take(step); };
     RunOutcome mine{train::train(engine, options, make_task, watching), options, engine.size(), engine.rank()};
-    mine.ended_early = ended_early;
-    if (last_step) last_step->close();
+    if (own_last_step) own_last_step->close();
     const std::lock_guard lock(mutex);
     if (!outcome || mine.rank < outcome->rank) outcome = std::move(mine);
   });

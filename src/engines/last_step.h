@@ -1,12 +1,14 @@
 // After which step the workers of a run stop that is to end early. It is the same step for all, though they may be at
-// different ones and only some of them were asked to end. No worker waits for another while nobody was.
+// different ones and only some of them were asked to end. No worker waits for another while none was asked.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+
+#include "engines/engine.h"
 
 namespace flockstep::engines {
 
@@ -14,7 +16,7 @@ class LastStep {
  public:
   virtual ~LastStep() = default;
   // Called by a worker before each of its steps, which are counted from 1. False before the same step everywhere, once
-  // somebody was asked to end.
+  // a worker was asked to end.
   virtual bool may_take(std::int64_t step) = 0;
   // Once this process's workers take no further step. Collective where they are in several processes.
   virtual void close() {}
@@ -25,7 +27,7 @@ class SharedLastStep final : public LastStep {
  public:
   explicit SharedLastStep(std::function<bool()> asked) : asked_(std::move(asked)) {}
 
-  // Those behind whoever is furthest follow as far: somebody may wait for them inside that step.
+  // Workers behind the furthest one follow as far: another worker may wait for them inside that step.
   bool may_take(std::int64_t step) override {
     const std::lock_guard lock(mutex_);
     if (!last_ && asked_()) last_ = std::max(furthest_, step - 1);
@@ -37,8 +39,13 @@ class SharedLastStep final : public LastStep {
  private:
   const std::function<bool()> asked_;
   std::mutex mutex_;
-  std::int64_t furthest_ = 0;  // step that somebody has begun
+  std::int64_t furthest_ = 0;  // step that a worker has begun
   std::optional<std::int64_t> last_;
 };
+
+// For a worker in a process of its own, on any engine whose agents are threads; collective. An agent beside the worker
+// calls `asked` several times a second and talks to the agents of the others (engines/last_step_talk.h). Waits of the
+// worker have the deadline.
+std::unique_ptr<LastStep> make_last_step(Engine& engine, std::function<bool()> asked, base::Duration patience);
 
 }  // namespace flockstep::engines

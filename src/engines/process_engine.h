@@ -11,6 +11,9 @@
 
 namespace flockstep::engines {
 
+// Of short messages that may be long in coming: to receive one counts as having nothing under way.
+inline constexpr Tag kQuietTag = kMaximalTag - 128;  // below those of neighbours
+
 class ProcessEngine : public PairwiseEngine {
  public:
   int rank() const final { return rank_; }

@@ -1,13 +1,14 @@
-"""SIGTERM and SIGUSR1 end a run early, after the same step on every worker, with a checkpoint to go on from."""
+"""Ctrl-C, SIGTERM and SIGUSR1 end a run early, after the same step on every worker, with a checkpoint to go on from."""
 
 import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
-from conftest import run, run_json
+from conftest import COMMAND, run, run_json
 from live_run import live_run, newest_step, wait_until
 from paths import HANG_S
 from test_mpi_failures import processes_by_rank
@@ -29,7 +30,7 @@ def has_begun(out):
 
 def ended_after(stderr):
     """The step that the one sentence names."""
-    (step,) = re.findall(r"flockstep: stopped by a signal after step (\d+) of", stderr)
+    (step,) = re.findall(r"flockstep: stopped by (?:a signal|Ctrl-C) after step (\d+) of", stderr)
     return int(step)
 
 
@@ -43,7 +44,7 @@ def expect_resumable(out, step, train, **here):
     return resumed
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
 @pytest.mark.parametrize("engine", [["threads"], ["threads", "--deterministic"], ["sim"]], ids=" ".join)
 def test_a_signal_ends_a_run_early_and_it_resumes_to_the_same_bits(needs, tmp_path, engine, number):
     needs(engine[0])
@@ -53,7 +54,7 @@ def test_a_signal_ends_a_run_early_and_it_resumes_to_the_same_bits(needs, tmp_pa
         wait_until(has_begun(out), process, "its first metrics")
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=HANG_S)
-    assert process.returncode == ENDED_EARLY, stderr
+    assert process.returncode == (130 if number == signal.SIGINT else ENDED_EARLY), stderr
     assert stdout == ""
     assert stderr.count("\n") == 1
     assert f"the same command with --resume continues from the checkpoint in {out}" in stderr
@@ -109,6 +110,72 @@ def test_mpirun_that_is_terminated_leaves_a_checkpoint_or_an_older_one(needs, tm
     assert resumed["steps"] == step + 7
 
 
+@pytest.mark.parametrize("algorithm", ["mean", "flock"])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_on_mesh_a_signal_to_one_worker_ends_all(needs, tmp_path, algorithm, victim):
+    needs("mesh")
+    out = tmp_path / "run"
+    train = ["train", "--algorithm", algorithm]
+    launch = ["launch", "--workers", 3, "--restarts", 0, "--", COMMAND]
+    with live_run(*launch, *train, *SLOW, "--steps", FAR, "--evaluate-every", 20, "--out", out) as process:
+        wait_until(has_begun(out), process, "its first metrics")
+        os.kill(worker_of_rank(process.pid, victim), signal.SIGUSR1)
+        _, stderr = process.communicate(timeout=HANG_S)
+    assert process.returncode == ENDED_EARLY, stderr
+    expect_resumable(out, ended_after(stderr), [*train, "--workers", 3])
+
+
+def worker_of_rank(launcher, rank):
+    (found,) = [
+        child
+        for child in map(int, Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split())
+        if f"FLOCKSTEP_RANK={rank}" in Path(f"/proc/{child}/environ").read_text().split("\0")
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [["bench", "straggler", "--steps", 60], ["calibrate", "--workers", 2, "--megabytes", 1, "--rounds", 100000]],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+def test_a_measurement_ends_at_once_and_without_figures(measure, number, code):
+    with live_run(*measure) as process:
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 2, process, "its workers")
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=HANG_S)
+    assert process.returncode == code
+    assert stdout == ""
+    assert stderr.startswith(f"flockstep: ended by {'Ctrl-C' if code == 130 else 'SIGTERM'}")
+    assert stderr.count("\n") == 1
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path):
+    out = tmp_path / "run"
+    with live_run("train", "--compute-ms", 600000, "--steps", 2, "--out", out) as process:
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 4, process, "its workers")
+        wait_until(lambda: (out / "metrics.jsonl").exists(), process, "its first evaluation")
+        deadline = time.monotonic() + HANG_S
+        while process.poll() is None:  # two that come close together may be one
+            assert time.monotonic() < deadline
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        _, stderr = process.communicate(timeout=HANG_S)
+    assert process.returncode == 130
+    assert stderr.startswith("flockstep: ended by Ctrl-C")
+
+
+def test_an_interrupted_result_says_so_in_json():
+    with live_run("train", *SLOW, "--steps", FAR, "--json") as process:
+        status = Path(f"/proc/{process.pid}/status")
+        wait_until(lambda: "Threads:\t5" in status.read_text(), process, "its workers")
+        process.send_signal(signal.SIGUSR1)
+        stdout, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == ENDED_EARLY
+    assert json.loads(stdout)["interrupted"]
+
+
 def test_a_run_without_a_folder_ends_early_too(tmp_path):
     with live_run("train", *SLOW, "--steps", FAR, "--deadline", 30) as process:
         status = Path(f"/proc/{process.pid}/status")
@@ -140,9 +207,9 @@ def test_a_comparison_that_is_terminated_keeps_what_is_done(needs, tmp_path, wit
     with live_run(*arguments, "--steps", 4000, "--evaluate-every", 50) as process:
         wait_until((out / "runs" / "local_sgd-seed-1" / "metrics.jsonl").exists, process, "its second run")
         process.send_signal(signal.SIGTERM)
-        _, stderr = process.communicate(timeout=HANG_S)  # returns only when the child has let go of the pipes, too
+        stdout, _ = process.communicate(timeout=HANG_S)  # returns only when the child has let go of the pipes, too
     assert process.returncode == 143
-    assert "the same command again continues from there" in stderr
+    assert "The same command again continues from there" in stdout
     assert [row["algorithm"] for row in json.loads((out / "compare.json").read_text())["cases"][0]["rows"]] == ["mean"]
     again = run(*arguments, "--steps", 4000, "--evaluate-every", 50)
     assert again.returncode == 0

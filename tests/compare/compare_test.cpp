@@ -64,17 +64,20 @@ TEST(Compare, allStandsForEveryAlgorithmInTheirOrder) {
   EXPECT_EQ(rows.back().algorithm, "local_sgd:period=2");
 }
 
-TEST(Compare, stopsAfterAnInterruptedRunAndKeepsWhatWasMeasured) {
+TEST(Compare, stopsAfterAnInterruptedRunNamesItAndKeepsWhatWasMeasured) {
   int runs = 0;
   const auto comparison = compare(request(), [&](const PlannedRun& run) {
     auto outcome = outcome_of(run);
-    outcome.summary.interrupted = ++runs == 3;
+    outcome.summary.interrupted = ++runs == 2;
     return outcome;
   });
-  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(runs, 2);
   EXPECT_TRUE(comparison.interrupted);
-  EXPECT_EQ(comparison.cases[0].rows[0].result.runs, 2);
-  EXPECT_EQ(comparison.cases[0].rows[1].result.runs, 1);
+  ASSERT_EQ(comparison.cases[0].rows.size(), 1u) << "the run that was stopped has no row, and no part in the verdict";
+  EXPECT_EQ(verdict(comparison, comparison.cases[0]), "");
+  ASSERT_EQ(comparison.unfinished.size(), 1u);
+  EXPECT_NE(comparison.unfinished[0].find("local_sgd, seed 1 (2 of 4) was stopped after step"), std::string::npos)
+      << comparison.unfinished[0];
 }
 
 TEST(Compare, makesACaseOfEveryCombinationOfSizesWithSeedsOutermost) {

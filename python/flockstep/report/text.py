@@ -24,7 +24,7 @@ def _of_comparison(comparison: Comparison) -> list[str]:
     saved = comparison.saved
     parts = ["\n".join(words.headline_of_comparison(comparison))]
     if saved.interrupted:
-        parts.append("This comparison was interrupted: some runs are missing or short.")
+        parts.append("This comparison was interrupted: some runs are missing.")
     if not saved.cases:
         parts.append("No run has ended yet.")
     for case in saved.cases:

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "engines/backend.h"
-#include "engines/last_step.h"
 
 namespace flockstep::engines::mpi {
 
@@ -19,10 +18,6 @@ void run(const LaunchOptions& options, const WorkerMain& worker_main);
 // Ends every process of the job through MPI_Abort, since peers of a failed worker would wait for it. Returns, having
 // done nothing, where there is nobody to end: MPI is not running, or this process is alone.
 void abort_all(int code);
-
-// Collective, for the workers of a run (engines/last_step.h). `asked` is called by another thread. Every wait of it has
-// this deadline.
-std::unique_ptr<LastStep> make_last_step(std::function<bool()> asked, base::Duration patience);
 
 // What MPI grants this process, such as "MPI_THREAD_MULTIPLE"; initialises MPI to find out (0.3 s without mpirun).
 // Empty in a build without MPI.

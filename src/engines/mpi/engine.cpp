@@ -64,7 +64,8 @@ Pending MpiEngine::receive(int peer, Tag tag, Bytes data) {
   check_message(peer, tag);
   require_usable();
   const Transfer transfer{peer, false, {}, data};
-  return std::make_unique<Transfers>(*this, messages_.get(), tag, std::span(&transfer, 1));
+  return std::make_unique<Transfers>(*this, messages_.get(), tag, std::span(&transfer, 1), std::nullopt,
+                                     tag == kQuietTag);
 }
 
 void MpiEngine::send_control(int peer, ConstBytes payload) {

@@ -17,8 +17,6 @@ void run(const LaunchOptions&, const WorkerMain&) { throw_unavailable(); }
 
 void abort_all(int) {}
 
-std::unique_ptr<LastStep> make_last_step(std::function<bool()>, base::Duration) { throw_unavailable(); }
-
 std::string thread_level() { return {}; }
 
 }  // namespace flockstep::engines::mpi

@@ -18,15 +18,16 @@ class MpiEngine::Transfers final : public Operation {
  public:
   // `collective` is its number, of one that is.
   Transfers(MpiEngine& engine, MPI_Comm communicator, Tag tag, std::span<const Transfer> transfers,
-            std::optional<std::uint64_t> collective = {})
+            std::optional<std::uint64_t> collective = {}, bool is_quiet = false)
       : engine_(engine),
         in_flight_(engine.in_flight()),
         communicator_(communicator),
         tag_(tag),
         collective_(collective),
+        is_quiet_(is_quiet),
         held_back_(transfers.begin(), transfers.end()),
         asks_around_(comes_in_waves(transfers)) {
-    ++in_flight_;
+    if (!is_quiet_) ++in_flight_;
     std::ranges::stable_sort(held_back_, {}, &Transfer::wave);
     // Receives first: a block that finds its place waiting is not buffered on the way.
     for (int wave = held_back_.empty() ? 0 : held_back_.back().wave; wave >= 0; --wave)
@@ -67,7 +68,7 @@ class MpiEngine::Transfers final : public Operation {
       if (!piece.is_send) require_length(piece, status);
       if (!held_back_.empty()) post_sends();
     }
-    if (!std::exchange(is_done_, true)) --in_flight_;
+    if (!std::exchange(is_done_, true) && !is_quiet_) --in_flight_;
     return true;
   }
 
@@ -145,6 +146,7 @@ class MpiEngine::Transfers final : public Operation {
   const MPI_Comm communicator_;
   const Tag tag_;
   const std::optional<std::uint64_t> collective_;
+  const bool is_quiet_;
   std::vector<Transfer> held_back_;  // sends, the earliest waves first
   const bool asks_around_;           // who does not send may wait for somebody else
   bool has_waves_ = false;           // some were held back at first
