@@ -223,7 +223,9 @@ TEST(ConformanceFailure, collectivesOfDifferentOwnersAreAMismatchAndMoveNoData) 
       EXPECT_TRUE(is_said(error, "worker 0 exchanges data for its Synchronizer 2 where worker ")) << error.what();
       EXPECT_TRUE(is_said(error, " does for its Synchronizer 1, counted in")) << error.what();
       for (int peer = 0; peer < engine.size(); ++peer)
-        if (owner_of(peer) != owner_of(engine.rank())) EXPECT_EQ(blocks[static_cast<std::size_t>(peer)].span()[0], 0u);
+        if (owner_of(peer) != owner_of(engine.rank())) {
+          EXPECT_EQ(blocks[static_cast<std::size_t>(peer)].span()[0], 0u);
+        }
     });
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
