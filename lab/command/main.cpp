@@ -1,6 +1,7 @@
 // The command: `flockstep train`, `compare`, `report`, `study`, `bench`, `calibrate`, `launch`, and the lists
 // `algorithms`, `tasks`, `engines`, `platforms`; and `completion`.
-// Exit codes: 0 done, 1 a run failed, 2 a wrong call, 130 and 143 stopped by a signal. One sentence on standard error says why.
+// Exit codes: 0 done, 1 a run failed, 2 a wrong call, 130 and 143 stopped by a signal. One sentence on standard error
+// says why.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>

@@ -130,7 +130,8 @@ Found look_at(const PlannedRun& run) {
   Found found{finished_summary(folder), false, false};
   if (!found.summary.is_null()) return found;
   // A stopped run leaves a checkpoint in any case. Repeating it gives the figures that it would have had.
-  found.resumes = run.request.train.checkpoint_every > 0 && session::Checkpoints::exist_in(train::checkpoints_in(folder));
+  found.resumes =
+      run.request.train.checkpoint_every > 0 && session::Checkpoints::exist_in(train::checkpoints_in(folder));
   found.is_partial = !found.resumes;
   return found;
 }
