@@ -104,7 +104,8 @@ TEST_F(Earlier, whatWasCutShortOrIsDamagedIsMadeAgainFromNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs" / "local_sgd-seed-1" / "trace.json"));
 }
 
-TEST_F(Earlier, whatWasCutShortWithACheckpointGoesOnFromThere) {
+TEST_F(Earlier, whatWasCutShortWithACheckpointGoesOnFromThereIfCheckpointsWereAskedFor) {
+  request_.base.train.checkpoint_every = 3;
   compare_in_folder();
   std::filesystem::remove(folder_ / "runs" / "mean-seed-2" / "summary.json");
   base::make_directory(folder_ / "runs" / "mean-seed-2" / "checkpoint");

@@ -135,7 +135,7 @@ TEST(Wire, whatNoWorkerSendsIsTheLossOfItsSender) {
       {2, 17, 0, 1, 2, 3},       // more than a farewell
       {3, 1, 0, 1},              // "heard" that says something
       {4, 1, 0, 1},              // a roll call's question that does
-      {5, 7, 0, 1},              // an answer to one that is too short
+      {5, 71, 0, 1},             // an answer to one that is too short
   };
   for (const Wire::Frame& frame : frames) {
     Wire wire;
@@ -149,7 +149,7 @@ TEST(Wire, whatNoWorkerSendsIsTheLossOfItsSender) {
 
 TEST(Wire, whatWorkersSendIsTaken) {
   for (const Wire::Frame& frame :
-       std::vector<Wire::Frame>{{0, 0, 0}, {0, 2, 0, 1, 2}, {3, 0, 0}, {4, 0, 0}, {5, 8, 0, 1}}) {
+       std::vector<Wire::Frame>{{0, 0, 0}, {0, 2, 0, 1, 2}, {3, 0, 0}, {4, 0, 0}, {5, 72, 0, 1}}) {
     Wire wire;
     EXPECT_FALSE(wire.after(frame).has_value()) << testing::PrintToString(frame);
   }

@@ -132,12 +132,19 @@ struct Lagged {
     if (nb.empty()) nb.resize(P), runs.resize(P), ref.resize(buckets.size());
     clipped.assign(P, false);
     std::vector<std::size_t> present, living;
+    std::size_t counted = 0, broken = 0;
+    for (std::size_t i = 0; i < P; ++i) {
+      counted += weights[i] != 0;
+      broken += weights[i] != 0 && !is_finite(g[i]);
+    }
+    const bool is_a_fault = 2 * broken < counted;  // half or more: no worker's
     bool stops = false;
     for (std::size_t i = 0; i < P; ++i) {
       if (weights[i] == 0) continue;
       const bool finite = is_finite(g[i]);
-      if (!finite && runs[i] < 5) stops = true;
-      runs[i] = finite ? 0 : runs[i] + 1;
+      if (!finite && (!is_a_fault || runs[i] < 5)) stops = true;
+      if (finite) runs[i] = 0;
+      if (!finite && is_a_fault) ++runs[i];
       if (finite) present.push_back(i);
       if (finite && norm(g[i]) > 0) living.push_back(i);
     }
