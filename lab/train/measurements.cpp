@@ -72,7 +72,7 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   seconds[static_cast<std::size_t>(context.rank())] = totals_.seconds;
   append<double>(sums, longest);
   append<double>(sums, seconds);
-  engines::all_reduce(context.engine(), sums, context.deadline());
+  sums = engines::all_reduce(context.engine(), std::move(sums), context.deadline());
   take_last<double>(sums, seconds);
   take_last<double>(sums, longest);
   take_last<telemetry::StepTimes>(sums, {&all_step_times_, 1});

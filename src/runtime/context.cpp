@@ -62,10 +62,11 @@ void Context::end_wait(bool is_ready, std::string_view name, base::Time begin) {
   trace_.record(base::Track::wait, name, begin, end);
 }
 
-void Context::all_reduce(std::span<double> values, std::string_view name) {
+std::vector<double> Context::all_reduce(std::vector<double> values, std::string_view name) {
   const base::Time begin = engine_.now();
-  engines::all_reduce(engine_, values, begin + patience_);
+  std::vector<double> sums = engines::all_reduce(engine_, std::move(values), begin + patience_);
   count(name, begin, begin);
+  return sums;
 }
 
 void Context::record(const base::Round& round) {

@@ -52,8 +52,8 @@ class Context {
   // The same until a deadline: whether it has become true.
   bool poll_until(const std::function<bool()>& ready, base::Time deadline);
 
-  // The sum of a few doubles over all workers, in place, the same bits everywhere; counted and traced as a wait is.
-  void all_reduce(std::span<double> values, std::string_view name);
+  // The sum of a few doubles over all workers, the same bits everywhere; counted and traced as a wait is.
+  std::vector<double> all_reduce(std::vector<double> values, std::string_view name);
 
   // A round that an agent has run beside the worker: counted as a transfer, and traced. Called by the worker, once the
   // agent has handed over what it knows.

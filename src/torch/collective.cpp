@@ -58,11 +58,9 @@ void broadcast_each(runtime::Context& context, const std::vector<torch::Tensor>&
 
 // As a rule nobody lacks a gradient, and one number tells.
 std::vector<bool> unused_everywhere(runtime::Context& context, const std::vector<bool>& unused) {
-  double lacking = static_cast<double>(std::ranges::count(unused, true));
-  context.all_reduce({&lacking, 1}, "unused parameters");
-  if (lacking == 0) return unused;
-  std::vector<double> workers(unused.begin(), unused.end());
-  context.all_reduce(workers, "unused parameters");
+  const auto lacking = static_cast<double>(std::ranges::count(unused, true));
+  if (context.all_reduce({lacking}, "unused parameters").front() == 0) return unused;
+  const std::vector<double> workers = context.all_reduce({unused.begin(), unused.end()}, "unused parameters");
   std::vector<bool> everywhere;
   for (const double count : workers) everywhere.push_back(count == context.size());
   return everywhere;

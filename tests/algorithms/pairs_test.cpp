@@ -73,8 +73,7 @@ std::vector<float> random_model(int rank) {
 }
 
 std::vector<double> sum_over_workers(runtime::Context& context, std::vector<double> mine) {
-  context.all_reduce(mine, "sum");
-  return mine;
+  return context.all_reduce(std::move(mine), "sum");
 }
 
 double largest(const std::vector<double>& values) {
@@ -88,8 +87,7 @@ double disagreement(runtime::Context& context, const std::vector<float>& model) 
   for (std::size_t k = 0; k < model.size(); ++k) mine = std::max(mine, std::abs(model[k] - sum[k] / context.size()));
   std::vector<double> all(static_cast<std::size_t>(context.size()));
   all[static_cast<std::size_t>(context.rank())] = mine;
-  context.all_reduce(all, "largest");
-  return std::ranges::max(all);
+  return std::ranges::max(context.all_reduce(all, "largest"));
 }
 
 TEST_P(Pairs, underLoadTheSumOfModelsMovesByTheUpdatesAlone) {
@@ -234,8 +232,8 @@ TEST(PairAgents, thoseWhoWishForEachOtherCountTheSameAverages) {
     std::vector<double> averages(static_cast<std::size_t>(engine.size())), skipped(averages);
     averages[static_cast<std::size_t>(engine.rank())] = static_cast<double>(agent.counts().averages);
     skipped[static_cast<std::size_t>(engine.rank())] = static_cast<double>(agent.counts().skipped);
-    context.all_reduce(averages, "sum");
-    context.all_reduce(skipped, "sum");
+    averages = context.all_reduce(averages, "sum");
+    skipped = context.all_reduce(skipped, "sum");
     const auto mine = static_cast<std::size_t>(engine.rank()), other = static_cast<std::size_t>(partner);
     if (!has_partner) {
       EXPECT_EQ(averages[mine], 0);

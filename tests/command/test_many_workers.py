@@ -50,9 +50,23 @@ def test_matrices_of_all_pairs_that_cannot_fit_are_refused(needs):
     needs("sim")
     done = run("train", "--engine", "sim", "--workers", 4096, "--no-gradients", "--algorithm", "direction_consensus")
     assert done.returncode == 2
-    assert done.stderr.startswith("flockstep: 4096 workers need 1.37 TB of memory, and ")
+    assert done.stderr.startswith("flockstep: 4096 workers need 550 GB of memory, and ")
     assert done.stderr.endswith(" workers, or an --algorithm that does not compare every pair of them\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_what_a_rule_on_all_pairs_needs_is_what_is_counted(needs):
+    """Two packed matrices on each worker: 1.08 GB at 512 workers."""
+    needs("sim")
+    largest = {}
+    for algorithm in ("mean", "direction_consensus"):
+        train = [COMMAND, "train", "--engine", "sim", "--workers", "512", "--no-gradients", "--steps", "2"]
+        child = subprocess.Popen([*train, "--algorithm", algorithm], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(child.pid, 0)
+        assert status == 0
+        largest[algorithm] = used.ru_maxrss * 1024
+    counted = 512 * 2 * 8 * (512 * 513 / 2)
+    assert largest["direction_consensus"] - largest["mean"] < 1.15 * counted
 
 
 def test_a_limit_of_the_shell_counts_as_the_memory_there_is(needs):
@@ -61,7 +75,7 @@ def test_a_limit_of_the_shell_counts_as_the_memory_there_is(needs):
     limited = ["bash", "-c", f"ulimit -v 3000000; exec {COMMAND} {train}"]
     done = subprocess.run(limited, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("flockstep: 1024 workers need 21.5 GB of memory, and ")
+    assert done.stderr.startswith("flockstep: 1024 workers need 8.61 GB of memory, and ")
     assert done.stderr.endswith(" workers, or an --algorithm that does not compare every pair of them\n")
 
 

@@ -54,6 +54,8 @@ class ExactDecider {
                       const Attendance& attendance, double scale = 1);
 
   const GradientReport& report() const { return report_; }
+  // Frees the matrix of the last report before the next step's travels: workers hold two at a time, not three.
+  void drop_matrix() { report_.statistics.K = std::vector<double>(); }
   const GuardCounts& guards() const { return guards_; }
 
   // What the rule remembers, per section.

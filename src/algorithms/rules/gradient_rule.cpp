@@ -91,6 +91,7 @@ void GradientRule::aggregate(OnePass& pass, runtime::Whole gradient, const Step&
       for (double& value : *blind) value *= step.scale;
       return aggregate_blindly(pass, gradient, step, target, *blind);
     }
+  decider_.drop_matrix();
   auto sections = decider_.need() == Need::nothing
                       ? pass.row_sums_of(gradient, weights, math::attending_workers(weights))
                       : pass.statistics(gradient, weights);

@@ -164,7 +164,7 @@ double gradient_rule_models(int workers, const RuleAndOptions& choice) {
 // While the matrix is summed over all workers there are five: what was swept, a copy that becomes the sum, two buffers
 // in which it travels, and the report of the step before.
 double gradient_rule_pair_bytes(int workers, const RuleAndOptions& choice) {
-  constexpr double kMatrices = 5;
+  constexpr double kMatrices = 2;  // what is sent and what is received, or the report's and what is swept
   const auto P = static_cast<std::size_t>(workers);
   if (workers == 1) return 0;
   if (is_summed_early(choice)) {  // everybody's sketches, and the same as numbers to compute with

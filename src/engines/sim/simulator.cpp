@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 #include <fmt/core.h>
+#include <malloc.h>
 #include <simgrid/version.h>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
@@ -193,7 +194,12 @@ void Simulator::spawn(int host, const std::string& name, const std::function<voi
   if (refused) throw Error(*refused);
 }
 
-void Simulator::run() { engine_->run(); }
+// Blocks of a mebibyte and more go back to the system when they are freed: the matrices that a thousand workers hold by
+// turns differ a little in size, so that in the heap one worker's gap would not fit the next one's.
+void Simulator::run() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  engine_->run();
+}
 
 void Simulator::add_up(int host, double seconds) const {
   if (!platform_.sums_share_links) return sleep(seconds);

@@ -153,7 +153,7 @@ void OnePass::wait_for_started() {
 }
 
 std::vector<math::Statistics> OnePass::reduce(std::vector<double> sums, Need need, const std::vector<double>& weights) {
-  context_.all_reduce(sums, "small_sum");
+  sums = context_.all_reduce(std::move(sums), "small_sum");
   const std::size_t workers = exchange_.shards().workers(), count = math::sums_for(need, workers);
   std::vector<math::Statistics> statistics;
   for (std::size_t section = 0; section < sections_.count(); ++section)
@@ -167,7 +167,7 @@ std::vector<math::Statistics> OnePass::statistics(Whole whole, const std::vector
   if (!any_started()) start_all(whole);
   base::check(arrivals_.size() == exchange_.shards().buckets(), "every bucket started once");
   sweep_started(whole);
-  return reduce(sums_, options_.need, weights);
+  return reduce(std::move(sums_), options_.need, weights);
 }
 
 std::vector<math::Statistics> OnePass::row_sums_of(Whole whole, const std::vector<double>& weights,
@@ -220,7 +220,7 @@ void OnePass::bring_to(const std::vector<Norm>& norms, Whole whole) {
     if (norms[section].rounding != std::numeric_limits<double>::infinity())
       context_.queue().add_square(part, &squares[section]);
   });
-  context_.all_reduce(squares, "small_sum");
+  squares = context_.all_reduce(std::move(squares), "small_sum");
   each_segment([&](std::size_t section, std::span<float> part) {
     const double norm = std::sqrt(squares[section]);
     if (norm <= norms[section].rounding) return;
