@@ -29,7 +29,7 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
   const auto options = std::make_shared<supervisor::Options>();
   options->command = words;
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  command.add_option("--workers", options->workers, "number of workers to start")->check(whole(0, 1 << 30));
+  command.add_option("--workers", options->workers, "number of workers to start")->check(whole(1, 4096));
   command.add_option_function<std::string>(
       "--hosts", [options](const std::string& text) { options->hosts = base::split(text, ','); },
       "start them on these hosts, such as a,b, in blocks, through ssh [this host]");

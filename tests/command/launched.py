@@ -25,7 +25,18 @@ def launched(tmp_path, *options, worker):
     script = tmp_path / "worker.py"
     script.write_text(PLACE + worker)
     process = subprocess.Popen(
-        [COMMAND, "launch", *map(str, options), "--", sys.executable, "-u", script, tmp_path],
+        [
+            "env",
+            "--default-signal=HUP",
+            COMMAND,
+            "launch",
+            *map(str, options),
+            "--",
+            sys.executable,
+            "-u",
+            script,
+            tmp_path,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -98,6 +98,7 @@ def test_an_exchange_that_fails_is_told_with_its_reason(monkeypatch):
 
 def test_an_exchange_that_does_not_end_is_ended(monkeypatch):
     monkeypatch.setattr(_doctor, "_PATIENCE_S", 0.01)
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])  # where the ranks find the package, and import torch
     told = _doctor._two_processes()
     assert (told.status, told.found) == ("fail", "not done after 0.01 s")
 

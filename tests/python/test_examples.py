@@ -41,7 +41,7 @@ def test_adacons_is_the_plain_script_with_two_lines_more():
     ("readme", "call"),
     [
         (DDP / "README.md", "flockstep.adacons(model)"),
-        (ROOT / "README.md", 'flockstep.register(model, "adacons")'),
+        (ROOT / "README.md", 'flockstep.register(model, "direction_consensus")'),
         (ROOT / "docs" / "pytorch.md", 'flockstep.register(model, "adacons")'),
     ],
     ids=str,
