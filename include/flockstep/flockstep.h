@@ -140,9 +140,9 @@ class Synchronizer {
   void begin(std::span<const float> model);
 
   // In place of begin() on an engine that outlives its workers ("mesh"), for flock and wagma; with another algorithm it
-  // throws Error{bad_input} there. On other engines it is begin(). Returns once this worker takes part: `model` is then
-  // that of a worker that is there, and updates() what that one counts. Where nobody is it is its own. Waits for the
-  // others to agree, not for their steps.
+  // throws Error{bad_input} there. On other engines it is begin(). Returns once this worker takes part: `model` and
+  // updates() are then those of a present worker; if no worker is present, `model` stays as it is. Waits for the others
+  // to agree, not for their steps.
   void join(std::span<float> model);
   // Local updates so far; after join(), and after a step in which a worker has found out that the others went on
   // without it, those of the others.

@@ -29,7 +29,7 @@ constexpr std::array<LogName, 4> kLogNames{{{"quiet", base::LogLevel::quiet},
                                             {"info", base::LogLevel::info},
                                             {"debug", base::LogLevel::debug}}};
 
-// How a validator names the option, whose name it does not know.
+// Stands for the option in a validator's sentence, since a validator does not know the option's name.
 constexpr std::string_view kOption = "it";
 
 template <typename Number>

@@ -47,8 +47,8 @@ struct HeldSignals {
 };
 
 // A child that this command starts of itself with the variable ("NAME=VALUE") in its environment, and that calls the
-// function, is gone when we are, even if we are killed: nobody else writes to a folder that the next call takes up. It
-// says nothing of signals: we do.
+// function, ends with this process, even if this process is killed: so it does not write to a folder that the next call
+// takes up. The child reports no signals; this process does.
 std::string end_with_us_variable();
 void end_with_parent_if_asked();
 

@@ -323,8 +323,7 @@ Duration Loop::wait_for_all(std::string_view name) {
   return context_.waited() - before;
 }
 
-// However little an algorithm waits in its steps, here everybody does, and the clock runs on: so each worker's time is
-// that of the slowest.
+// All workers wait here, with any algorithm, and the clock runs on: each worker's time becomes that of the slowest.
 void Loop::meet() {
   if (met_) return;
   measurements_.add_meeting(wait_for_all("meeting of all workers").count());

@@ -32,7 +32,7 @@ _answered: dict[str, dict[int, str]] = {}  # by the prefix of the store
 
 @dataclass(frozen=True)
 class Call:
-    """What one rank posts.
+    """A rank's message at a meeting.
 
     Attributes:
         id: of this call alone.
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def error(self) -> Error | None:
-        """What all ranks raise."""
+        """The error that all ranks raise, or None."""
         return (DeadlineExceededError if self.is_late else MismatchError)(self.sentence) if self.sentence else None
 
 

@@ -263,7 +263,7 @@ class StreamScaling:
         bucket.masked_fill_(is_cleared, 0)
 
     def is_excluded(self, norms: Tensor) -> Tensor:
-        """Whether one of these norms of a pass is not finite, where that excludes this worker from the step."""
+        """Returns True if a norm of this pass is not finite and that excludes this worker from the step."""
         return torch.isfinite(norms).all().logical_not_().logical_and_(self._factors[0] >= 0)
 
     def _first_coefficient(self, norm: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class ShardedPass(Pass[Any]):
 
 
 class Collective(Protocol):
-    """What an FSDP module calls for an all-gather or a reduce-scatter."""
+    """The interface that an FSDP module calls for an all-gather or a reduce-scatter."""
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor: ...
     def __call__(self, *arguments: Any, **named: Any) -> dist.Work | None: ...

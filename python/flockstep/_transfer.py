@@ -13,7 +13,7 @@ from flockstep._options import shown
 
 
 def as_words(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as the command takes them, whose types were checked."""
+    """Returns options, of checked types, as the words that the command takes."""
     words = {name: str(value) for name, value in options.items()}
     watch = options.get("watch", 0)
     if watch is None or isinstance(watch, bool):
@@ -24,14 +24,14 @@ def as_words(options: Mapping[str, object]) -> dict[str, str]:
 
 
 def checked_seed(seed: int) -> int:
-    """Of the sketches."""
+    """Returns the seed of the sketches, or raises BadInputError."""
     if not 0 <= seed < 1 << 64:
         raise BadInputError(f"seed is a whole number from 0 to 2**64 - 1, not {seed}")
     return seed
 
 
 def checked_weight(weight: object) -> float:
-    """Of a rank's gradient."""
+    """Returns the weight of a rank's gradient, or raises an error."""
     if not isinstance(weight, (Real, torch.Tensor)) or getattr(weight, "ndim", 0) > 0:
         raise BadTypeError(f"weight is a number, 0 or more, not {shown(weight)}")
     if not 0 <= float(weight) < math.inf:

@@ -229,7 +229,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
 
     @property
     def findings(self) -> list[str]:
-        """What guards have found so far, a sentence each; about other workers, what they have told this one.
+        """Sentences about broken workers that the guards have found so far, on this worker or on another one.
 
         A model is not finite or hardly changes; updates are too long or do not point where the others' do; or two workers
         make the same.
@@ -383,7 +383,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         _checkpoint.write(Path(path), state, self.rank)
 
     def _load_checkpoint(self) -> int:
-        """Where no worker is there to join; returns the steps of the model."""
+        """Loads the checkpoint if no worker is there to join; returns the number of steps of its model."""
         steps = _checkpoint.load(Path(self._common["checkpoint"]), self._model, self._inner)
         return int(self._common["first_step"]) if steps is None else steps
 

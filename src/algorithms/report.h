@@ -17,11 +17,11 @@ struct GradientReport {
   // Of the whole gradient, whatever the granularity. Without K, with norms alone or without anything, where no more was
   // looked at. K may come from sketches.
   math::Statistics statistics;
-  // One per worker, or empty where nobody looked: who met the guard, whether it clips or only counts.
+  // One per worker, or empty if the guard was not applied: true if the worker met the guard, also if that only counts.
   std::vector<bool> clipped = {};
-  // ... and whose numbers that are not finite counted as nothing, after as many steps on end with such.
+  // One per worker, or empty: true if the worker was left out after its patience of steps that were not finite.
   std::vector<bool> left_out = {};
-  // ... and whose numbers have not been finite for as long, though too many are like it for any to be left out.
+  // One per worker, or empty: true if the worker was not finite for as long, but too many are like it to be left out.
   std::vector<bool> stuck = {};
 
   bool any_clipped() const { return std::ranges::find(clipped, true) != clipped.end(); }

@@ -1,5 +1,5 @@
 // What an engine knows of its run beyond the workers that live: whether the run has trained, and whether it is over.
-// Only engines whose run has a store of its own (mesh) are one; others have nothing to say.
+// Only an engine with a store for its run (mesh) implements this.
 #pragma once
 
 #include <cstdint>

@@ -247,7 +247,7 @@ void Member::fetch_or_return() {
   for (const int peer : admission_.met())
     if (options_.elastic && admission_.has_model(peer) && !roster_.lives(peer, admission_.incarnation_of(peer)))
       return expel(peer, admission_.greeting_of(peer).roster);
-  // Those who had the model have gone. Their count of iterations is not that of this worker's own model.
+  // All workers that had the model have gone. Their count of iterations does not belong to this worker's own model.
   if (brings_no_model_) return expel(rank_, roster_);
   ask_to_return();
 }

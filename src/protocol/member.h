@@ -11,8 +11,8 @@
 // round on that all agree on, and their agents go on to hand on words.
 //
 // Where workers come and go (Options::elastic) a member begins alone and joins those that it meets (Admission), as one
-// who was away and comes back. Who is lost to the others hears of it and is expelled: it has to begin again. So does a
-// worker that was joining when all those that take part are lost.
+// a worker that was away and comes back. A member that the others count as lost hears of it and is expelled: it has to
+// begin again. So does a worker that was joining when all members that take part are lost.
 //
 // Not here: numbers, buffers, clocks, threads. Messages between two members arrive once and in order unless an end
 // crashes; those of different pairs in any order.
@@ -143,7 +143,7 @@ class Member {
   bool wants_back_ = false;
   std::optional<int> told_unmet_;  // that this one keeps it from joining
   bool brings_no_model_ = false;   // it is about to join, and its own model is not of the run
-  int donor_ = -1;                 // whose model is fetched
+  int donor_ = -1;                 // the peer that sends its model
   bool is_forgoing_ = false;       // it, since the donor is lost
 
   std::optional<GroupAverage> flight_;

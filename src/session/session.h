@@ -38,7 +38,7 @@ class Session {
   // algorithm, its options, the seed or in `more`. Context and layout outlive the session.
   Session(runtime::Context& context, const runtime::Layout& layout, SessionSettings settings,
           const runtime::Agreed& more);
-  // Where workers come and go, a worker whose last act was consolidate() has the result: the run is over.
+  // In an elastic run the destructor tells the store that the run is over, if consolidate() came last.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -52,8 +52,9 @@ class Session {
   // Throws Error{bad_input} the second time.
   void begin(std::span<const float> model);
   // The same where workers come and go: `model` becomes that of a worker that is there, and `updates` what it counts.
-  // Where nobody is it goes on from its own, after so many `updates`, or as it was restored. Only on an engine
-  // that outlives its peers; throws Error{bad_input} for an algorithm that cannot continue without a lost worker.
+  // If no worker is there, it goes on from its own model, after `updates` steps or as it was restored. Only on an
+  // engine that outlives its peers; throws Error{bad_input} for an algorithm that cannot continue without a lost
+  // worker.
   bool is_elastic() const { return is_elastic_; }
   void join(std::span<float> model, std::int64_t updates = 0);
   bool has_begun() const { return begun_; }
@@ -62,7 +63,7 @@ class Session {
   // Whether the next begin() is with a model of each worker's own, since they were apart when they were saved.
   bool begins_apart() const { return restored_ && facts_.resumes_apart; }
   // Collective, before begin() and after consolidate(), for models that come from outside: throws Error{mismatch} that
-  // names the workers whose models differ from worker 0's and must not. Gradient rules leave buffers to the workers.
+  // names the workers with another model than worker 0's. Gradient rules do not compare buffers.
   void require_same_first_model(std::span<const float> model);
   void require_same_last_model(std::span<const float> model);
 

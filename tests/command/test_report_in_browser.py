@@ -110,7 +110,7 @@ def comparison(tmp_path_factory):
 
 
 def seen_by(browser, page, width, tmp_path, probe=PROBE, *flags):
-    """What the probe sees of the page in a frame of this width."""
+    """Returns what the probe sees of the page in a frame of this width."""
     frame = tmp_path / "frame.html"
     frame.write_text(FRAME % width)
     (tmp_path / "probed.html").write_text(page.read_text().replace("</head>", probe + "</head>"))

@@ -259,9 +259,9 @@ TEST(UpdateWeights, aRestoredGuardWeighsAsTheOneThatWasSaved) {
   EXPECT_EQ(other.judge(workers.updates[1]), workers.guards[0].judge(workers.updates[1]));
 }
 
-// Workers of a fleet whose updates have this mean cosine, as sketches of 64 numbers show them, and whose noise is like
-// that of the step before, as with momentum. Each hears of one other after each step, in turn. Where `wrong` is given,
-// worker 0's common part is multiplied by it.
+// Workers of a fleet. Their updates, sketches of 64 numbers, have this mean cosine; their noise is like that of the
+// step before, as with momentum. Each hears of one other after each step, in turn. Where `wrong` is given, worker 0's
+// common part is multiplied by it.
 std::vector<UpdateGuard> fleet(std::size_t workers, double cosine, int steps, unsigned seed, float wrong = 1) {
   constexpr float kKept = 0.9f;
   std::mt19937 random(seed);

@@ -136,7 +136,8 @@ TEST(Joins, aWorkerThatWasAddedWaitsUntilItMeetsTheOthers) {
   EXPECT_EQ(only<AskToBegin>(added.step(at(0) + alone.patience, Tick{})).size(), 1u);
 }
 
-// Worker 1 joins worker 0, whose half counts further than the half of worker 2. Then it learns that worker 0 is lost.
+// Worker 1 joins worker 0, and the half of worker 0 counts further than that of worker 2. Then it learns that worker 0
+// is lost.
 TEST(Joins, aWorkerTakesNoCountFromTheHalfThatItWasJoiningToTheOther) {
   Options options = kThree;
   options.sync = Sync::rolling;

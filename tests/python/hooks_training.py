@@ -187,7 +187,7 @@ def two_numbers_that_disagree(rule):
 
 
 class PartlyIgnored(nn.Module):
-    """What DDP ignores here has another shape on every rank, or a gradient that no rule takes."""
+    """A model in which DDP ignores parameters: another shape on every rank, or a gradient that no rule takes."""
 
     def __init__(self):
         super().__init__()

@@ -106,7 +106,7 @@ def error_of_a_future():
 
 
 def disagreements():
-    """What ranks do that differ in one thing each, with a generous patience where all come."""
+    """Ranks that differ in one thing each; the patience is generous if all ranks come."""
     rank, second = dist.get_rank(), timedelta(seconds=1)
     plain, alone = wrapped(), wrapped()
     averaged = torch.optim.SGD(plain.parameters(), lr=0.1)

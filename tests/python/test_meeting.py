@@ -38,7 +38,7 @@ class Rank:
 
 
 def simulated(seed, plans, store):
-    """What every rank was told in each of its meetings. The simulated store keeps what it has."""
+    """Returns the verdicts of each rank's meetings over a simulated store."""
     draw, now, ranks = random.Random(seed), 0.0, [Rank(place, mine) for place, mine in enumerate(plans)]
 
     def operate(name, *arguments):

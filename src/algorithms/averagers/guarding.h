@@ -20,8 +20,8 @@ constexpr base::OptionSpec kGuardOption{
     "on: an update longer than twice the others' is clipped to that, and one that is not finite is left out"};
 bool guard_of(const base::SettingsReader& reader);
 
-// What is to be said about this worker, whose rank is given, and about those that it has heard of: an update that is
-// not finite, or updates that are cut most of the time, next to nothing, or astray (math/update_guard.h).
+// Findings about this worker (`rank`) and about the workers that it has heard of: an update that is not finite, or
+// updates that are cut most of the time, next to nothing, or astray (math/update_guard.h).
 std::vector<math::Finding> findings_of(const math::UpdateGuard& guard, int rank);
 
 // How many norms are remembered where those of everybody are heard.

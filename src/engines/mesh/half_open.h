@@ -1,6 +1,6 @@
-// The connections whose other end has not proven yet that it knows the run's secret. There is room for a few hundred.
-// When the room is full, the source address with the most connections loses its oldest one: so a flood from one address
-// does not close the handshakes of others.
+// Half-open connections: the other end has not proven yet that it knows the run's secret. There is room for a few
+// hundred. When the room is full, the source address with the most connections loses its oldest one: so a flood from
+// one address does not close the handshakes of others.
 #pragma once
 
 #include <asio/ip/tcp.hpp>

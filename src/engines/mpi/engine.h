@@ -41,7 +41,7 @@ class MpiEngine final : public ProcessEngine {
   // The end of a run in which this worker failed otherwise than through the engine: lets the peers know. Returns once
   // MPI has taken what is said, or after a second.
   void abandon(const std::exception& error) noexcept;
-  // The end of a run whose worker lives with a failure: tells the peers where they have not heard of it.
+  // At the end of a run that this worker survives after a failure: tells the peers of the failure unless it has.
   void tell_what_is_untold() noexcept;
 
  private:

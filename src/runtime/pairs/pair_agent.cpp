@@ -39,7 +39,7 @@ PairAgent::PairAgent(Context& context, const Layout& layout, WhenBusy when_busy,
 void PairAgent::merge(std::span<float> model, const std::vector<int>& partners) {
   host_.ask(
       [&] {
-        host_.require_all();  // nobody waits here, so that it would not be noticed
+        host_.require_all();  // no worker waits here, so a loss would go unnoticed
         shared_.hand_over(model);
         host_.tell_update();
         ++(std::exchange(averaged_since_merge_, false) ? counts_.met : counts_.alone);

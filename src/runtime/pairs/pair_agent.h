@@ -62,7 +62,7 @@ class PairAgent final : private AgentHost::Service {
 
   // Takes no part until it is back; returns at once. An average under way is ended.
   void leave();
-  // x = s = model = the x of a worker that is there, or where nobody is, one's own.
+  // x = s = model = the x of a present worker; if no worker is present, this worker's own x.
   void come_back(std::span<float> model);
   bool is_away() const { return is_away_; }
   // Who was there at the last merge, as far as was known.
