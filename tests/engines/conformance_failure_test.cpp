@@ -110,11 +110,11 @@ TEST(ConformanceFailure, blocksOfDifferentSizesAreAMismatch) {
       blocks[static_cast<std::size_t>(engine.rank())].resize(engine.rank() == 0 ? 20 : 10);
       std::vector<Bytes> receive;
       for (auto& block : blocks) receive.push_back(bytes(block));
-      if (engine.rank() == 0) {  // its own exchange may or may not fail, depending on the engine
+      if (engine.rank() == 0) {  // its own exchange may fail, depending on the engine, also because a peer has left
         try {
           finish(engine, engine.all_to_all(send, receive));
         } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ErrorCode::mismatch);
+          EXPECT_TRUE(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::peer_lost) << error.what();
         }
         return;
       }
