@@ -10,6 +10,6 @@
 namespace flockstep::engines {
 
 // Frees `values` before they travel: of the matrices of a thousand simulated workers, no copy may lie idle.
-std::vector<double> all_reduce(Engine& engine, std::vector<double> values, base::Time deadline);
+[[nodiscard]] std::vector<double> all_reduce(Engine& engine, std::vector<double> values, base::Time deadline);
 
 }  // namespace flockstep::engines

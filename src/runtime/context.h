@@ -53,7 +53,7 @@ class Context {
   bool poll_until(const std::function<bool()>& ready, base::Time deadline);
 
   // The sum of a few doubles over all workers, the same bits everywhere; counted and traced as a wait is.
-  std::vector<double> all_reduce(std::vector<double> values, std::string_view name);
+  [[nodiscard]] std::vector<double> all_reduce(std::vector<double> values, std::string_view name);
 
   // A round that an agent has run beside the worker: counted as a transfer, and traced. Called by the worker, once the
   // agent has handed over what it knows.

@@ -119,7 +119,7 @@ TEST(Algorithms, inEveryKindOfGroupsSendTheBytesThatTheirRowStates) {
           const double before = asks ? 16.0 * (workers - 1) : 0;
           for (int step = 0; step < kSteps; ++step) trainee.step();
           std::vector<double> sent{(static_cast<double>(context.engine().bytes_sent()) - before) / kSteps};
-          context.all_reduce(sent, "bytes");
+          sent = context.all_reduce(sent, "bytes");
           EXPECT_NEAR(sent[0] / workers, find_algorithm(name).bytes_per_step(workers, 30, settings), 1e-9)
               << name << " with " << workers << ", " << settings.at("groups");
           trainee.algorithm->consolidate(trainee.model);
