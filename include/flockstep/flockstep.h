@@ -151,7 +151,7 @@ class Synchronizer {
   // Optional, for overlap: these numbers of the gradient are final and may start to travel while the rest is computed.
   // In the same order on every worker, every number once; until after_backward returns nobody else may touch them.
   void ready(std::span<float> gradient, std::size_t begin, std::size_t size);
-  // Turns everybody's gradients into the result. `weight`: samples behind this one, which only weighted_mean takes.
+  // Turns the gradients of all workers into the result. `weight`: samples behind this one, for weighted_mean alone.
   void after_backward(std::span<float> gradient, double weight = 1);
   // For sharded training: only this worker's part of the result, a contiguous range of `gradient`, in place; parts
   // differ in size by at most one number. The rest of `gradient` is left unspecified. Gradient rules only.
@@ -165,7 +165,7 @@ class Synchronizer {
   bool drain(std::span<float> gradient);
   // Makes the models of all workers equal: call it at the end and, with an algorithm that averages without waiting,
   // before save(). Steps may follow. Throws Error{bad_input} if gradients are under way that drain() would give.
-  // Throws Error{mismatch} that names the workers whose model still differs from worker 0's, as after different
+  // Throws Error{mismatch} that names the workers with another model than worker 0's afterwards, as after different
   // updates of a lockstep algorithm. Gradient rules leave buffers to the workers, and do not compare them.
   // Algorithms that average without waiting throw Error{mismatch}, here and in drain(), if workers have not done the
   // same number of steps. So does a step that would wait for a worker that is here already.

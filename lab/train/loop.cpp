@@ -133,7 +133,7 @@ class Loop {
   std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
   telemetry::Telemetry telemetry_;                   // rank 0 only
 
-  std::int64_t evaluated_ = -1;  // the step that was evaluated last, or whose snapshot will be
+  std::int64_t evaluated_ = -1;  // the last step that was evaluated, or has a snapshot to evaluate
   std::int64_t saved_ = -1;      // the step of the newest checkpoint
   bool met_ = true;              // since the last step: the clock stands still
   Duration behind_{0};           // how much later than the first worker this one arrived, where the clock stood still

@@ -157,7 +157,7 @@ def timeout_of(group: dist.ProcessGroup) -> timedelta:
 
 
 def collectives_so_far() -> int:
-    """Tells whether this process has exchanged tensors meanwhile, over any group whose backend counts."""
+    """Tells whether this process has exchanged tensors meanwhile, over any group with a counting backend."""
     count = 0
     groups: Any = dist.distributed_c10d._world.pg_map
     for group in groups:

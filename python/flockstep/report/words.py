@@ -275,7 +275,7 @@ def _diverged(case: Case) -> str:
 
 
 def _gone(comparison: Comparison, case: Case) -> str:
-    """Names the runs whose folders have been deleted since."""
+    """Names the runs with a folder that has been deleted since."""
     gone = [run for row in case.rows for run in row.folders if run not in comparison.summaries]
     have = "has" if len(gone) == 1 else "have"
     return f"{listed(gone)} {have} no summary.json any more: pictures lack what it told." if gone else ""

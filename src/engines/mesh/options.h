@@ -7,7 +7,7 @@ namespace flockstep::engines::mesh {
 
 struct MeshOptions {
   int rank = 0;
-  int workers = 1;     // that the run begins with; those who join later have higher ranks
+  int workers = 1;     // that the run begins with; workers that join later have higher ranks
   std::string store;   // host:port
   std::string secret;  // as the store's
   std::string host;    // host or host:port that the others reach this worker at; empty: where it reaches the store from
