@@ -79,11 +79,10 @@ const Ledger::Numbers& Ledger::measured_from(const Worker& its) const {
   return is_additive() || its.has_snapshot ? its.snapshot : its.shared;
 }
 
-void Ledger::judges(int rank, const math::UpdateGuard* guard) {
-  if (!guard) return;
+void Ledger::judges(int rank, const math::UpdateGuard& before, const math::UpdateNews& news) {
   Worker& its = worker(rank);
   const std::vector<float> update(its.update.begin(), its.update.end());
-  const auto [factor, is_far_off] = judgement_of(*guard, scenario_, update);
+  const auto [factor, is_far_off] = judgement_of(before, scenario_, update, news);
   const Numbers& from = measured_from(its);
   for (std::size_t i = 0; i < its.update.size(); ++i) {
     const double left = i < scenario_.parameters ? factor : factor > 0 ? 1 : 0;

@@ -20,10 +20,10 @@ class Ledger {
   // What the worker has done sets out, and is there for rounds to take: at once, unless the model is on a device.
   void sets_out(int rank, Iteration iteration, std::span<const float> model);
   void lands(int rank);
-  // Before whoever guards updates judges this one, and takes what is left of it: when it sets out, or when it lands
-  // where the model is on a device. Null: nobody does.
+  // The ledger judges the update as the worker's guard does, and keeps what is left of it: when it sets out, or when it
+  // lands if the model is on a device. `before` is the guard as it was, `news` what it has measured of this update.
   bool judges_late() const { return scenario_.on_device; }
-  void judges(int rank, const math::UpdateGuard* guard);
+  void judges(int rank, const math::UpdateGuard& before, const math::UpdateNews& news);
   // What it has set out with is what its guard has left of it, wherever that shows.
   void arrives(int rank, std::span<const float> model);
   // After the merge, and when the worker is about to go on: with it, or without it where rounds overlap with steps.

@@ -38,13 +38,15 @@ void take_step(base::Random& random, const Scenario& scenario, int rank, math::U
   for (std::size_t i = 0; i < model.size(); ++i) model[i] += update[i];
 }
 
-Judgement judgement_of(const math::UpdateGuard& guard, const Scenario& scenario, std::span<const float> update) {
+Judgement judgement_of(math::UpdateGuard guard, const Scenario& scenario, std::span<const float> update,
+                       const math::UpdateNews& news) {
   const runtime::Guarded guarded{.buffers = scenario.statistics};
   const std::vector<float> nothing(update.size());
   math::UpdateGuard::Update measured = guarded.begin(update);
   runtime::Guarded::add(measured, update, nothing, {0, scenario.parameters}, scenario.parameters);
+  if (math::are_alike(guard.news_of(measured), news)) measured.sketch = news.sketch;
   const bool is_close = std::isfinite(measured.squared_norm) && measured.squared_norm <= 100 * guard.longest_squared();
-  return {math::UpdateGuard(guard).judge(measured), !is_close};
+  return {guard.judge(measured), !is_close};
 }
 
 }  // namespace flockstep::simulation

@@ -18,11 +18,14 @@ inline runtime::Guarded guarded_by(math::UpdateGuard& guard, const Scenario& sce
 void take_step(base::Random& random, const Scenario& scenario, int rank, math::UpdateGuard* guard,
                std::span<float> model);
 
-// What a guard would make of an update of these numbers; it is not changed.
+// What a guard makes of an update of these numbers. `news` is what the worker has measured of it: the median of
+// directions that nearly agree turns a rounding in a direction into a change of its weight that is hundreds of times as
+// large. So a direction that differs by roundings alone is taken as the worker has it.
 struct Judgement {
   double factor;
   bool is_far_off;  // so far that a worker whose model is on a device begins again from the shared one
 };
-Judgement judgement_of(const math::UpdateGuard& guard, const Scenario& scenario, std::span<const float> update);
+Judgement judgement_of(math::UpdateGuard guard, const Scenario& scenario, std::span<const float> update,
+                       const math::UpdateNews& news);
 
 }  // namespace flockstep::simulation

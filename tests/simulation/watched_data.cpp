@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -13,9 +15,17 @@ void WatchedData::tell(const char* format, const Words&... words) const {
              fmt::format(fmt::runtime(format), words...));
 }
 
-void WatchedData::set_out() {
+template <typename Call>
+void WatchedData::set_out_in(Call call) {
   ledger_.sets_out(context_.rank(), agent_->ended() - 1, model_);
-  if (!ledger_.judges_late()) ledger_.judges(context_.rank(), guard());
+  ledger_.judges_late() ? call() : judge_in(call);
+}
+
+template <typename Call>
+void WatchedData::judge_in(Call call) {
+  const std::optional<math::UpdateGuard> before = guard() ? std::optional(*guard()) : std::nullopt;
+  call();
+  if (before) ledger_.judges(context_.rank(), *before, guard()->news());
 }
 
 void WatchedData::land_if_here() {
@@ -24,16 +34,14 @@ void WatchedData::land_if_here() {
 
 void WatchedData::arrive(std::span<float> values) {
   tell("arrives at {}", agent_->ended() - 1);
-  set_out();
-  PassedOn::arrive(values);
+  set_out_in([&] { PassedOn::arrive(values); });
   ledger_.arrives(context_.rank(), model_);
   land_if_here();
 }
 
 void WatchedData::land() {
   tell("has its numbers here");
-  ledger_.judges(context_.rank(), guard());
-  PassedOn::land();
+  judge_in([&] { PassedOn::land(); });
   ledger_.lands(context_.rank());
 }
 
@@ -51,8 +59,7 @@ void WatchedData::proceed(std::span<float> values) {
 
 void WatchedData::hand_over(std::span<float> values) {
   tell("hands {} over and goes on", agent_->ended() - 1);
-  set_out();
-  PassedOn::hand_over(values);
+  set_out_in([&] { PassedOn::hand_over(values); });
   ledger_.goes_on(context_.rank(), model_);
   land_if_here();
 }

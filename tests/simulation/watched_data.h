@@ -60,7 +60,10 @@ class WatchedData final : public PassedOn {
   void rejoin(std::span<float> values, bool is_adopted) override;
 
  private:
-  void set_out();
+  template <typename Call>
+  void set_out_in(Call call);
+  template <typename Call>
+  void judge_in(Call call);  // the worker's guard judges its update in this call
   void land_if_here();
   template <typename... Words>
   void tell(const char* format, const Words&... words) const;
