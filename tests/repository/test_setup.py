@@ -13,23 +13,33 @@ INSTALLERS = {"apt-get", "dpkg-query", "sudo"}
 
 
 class Machine:
-    """A copy of the scripts, with a PATH of its own and an environment that lacks nothing."""
+    """A copy of the scripts, with programs of its own and an environment that lacks nothing."""
 
     def __init__(self, folder):
         self.tree, self.programs = folder / "tree", folder / "programs"
         for name in ("scripts", "cmake"):
             shutil.copytree(ROOT / name, self.tree / name)
-        wishes = "".join(path.read_text() for path in (self.tree / "scripts").glob("requirements*.txt"))
-        installed = self.tree / "build" / "venv" / "installed"
-        installed.parent.mkdir(parents=True)
-        installed.write_text(f"{wishes}torch 2.13.0\n")
         self.programs.mkdir()
         for place in reversed(os.environ["PATH"].split(":")):
             for program in Path(place).glob("*"):
                 if program.name not in INSTALLERS:
                     self.has(program.name).symlink_to(program)
 
+    def renew(self):
+        """Has all libraries again, and an environment; no set-up has looked yet."""
+        for found in self.tree.glob("build/libraries/found*"):
+            found.unlink()
+        for name in INSTALLERS:
+            self.has(name)
+        self.has("id").symlink_to(shutil.which("id"))
+        self.hides()
+        installed = self.tree / "build" / "venv" / "installed"
+        installed.parent.mkdir(parents=True, exist_ok=True)
+        wishes = [path.read_text() for path in (self.tree / "scripts").glob("requirements*.txt")]
+        installed.write_text("".join([*wishes, "torch 2.13.0\n"]))
+
     def has(self, name, *lines):
+        """Gives the machine a program of these lines; without lines, takes it away."""
         program = self.programs / name
         program.unlink(missing_ok=True)
         if lines:
@@ -39,26 +49,33 @@ class Machine:
 
     def hides(self, *libraries):
         options = " ".join(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in libraries)
-        self.has("cmake", f'exec {shutil.which("cmake")} {options} "$@"')
+        self.has("cmake", f"exec {shutil.which('cmake')} '-UCMAKE_DISABLE_*' {options} \"$@\"")
 
     def setup(self, *arguments):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(("CMAKE_", "FLOCKSTEP_"))}
         return subprocess.run(
             [self.tree / "scripts" / "setup.sh", *arguments],
-            env={name: value for name, value in os.environ.items() if not name.startswith(("CMAKE_", "FLOCKSTEP_"))}
-            | {"PATH": str(self.programs)},
+            env=plain | {"PATH": str(self.programs)},
             capture_output=True,
             text=True,
             timeout=HANG_S,
         )
 
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A machine for all tests: CMake looks at the compiler once."""
+    return Machine(tmp_path_factory.mktemp("machine"))
+
+
 @pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path)
+def machine(tree):
+    tree.renew()
+    return tree
 
 
 def without_apt(machine):
-    pass
+    """The machine as it is."""
 
 
 def without_the_right_to_install(machine):
@@ -67,10 +84,7 @@ def without_the_right_to_install(machine):
     machine.has("id", "echo 1000")
 
 
-kinds = pytest.mark.parametrize("kind", [without_apt, without_the_right_to_install])
-
-
-@kinds
+@pytest.mark.parametrize("kind", [without_apt, without_the_right_to_install])
 def test_a_machine_with_all_libraries_is_set_up_and_asked_once(machine, kind):
     kind(machine)
     first = machine.setup()
@@ -80,9 +94,8 @@ def test_a_machine_with_all_libraries_is_set_up_and_asked_once(machine, kind):
     assert again.stdout == ""
 
 
-@kinds
-def test_what_is_missing_is_listed_by_each_systems_names(machine, kind):
-    kind(machine)
+def test_what_is_missing_is_listed_by_each_systems_names(machine):
+    without_the_right_to_install(machine)
     machine.hides("nlohmann_json", "SimGrid")
     done = machine.setup("--to-run")
     assert done.returncode == 1
@@ -122,3 +135,10 @@ def test_tools_that_are_missing_are_named_and_not_installed(machine):
     assert done.returncode == 1
     assert re.fullmatch(r"setup: build/venv lacks ruff==\S+ mypy==\S+: run `make setup`, .*\n", done.stderr)
     assert not (machine.tree / "build").exists()
+
+
+def test_only_all_tests_need_a_browser(machine):
+    for browser in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
+        machine.has(browser)
+    assert machine.setup().returncode == 0
+    assert " chromium" in machine.setup("--all").stderr
