@@ -1,5 +1,6 @@
-# Every target sets up what it needs first (scripts/setup.sh: packages, build/venv); a second call skips that. Those that take
-# long say every 30 seconds how long they have run, and at the end how long they took.
+# Targets that build, test or write the site set up what they need first (scripts/setup.sh: packages, build/venv); a second call
+# skips that. `make lint` and `make format` install nothing. Targets that take long say every 30 seconds how long they have run, and
+# at the end how long they took.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -19,6 +20,8 @@ export CCACHE_NOHASHDIR  := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
 # Ninja has no lock of its own: of two at work in one folder, one truncates what the other writes, and ccache may keep that.
 compile  := flock $(build).lock cmake --build --preset $(preset)
+# With the schemas that the tool contains, so without a network.
+check_yaml := $(python) -m check_jsonschema --quiet --builtin-schema
 # Many tests wait: one more process than there are cores.
 jobs     := $(shell expr $$(nproc) + 1)
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
@@ -33,7 +36,7 @@ $(timed): %:
 help: ## list the targets
 	@grep -hE '^\.?[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^\.?([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
 
-setup: ## install packages and make build/venv; done by every other target
+setup: ## install packages and make build/venv; done by the targets that build and test
 	@scripts/setup.sh
 
 # A build folder that `make demo` configured knows of no tests if GoogleTest came later.
@@ -60,7 +63,7 @@ setup: ## install packages and make build/venv; done by every other target
 	@$(compile) --target flockstep_command
 	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-.test: .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
+.test: setup .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
 
 .test-all: ## make test, and the tests that it leaves out because they take a minute each
 	@$(MAKE) --no-print-directory all=1 .test
@@ -111,15 +114,22 @@ setup: ## install packages and make build/venv; done by every other target
 	@for study in disagreement waiting vision workers batch ablation wagma-quality; do \
 	  $(command) study $$study $(if $(data),--data $(data)) --markdown --out runs/studies/$$study || exit 1; done
 
-format: setup ## rewrite the sources as .clang-format and ruff say
-	@clang-format -i $(sources)
+format: ## rewrite the sources as .clang-format and ruff say; installs nothing
+	@scripts/setup.sh --has clang-format ruff
+	@printf '%s\n' $(sources) | xargs -P 2 -n 100 build/venv/bin/clang-format -i
 	@$(python) -m ruff format --quiet .
 
-.lint: setup ## check format, layers, Python style and types
-	@printf '%s\n' $(sources) | xargs -P 2 -n 100 clang-format --dry-run --Werror
+.lint: ## check format, layers, Python style and types, workflows and other YAML files; installs nothing
+	@scripts/setup.sh --has check-jsonschema clang-format mypy ruff
+	@printf '%s\n' $(sources) | xargs -P 2 -n 100 build/venv/bin/clang-format --dry-run --Werror
 	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
 	@$(python) -m mypy --no-error-summary
 	@$(python) scripts/check_layers.py
+	@$(check_yaml) custom.github-workflows-require-timeout .github/workflows/*.yml
+	@$(check_yaml) vendor.github-workflows .github/workflows/*.yml
+	@$(check_yaml) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@$(check_yaml) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(check_yaml) vendor.citation-file-format CITATION.cff
 
 .tidy: setup ## clang-tidy over src, lab and python/native, with the list of .clang-tidy
 	@[ -x build/venv/bin/clang-tidy ] || $(python) -m pip install --quiet --disable-pip-version-check clang-tidy==20.1.0
@@ -141,4 +151,4 @@ format: setup ## rewrite the sources as .clang-format and ruff say
 
 clean: ## remove what was built, but not build/venv
 	@rm -rf build/release build/debug build/asan build/tsan build/tidy build/minimal build/wheel build/dist build/packages build/site \
-	  build/doxygen build/sabotaged
+	  build/doxygen build/sabotaged build/libraries

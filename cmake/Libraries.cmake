@@ -1,10 +1,17 @@
-# The small libraries. One that is missing is an error that names its package.
+# The small libraries. Those that are missing are an error that names their packages.
 find_package(Threads REQUIRED)
+set(flockstep_missing "")   # packages, by Debian's names
+set(flockstep_complaint "")
+
+macro(flockstep_miss name package place)
+  list(APPEND flockstep_missing ${package})
+  string(APPEND flockstep_complaint "\n${name} was not found: install ${package}, as Debian calls it, or name its place in ${place}_ROOT.")
+endmacro()
 
 macro(flockstep_library name package)
   find_package(${name} QUIET)
   if(NOT ${name}_FOUND)
-    message(FATAL_ERROR "${name} was not found: install ${package}, as Debian calls it, or name its place in ${name}_ROOT.")
+    flockstep_miss(${name} ${package} ${name})
   endif()
 endmacro()
 
@@ -18,9 +25,15 @@ if(FLOCKSTEP_LAB)
   # Its headers alone: some packages have a library too, which the command would then need where it runs.
   find_path(FLOCKSTEP_TOMLPLUSPLUS toml++/toml.h HINTS ${tomlplusplus_ROOT} PATH_SUFFIXES include)
   if(NOT FLOCKSTEP_TOMLPLUSPLUS)
-    message(FATAL_ERROR "toml++ was not found: install libtomlplusplus-dev, as Debian calls it, or name its place in tomlplusplus_ROOT.")
+    flockstep_miss(toml++ libtomlplusplus-dev tomlplusplus)
   endif()
 endif()
+
+function(flockstep_require_libraries)
+  if(flockstep_missing)
+    message(FATAL_ERROR "${flockstep_complaint}")
+  endif()
+endfunction()
 
 # A module that Python loads may have been linked with a C++ library of its own, statically, beside torch's shared one. It has
 # to keep that to itself: where the two get mixed up, streams lose numbers or crash, GoogleTest's too. The same goes for the

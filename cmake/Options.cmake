@@ -6,6 +6,7 @@ option(FLOCKSTEP_UNITY "Compile several sources at a time" ON)
 # The large dependencies, the tests, and readers of pictures. Each option is ON when its package is found; asking for one that is
 # missing is an error.
 set(flockstep_summary "")
+set(flockstep_left_out "")   # packages that were looked for in vain, by Debian's names
 
 # Without a word from the user, or from the project around this one, the option follows the machine at every configure, so it
 # is not cached then.
@@ -15,6 +16,8 @@ macro(flockstep_option name purpose found version package)
       set(${name} ON)
     else()
       set(${name} OFF)
+      string(REGEX MATCHALL "lib[a-z0-9-]+" flockstep_packages "${package}")
+      list(APPEND flockstep_left_out ${flockstep_packages})
     endif()
     set(asked "")
   else()

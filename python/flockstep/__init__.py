@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from flockstep._compatibility import require_torch
 
 _NAMES = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _HOME = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as \2$", _NAMES, re.MULTILINE)}
-_RENAMED = dict(re.findall(r"^(\w+) = (\w+)$", _NAMES, re.MULTILINE))
 __all__ = sorted(_HOME)
 
 
@@ -30,13 +28,8 @@ if not _is_command():
 
 
 def __getattr__(name: str) -> object:
-    if name in _RENAMED:
-        warnings.warn(f"flockstep.{name} is now flockstep.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
-        return __getattr__(_RENAMED[name])
     if name not in _HOME:
         raise AttributeError(f"module 'flockstep' has no attribute '{name}'")
-    if _HOME[name] == __name__:
-        return import_module(f"{__name__}.{name}")
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value

@@ -1,5 +1,4 @@
 # The public names and where they live: the one list, for type checkers and for __init__.py.
-from flockstep import report as report
 from flockstep._errors import BadFileError as BadFileError
 from flockstep._errors import BadInputError as BadInputError
 from flockstep._errors import BadTypeError as BadTypeError
@@ -46,7 +45,3 @@ from flockstep.rules import GeometricMedianState as GeometricMedianState
 from flockstep.rules import MeanState as MeanState
 from flockstep.rules import NormalizedMeanState as NormalizedMeanState
 from flockstep.rules import WeightedMeanState as WeightedMeanState
-
-# Former names, whose use is warned of.
-DeadlineExceeded = DeadlineExceededError
-PeerLost = PeerLostError

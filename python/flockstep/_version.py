@@ -1,3 +1,3 @@
-"""The version of the package and of the command, as CMakeLists.txt has it."""
+"""The version of the library, the command and the package. CMake and the wheel read it here."""
 
 __version__ = "0.1.0"

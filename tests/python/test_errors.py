@@ -65,14 +65,6 @@ def test_a_copy_knows_the_same(kind, code, pythons, copied):
     assert told(copied(kind("no"))) == (kind, "no", code, "", None)
 
 
-@pytest.mark.parametrize("name", ["PeerLost", "DeadlineExceeded"])
-def test_a_former_name_is_the_same_class_and_warns(name):
-    with pytest.warns(DeprecationWarning, match=f"flockstep.{name} is now flockstep.{name}Error") as warned:
-        assert getattr(flockstep, name) is getattr(flockstep, f"{name}Error")
-    assert warned[0].filename == __file__
-    assert name not in flockstep.__all__
-
-
 def test_the_compiled_half_raises_them():
     script = (
         "import torch.distributed as dist\n"
@@ -96,7 +88,7 @@ def test_names_are_loaded_when_they_are_used():
     script = (
         "import sys, flockstep\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)\n"
-        "print({'Error', 'PeerLostError', 'register', 'report', 'write_report'} <= set(dir(flockstep)))\n"
+        "print({'Error', 'PeerLostError', 'register', 'write_report'} <= set(dir(flockstep)))\n"
         "flockstep.nothing\n"
     )
     done = subprocess.run(

@@ -98,12 +98,6 @@ def test_the_page_shows_what_was_recorded(results, folder):
     assert any("Timeline" in picture for picture in shown.pictures)
 
 
-def test_the_former_way_to_draw_it_still_works_and_warns(results, folder):
-    with pytest.warns(DeprecationWarning, match=r"flockstep.report\(\) is now flockstep.write_report\(\)") as warned:
-        assert flockstep.report(folder / "rule") == folder / "rule" / "report.html"
-    assert warned[0].filename == __file__
-
-
 def test_a_training_that_tells_nothing_has_a_page_too(results, folder):
     flockstep.write_report(folder / "averager")
     shown = page_of(folder / "averager")

@@ -1,6 +1,7 @@
 """What the package says of itself before it is built: its version, licence and dependencies."""
 
 import ast
+import os
 import re
 import sys
 import tarfile
@@ -29,10 +30,10 @@ def metadata(tmp_path_factory):
     return HeaderParser().parsestr((folder / name / "METADATA").read_text(encoding="utf-8"))
 
 
-def test_the_version_is_the_same_everywhere(metadata):
-    assert flockstep.__version__ == metadata["Version"], "CMakeLists.txt and python/flockstep/_version.py"
+def test_the_version_of_the_sources_is_told_everywhere(metadata):
+    assert flockstep.__version__ == metadata["Version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == flockstep.__version__
+    assert citation["version"] == flockstep.__version__, "CITATION.cff has a copy of python/flockstep/_version.py"
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest[1] == flockstep.__version__
     assert "__version__" in flockstep.__all__
@@ -91,3 +92,15 @@ def test_whatever_is_imported_is_declared(metadata):
         part = path.relative_to(package).parts[0]
         allowed = set().union(declared[None], *(declared[extra] for extra in EXTRAS_OF.get(part, ())))
         assert set(imported(path)) <= allowed, path
+
+
+def test_wheels_are_configured_for_every_python_that_is_claimed():
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has none")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    claimed = [line.split(" :: ")[-1] for line in project["project"]["classifiers"] if ":: Python :: 3." in line]
+    settings = project["tool"]["cibuildwheel"]
+    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in claimed]
+    setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
+    assert f"torch=={re.search('FLOCKSTEP_TORCH:-([0-9.]+)', setup)[1]}" in settings["before-build"]
+    for command in (settings["linux"]["before-all"], settings["linux"]["repair-wheel-command"]):
+        assert os.access(ROOT / command.split()[0], os.X_OK)

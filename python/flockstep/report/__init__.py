@@ -6,24 +6,3 @@ tables and pictures into the templates, and text prints the same without picture
 
 From Python: `flockstep.write_report("runs/first")`.
 """
-
-from __future__ import annotations
-
-import os
-import sys
-import warnings
-from pathlib import Path
-from types import ModuleType
-
-
-class _Report(ModuleType):
-    """Was once called as `flockstep.report("runs/first")`."""
-
-    def __call__(self, run_dir: str | os.PathLike[str]) -> Path:
-        from flockstep.report.drawing import write_report
-
-        warnings.warn("flockstep.report() is now flockstep.write_report()", DeprecationWarning, stacklevel=2)
-        return write_report(run_dir)
-
-
-sys.modules[__name__].__class__ = _Report
