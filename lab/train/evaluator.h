@@ -30,8 +30,6 @@ class Evaluator {
   void evaluate_copy(std::int64_t step, std::span<float> copy, const TrainOptions& options,
                      telemetry::Summary& summary);
   void forget_copies() { used_ = 0; }
-  // Whether models may differ, so that one update more changes what is evaluated.
-  bool averages() const { return averaging_ != nullptr; }
   // Collective: makes equal what lies behind equal parameters.
   void average_buffers(std::span<float> model);
 

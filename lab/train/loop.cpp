@@ -8,18 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/text.h"
-#include "engines/missing.h"
 #include "runtime/gather.h"
 #include "session/checkpoints.h"
-#include "session/session.h"
-#include "telemetry/metrics_file.h"
-#include "telemetry/telemetry.h"
-#include "telemetry/trace_file.h"
 #include "train/backward.h"
-#include "train/evaluator.h"
-#include "train/measurements.h"
+#include "train/clock.h"
+#include "train/run_record.h"
 
 namespace flockstep::train {
 namespace {
@@ -27,7 +21,7 @@ namespace {
 using base::Duration;
 using base::Time;
 
-// A request to stop is heard, and what was measured is written, at least this often.
+// What was measured is written at least this often.
 constexpr std::int64_t kFlushEvery = 250;
 // The same where workers do not go in lockstep. Some algorithms set no bound to how far a slow worker falls behind.
 constexpr std::int64_t kHaltEvery = 50;
@@ -50,15 +44,6 @@ runtime::Agreed agreed_with_task(const TrainOptions& options, const Task& task) 
   agreed.emplace_back("buffers", std::to_string(task.buffers()));
   return agreed;
 }
-
-// What a worker hands to a later evaluation, instead of waiting for the other workers.
-struct Snapshot {
-  std::int64_t step;
-  std::span<float> model;
-  Measurements measurements;
-  std::optional<algorithms::MeetingReport> meetings;
-  algorithms::GuardCounts guards;
-};
 
 // Whether anybody but the optimizer looks at gradients.
 bool needs_gradients(const session::Session& session, const TrainOptions& options) {
@@ -84,7 +69,6 @@ class Loop {
   void log_options();
   void resume_or_begin();
   void resume(const base::Archive& archive, int workers);  // of the run that wrote it
-  void require_same_run(const nlohmann::json& saved, bool saved_apart) const;
   std::int64_t steps_done() const { return session_.updates(); }
   void take_step();
   void update();  // unless the gradient is not finite
@@ -96,25 +80,14 @@ class Loop {
   void put_model() { device_ ? device_->put_model() : void(); }
   // What the algorithm is given: no span where it knows the device's.
   std::span<float> model_of_session() { return merges_on_device_ ? std::span<float>() : model_.span(); }
-  Duration wait_for_all(std::string_view name);  // returns how long it took
   void meet();
-  void halt();
-  void set_out();
   void drain();
-  // These four return true when somebody asked to stop.
-  bool pause();  // what is due after a step beside training
-  bool flush();  // adds up what the workers have measured, and writes a line per step since the last time
-  bool evaluate();
-  bool checkpoint();
-  void write_step_lines();
-  std::uint64_t sent_in_messages();
-  void count_messages();
-  void take_snapshot();
-  void evaluate_snapshots();
-  void tell_quality(std::int64_t step);
+  void pause();  // what is due after a step beside training
+  void evaluate();
+  void flush();
+  void checkpoint();
   telemetry::Summary end_early();
-  telemetry::Summary finish(bool interrupted);
-  bool writes() const { return metrics_ != nullptr; }
+  telemetry::Summary finish();
 
   const TrainOptions& options_;
   const Observer& observer_;
@@ -127,19 +100,10 @@ class Loop {
   Backward backward_;
   session::Session session_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<Evaluator> evaluator_;  // where there are gradients
-  std::vector<Snapshot> snapshots_;     // not evaluated yet; the same steps on all workers
   session::Checkpoints checkpoints_;
-  std::unique_ptr<telemetry::MetricsFile> metrics_;  // rank 0 only
-  telemetry::Telemetry telemetry_;                   // rank 0 only
-
-  std::int64_t evaluated_ = -1;  // the last step that was evaluated, or has a snapshot to evaluate
-  std::int64_t saved_ = -1;      // the step of the newest checkpoint
-  bool met_ = true;              // since the last step: the clock stands still
-  Duration behind_{0};           // how much later than the first worker this one arrived, where the clock stood still
-  Measurements measurements_;
-  std::uint64_t counted_messages_ = 0;  // bytes of theirs that measurements_ knows
-  telemetry::Summary summary_;
+  Clock clock_;
+  RunRecord record_;
+  std::int64_t saved_ = -1;  // the step of the newest checkpoint
 };
 
 Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithms::AlgorithmRow& algorithm,
@@ -161,17 +125,15 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
                 .device_model = merges_on_device_ ? device_->device_model() : nullptr},
                agreed_with_task(options, *task_)),
       optimizer_(task_->make_optimizer()),
-      checkpoints_(context_, checkpoints_in(options.out), ".bin") {
+      checkpoints_(context_, checkpoints_in(options.out), ".bin"),
+      clock_(context_),
+      record_(context_, options, session_, *task_, layout_) {
   const auto allocate = [&](std::size_t size, const char* purpose) {
     return device_ ? device_->pinned(engine.memory(), size, purpose) : engine.memory().allocate<float>(size, purpose);
   };
   model_ = allocate(layout_.size() + task_->buffers(), "model");
   if (!device_ || needs_gradients(session_, options)) gradient_ = allocate(layout_.size(), "gradient");
   if (device_) device_->attach(model_.span(), gradient_.span());
-  if (!options.gradients) return;
-  evaluator_.emplace(context_, *task_, layout_, session_.facts().replicas_are_equal);
-  summary_.metric = task_->metric().name;
-  summary_.lower_is_better = task_->metric().lower_is_better;
 }
 
 // Once for all, as they agree in them.
@@ -192,29 +154,25 @@ void Loop::resume_or_begin() {
   if (found) {
     const base::Archive archive = base::Archive::from_bytes(found->bytes, found->path);
     if (!found->warning.empty()) {
-      summary_.notes.push_back(found->warning);
+      record_.summary().notes.push_back(found->warning);
       if (context_.rank() == 0) observer_.warn(found->warning);
     }
-    require_same_run(nlohmann::json::parse(archive.get_text("identity")), archive.get_value<bool>("apart"));
+    // What this run would write does not tell: one worker alone may not call its only model apart.
+    const bool are_apart = archive.get_value<bool>("apart") || session_.facts().resumes_apart;
+    require_same_run(options_, context_.size(), nlohmann::json::parse(archive.get_text("identity")), are_apart);
     keep = archive.get_value<std::uint64_t>("metrics bytes");
     resume(archive, found->workers);
   } else {
     task_->initialise(model_.span());
   }
   runtime::check_agreement(context_, {{"resumed after step", std::to_string(steps_done())}});
-  if (!options_.out.empty() && context_.rank() == 0) {
-    base::make_directory(options_.out);
-    metrics_ = std::make_unique<telemetry::MetricsFile>(options_.out / "metrics.jsonl", keep);
-  }
+  record_.open(keep);
   session_.begin(model_of_session());
 }
 
 void Loop::resume(const base::Archive& archive, int workers) {
   saved_ = archive.get_value<std::int64_t>("step");
-  evaluated_ = archive.get_value<std::int64_t>("evaluated");
-  summary_.evaluations = archive.get_vector<telemetry::Evaluation>("evaluations");
-  summary_.train_loss = archive.get_value<double>("train loss");
-  measurements_.restore(archive, context_, workers);
+  record_.restore(archive, workers);
   archive.get("model", model_.span());
   put_model();
   if (context_.rank() == 0)
@@ -226,28 +184,10 @@ void Loop::resume(const base::Archive& archive, int workers) {
     task_->restore(archive);
     return;
   }
-  summary_.notes.push_back(
+  record_.summary().notes.push_back(
       fmt::format("resumed after step {} with {} where there had been {}{}{}", steps_done(),
                   base::counted(context_.size(), "worker"), workers, remade.empty() ? "" : "; " + remade,
                   session_.facts().replicas_are_equal ? "" : "; every optimizer continues from worker 0's state"));
-}
-
-// All that defines the run must be as it was, but for the number of workers where the checkpoint holds one model. What
-// this run would write does not tell: one worker alone may not call its only model apart.
-void Loop::require_same_run(const nlohmann::json& saved, bool saved_apart) const {
-  nlohmann::json mine = identity_of(options_, context_.size());
-  const nlohmann::json machine = machine_of(options_);
-  for (const auto& [name, value] : machine.items())  // on another engine it may go on
-    if (saved.contains(name)) mine[name] = value;
-  for (const auto& [name, value] : mine.items()) {
-    if (saved.contains(name) && saved[name] == value) continue;
-    if (name == "workers" && !saved_apart && !session_.facts().resumes_apart) continue;
-    const std::string before = saved.value(name, nlohmann::json()).dump();
-    throw Error(
-        ErrorCode::bad_input,
-        fmt::format("{} holds a run with {} {}, which one with {} cannot continue: {}", options_.out.string(), name,
-                    before, value.dump(), name == "batch" ? "add --batch " + before : "start it like the first"));
-  }
 }
 
 void Loop::take_step() {
@@ -263,19 +203,18 @@ void Loop::take_step() {
 
   const Time update_begin = engine.now();
   update();
-  const auto* const report = session_.algorithm().report();
-  if (report && options_.gradients && context_.rank() == 0)
-    telemetry_.observe(step + 1, *report, session_.steps().event(), session_.steps().raised());
+  record_.observe_gradients();
   context_.trace().record(base::Track::compute, "update", update_begin, engine.now());
   after_update();
 
   const double seconds = (engine.now() - begin).count(), waited = (context_.waited() - waited_before).count();
   context_.log().debug("step {}: loss {:.6g}, {:.3g} s, of which {:.3g} s waiting", step + 1, loss, seconds, waited);
-  measurements_.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
-                    task_->samples_per_step());
-  measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
-  measurements_.add_pretended(pretended.count());
-  met_ = false;
+  Measurements& measurements = record_.measurements();
+  measurements.add({loss, seconds, waited, (context_.transferred() - transferred_before).count()},
+                   task_->samples_per_step());
+  measurements.add_sent(engine.bytes_sent_in_collectives() - sent_before);
+  measurements.add_pretended(pretended.count());
+  clock_.took_step();
 }
 
 bool Loop::accepts_gradient() {
@@ -291,7 +230,7 @@ void Loop::update() {
     optimizer_->update(model_.span().first(layout_.size()), gradient_.span());
   } else {
     optimizer_->skip();
-    measurements_.add_skipped();
+    record_.measurements().add_skipped();
     context_.log().warn("step {}: non-finite gradient, update skipped", session_.steps().count());
   }
 }
@@ -310,42 +249,8 @@ void Loop::consolidate() {
   merges_on_device_ ? fetch_model() : put_model();
 }
 
-Duration Loop::wait_for_all(std::string_view name) {
-  const Duration before = context_.waited();
-  const engines::Pending barrier = context_.engine().barrier();
-  const base::Time deadline = context_.deadline();
-  context_.wait_for([&] { return barrier->done() || context_.engine().now() >= deadline; }, name);
-  if (!barrier->done())
-    context_.engine().fail(Error(
-        ErrorCode::deadline,
-        engines::late_sentence(barrier->missing(), fmt::format("the {}", name), context_.rank(), context_.patience()),
-        std::string(context_.engine().name())));
-  return context_.waited() - before;
-}
-
-// All workers wait here, with any algorithm, and the clock runs on: each worker's time becomes that of the slowest.
 void Loop::meet() {
-  if (met_) return;
-  measurements_.add_meeting(wait_for_all("meeting of all workers").count());
-  met_ = true;
-}
-
-// Stops the clock of each worker where it arrives: the wait is no part of any step. Each worker sets out again as far
-// behind the first as it has arrived, so that a halt neither makes up for a delay nor adds to it. A worker that is ever
-// further behind makes up for a part: else the wait for it would outlast every deadline.
-void Loop::halt() {
-  if (met_) return;
-  const double waited = wait_for_all("halt of all workers").count();
-  const auto all = runtime::gather_doubles(context_, std::span(&waited, 1));
-  behind_ = std::min(Duration(std::ranges::max(all) - waited), context_.patience() / 4);
-  met_ = true;
-}
-
-// Rank 0 writes where others have nothing to do; who sets out before it would wait for it later, on the clock.
-void Loop::set_out() {
-  const engines::Pending barrier = context_.engine().barrier();
-  engines::wait(context_.engine(), *barrier, context_.deadline(), "the setting out of all workers");
-  if (behind_.count() > 0) context_.engine().sleep(std::exchange(behind_, Duration(0)));
+  if (!clock_.stands_still()) record_.measurements().add_meeting(clock_.meet().count());
 }
 
 void Loop::drain() {
@@ -353,100 +258,29 @@ void Loop::drain() {
   if (session_.drain(gradient_.span())) update();
 }
 
-void Loop::write_step_lines() {
-  std::int64_t step = steps_done() - static_cast<std::int64_t>(measurements_.records().size());
-  for (const telemetry::StepRecord& record : measurements_.records()) {
-    nlohmann::json line = telemetry::line_of(++step, record);
-    telemetry_.describe(step, line);
-    metrics_->append(line);
-  }
-  for (const auto& line : telemetry_.new_findings(steps_done())) metrics_->append(line);
-}
-
-// Outside of steps, evaluations and the like use collectives; messages are those of algorithms and their agents, who
-// send them at any time.
-std::uint64_t Loop::sent_in_messages() {
-  return context_.engine().bytes_sent() - context_.engine().bytes_sent_in_collectives();
-}
-
-void Loop::count_messages() {
-  const std::uint64_t messages = sent_in_messages();
-  measurements_.add_sent(messages - std::exchange(counted_messages_, messages));
-}
-
-void Loop::take_snapshot() {
-  fetch_model();
-  count_messages();
-  const auto* const meetings = session_.algorithm().meetings();
-  snapshots_.push_back({steps_done(), evaluator_->copy(model_.span(), session_.algorithm()),
-                        measurements_.with_last_record(), meetings ? std::optional(*meetings) : std::nullopt,
-                        session_.guards()});
-  evaluated_ = steps_done();
-}
-
-// Collective: does for each what evaluate() would have done after its step.
-void Loop::evaluate_snapshots() {
-  for (Snapshot& each : std::exchange(snapshots_, {})) {
-    summary_.guards = each.guards;
-    each.measurements.add_up(context_, each.step, false, each.meetings ? &*each.meetings : nullptr, summary_);
-    evaluator_->evaluate_copy(each.step, each.model, options_, summary_);
-    tell_quality(each.step);
-    if (writes()) metrics_->append(telemetry::evaluation_line(summary_, each.step));
-  }
-  if (evaluator_) evaluator_->forget_copies();
-}
-
-void Loop::tell_quality(std::int64_t step) {
-  if (context_.rank() == 0)
-    context_.log().info("step {}: {} {:.6g}, train loss {:.6g}", step, summary_.metric, summary_.quality,
-                        summary_.train_loss);
-}
-
-bool Loop::flush() {
+void Loop::flush() {
   meet();
-  evaluate_snapshots();
-  count_messages();
-  summary_.guards = session_.guards();
-  const bool stop = measurements_.add_up(context_, steps_done(), observer_.stop_requested(),
-                                         session_.algorithm().meetings(), summary_);
-  if (writes()) write_step_lines();
-  measurements_.forget();
-  telemetry_.forget();
-  return stop;
+  record_.flush();
 }
 
-bool Loop::evaluate() {
-  const bool stop = flush();
+void Loop::evaluate() {
+  meet();
   fetch_model();
-  if (evaluator_) evaluator_->evaluate(steps_done(), model_.span(), session_.algorithm(), options_, summary_);
-  if (evaluator_) tell_quality(steps_done());
-  const bool is_new =
-      evaluated_ != steps_done();  // a resumed run starts where an evaluation may already stand in the file
-  evaluated_ = steps_done();
-  if (writes() && is_new) {
-    if (evaluator_) metrics_->append(telemetry::evaluation_line(summary_, steps_done()));
-    if (const auto cosines = telemetry_.cosines(steps_done())) metrics_->append(*cosines);
-    metrics_->flush();
-  }
-  return stop;
+  record_.evaluate(model_.span());
 }
 
-bool Loop::checkpoint() {
+void Loop::checkpoint() {
   meet();
   if (!session_.facts().resumes_apart) consolidate();
   fetch_model();
-  const bool stop = flush();
+  flush();
   base::Archive archive;
   nlohmann::json identity = identity_of(options_, context_.size());
   identity.update(machine_of(options_));
   archive.put_text("identity", identity.dump());
   archive.put_value("apart", session_.facts().resumes_apart);
   archive.put_value("step", steps_done());
-  archive.put_value("evaluated", evaluated_);
-  archive.put("evaluations", std::span<const telemetry::Evaluation>(summary_.evaluations));
-  archive.put_value("train loss", summary_.train_loss);
-  measurements_.save(archive);
-  archive.put_value("metrics bytes", writes() ? metrics_->flush() : std::uint64_t{0});
+  record_.save(archive);
   archive.put("model", model_.span());
   archive.put_text("findings", telemetry::findings_json(session_.steps().findings()).dump());
   session_.save(archive);
@@ -455,28 +289,22 @@ bool Loop::checkpoint() {
   if (std::exchange(saved_, steps_done()) != steps_done())  // else both generations would be of one step
     checkpoints_.write(steps_done(), [&] { return archive.to_bytes(); });
   context_.log().info("checkpoint after step {}", steps_done());
-  return stop;
 }
 
 telemetry::Summary Loop::run() {
-  counted_messages_ = sent_in_messages();
   log_options();
   resume_or_begin();
-  bool stop = evaluate();
-  set_out();
-  while (steps_done() < options_.steps && !stop) {
+  evaluate();
+  clock_.set_out();
+  while (steps_done() < options_.steps) {
     if (!observer_.may_take_step(steps_done() + 1)) return end_early();
     take_step();
     if (context_.rank() == 0) observer_.progress(steps_done(), options_.steps);
     if (steps_done() == options_.steps) drain();
-    stop = pause();
-    if (met_) set_out();
+    pause();
+    if (clock_.stands_still()) clock_.set_out();
   }
-  const bool interrupted = steps_done() < options_.steps;
-  if (interrupted) drain();
-  if (evaluated_ != steps_done() || (interrupted && evaluator_ && evaluator_->averages()))
-    evaluate();  // what was drained changes models that differ
-  return finish(interrupted);
+  return finish();
 }
 
 // The checkpoint comes first: there may be little time. The rest brings agents to an end that others still talk to.
@@ -485,64 +313,37 @@ telemetry::Summary Loop::end_early() {
   if (!options_.out.empty()) checkpoint();
   drain();
   consolidate();
-  summary_.steps = steps_done();
-  summary_.interrupted = true;
+  record_.summary().steps = steps_done();
+  record_.summary().interrupted = true;
   context_.wait(context_.engine().barrier(), "end");
-  return summary_;
+  return record_.summary();
 }
 
-bool Loop::pause() {
+void Loop::pause() {
   const bool in_lockstep = session_.facts().replicas_are_equal,
-             is_due = evaluator_ && steps_done() % options_.evaluate_every == 0;
-  bool stop = false;
+             is_due = record_.evaluates() && steps_done() % options_.evaluate_every == 0;
   if (steps_done() == options_.steps || (is_due && in_lockstep)) {
-    stop = evaluate();
+    evaluate();
   } else {
-    if (is_due) take_snapshot();
+    if (is_due) {
+      fetch_model();
+      record_.take_snapshot(model_.span());
+    }
     if (steps_done() % (in_lockstep ? kFlushEvery : kHaltEvery) == 0 ||
-        snapshots_.size() >= most_snapshots(model_.size(), context_.size())) {
-      if (!in_lockstep) halt();
-      stop = flush();
+        record_.has_no_room_for_snapshots(model_.size())) {
+      if (!in_lockstep) clock_.halt();
+      flush();
     }
   }
-  if (options_.checkpoint_every > 0 && (steps_done() % options_.checkpoint_every == 0 || stop))
-    stop = checkpoint() || stop;
-  return stop;
+  if (options_.checkpoint_every > 0 && steps_done() % options_.checkpoint_every == 0) checkpoint();
 }
 
-telemetry::Summary Loop::finish(bool interrupted) {
+telemetry::Summary Loop::finish() {
   consolidate();
   fetch_model();
-  if (evaluator_) evaluator_->average_buffers(model_.span());
-  flush();  // agents have come to rest: only now is known what the last steps had them send
-  const std::uint64_t hash = base::hash_of(std::span<const float>(model_.span()));
-  const std::vector<double> halves{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xFFFFFFFFu)};
-  const auto all = runtime::gather_doubles(context_, halves);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    summary_.replicas_equal = summary_.replicas_equal && all[i] == all[i % 2];
-  summary_.model_hash =
-      fmt::format("{:08x}{:08x}", static_cast<std::uint32_t>(all[0]), static_cast<std::uint32_t>(all[1]));
-  summary_.steps = steps_done();
-  summary_.interrupted = interrupted;
-  summary_.memory = context_.engine().memory().held();
-  summary_.findings = session_.steps().findings();
-  if (evaluator_) {
-    // Each worker's own count is the newest: what others have heard of it is left out.
-    std::vector<math::Finding> mine = session_.algorithm().findings();
-    std::erase_if(mine, [&](const math::Finding& finding) { return finding.workers.front() != context_.rank(); });
-    for (const std::string& found : runtime::gather_texts(context_, telemetry::findings_json(mine).dump()))
-      std::ranges::move(telemetry::findings_from_json(nlohmann::json::parse(found)),
-                        std::back_inserter(summary_.findings));
-  }
-  if (!options_.out.empty()) {
-    telemetry::write_trace(context_, options_.out / "trace.json");
-    if (context_.rank() == 0)
-      base::write_atomically(options_.out / "summary.json",
-                             describe(summary_, options_, context_.engine().name(), context_.size()).dump(2) + "\n");
-    context_.log().info("metrics, trace and summary are in {}", options_.out.string());
-  }
+  record_.finish(model_.span());
   context_.wait(context_.engine().barrier(), "end");
-  return summary_;
+  return record_.summary();
 }
 
 }  // namespace

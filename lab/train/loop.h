@@ -1,10 +1,9 @@
 // The training loop of one worker: gradient, gradient hook, local update, model hook, over flat spans.
 //
-// The clock runs from where all workers set out together to where the last of them arrives at the next meeting: a
-// checkpoint, the end, and, where workers go in lockstep, an evaluation. What is done there stands outside: it ends
-// when all are back. Where workers do not go in lockstep, each hands a snapshot of its model to an evaluation and goes
-// on. When metrics are written, or the room for snapshots is used up, the clock of each worker stops where it arrives,
-// and each sets out again as far behind the first as it has arrived.
+// The clock (see Clock) stops at a meeting: a checkpoint, the end, and, where workers go in lockstep, an evaluation.
+// What is done there stands outside: it ends when all are back. Where workers do not go in lockstep, each hands a
+// snapshot of its model to an evaluation and goes on; they halt when metrics are written, or the room for snapshots is
+// used up.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,6 @@ namespace flockstep::train {
 // What the outside may want to see or say while a run goes on.
 struct Observer {
   std::function<void(std::int64_t step, std::int64_t steps)> progress = [](auto, auto) {};  // rank 0, after every step
-  std::function<bool()> stop_requested = [] { return false; };  // asked on every worker when it evaluates
   // Asked on every worker before each step, counted from 1. False, before the same one everywhere: the run ends there
   // and is to go on later, so that with `out` it leaves a checkpoint, and no summary.
   std::function<bool(std::int64_t step)> may_take_step = [](auto) { return true; };
@@ -31,8 +29,7 @@ struct Observer {
 
 using MakeTask = std::function<std::unique_ptr<Task>(int rank, int workers)>;
 
-// Runs to the end on this worker, to the next evaluation after a request to stop, or as far as it may take steps.
-// Collective.
+// Runs to the end on this worker, or as far as it may take steps. Collective.
 // `options.steps` and the like must be set: defaults are the task registry's business.
 telemetry::Summary train(engines::Engine& engine, const TrainOptions& options, const MakeTask& make_task,
                          const Observer& observer);

@@ -45,11 +45,10 @@ void Measurements::add_meeting(double waited_s) {
   totals_.waited_s += waited_s;
 }
 
-bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool stop_requested,
-                          const algorithms::MeetingReport* meetings, telemetry::Summary& summary) {
+void Measurements::add_up(runtime::Context& context, std::int64_t steps, const algorithms::MeetingReport* meetings,
+                          telemetry::Summary& summary) {
   const double share = 1.0 / context.size();
   std::vector<double> sums{
-      stop_requested ? 1.0 : 0.0,
       share * totals_.waited_s,
       totals_.samples,
       steps > 0 ? share * totals_.bytes_sent / static_cast<double>(steps) : 0,
@@ -85,13 +84,12 @@ bool Measurements::add_up(runtime::Context& context, std::int64_t steps, bool st
   for (std::size_t i = figures; i < sums.size(); ++i) sums[i] /= context.size();
   take_last<telemetry::StepRecord>(sums, records_);
   summary.time_s = std::ranges::max(seconds);
-  summary.wait_share = summary.time_s > 0 ? sums[1] / summary.time_s : 0;
-  summary.samples_per_s = summary.time_s > 0 ? sums[2] / summary.time_s : 0;
-  summary.bytes_sent_per_step = sums[3];
-  summary.skipped_steps = std::llround(sums[4]);
-  if (sums[5] > 0 && summary.time_s > 0) summary.share_of_ideal = sums[5] / summary.time_s;
+  summary.wait_share = summary.time_s > 0 ? sums[0] / summary.time_s : 0;
+  summary.samples_per_s = summary.time_s > 0 ? sums[1] / summary.time_s : 0;
+  summary.bytes_sent_per_step = sums[2];
+  summary.skipped_steps = std::llround(sums[3]);
+  if (sums[4] > 0 && summary.time_s > 0) summary.share_of_ideal = sums[4] / summary.time_s;
   if (!records_.empty()) summary.train_loss = records_.back().loss;
-  return sums[0] > 0;
 }
 
 Measurements Measurements::with_last_record() const {

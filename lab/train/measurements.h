@@ -24,10 +24,9 @@ class Measurements {
   void add_skipped() { ++totals_.skipped; }
 
   // Collective: adds up over the workers into the summary's figures, `steps` being those done; turns the records since
-  // the last forget() into their means. `meetings` are this worker's since it began, null on all or on none. Returns
-  // true if somebody asked to stop.
-  bool add_up(runtime::Context& context, std::int64_t steps, bool stop_requested,
-              const algorithms::MeetingReport* meetings, telemetry::Summary& summary);
+  // the last forget() into their means. `meetings` are this worker's since it began, null on all or on none.
+  void add_up(runtime::Context& context, std::int64_t steps, const algorithms::MeetingReport* meetings,
+              telemetry::Summary& summary);
   const std::vector<telemetry::StepRecord>& records() const { return records_; }
   void forget() { records_.clear(); }
   // A copy that has forgotten the records of earlier steps.

@@ -1,5 +1,7 @@
 #include "train/options.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -48,6 +50,22 @@ nlohmann::json machine_of(const TrainOptions& options) {
   return {{"platform", options.platform},
           {"bytes_scale", options.bytes_scale},
           {"memory_gbytes_s", options.memory_gbytes_s}};
+}
+
+void require_same_run(const TrainOptions& options, int workers, const nlohmann::json& saved, bool are_apart) {
+  nlohmann::json mine = identity_of(options, workers);
+  const nlohmann::json machine = machine_of(options);
+  for (const auto& [name, value] : machine.items())  // on another engine it may go on
+    if (saved.contains(name)) mine[name] = value;
+  for (const auto& [name, value] : mine.items()) {
+    if (saved.contains(name) && saved[name] == value) continue;
+    if (name == "workers" && !are_apart) continue;
+    const std::string before = saved.value(name, nlohmann::json()).dump();
+    throw Error(
+        ErrorCode::bad_input,
+        fmt::format("{} holds a run with {} {}, which one with {} cannot continue: {}", options.out.string(), name,
+                    before, value.dump(), name == "batch" ? "add --batch " + before : "start it like the first"));
+  }
 }
 
 runtime::Agreed agreed_of(const TrainOptions& options) {

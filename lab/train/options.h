@@ -54,6 +54,10 @@ nlohmann::json identity_of(const TrainOptions& options, int workers);
 // How fast the simulated machine is; empty for a real one. Times of two such machines are not to be mixed in one run.
 nlohmann::json machine_of(const TrainOptions& options);
 
+// Throws Error{bad_input} unless a run with `options` continues the one whose identity_of() and machine_of() are
+// `saved`. If the models of the workers `are_apart`, the number of workers has to be the same, too.
+void require_same_run(const TrainOptions& options, int workers, const nlohmann::json& saved, bool are_apart);
+
 // What all workers of a run must have been started with alike.
 runtime::Agreed agreed_of(const TrainOptions& options);
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import copy
 import itertools
-import os
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -19,22 +16,17 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from flockstep import _native
-from flockstep._errors import (
-    BadInputError,
-    DeadlineExceededError,
-    Error,
-    UnavailableError,
-    check_state_dict,
-    in_words_of_python,
-    this_rank,
-)
+from flockstep._errors import BadInputError, DeadlineExceededError, Error, UnavailableError, in_words_of_python
+from flockstep._gradient_report import TellsOfWorkers
+from flockstep._gradient_states import open_states, uncalled
 from flockstep._hook import BucketHook, Hook
 from flockstep._meeting import Agreed
 from flockstep._options import TakesOptions, check_types, nearest_to
+from flockstep._rule_memory import RemembersRule
 from flockstep._rule_options import RuleOptions, common_defaults
 from flockstep._sharded_hook import ShardedHook
 from flockstep._sketched_hook import SketchedHook
-from flockstep._telemetry import Measured, Recorder
+from flockstep._telemetry import Recorder
 from flockstep._torch_private import (
     GradBucket,
     ShardedGroup,
@@ -45,13 +37,10 @@ from flockstep._torch_private import (
     zero_buckets,
 )
 from flockstep._transfer import as_words, checked_seed, checked_weight, transfer_of, transfer_of_sharded
-from flockstep._warning import Line, users_line, warn
+from flockstep._warning import users_line, warn
 from flockstep._worker import Attached, attach
 
 _ANY_NUMBER_OF_WORKERS = 2**31 - 1
-_states: weakref.WeakSet[GradientState] = weakref.WeakSet()
-# Those that no hook was called with so far, also if they are gone: the class, the rule, and where they were made.
-_uncalled: dict[int, tuple[str, str, Line]] = {}
 _numbers = itertools.count()
 
 
@@ -85,7 +74,7 @@ def _granularity(options: Mapping[str, str]) -> str:
     return options.get("granularity", "model")
 
 
-class GradientState(Measured, TakesOptions):
+class GradientState(RemembersRule, TellsOfWorkers, TakesOptions):
     """The state of a gradient rule: what :func:`register` returns, or one of its subclasses.
 
     It can be pickled and copied, with what the rule remembers, and gets a worker of its own where it is used next; not
@@ -114,7 +103,7 @@ class GradientState(Measured, TakesOptions):
         self._weight = 1.0
         self._line = users_line()
         self._number = next(_numbers)
-        _uncalled[self._number] = (type(self).__name__, self._rule, self._line)
+        uncalled[self._number] = (type(self).__name__, self._rule, self._line)
         self._forget_worker(process_group)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -193,7 +182,7 @@ class GradientState(Measured, TakesOptions):
             self._loss = _loss(attached, _decided(native), can_join=True)
             hook = SketchedHook(native, carrying, device, timeout=timeout, is_ours=is_ours, loss=self._loss)
         self._hook = hook
-        _states.add(self)
+        open_states.add(self)
         return hook
 
     def _attach_sharded(self, device: torch.device, group: dist.ProcessGroup, named: dict[str, ShardedGroup]) -> None:
@@ -211,7 +200,7 @@ class GradientState(Measured, TakesOptions):
         self._hook = self._sharded_hook = ShardedHook(
             native, carrying, device, timeout=timeout, groups=groups, loss=self._loss
         )
-        _states.add(self)
+        open_states.add(self)
 
     # Of what workers agree on, only the step may change before the first backward pass: that is compared again there.
     def _connect(self, group: dist.ProcessGroup | None, more: Agreed) -> Attached:
@@ -256,24 +245,9 @@ class GradientState(Measured, TakesOptions):
         # It has the collectives of a ProcessGroup, whatever torch's type hints say.
         return cast(dist.ProcessGroup, attached.make_group("buckets")), True
 
-    def _kept(self) -> list[list[float]]:
-        return self._memory if self._memory_transfer == self._transfer else self._without_memory()
-
-    # The other transfer's means nothing here.
-    def _without_memory(self) -> list[list[float]]:
-        if self._memory:
-            other = self._memory_transfer
-            warn(
-                f'what {self._rule} remembers was saved with transfer="{other}" and starts anew with "{self._transfer}": '
-                f'take transfer="{other}" to go on with it',
-                self._line,
-            )
-        self._memory, self._memory_transfer = [], self._transfer
-        return []
-
     # Nothing to be said about it at the end.
     def _settle(self) -> None:
-        _uncalled.pop(self._number, None)
+        uncalled.pop(self._number, None)
 
     # The hook.
     def _add(self, bucket: GradBucket) -> Future[torch.Tensor]:
@@ -346,16 +320,6 @@ class GradientState(Measured, TakesOptions):
             )
         self._weight = weight
 
-    @property
-    def rule(self) -> str:
-        """The name of the rule that the last step followed; before the first one, of the rule that was asked for."""
-        return self._rule if self._hook is None else str(self._hook.report()["rule"])
-
-    @property
-    def step(self) -> int:
-        """How many gradients have been combined."""
-        return self._step if self._hook is None else int(self._hook.report()["step"])
-
     def set_rule(self, name: str, **options: object) -> None:
         """Goes on with another rule, or with other options: from the first step on that all ranks have asked for it.
 
@@ -411,133 +375,6 @@ class GradientState(Measured, TakesOptions):
             raise BadInputError("set_rule() cannot change sketch_length: register the rule on another model")
         words["sketch_length"] = self._options.get("sketch_length", "auto")
 
-    def report(self) -> dict[str, Any]:
-        """What the last step told about the workers, the same on all ranks but for times and bytes.
-
-        Returns:
-            Values by name; nothing before the first step. ``event`` is the guard that fired, or ``none``; ``guards`` tells
-            how often each has. The rest is what the properties of this state show.
-        """
-        return {} if self._hook is None else self._hook.report()
-
-    def _numbers(self, name: str) -> torch.Tensor | None:
-        numbers = self.report().get(name)
-        return torch.tensor(numbers, dtype=torch.float64) if numbers else None
-
-    @property
-    def coefficients(self) -> torch.Tensor | None:
-        """What each worker's gradient was multiplied by in the last step; None before the first."""
-        return self._numbers("coefficients")
-
-    @property
-    def norms(self) -> torch.Tensor | None:
-        """The norm of each worker's gradient in the last step; None before the first, and without ``watch``."""
-        return self._numbers("norms")
-
-    @property
-    def agreement(self) -> torch.Tensor | None:
-        """The cosines between the workers' gradients in the last step, a matrix.
-
-        None before the first, and where only norms were looked at (beyond 64 workers, or without ``watch``). From sketches,
-        cosines have an error of about 1 / sqrt(sketch_length): 0.03 at 1,024 numbers.
-        """
-        cosines = self._numbers("cosines")
-        if cosines is None:
-            return None
-        size = round(len(cosines) ** 0.5)
-        return cosines.reshape(size, size)
-
-    @property
-    def findings(self) -> list[str]:
-        """What is suspicious about the workers so far, a sentence each.
-
-        Two read the same data, or one is broken, dead, exploding, often clipped or left out. Rank 0 also says each once as a Python warning.
-        """
-        return [] if self._hook is None else self._hook.findings()
-
-    def metrics(self) -> dict[str, float]:
-        """Figures by name, of the last step and of the run so far, for any tracker; nothing collective.
-
-        Returns:
-            A dictionary. Names of figures about single workers end with their rank, as ``norm/3``.
-        """
-        return {} if self._finished() is None else super().metrics()
-
-    def record(self, loss: float) -> None:
-        """Tells the loss of the last step, for the metrics and the report.
-
-        Args:
-            loss: this worker's own, of its part of the batch.
-        """
-        self._finished()
-        super().record(loss)
-
-    def record_evaluation(self, metric: str, quality: float, *, lower_is_better: bool = False) -> None:
-        """Tells how good the model is after the last step, for the metrics and the report.
-
-        The time since that step is taken as the evaluation's, and does not count as training.
-
-        Args:
-            metric: what was measured, such as ``"accuracy"``.
-            quality: its value, such as 0.91.
-            lower_is_better: True for a metric such as a loss or an error rate.
-        """
-        self._finished()
-        super().record_evaluation(metric, quality, lower_is_better=lower_is_better)
-
-    # With sketches a step is counted when the records of all workers are there, which this waits for.
-    def _finished(self) -> Hook | None:
-        if self._hook is not None:
-            self._hook.report()
-        return self._hook
-
-    def _transfer_of_memory(self) -> str:
-        return self._memory_transfer if self._hook is None else self._transfer
-
-    # And the rule whose it is: not the one that was asked for as long as others have not asked for it.
-    def _current_memory(self) -> tuple[str, list[list[float]]]:
-        return (self._rule, self._memory) if self._hook is None else self._hook.memory()
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a resumed training needs of the rule.
-
-        Returns:
-            Plain values, the same on all ranks, for a checkpoint.
-        """
-        rule, memory = self._current_memory()
-        return {"rule": rule, "step": self.step, "memory": memory, "transfer": self._transfer_of_memory()}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on from a :meth:`state_dict`, on all ranks alike.
-
-        What a rule remembers of another number of workers is re-sampled if it belongs to places in an order (``adacons``),
-        and starts anew if it belongs to workers.
-
-        Args:
-            state_dict: what :meth:`state_dict` returned, of the same rule.
-
-        Raises:
-            BadInputError: for the state of another rule, or of something else.
-        """
-        check_state_dict(state_dict, ("rule", "step", "memory"), "a gradient rule")
-        if state_dict["rule"] != self._rule:
-            raise BadInputError(
-                f"this is the state of {state_dict['rule']}, and the rule is {self._rule}: make a state of that rule, "
-                "or call set_rule() first"
-            )
-        try:
-            memory = [[float(value) for value in section] for section in state_dict["memory"]]
-            self._step, self._memory = int(state_dict["step"]), memory
-        except (TypeError, ValueError):
-            raise BadInputError(
-                "load_state_dict() takes what state_dict() of a gradient rule returned: step and memory of this one are no "
-                "numbers"
-            ) from None
-        self._memory_transfer = state_dict.get("transfer", "exact")
-        if self._hook is not None:
-            is_ours = self._memory_transfer == self._transfer
-            self._hook.remember(self._step, self._memory if is_ours else self._without_memory())
-
     def close(self) -> None:
         """Ends the worker's part and writes what is left for ``run_dir``. Not collective.
 
@@ -557,29 +394,3 @@ class GradientState(Measured, TakesOptions):
         finally:
             self._attached.close()
         self._warn(self._hook)
-
-
-# Registered after that of _worker.py, which closes workers: so it runs before.
-@atexit.register
-def _close_all() -> None:
-    for state in list(_states):
-        state.close()
-
-
-# A program that breaks off may not have come to its first backward pass.
-@atexit.register
-def _warn_of_uncalled() -> None:
-    rank = this_rank()
-    if hasattr(sys, "last_type") or (int(os.environ.get("RANK", "0")) if rank is None else rank) != 0:
-        return
-    for state, rule, line in _uncalled.values():
-        warn(
-            f"no backward pass has called the hook of this {state}, so that gradients were not combined by {rule}: "
-            f"register it on the model that is trained, as with flockstep.{rule}(model); some frameworks leave out a "
-            "ddp_comm_hook on the CPU",
-            line,
-        )
-
-
-os.register_at_fork(after_in_child=_states.clear)
-os.register_at_fork(after_in_child=_uncalled.clear)

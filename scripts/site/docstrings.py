@@ -140,7 +140,8 @@ def link(role: str, name: str, thing: griffe.Object, package: griffe.Module) -> 
     if public.split(".")[0] in package.members and not package[public.split(".")[0]].is_module:
         return f"[{shown}][{PACKAGE}.{public}]"
     owner = thing if thing.is_class else thing.parent
-    for each in [owner, *(package[base].final_target for base in BASES)]:
-        if each.is_class and name in each.members:
+    bases = sorted((package[base].final_target for base in BASES), key=lambda base: owner not in base.mro())
+    for each in [owner, *bases]:
+        if each.is_class and each.name in package.members and name in each.all_members:
             return f"[{shown}][{PACKAGE}.{each.name}.{name}]"
     return shown

@@ -10,21 +10,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "math/words.h"
 
 namespace flockstep::math {
 namespace {
-
-// "workers 1, 3 and 5".
-std::string named(const std::vector<int>& workers) {
-  std::string names = fmt::format("{} {}", workers.size() == 1 ? "worker" : "workers", workers.front());
-  for (std::size_t k = 1; k < workers.size(); ++k)
-    names += fmt::format("{} {}", k + 1 == workers.size() ? " and" : ",", workers[k]);
-  return names;
-}
-
-std::string as_factor(double ratio) {
-  return ratio < 1e6 ? fmt::format("{:.0f}", ratio) : fmt::format("{:.0e}", ratio);
-}
 
 // Those that had samples and sent something that has a direction.
 std::vector<std::size_t> with_direction(const Statistics& statistics) {
@@ -247,7 +236,7 @@ void Watch::raise_exploding(std::size_t i) {
   if (ratio < kExplodingRatio || mean < kErrors * worker.log_ratios.standard_error()) return;
   worker.exploding = true;
   raise(FindingKind::exploding, {static_cast<int>(i)}, worker.log_ratios.first_step(), ratio,
-        fmt::format("worker {}'s gradient is {} times the {} (over {} steps)", i, as_factor(ratio),
+        fmt::format("worker {}'s gradient is {} the {} (over {} steps)", i, times(ratio),
                     workers_.size() == 2 ? "other one's" : "median", kSteps));
 }
 

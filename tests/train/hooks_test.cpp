@@ -114,15 +114,10 @@ TEST_F(HooksTest, aDrainedGradientThatIsNotFiniteIsSkippedAndCounted) {
   EXPECT_EQ(summary.skipped_steps, kWorkers);
 }
 
-TEST_F(HooksTest, anInterruptedRunIsDrainedTooAndItsQualityIsThatOfTheEnd) {
-  options_.algorithm_settings = {{"drained", "2"}};
-  options_.steps = 300;
-  options_.evaluate_every = 7;
-  std::atomic<std::int64_t> seen{0};
-  const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 10; }};
-  const telemetry::Summary summary = run_loner(kWorkers, observer);
-  EXPECT_EQ(summary.steps, 50);
-  EXPECT_NEAR(summary.quality, 1 + 7 * std::pow(0.9, 50) - 2 * kRate, 1e-5);
+TEST_F(HooksTest, aRunThatEndsEarlyIsDrainedAndConsolidatedToo) {
+  const telemetry::Summary summary =
+      run_loner(kWorkers, {.may_take_step = [](std::int64_t step) { return step <= 13; }});
+  EXPECT_EQ(summary.steps, 13);
   for (const auto& each : asked) EXPECT_EQ(each, (Words{"begin after 0", "drain", "consolidate"}));
 }
 

@@ -104,17 +104,15 @@ TEST_F(ScheduleTest, aSkippedStepLeavesTheSchedulesOfAllWorkersAtTheSamePlace) {
   EXPECT_NEAR(run(2).quality, sum / 2, 1e-5);
 }
 
-TEST_F(LoopTest, anInterruptedRunStopsWhereWorkersMeetAndResumesToTheSameBits) {
+TEST_F(LoopTest, anInterruptedRunResumesToTheSameBitsAndTellsEveryStepOnce) {
   const telemetry::Summary whole = run(3);
   const std::string uninterrupted = whole.model_hash;
   const auto uninterrupted_steps = steps_of(whole.evaluations);
   options_.out = folder_;
   options_.checkpoint_every = 8;
-  std::atomic<std::int64_t> seen{0};
-  const Observer observer{[&](std::int64_t step, std::int64_t) { seen = step; }, [&] { return seen >= 11; }};
-  const telemetry::Summary first = run(3, observer);
+  const telemetry::Summary first = run(3, {.may_take_step = [](std::int64_t step) { return step <= 13; }});
   EXPECT_TRUE(first.interrupted);
-  EXPECT_EQ(first.steps, 16);  // the checkpoint after the request
+  EXPECT_EQ(first.steps, 13);  // between two checkpoints
   options_.resume = true;
   const telemetry::Summary second = run(3);
   EXPECT_EQ(second.steps, 30);
@@ -178,15 +176,6 @@ TEST(LastStep, isTheFurthestThatSomebodyHasBegunWhenSomebodyIsAsked) {
   engines::SharedLastStep resumed([] { return true; });
   EXPECT_FALSE(resumed.may_take(41)) << "asked before the first step";
   EXPECT_FALSE(resumed.may_take(41));
-}
-
-TEST_F(LoopTest, aRequestToStopIsHeardLongBeforeADistantEvaluation) {
-  options_.steps = options_.evaluate_every = 100000;
-  std::atomic<int> asked{0};  // by both workers at the start, when the answer is still no
-  const telemetry::Summary summary = run(2, {[](std::int64_t, std::int64_t) {}, [&] { return ++asked > 2; }});
-  EXPECT_EQ(summary.steps, 250);
-  EXPECT_TRUE(summary.interrupted);
-  EXPECT_NEAR(summary.quality, 0.5, 1e-5);  // evaluated where it stopped
 }
 
 TEST_F(LoopTest, aDamagedCheckpointIsRefusedAndSoIsAnotherRunsCheckpoint) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "math/words.h"
 #include "runtime/gather.h"
 
 namespace flockstep::algorithms {
@@ -53,12 +54,12 @@ void add_findings(std::vector<math::Finding>& findings, int worker, const math::
     raise(math::FindingKind::zeros, counts.idle,
           fmt::format("worker {} hardly changes its model while others do ({} updates in a row)", worker, counts.idle));
   if (counts.clipped >= kClipped && 2 * counts.clipped >= counts.updates) {
-    const double times = counts.excess / counts.clipped;
+    const double excess = counts.excess / counts.clipped;
     const bool is_against = 2 * counts.against > counts.clipped;
-    raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, times,
-          fmt::format("worker {} pulls the others away: {} of its {} updates were clipped, on average {:.1f} times as "
-                      "long as the others'{}",
-                      worker, counts.clipped, counts.updates, times,
+    raise(is_against ? math::FindingKind::against : math::FindingKind::clipped, excess,
+          fmt::format("worker {} pulls the others away: {} of its {} updates were clipped, on average {} as long as "
+                      "the others'{}",
+                      worker, counts.clipped, counts.updates, math::times(excess),
                       is_against ? fmt::format("; {} of them were left out because they point against the others'",
                                                counts.against)
                                  : ""));
