@@ -1,11 +1,8 @@
 """What gradient states do beside the rules themselves, one case after the other, on three ranks."""
 
 import functools
-import sys
 
-import torch
-import torch.distributed as dist
-from ddp_training import run_cases
+from cases import run
 from hooks_states import (
     averaged_model,
     copied_model,
@@ -42,8 +39,6 @@ from hooks_trouble import (
 )
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
     cases = {
         "a scaler changes nothing": a_scaler_changes_nothing,
         "overflow, propagate": functools.partial(overflow, "propagate"),
@@ -88,12 +83,9 @@ if __name__ == "__main__":
         "bad input": bad_input,
         "left open": left_open,
         "broken after the last bucket": broken_after_the_last_bucket,
-        "sub-group in torch's form": sub_group_in_torchs_form,
     }
     for rule in ("normalized_mean", "adacons", "direction_consensus", "geometric_median"):
         for factor in (1000.0, 0.001, 0.0):
             cases[f"one worker times {factor}, {rule}"] = functools.partial(one_worker_times, rule, factor)
         cases[f"two numbers that disagree, {rule}"] = functools.partial(two_numbers_that_disagree, rule)
-    chosen = sys.argv[2:]
-    run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
-    dist.destroy_process_group()
+    run(cases | {"sub-group in torch's form": sub_group_in_torchs_form})

@@ -4,29 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-from ddp_training import outcomes
+from results import Results
 
 PROGRAM = Path(__file__).with_name("hooks_program.py")
 
 
 @pytest.fixture(scope="module")
-def run(torchrun, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hooks")
-    process = torchrun(PROGRAM, 3, folder)
-    assert process.returncode == 0, process.stdout + process.stderr
-    return folder, outcomes(process)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hooks")
 
 
-@pytest.fixture
-def of(run):
-    """What a case gave on every rank."""
-
-    def outcome(case):
-        for rank in run[1][case]:
-            assert not (isinstance(rank, dict) and "raised" in rank), rank
-        return run[1][case]
-
-    return outcome
+@pytest.fixture(scope="module")
+def of(folder):
+    """of(case): what a case gave on every rank."""
+    return Results(PROGRAM, 3, folder).__getitem__
 
 
 def test_a_gradient_scaler_keeps_its_meaning(of):
@@ -323,9 +314,9 @@ def test_bad_input_gets_one_sentence(of, case, words):
         assert "\n" not in rank[case]["text"]
 
 
-def test_a_state_that_nobody_closes_leaves_whole_files(run, of):
+def test_a_state_that_nobody_closes_leaves_whole_files(of, folder):
     of("left open")
-    folder = run[0] / "left open"
+    folder = folder / "left open"
     steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in steps if "seconds" in line or "loss" in line][-1] == 3
     assert json.loads((folder / "trace.json").read_text())

@@ -5,33 +5,18 @@ from pathlib import Path
 import flockstep
 import pytest
 import torch
-from ddp_training import outcomes
 from flockstep import _sharded_model
+from results import Results
 from rule_oracle import RULES
 
 PROGRAM = Path(__file__).with_name("sharded_program.py")
 
 
 @pytest.fixture(scope="module")
-def run(torchrun):
-    found = {}
-    for workers in (1, 2, 4):
-        process = torchrun(PROGRAM, workers)
-        assert process.returncode == 0, process.stdout + process.stderr
-        found[workers] = outcomes(process)
-    return found
-
-
-@pytest.fixture
-def of(run):
-    """What a case gave on every rank."""
-
-    def outcome(case, workers=4):
-        for rank in run[workers][case]:
-            assert not (isinstance(rank, dict) and "raised" in rank), rank
-        return run[workers][case]
-
-    return outcome
+def of():
+    """of(case, workers): what a case gave on every rank."""
+    results = {workers: Results(PROGRAM, workers) for workers in (1, 2, 4)}
+    return lambda case, workers=4: results[workers][case]
 
 
 @pytest.mark.parametrize("workers", [2, 4])

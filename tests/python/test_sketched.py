@@ -3,32 +3,17 @@
 from pathlib import Path
 
 import pytest
-from ddp_training import outcomes
+from results import Results
 from rule_oracle import RULES
 
 PROGRAM = Path(__file__).with_name("sketched_program.py")
 
 
 @pytest.fixture(scope="module")
-def run(torchrun):
-    found = {}
-    for workers in (1, 2, 3):
-        process = torchrun(PROGRAM, workers)
-        assert process.returncode == 0, process.stdout + process.stderr
-        found[workers] = outcomes(process)
-    return found
-
-
-@pytest.fixture
-def of(run):
-    """What a case gave on every rank."""
-
-    def outcome(case, workers=3):
-        for rank in run[workers][case]:
-            assert not (isinstance(rank, dict) and "raised" in rank), rank
-        return run[workers][case]
-
-    return outcome
+def of():
+    """of(case, workers): what a case gave on every rank."""
+    results = {workers: Results(PROGRAM, workers) for workers in (1, 2, 3)}
+    return lambda case, workers=3: results[workers][case]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -94,10 +79,8 @@ IN_STREAM = [*(f"rule {rule}" for rule in RULES), *TROUBLES, "bfloat16", "float1
 
 
 @pytest.fixture(scope="module")
-def in_stream(torchrun):
-    process = torchrun(PROGRAM, 3, "--in-stream", *IN_STREAM)
-    assert process.returncode == 0, process.stdout + process.stderr
-    return outcomes(process)
+def in_stream():
+    return Results(PROGRAM, 3, "--in-stream", only=IN_STREAM)
 
 
 @pytest.mark.parametrize("case", IN_STREAM)
