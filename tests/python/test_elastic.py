@@ -58,6 +58,10 @@ class Run:
             time.sleep(0.01)
         raise AssertionError(f"worker {rank} has not noted {what}: {self.notes(rank)[-3:]}")
 
+    def take_more_steps(self, rank):
+        """Waits until a worker has taken so many more steps that it waits for none that is away."""
+        self.wait(rank, "step", len(self.notes(rank)) + 60)
+
     def end_soon(self):
         """A while after the newest step of all, so that nobody is beyond it."""
         newest = max(note.get("steps", 0) for rank in range(8) for note in self.notes(rank))
@@ -101,10 +105,13 @@ def models(run, ranks):
 
 @pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
 def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
-    run = start(100_000, f"algorithm={algorithm}")
+    run = start(100_000, f"algorithm={algorithm}", "waits=1")
     for rank in range(WORKERS):
         run.wait(rank, "step", 20)
     os.kill(run.wait(1, "joined")["pid"], signal.SIGKILL)
+    for rank in (0, 2):
+        run.take_more_steps(rank)
+    (run.folder / "return").touch()
     joined = run.wait(1, "joined", 2)
     assert joined["steps"] > 20
     assert joined["incarnation"] == 2
@@ -116,7 +123,6 @@ def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, 
         steps = [note["steps"] for note in run.notes(rank) if note["what"] == "step"]
         first = run.notes(rank)[0]["steps"] + 1  # of a worker that came too late for the start: a later one
         assert steps == list(range(first, first + len(steps))), "each step once, in its order"
-        assert max(note["seconds"] for note in run.notes(rank) if note["what"] == "step") < 5
 
 
 @pytest.mark.parametrize("averager", [flockstep.ADPSGD, flockstep.Swarm])
@@ -140,15 +146,13 @@ def test_a_run_grows(start):
 
 
 def test_a_worker_that_was_only_slow_joins_anew(start):
-    run = start(100_000, launcher=["--heartbeat", "1s"])
+    run = start(100_000, launcher=["--heartbeat", "2s"])
     for rank in range(WORKERS):
         run.wait(rank, "step", 20)
     slow = run.wait(1, "joined")["pid"]
     os.kill(slow, signal.SIGSTOP)
-    before = len(run.notes(0))
-    time.sleep(2.5)
+    run.take_more_steps(0)
     os.kill(slow, signal.SIGCONT)
-    assert len(run.notes(0)) > before, "the others went on"
     anew = run.wait(1, "joined anew")
     assert anew["incarnation"] == 2
     run.end_soon()

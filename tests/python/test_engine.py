@@ -70,8 +70,7 @@ def test_a_forked_child_ends_nothing(found):
 def test_a_deadline_that_passes_breaks_the_engine_for_all(found):
     late, *waiting = found("a_deadline_passes")
     assert {seen["first"]["type"] for seen in [late, *waiting]} == {"DeadlineExceededError"}
-    for seen in waiting:
-        assert seen["first"]["seconds"] > 0.9
+    assert max(seen["first"]["seconds"] for seen in waiting) > 0.9, "one of them has waited for its deadline"
     for seen in [late, *waiting]:
         assert seen["second"]["text"] == seen["first"]["text"]
         assert seen["first"]["engine"] == "c10d"
