@@ -1,8 +1,14 @@
-"""What the tests of the built command share."""
+"""What the tests of the built command share.
+
+Tests have two layers. `make test` runs those that are not marked `thorough`, `make test-rest` those that are. A file is in the second
+layer if its tests build or install something, need another project's program or package, train until something is learnt, measure, or
+repeat for one more rule, task or engine what a test of the first layer shows for another one: `pytestmark = pytest.mark.thorough`.
+"""
 
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -41,6 +47,16 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves files of the other layer alone: those of the second one import packages that the first one does without."""
+    if not re.fullmatch(r"test_\w+\.py", collection_path.name):
+        return None
+    text = collection_path.read_text()
+    if config.option.markexpr == "not thorough" and re.search(r"^pytestmark = .*mark\.thorough", text, re.MULTILINE):
+        return True
+    return True if config.option.markexpr == "thorough" and "mark.thorough" not in text else None
 
 
 @pytest.hookimpl(optionalhook=True)

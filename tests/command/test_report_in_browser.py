@@ -12,6 +12,8 @@ from conftest import run, run_json
 from paths import HANG_S
 from sample_run import page_of
 
+pytestmark = pytest.mark.thorough
+
 # scripts/setup.sh installs the first; elsewhere any of its kin will do.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = (390, 1280)
