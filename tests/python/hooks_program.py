@@ -59,11 +59,6 @@ if __name__ == "__main__":
         "resumed from a pickle": functools.partial(resumed, "pickle"),
         "resumed from a copy": functools.partial(resumed, "deepcopy"),
         "resumed from a state_dict": functools.partial(resumed, "state_dict"),
-        "every state copied": every_state_copied,
-        "copied model": copied_model,
-        "averaged model": averaged_model,
-        "copied model of torch's form": copied_model_of_torchs_form,
-        "forked": forked,
         "a thread counts meanwhile": a_thread_counts_meanwhile,
         "broken backward on one rank": functools.partial(broken_backward, False),
         "broken backward on all ranks": functools.partial(broken_backward, True),
@@ -83,6 +78,11 @@ if __name__ == "__main__":
         "bad input": bad_input,
         "left open": left_open,
         "broken after the last bucket": broken_after_the_last_bucket,
+        "every state copied": every_state_copied,
+        "copied model": copied_model,
+        "averaged model": averaged_model,
+        "copied model of torch's form": copied_model_of_torchs_form,
+        "forked": forked,
     }
     for rule in ("normalized_mean", "adacons", "direction_consensus", "geometric_median"):
         for factor in (1000.0, 0.001, 0.0):

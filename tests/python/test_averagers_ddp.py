@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from results import Results
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parent / "averagers_ddp.py"
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from results import Results
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parent / "averagers_join.py"
 AVERAGERS = ["Flock", "Wagma", "LocalSGD", "PostLocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"]
 

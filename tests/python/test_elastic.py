@@ -13,6 +13,7 @@ import flockstep
 import pytest
 import torch
 from launching import environment, run_program
+from layers import only
 from paths import HANG_S
 
 PROGRAM = Path(__file__).with_name("elastic_program.py")
@@ -103,7 +104,7 @@ def models(run, ranks):
     return {note["model"] for rank in ranks for note in run.notes(rank) if note["what"] == "done"}
 
 
-@pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
+@pytest.mark.parametrize("algorithm", only("Flock", of=["Flock", "Wagma"]))
 def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
     run = start(100_000, f"algorithm={algorithm}", "waits=1")
     for rank in range(WORKERS):
@@ -134,6 +135,7 @@ def test_an_averager_in_pairs_refuses_to_be_elastic(averager):
         averager(torch.optim.SGD(model.parameters(), lr=0.1), model, elastic=True)
 
 
+@pytest.mark.thorough
 def test_a_run_grows(start):
     run = start(100_000, workers=2)
     more = start(100_000, workers=1, launcher=run.to_join())
@@ -145,6 +147,7 @@ def test_a_run_grows(start):
     assert len(models(run, range(3))) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_that_was_only_slow_joins_anew(start):
     run = start(100_000, launcher=["--heartbeat", "2s"])
     for rank in range(WORKERS):
@@ -161,6 +164,7 @@ def test_a_worker_that_was_only_slow_joins_anew(start):
     assert len([note for note in run.notes(1) if note["what"] == "joined"]) == 1, "it is the same process"
 
 
+@pytest.mark.thorough
 def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(start):
     run = start(130, "first_step=100")
     run.end()
@@ -168,6 +172,7 @@ def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(star
     assert len(models(run, range(WORKERS))) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
     run = start(60, "killed_at_end=1", workers=2)
     run.wait(0, "done")
@@ -180,6 +185,7 @@ def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
     assert [note["restarts"] for note in run.notes(1) if note["what"] == "joined"] == [0]
 
 
+@pytest.mark.thorough
 def test_an_early_end_is_told(start):
     run = start(3000, "ends_early=1", workers=2)
     run.process.stderr.readline()  # that they were started
@@ -202,6 +208,7 @@ def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     assert len(models(run, range(2))) == 1
 
 
+@pytest.mark.thorough
 def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
     run = start(100_000, workers=1)
     run.wait(0, "step", 10)
@@ -209,6 +216,7 @@ def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
     assert "load a checkpoint" in run.wait(0, "refused")["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_finds_others_reads_no_checkpoint(start):
     file = start.folder / "run.pt"
     run = start(100_000, f"checkpoint={file}", workers=2)
@@ -222,6 +230,7 @@ def test_a_worker_that_finds_others_reads_no_checkpoint(start):
     run.end()
 
 
+@pytest.mark.thorough
 def test_who_has_other_options_is_refused(start):
     run = start(100_000, workers=2)
     other = start(100_000, "period=5", workers=1, launcher=[*run.to_join(), "--restarts", 0])

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from results import Results
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parent / "guarded.py"
 WORKERS, BROKEN = 4, 2
 AVERAGERS = [

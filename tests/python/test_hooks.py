@@ -43,6 +43,7 @@ def test_or_leaves_that_rank_out(of):
 ON_DIRECTIONS = ["normalized_mean", "adacons", "direction_consensus", "geometric_median"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("factor", [1000.0, 0.001, 0.0])
 @pytest.mark.parametrize("rule", ON_DIRECTIONS)
 def test_no_single_rank_sets_the_size_of_the_step(of, rule, factor):
@@ -50,6 +51,7 @@ def test_no_single_rank_sets_the_size_of_the_step(of, rule, factor):
         assert 0.2 < ratio < 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ON_DIRECTIONS)
 def test_one_number_that_two_ranks_disagree_on_is_their_mean(of, rule):
     for rank in of(f"two numbers that disagree, {rule}")[:2]:
@@ -131,6 +133,7 @@ def test_a_resumed_training_gives_what_an_uninterrupted_one_gives(of, source):
         assert rank["step"] == 6
 
 
+@pytest.mark.thorough
 def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
     for rank in of("copied model"):
         for copy in rank:
@@ -139,17 +142,20 @@ def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
             assert copy["distance"] < 1e-5
 
 
+@pytest.mark.thorough
 def test_so_does_a_copy_that_torch_hooked_as_far_as_it_can_be_told(of):
     for sentences in of("copied model of torch's form"):
         assert len(sentences) == 1
         assert "has lost its communication hook" in sentences[0]
 
 
+@pytest.mark.thorough
 def test_a_copy_evaluates_without_its_hook(of):
     """Also one that torch.optim.swa_utils has made."""
     assert of("averaged model") == [{"evaluated": True, "trains on": True}] * 3
 
 
+@pytest.mark.thorough
 def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
     for rank in of("every state copied"):
         assert all(distance < 1e-5 for distance in rank["distances"].values()), rank
@@ -158,6 +164,7 @@ def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
             assert "process_group" in refused["text"]
 
 
+@pytest.mark.thorough
 def test_a_forked_child_leaves_the_state_alone(of):
     assert of("forked") == [{"status": 0, "step": 3}] * 3
 
