@@ -36,6 +36,11 @@ LONGEST_FIRST = [
     "test_bench",
     "test_rules",
     "test_engine",
+    "test_hooks",
+    "test_sketched",
+    "test_elastic",
+    "test_report",
+    "test_demo",
 ]
 
 

@@ -95,6 +95,7 @@ def test_a_comparison_draws_its_own_page(tmp_path):
     assert (out / "report.html").read_bytes() == first, "the same numbers give the same bytes"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [8, 16, 40])
 def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
     out = tmp_path / "run"
@@ -109,6 +110,7 @@ def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
         assert any(what in picture for picture in page.pictures), what
 
 
+@pytest.mark.thorough
 def test_how_models_met_is_told_and_drawn_where_they_did(tmp_path):
     write_sample_run(tmp_path / "apart")
     assert not any("fresh" in picture or "old" in picture for picture in report(tmp_path / "apart").pictures)
@@ -129,6 +131,7 @@ def test_what_else_an_evaluation_told_is_told(tmp_path):
     assert re.search(r"actions +diverged\n", words)
 
 
+@pytest.mark.thorough
 def test_step_times_that_were_not_measured_are_left_out_and_questions_keep_their_mark(tmp_path):
     """As in runs of the PyTorch package."""
     out = tmp_path / "run"
@@ -145,6 +148,7 @@ def test_step_times_that_were_not_measured_are_left_out_and_questions_keep_their
     assert re.search(r"the same data\?[^.]", words)
 
 
+@pytest.mark.thorough
 def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     write_sample_run(tmp_path / "run")
     page = report(tmp_path / "run")
@@ -161,6 +165,7 @@ def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     assert twice.max() == 91, "the longest of one is as long as the shortest of the other"
 
 
+@pytest.mark.thorough
 def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     assert "fresh" not in report(out).text
@@ -271,6 +276,7 @@ def test_a_damaged_comparison_is_told(tmp_path, capsys, comparison, damage, sent
     is_refused(out, sentence, capsys)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("huge", ["1e308", "-1e308"])
 def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, comparison, huge):
     out = shutil.copytree(comparison, tmp_path / "comparison")
@@ -337,6 +343,7 @@ def numbers(text):
     return [float(each) for each in text.split()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [3, 7, 18])
 def test_every_algorithm_has_its_name_and_its_values_in_the_curves(tmp_path, comparison, count):
     losses = [1 + index for index in range(count)]
@@ -380,6 +387,7 @@ def test_the_target_stands_in_the_legend_and_not_among_the_lines(tmp_path, compa
     assert "target" not in "".join(re.findall(r"<text[^>]*>([^<]*)</text>", (out / "report.html").read_text()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [4, 8])
 def test_coefficients_of_more_than_four_workers_name_the_notable_ones(tmp_path, workers):
     write_sample_run(tmp_path / "run", workers)
@@ -415,6 +423,7 @@ def test_an_algorithm_far_from_all_others_does_not_rule_the_range():
     assert zoomed(6, 0.3)[0] == (False, []), "of few, all are shown"
 
 
+@pytest.mark.thorough
 def test_each_worker_has_its_values_in_the_pictures_of_a_run(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out, workers=16)
@@ -552,6 +561,7 @@ def test_without_python_or_a_package_one_sentence_says_how_to_get_it(tmp_path):
     assert "The report is" not in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_terminal_sees_what_is_drawn(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out)

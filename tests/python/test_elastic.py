@@ -194,6 +194,7 @@ def test_an_early_end_is_told(start):
     run.end()
 
 
+@pytest.mark.thorough
 def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     run = start(100_000, f"checkpoint={start.folder / 'run.pt'}", "saves=1", workers=2)
     saved = run.wait(0, "saved", 10)["steps"]

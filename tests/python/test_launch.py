@@ -30,6 +30,7 @@ def test_a_lost_worker_is_started_again_and_the_status_is_told(tmp_path):
     assert run_program([*LAUNCH, "--workers", 1, "--restarts", 0, "--", "sh", "-c", "exit 7"]).returncode == 7
 
 
+@pytest.mark.thorough
 def test_a_worker_is_told_its_place_on_its_host():
     worker = 'echo "$FLOCKSTEP_RANK: $FLOCKSTEP_LOCAL_RANK of $FLOCKSTEP_LOCAL_WORKERS"'
     done = run_program([*LAUNCH, "--workers", 3, "--", "sh", "-c", worker])
