@@ -55,13 +55,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leaves files of the other layer alone: those of the second one import packages that the first one does without."""
-    if not re.fullmatch(r"test_\w+\.py", collection_path.name):
+    """Leaves files of the second layer alone in the first one, which does without the packages that they import."""
+    if config.option.markexpr != "not thorough" or not re.fullmatch(r"test_\w+\.py", collection_path.name):
         return None
-    text = collection_path.read_text()
-    if config.option.markexpr == "not thorough" and re.search(r"^pytestmark = .*mark\.thorough", text, re.MULTILINE):
-        return True
-    return True if config.option.markexpr == "thorough" and "mark.thorough" not in text else None
+    return True if re.search(r"^pytestmark = .*mark\.thorough", collection_path.read_text(), re.MULTILINE) else None
 
 
 @pytest.hookimpl(optionalhook=True)
