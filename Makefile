@@ -24,9 +24,10 @@ compile  := flock $(build).lock cmake --build --preset $(preset)
 check_yaml := $(python) -m check_jsonschema --quiet --builtin-schema
 # Many tests wait: one more process than there are cores.
 jobs     := $(shell expr $$(nproc) + 1)
+pytest    = FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15
 sources  := $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-timed := build wheel packages demo test test-all test-cpp test-python test-gpu docs explore bench studies lint tidy asan tsan minimal sabotages
+timed := build wheel packages demo test test-all test-rest test-cpp test-python test-gpu docs explore bench studies lint tidy asan tsan minimal sabotages
 .PHONY: help setup format clean $(timed) $(timed:%=.%)
 
 # `make demo` runs the recipe of .demo below.
@@ -63,16 +64,20 @@ setup: ## install packages and make build/venv; done by the targets that build a
 	@$(compile) --target flockstep_command
 	@$(command) compare $(demo_options) --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-.test: setup .lint .test-cpp .test-python ## run all checks and tests: lint, ctest, pytest
+.test: setup .lint .test-cpp .test-python ## the checks for every change: lint, and the tests that are not marked `thorough`
 
-.test-all: ## make test, and the tests that it leaves out because they take a minute each
-	@$(MAKE) --no-print-directory all=1 .test
+.test-all: .test .test-rest ## all checks and tests: make test, then make test-rest
+
+.test-rest: .build ## the tests that make test leaves out: those marked `thorough`
+	@scripts/setup.sh --all
+	@ctest --test-dir $(build) --output-on-failure --no-tests=ignore -j $(jobs) -L thorough
+	@$(pytest) -m thorough
 
 .test-cpp: .build
-	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j $(jobs)
+	@ctest --test-dir $(build) --output-on-failure --no-tests=error -j $(jobs) -LE thorough
 
 .test-python: .build
-	@FLOCKSTEP_BUILD=$(build) $(python) -m pytest tests -q -n $(jobs) --durations 15 $(if $(all),,-m "not longer")
+	@$(pytest) -m "not thorough"
 
 # With python=python3 nothing is installed: the tests take that Python and its torch.
 .test-gpu: $(if $(filter build/venv/bin/python,$(python)),setup) ## the tests that need a GPU, with 1, 2 and 4 ranks (python=python3: without build/venv)

@@ -1,8 +1,14 @@
-"""What the tests of the built command share."""
+"""What the tests of the built command share.
+
+Tests have two layers. `make test` runs those that are not marked `thorough`, `make test-rest` those that are. A file is in the second
+layer if its tests build or install something, need another project's program or package, train until something is learnt, measure, or
+repeat for one more rule, task or engine what a test of the first layer shows for another one: `pytestmark = pytest.mark.thorough`.
+"""
 
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -30,6 +36,11 @@ LONGEST_FIRST = [
     "test_bench",
     "test_rules",
     "test_engine",
+    "test_hooks",
+    "test_sketched",
+    "test_elastic",
+    "test_report",
+    "test_demo",
 ]
 
 
@@ -41,6 +52,13 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves files of the second layer alone in the first one, which does without the packages that they import."""
+    if config.option.markexpr != "not thorough" or not re.fullmatch(r"test_\w+\.py", collection_path.name):
+        return None
+    return True if re.search(r"^pytestmark = .*mark\.thorough", collection_path.read_text(), re.MULTILINE) else None
 
 
 @pytest.hookimpl(optionalhook=True)

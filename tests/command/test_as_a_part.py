@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from paths import BUILD, HANG_S, ROOT
 
+pytestmark = pytest.mark.thorough
+
 CCACHE = shutil.which("ccache")
 FOLDER = BUILD / "examples" / "as_a_part"  # kept, so that the next time compiles nothing
 # What this machine's user wants of every project says nothing about ours.

@@ -5,6 +5,8 @@ import json
 import pytest
 from conftest import run, run_json
 
+pytestmark = pytest.mark.thorough
+
 QUICK = ["--megabytes", 4, "--rounds", 3]
 
 

@@ -137,6 +137,7 @@ def test_a_folder_that_another_call_has_is_left_alone(needs, tmp_path, workers):
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
+@pytest.mark.thorough
 def test_lr_is_a_search_of_the_learning_rate_chosen_by_validation(tmp_path):
     call = ["compare", "--task", "images", "--algorithms", "mean,local_sgd", "--workers", 2, "--steps", 20]
     result = run_json(*call, "--lr", "0.01,0.1,0.3")
@@ -165,6 +166,7 @@ def test_the_table_tells_the_time_to_a_target_within_a_hundred_columns(tmp_path)
     assert " was fastest to 0.4 (" in done.stdout or "None reached 0.4" in done.stdout
 
 
+@pytest.mark.thorough
 def test_quality_against_virtual_time_with_64_workers(needs):
     needs("sim")
     call = ["compare", "--engine", "sim", "--workers", 64, "--task", "images", "--images.hidden", 8, "--steps", 12]

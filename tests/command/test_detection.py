@@ -3,8 +3,11 @@
 import json
 
 import numpy
+import pytest
 from conftest import run, run_json
 from PIL import Image
+
+pytestmark = pytest.mark.thorough
 
 DETECTION = ["train", "--task", "detection", "--size", "tiny"]
 LITTLE = [*DETECTION, "--detection.side", 24, "--detection.width", 8, "--detection.channels", 8]

@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import run, run_json
+from layers import only
 
 SHORT = ["--task", "vision", "--steps", 2, "--workers", 2]
 pytestmark = pytest.mark.usefixtures("torch", "without_gpus")
@@ -13,7 +14,7 @@ def without_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
-@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize("command", only("train", of=["train", "compare"]))
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

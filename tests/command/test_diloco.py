@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import run, run_json
+from layers import only
 
 TRAIN = ["train", "--algorithm", "diloco", "--steps", 40, "--linear.dimension", 1203, "--bucket-kib", 1]
 VARIANTS = {
@@ -17,7 +18,7 @@ def options(variant):
     return [word for name, value in VARIANTS[variant].items() for word in (f"--diloco.{name}", value)]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", only(next(iter(VARIANTS)), of=VARIANTS))
 def test_every_engine_gives_the_same_model(needs, variant):
     needs("mpi", "sim")
     train, here = [*TRAIN, *options(variant)], ["--workers", 3]

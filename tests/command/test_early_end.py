@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import COMMAND, run, run_json
+from layers import only
 from live_run import live_run, newest_step, wait_until
 from paths import HANG_S
 from test_mpi_failures import processes_by_rank
@@ -63,7 +64,9 @@ def test_a_signal_ends_a_run_early_and_it_resumes_to_the_same_bits(needs, tmp_pa
     assert resumed["model_hash"] == run_json(*train, "--steps", step + 7)["model_hash"]
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "eager_majority", "wagma", "flock", "adpsgd", "sgp", "swarm"])
+@pytest.mark.parametrize(
+    "algorithm", only("flock", of=["mean", "eager_majority", "wagma", "flock", "adpsgd", "sgp", "swarm"])
+)
 def test_workers_that_wait_for_nobody_agree_on_the_last_step(tmp_path, algorithm):
     out = tmp_path / "run"
     train = ["train", "--workers", 4, "--algorithm", algorithm]
@@ -76,8 +79,8 @@ def test_workers_that_wait_for_nobody_agree_on_the_last_step(tmp_path, algorithm
     expect_resumable(out, ended_after(stderr), train)
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "local_sgd", "wagma"])
-@pytest.mark.parametrize("victim", [0, 2, "mpirun"])
+@pytest.mark.parametrize("algorithm", only("mean", of=["mean", "local_sgd", "wagma"]))
+@pytest.mark.parametrize("victim", only(2, of=[0, 2, "mpirun"]))
 def test_under_mpirun_a_signal_to_one_worker_ends_all(needs, tmp_path, algorithm, victim):
     needs("mpi")
     out = tmp_path / "run"
@@ -93,6 +96,7 @@ def test_under_mpirun_a_signal_to_one_worker_ends_all(needs, tmp_path, algorithm
         assert resumed["model_hash"] == run_json(*train, "--workers", 3, "--steps", step + 7)["model_hash"]
 
 
+@pytest.mark.thorough
 def test_mpirun_that_is_terminated_leaves_a_checkpoint_or_an_older_one(needs, tmp_path):
     """Its one second may be too short on a busy machine: then the last checkpoint is what there is."""
     needs("mpi")
@@ -110,8 +114,8 @@ def test_mpirun_that_is_terminated_leaves_a_checkpoint_or_an_older_one(needs, tm
     assert resumed["steps"] == step + 7
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "flock"])
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("algorithm", only("flock", of=["mean", "flock"]))
+@pytest.mark.parametrize("victim", only(2, of=[0, 2]))
 def test_on_mesh_a_signal_to_one_worker_ends_all(needs, tmp_path, algorithm, victim):
     needs("mesh")
     out = tmp_path / "run"
@@ -200,6 +204,7 @@ def test_a_signal_before_the_first_step_of_a_resumed_run_keeps_its_checkpoint(tm
     assert (before == (out / "checkpoint" / "latest").read_bytes()) == (step == 10)
 
 
+@pytest.mark.thorough
 def test_a_comparison_that_is_terminated_keeps_what_is_done(needs, tmp_path, without_pictures):
     needs("sim")
     out = tmp_path / "comparison"

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from conftest import run, run_json
+from layers import only
 from live_run import generations
 
 STEPS = ["train", "--workers", 3, "--checkpoint-every", 5]
@@ -73,7 +74,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("damage", "sentence"), BAD, ids=lambda value: getattr(value, "__name__", ""))
-@pytest.mark.parametrize("engine", ["threads", "mpi"])
+@pytest.mark.parametrize("engine", only("threads", of=["threads", "mpi"]))
 def test_a_bad_file_sends_everybody_back_one_generation(needs, out, engine, damage, sentence):
     needs(engine)
     damage(out, 15)

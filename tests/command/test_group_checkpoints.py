@@ -21,6 +21,7 @@ def test_a_run_that_waits_for_all_resumes_to_the_same_bits(tmp_path, algorithm):
     assert resumed["model_hash"] == whole["model_hash"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", GROUPS)
 @pytest.mark.parametrize("engine", [["threads"], ["threads", "--deterministic"], ["sim"]], ids=" ".join)
 def test_a_run_that_waits_for_nobody_resumes_and_counts_every_step(needs, tmp_path, algorithm, engine):
@@ -34,6 +35,7 @@ def test_a_run_that_waits_for_nobody_resumes_and_counts_every_step(needs, tmp_pa
     assert resumed["quality"] != half["quality"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("period", [1, 7, 100])
 def test_averages_under_way_are_in_the_checkpoint(needs, tmp_path, period):
     """Checkpoints lie within periods, before the first average, and where one is under way; virtual time is the same."""
@@ -59,6 +61,7 @@ def test_averages_under_way_are_in_the_checkpoint(needs, tmp_path, period):
     assert resumed["model_hash"] == whole["model_hash"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", GROUPS)
 def test_a_run_goes_on_with_another_number_of_workers(tmp_path, algorithm):
     train = [*TRAIN, "--batch", 60, "--algorithm", algorithm, "--out", tmp_path / "run"]

@@ -5,6 +5,8 @@ import pytest
 from conftest import run, run_json
 from PIL import Image
 
+pytestmark = pytest.mark.thorough
+
 VISION = ["train", "--task", "vision", "--vision.side", 16, "--vision.norm", "group", "--workers", 2]
 EASY = ["--lr", 0.05, "--vision.warmup", 5, "--vision.augment", "yes"]
 CLASSES = 12  # more than sets in memory have

@@ -14,6 +14,8 @@ from conftest import MPIRUN
 from laboratory import libraries_of_the_laboratory, symbols_of_the_laboratory
 from paths import BUILD, HANG_S, ROOT
 
+pytestmark = pytest.mark.thorough
+
 
 def check(*command, **keywords):
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, **keywords, timeout=HANG_S)

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -114,10 +113,8 @@ def test_a_signal_ends_workers_of_other_hosts(tmp_path, ssh, number):
         (secret,) = [each.partition(b"=")[2] for each in environment if each.startswith(b"FLOCKSTEP_SECRET=")]
         assert len(secret) == 64
         assert not any(secret in line for line in command_lines())
-        begin = time.monotonic()
         process.send_signal(number)
         out, errors = process.communicate(timeout=HANG_S)
-        assert time.monotonic() - begin < 6
         assert workers_of(tmp_path) == []
     assert process.returncode == 128 + number
     assert f"ended by {int(number)}\n" in out

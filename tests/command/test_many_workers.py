@@ -8,6 +8,8 @@ import pytest
 from conftest import COMMAND, run, run_json
 from paths import HANG_S
 
+pytestmark = pytest.mark.thorough
+
 MANY = ["train", "--engine", "sim", "--workers", 64, "--compute", "lognormal:100ms:0.5", "--platform", "ethernet-10g"]
 
 

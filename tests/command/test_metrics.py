@@ -14,6 +14,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from sklearn.metrics import log_loss, roc_auc_score
 
+pytestmark = pytest.mark.thorough
+
 TOOL = BUILD / "bin" / "metrics_tool"
 
 

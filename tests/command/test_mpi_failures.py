@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import COMMAND, MPIRUN, run
+from layers import only
 from paths import BUILD, HANG_S
 
 FAILURES = [
@@ -26,7 +27,13 @@ FAILURES = [
 
 @pytest.mark.parametrize(
     ("name", "workers"),
-    [*((name, workers) for name in FAILURES for workers in (2, 3)), ("aBroadcastWhoseRootNeverJoinsNamesTheRoot", 5)],
+    only(
+        *((name, 2) for name in FAILURES[:3]),
+        of=[
+            *((name, workers) for name in FAILURES for workers in (2, 3)),
+            ("aBroadcastWhoseRootNeverJoinsNamesTheRoot", 5),
+        ],
+    ),
 )
 def test_conformance_after_a_failure(needs, name, workers):
     needs("mpi")
@@ -64,8 +71,8 @@ def is_running(process):
         return False
 
 
-@pytest.mark.parametrize("victim", [0, 2])
-@pytest.mark.parametrize("algorithm", ["mean", "wagma", "flock"])
+@pytest.mark.parametrize("victim", only(2, of=[0, 2]))
+@pytest.mark.parametrize("algorithm", only("mean", of=["mean", "wagma", "flock"]))
 def test_a_killed_worker_ends_the_run(needs, tmp_path, algorithm, victim):
     needs("mpi")
     out = tmp_path / "run"

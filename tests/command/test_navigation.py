@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from conftest import run, run_json
+
+pytestmark = pytest.mark.thorough
 
 NAVIGATION = ["train", "--task", "navigation", "--size", "tiny"]
 SHORT = [*NAVIGATION, "--workers", 3, "--steps", 7, "--batch", 20, "--evaluate-every", 7]

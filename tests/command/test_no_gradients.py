@@ -20,6 +20,7 @@ def test_a_step_takes_its_compute_and_the_transfers_of_the_pretended_model(needs
         assert name not in result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", ["mean", "wagma", "adpsgd"])
 def test_a_stand_in_takes_as_long_as_the_task(needs, algorithm):
     """The same run with gradients on a network that is slow enough to matter. A round of wagma takes a model in chunks of
@@ -89,6 +90,7 @@ def test_an_engine_that_moves_bytes_has_a_stand_in_of_full_size(needs):
         assert result["bytes_sent_per_step"] == pytest.approx(4000000, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_thousands_of_workers_are_compared_by_time_alone(needs, tmp_path, without_pictures):
     needs("sim")
     done = run(
@@ -114,6 +116,7 @@ def test_thousands_of_workers_are_compared_by_time_alone(needs, tmp_path, withou
     assert again.stdout == done.stdout, "what is done is read back"
 
 
+@pytest.mark.thorough
 def test_the_report_of_a_comparison_without_gradients_has_no_quality(needs, tmp_path):
     needs("sim")
     out = tmp_path / "out"

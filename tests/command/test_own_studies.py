@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from conftest import run
 
+pytestmark = pytest.mark.thorough
+
 TABLES = {
     "flock-scale": ["share"],
     "flock-quality": ["quality-8"],

@@ -2,7 +2,10 @@
 
 import random
 
+import pytest
 from conftest import run, run_json
+
+pytestmark = pytest.mark.thorough
 
 CLICKS = ["train", "--task", "recommendation"]
 SHORT = [*CLICKS, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]

@@ -40,6 +40,7 @@ def test_a_page_says_how_stragglers_were_drawn(tmp_path):
     assert "each worker 1 ms late in each step where one of its 2 draws of a worker names it" in page.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [8, 16, 40])
 def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
     out = tmp_path / "run"
@@ -54,6 +55,7 @@ def test_findings_come_first_and_workers_are_drawn(tmp_path, workers):
         assert any(what in picture for picture in page.pictures), what
 
 
+@pytest.mark.thorough
 def test_how_models_met_is_told_and_drawn_where_they_did(tmp_path):
     write_sample_run(tmp_path / "apart")
     assert not any("fresh" in picture or "old" in picture for picture in report(tmp_path / "apart").pictures)
@@ -74,6 +76,7 @@ def test_what_else_an_evaluation_told_is_told(tmp_path):
     assert re.search(r"actions +diverged\n", words)
 
 
+@pytest.mark.thorough
 def test_step_times_that_were_not_measured_are_left_out_and_questions_keep_their_mark(tmp_path):
     """As in runs of the PyTorch package."""
     out = tmp_path / "run"
@@ -90,6 +93,7 @@ def test_step_times_that_were_not_measured_are_left_out_and_questions_keep_their
     assert re.search(r"the same data\?[^.]", words)
 
 
+@pytest.mark.thorough
 def test_the_distribution_of_step_times_is_told_and_drawn(tmp_path):
     write_sample_run(tmp_path / "run")
     page = report(tmp_path / "run")
@@ -133,6 +137,7 @@ def test_tick_labels_never_touch():
         assert all(before.x1 + 3 < after.x0 for before, after in itertools.pairwise(boxes)), count
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [4, 8])
 def test_coefficients_of_more_than_four_workers_name_the_notable_ones(tmp_path, workers):
     write_sample_run(tmp_path / "run", workers)
@@ -143,6 +148,7 @@ def test_coefficients_of_more_than_four_workers_name_the_notable_ones(tmp_path, 
     assert len(named) == 4 if workers == 4 else len(named) <= 3
 
 
+@pytest.mark.thorough
 def test_each_worker_has_its_values_in_the_pictures_of_a_run(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out, workers=16)
@@ -184,6 +190,7 @@ def test_findings_of_the_metrics_and_of_the_summary_are_merged(tmp_path):
     assert sentences == [known["sentence"], grown["sentence"]]
 
 
+@pytest.mark.thorough
 def test_a_terminal_sees_what_is_drawn(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out)

@@ -48,6 +48,7 @@ def test_a_comparison_draws_its_own_page(tmp_path):
     assert (out / "report.html").read_bytes() == first, "the same numbers give the same bytes"
 
 
+@pytest.mark.thorough
 def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     assert "fresh" not in report(out).text
@@ -87,6 +88,7 @@ def numbers(text):
     return [float(each) for each in text.split()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [3, 7, 18])
 def test_every_algorithm_has_its_name_and_its_values_in_the_curves(tmp_path, comparison, count):
     losses = [1 + index for index in range(count)]

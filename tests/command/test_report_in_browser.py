@@ -12,7 +12,9 @@ from conftest import run, run_json
 from paths import HANG_S
 from sample_run import page_of
 
-# scripts/setup.sh installs the first; elsewhere any of its kin will do.
+pytestmark = pytest.mark.thorough
+
+# scripts/setup.sh --all installs the first; elsewhere any of its kin will do.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = (390, 1280)
 ALGORITHMS = "mean,adacons,local_sgd,wagma"
@@ -95,9 +97,9 @@ HANDS = """<script>addEventListener("load", () => {
 
 @pytest.fixture(scope="module")
 def browser():
-    """Its absence fails the test: whoever has run scripts/setup.sh has one."""
+    """Its absence fails the test: scripts/setup.sh --all installs one."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    assert found, f"no browser to look at the report with (one of {', '.join(BROWSERS)}): run scripts/setup.sh"
+    assert found, f"no browser to look at the report with (one of {', '.join(BROWSERS)}): run scripts/setup.sh --all"
     return found
 
 

@@ -104,6 +104,7 @@ def test_a_damaged_comparison_is_told(tmp_path, capsys, comparison, damage, sent
     is_refused(out, sentence, capsys)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("huge", ["1e308", "-1e308"])
 def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, comparison, huge):
     out = shutil.copytree(comparison, tmp_path / "comparison")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import pytest
 from conftest import COMMAND, MPIRUN, run, run_json
 from live_run import newest_step, wait_until
 from paths import HANG_S
@@ -176,6 +177,7 @@ def test_compare_under_mpirun(needs):
     assert len(case["rows"]) == 2
 
 
+@pytest.mark.thorough
 def test_compare_studies_sizes_variants_and_values(tmp_path):
     out = tmp_path / "study"
     arguments = ["--workers", "2,4", "--batch", "16,32", "--steps", 10, "--search", "local_sgd.period=2,4,8"]

@@ -39,17 +39,21 @@ def test_the_best_value_gets_the_other_seeds(tmp_path, monkeypatch):
     assert sentence in run("report", tmp_path, "--text").stdout
 
 
+@pytest.mark.thorough
 def test_several_at_a_time_interrupted_and_called_again_give_the_same_file(tmp_path):
     run_json(*VIRTUAL, "--out", tmp_path / "whole")
     whole = (tmp_path / "whole" / "compare.json").read_bytes()
-    out = tmp_path / "interrupted"
-    process = subprocess.Popen([COMMAND, *VIRTUAL, "--jobs", "2", "--out", str(out)], stderr=subprocess.PIPE)
-    deadline = time.monotonic() + HANG_S
-    while len(runs_of(out)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=HANG_S)
+    for attempt in range(20):  # on a busy machine all runs may have ended before the signal comes
+        out = tmp_path / f"interrupted-{attempt}"
+        process = subprocess.Popen([COMMAND, *VIRTUAL, "--jobs", "2", "--out", str(out)], stderr=subprocess.PIPE)
+        deadline = time.monotonic() + HANG_S
+        while len(runs_of(out)) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=HANG_S)
+        if len(runs_of(out)) < 10:
+            break
     assert len(runs_of(out)) < 10
     again = run(*VIRTUAL, "--jobs", 2, "--out", out)
     assert again.returncode == 0, again.stderr
@@ -57,6 +61,7 @@ def test_several_at_a_time_interrupted_and_called_again_give_the_same_file(tmp_p
     assert (out / "compare.json").read_bytes() == whole
 
 
+@pytest.mark.thorough
 def test_runs_of_a_search_with_all_seeds_do_not_count(tmp_path):
     run_json(*VIRTUAL, "--search-seeds", 3, "--out", tmp_path / "all")
     run_json(*VIRTUAL, "--out", tmp_path / "two_stages")
@@ -66,6 +71,7 @@ def test_runs_of_a_search_with_all_seeds_do_not_count(tmp_path):
     assert first == second
 
 
+@pytest.mark.thorough
 def test_processes_choose_the_same_value(needs, tmp_path):
     needs("mpi")
     call = [*CALL, "--out", tmp_path]

@@ -37,6 +37,7 @@ def test_256_workers_run(needs):
     assert result["replicas_equal"]
 
 
+@pytest.mark.thorough
 def test_1024_workers_that_average_in_groups_give_the_same_model_at_the_same_time_twice(needs):
     needs("sim")
     command = ["train", "--engine", "sim", "--workers", 1024, "--steps", 3, "--algorithm", "wagma"]

@@ -10,6 +10,8 @@ from paths import ROOT
 sys.path.insert(0, str(ROOT / "scripts"))
 from linear_reference import final_losses
 
+pytestmark = pytest.mark.thorough
+
 
 def quick(name, out, *more):
     done = run("study", name, "--quick", "--steps", 4, "--algorithms", "mean,flock", "--markdown", "--out", out, *more)

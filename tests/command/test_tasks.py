@@ -127,7 +127,7 @@ TASKS = {
         ],
     ),
 }
-pytestmark = pytest.mark.usefixtures("torch")
+pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.thorough]
 every_task = pytest.mark.parametrize("name", TASKS)
 
 

@@ -1,6 +1,9 @@
 """The task `translation`, beside what test_tasks.py asks of all: uneven sentences, and files of one's own."""
 
+import pytest
 from conftest import run, run_json
+
+pytestmark = pytest.mark.thorough
 
 SHORT = ["train", "--task", "translation", "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
 SHORT += ["--translation.test_sentences", 12, "--translation.width", 16]

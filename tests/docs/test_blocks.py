@@ -79,6 +79,7 @@ def shell_environment(folder):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", pages_with("sh"))
 def test_the_shell_blocks_of_a_page_run(complete, page, folder):
     """In order, each in a shell of its own, which starts in the root of the repository."""
@@ -95,6 +96,7 @@ def test_the_shell_blocks_of_a_page_run(complete, page, folder):
             )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", pages_with(*PYTHON))
 def test_the_python_blocks_of_a_page_run(complete, page, tmp_path):
     """On two ranks, each block with a model, an optimizer and a loader of its own at hand."""
@@ -116,6 +118,7 @@ def test_the_python_blocks_of_a_page_run(complete, page, tmp_path):
         assert f"{len(todo)} blocks have run\n" in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_cpp_blocks_compile(complete, tmp_path):
     """All in one file, each a function: the headers of torch take longer than everything else."""
     includes, functions = set(), []

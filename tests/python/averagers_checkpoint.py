@@ -281,7 +281,7 @@ def what_a_run_leaves(rank):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         rank_0_takes_a_state_dict_alone,
         who_goes_on_ends_as_who_was_never_interrupted,
         anybody_goes_on_from_rank_0s_checkpoint,

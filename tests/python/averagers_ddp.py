@@ -239,7 +239,7 @@ def other_state(model, state):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         ddp_synchronises_only_before_and_after,
         a_static_graph_without_a_first_pass,
         post_local_sgd_leaves_the_first_steps_to_ddp,

@@ -188,7 +188,7 @@ def pausing_in_lockstep_does_nothing(rank):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         uneven_shards,
         post_local_sgd_switches_inside_of_join,
         local_sgd_averages_over_those_who_are_there,

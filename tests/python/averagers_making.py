@@ -76,4 +76,4 @@ def overlaps(rank):
 
 
 if __name__ == "__main__":
-    cases.run(one_fails_to_make_an_averager, learning_rates, deadlines, overlaps)
+    cases.run_by_rank(one_fails_to_make_an_averager, learning_rates, deadlines, overlaps)

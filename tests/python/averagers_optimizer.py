@@ -298,7 +298,7 @@ def optimizers_that_communicate(rank):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         groups_and_state_are_the_inner_ones,
         any_optimizer,
         closures,

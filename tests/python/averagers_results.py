@@ -218,7 +218,7 @@ def mixed_tensors(rank):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         local_sgd,
         dpsgd,
         dpsgd_that_combines_first,

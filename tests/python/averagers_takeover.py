@@ -200,7 +200,7 @@ def sentences(rank):
 
 
 if __name__ == "__main__":
-    cases.run(
+    cases.run_by_rank(
         nobody_waits,
         every_averager,
         post_local_sgd_averages_once,

@@ -1,6 +1,13 @@
-"""For scripts under torchrun that run many cases: all workers run each, and rank 0 prints what every one returned."""
+"""For programs under torchrun that run many cases: every rank runs each, and rank 0 prints what all of them returned.
 
+A test asks results.py for what a case returned, which starts the program with the cases that are wanted. By hand, without
+--cases, the program runs all of them.
+"""
+
+import faulthandler
 import json
+import signal
+import sys
 import traceback
 from datetime import timedelta
 
@@ -8,25 +15,54 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-PATIENCE = timedelta(seconds=600)  # against hanging: no case waits for its end
+PATIENCE = timedelta(seconds=600)  # of the process group: longer than a case may take, which says where it hangs
+CASE_S, MOST_CASES = 180, 12
 
 
-def run(*cases):
-    """Each gets the rank. Values have to be JSON; a case that raises gives the traceback."""
+def run(cases):
+    """Runs cases: functions of no arguments by name, or a function that gives those once there is a process group."""
+    time_begins()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=PATIENCE)
-    results = {}
-    for case in cases:
+    cases = cases() if callable(cases) else cases
+    for name in wanted(list(cases)):
+        if dist.get_rank() == 0:
+            print("CASE", name, flush=True)
+        time_begins()
         torch.manual_seed(7)
         try:
-            mine = {"value": case(dist.get_rank())}
+            mine = {"value": cases[name]()}
         except Exception:
-            traceback.print_exc()  # should others still be in the case, the launch fails next
+            traceback.print_exc()  # other ranks may still be in the case, and then it hangs
             mine = {"error": traceback.format_exc()}
-        results[case.__name__] = everybodys(mine)
-    if dist.get_rank() == 0:
-        print("RESULTS", json.dumps(results), flush=True)
+        outcome = everybodys(mine)
+        if dist.get_rank() == 0:
+            print("OUTCOME", json.dumps({name: outcome}), flush=True)
+    time_begins()
     dist.destroy_process_group()
+
+
+def run_by_rank(*functions):
+    """Runs cases that are functions of the rank, each by its own name."""
+    run({function.__name__: lambda function=function: function(dist.get_rank()) for function in functions})
+
+
+def time_begins():
+    """Gives this process CASE_S from now on. Then its threads print where they are, and a little later the process ends."""
+    faulthandler.dump_traceback_later(CASE_S)
+    signal.alarm(CASE_S + 10)  # ends the process even if the thread that hangs has the interpreter's lock
+
+
+def wanted(names):
+    """The cases of this process, in the program's order: at most a dozen of those that Results still lacks."""
+    if not sys.argv[-1].startswith("--cases="):
+        return names
+    asked = json.loads(sys.argv[-1].removeprefix("--cases="))
+    first = names.index(asked["first"])
+    lacking = [name for name in names[first:] + names[:first] if name not in asked["done"]]
+    if asked["only"]:
+        lacking = [name for name in lacking if name in asked["only"]]
+    return sorted(lacking[:MOST_CASES], key=names.index)
 
 
 def everybodys(value):
@@ -51,23 +87,6 @@ def wait_to_hear(*names):
 
 def is_told(name):
     return _store().check([f"told: {name}"])
-
-
-class Results(dict):
-    """By case: what each worker returned. A test that asks for a case that failed fails."""
-
-    def __getitem__(self, name):
-        returned = super().__getitem__(name)
-        errors = [each["error"] for each in returned if "error" in each]
-        assert not errors, errors[0]
-        return [each["value"] for each in returned]
-
-
-def results_of(process):
-    lines = [line for line in process.stdout.splitlines() if line.startswith("RESULTS ")]
-    assert process.returncode == 0, process.stderr
-    assert lines, process.stdout + process.stderr
-    return Results(json.loads(lines[0].split(" ", 1)[1]))
 
 
 def batch(rank, step, size=8):

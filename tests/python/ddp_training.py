@@ -2,8 +2,6 @@
 gradient was."""
 
 import copy
-import json
-import traceback
 
 import torch
 import torch.distributed as dist
@@ -73,25 +71,3 @@ def of_all(gradient, group=None):
 
 def distance(x, y):
     return float((x - y).norm() / y.norm())
-
-
-def run_cases(cases):
-    """Runs each on all ranks, and prints what came of it: {name: [what each rank returned, or its error]}."""
-    for name, case in cases.items():
-        try:
-            outcome = case()
-        except Exception as error:
-            outcome = {"raised": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-1500:]}
-        everybody = [None] * dist.get_world_size()
-        dist.all_gather_object(everybody, outcome)
-        if dist.get_rank() == 0:
-            print("OUTCOME", json.dumps({name: everybody}), flush=True)
-
-
-def outcomes(process):
-    """What run_cases() printed, by case."""
-    found = {}
-    for line in process.stdout.splitlines():
-        if line.startswith("OUTCOME "):
-            found.update(json.loads(line.removeprefix("OUTCOME ")))
-    return found

@@ -2,7 +2,8 @@
 
 elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm`, `step_s`,
                                                       `saves`=1, `killed_at_end`, the rank that is killed after close(),
-                                                      and `ends_early`, the rank that leaves with status 0
+                                                      `ends_early`, the rank that leaves with status 0, and `waits`=1:
+                                                      one that is started again waits for the file `return`
 """
 
 import hashlib
@@ -26,6 +27,7 @@ def main(folder, steps, *options):
     step_s = float(chosen.pop("step_s", 0.01))
     killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
     ends_early = chosen.pop("ends_early", None)
+    waits = chosen.pop("waits", None)
     more = {name: value if name == "checkpoint" else int(value) for name, value in chosen.items()}
     rank, restarts = (int(os.environ[f"FLOCKSTEP_{name}"]) for name in ("RANK", "RESTARTS"))
     notes = open(Path(folder) / f"{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
@@ -33,6 +35,8 @@ def main(folder, steps, *options):
     def note(what, **more):
         notes.write(json.dumps({"what": what, "pid": os.getpid(), "restarts": restarts, **more}) + "\n")
 
+    while waits and restarts and not (Path(folder) / "return").exists():
+        time.sleep(0.01)
     torch.manual_seed(rank)  # all begin with models of their own
     model = nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30), nn.Linear(30, 2))
     inner = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -56,12 +60,11 @@ def main(folder, steps, *options):
         optimizer.zero_grad()
         model(torch.randn(8, 20)).square().mean().backward()
         time.sleep(step_s)
-        began = time.monotonic()
         optimizer.step()
         if optimizer.incarnation not in lives:
             lives.add(optimizer.incarnation)
             note("joined anew", steps=optimizer.steps, incarnation=optimizer.incarnation)
-        note("step", steps=optimizer.steps, seconds=time.monotonic() - began)
+        note("step", steps=optimizer.steps)
         if saves and rank == 0:
             optimizer.save_checkpoint()
             note("saved", steps=optimizer.steps)

@@ -103,10 +103,13 @@ def a_forked_child_ends_nothing():
 
 
 def a_deadline_passes():
+    """Rank 0 comes when the others have given up."""
     worker = attach(seconds=1)
     if dist.get_rank() == 0:
-        time.sleep(2)
-    first, second = outcome(worker.native.barrier), outcome(worker.native.barrier)
+        wait_to_hear("gave up, 1", "gave up, 2")
+    first = outcome(worker.native.barrier)
+    tell(f"gave up, {dist.get_rank()}")
+    second = outcome(worker.native.barrier)
     note("a_deadline_passes", first=first, second=second, close=outcome(worker.close))
 
 

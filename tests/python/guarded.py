@@ -97,4 +97,4 @@ def wrong(rank):
 
 
 if __name__ == "__main__":
-    cases.run(*map(averager, MAKERS), wrong_gradients, wrong)
+    cases.run_by_rank(*map(averager, MAKERS), wrong_gradients, wrong)

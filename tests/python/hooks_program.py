@@ -1,11 +1,8 @@
 """What gradient states do beside the rules themselves, one case after the other, on three ranks."""
 
 import functools
-import sys
 
-import torch
-import torch.distributed as dist
-from ddp_training import run_cases
+from cases import run
 from hooks_states import (
     averaged_model,
     copied_model,
@@ -42,8 +39,6 @@ from hooks_trouble import (
 )
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
     cases = {
         "a scaler changes nothing": a_scaler_changes_nothing,
         "overflow, propagate": functools.partial(overflow, "propagate"),
@@ -64,11 +59,6 @@ if __name__ == "__main__":
         "resumed from a pickle": functools.partial(resumed, "pickle"),
         "resumed from a copy": functools.partial(resumed, "deepcopy"),
         "resumed from a state_dict": functools.partial(resumed, "state_dict"),
-        "every state copied": every_state_copied,
-        "copied model": copied_model,
-        "averaged model": averaged_model,
-        "copied model of torch's form": copied_model_of_torchs_form,
-        "forked": forked,
         "a thread counts meanwhile": a_thread_counts_meanwhile,
         "broken backward on one rank": functools.partial(broken_backward, False),
         "broken backward on all ranks": functools.partial(broken_backward, True),
@@ -88,12 +78,14 @@ if __name__ == "__main__":
         "bad input": bad_input,
         "left open": left_open,
         "broken after the last bucket": broken_after_the_last_bucket,
-        "sub-group in torch's form": sub_group_in_torchs_form,
+        "every state copied": every_state_copied,
+        "copied model": copied_model,
+        "averaged model": averaged_model,
+        "copied model of torch's form": copied_model_of_torchs_form,
+        "forked": forked,
     }
     for rule in ("normalized_mean", "adacons", "direction_consensus", "geometric_median"):
         for factor in (1000.0, 0.001, 0.0):
             cases[f"one worker times {factor}, {rule}"] = functools.partial(one_worker_times, rule, factor)
         cases[f"two numbers that disagree, {rule}"] = functools.partial(two_numbers_that_disagree, rule)
-    chosen = sys.argv[2:]
-    run_cases({name: case for name, case in cases.items() if not chosen or name in chosen})
-    dist.destroy_process_group()
+    run(cases | {"sub-group in torch's form": sub_group_in_torchs_form})

@@ -12,6 +12,7 @@ from datetime import timedelta
 import flockstep
 import torch
 import torch.distributed as dist
+from cases import CASE_S
 from ddp_training import batch, distance, flat, loss_of
 from hooks_shared import SMALL, STATES, gradient_of, refusal, train, wrapped
 from rule_oracle import RULES, Expected
@@ -153,7 +154,7 @@ def forked():
     train(model, 1)
     child = os.fork()
     if child == 0:
-        signal.alarm(10)
+        signal.alarm(CASE_S)
         state.__dict__.clear()
         gc.collect()
         os._exit(0)

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.parallel
 import torch.utils.data
+from ports import free_port
 
 
 def warm_up():
@@ -44,12 +45,6 @@ def start_store():
     port = os.read(ours, 16).decode()
     os.close(ours)
     return process, port
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def place(rank, workers, port):

@@ -5,7 +5,8 @@ import sys
 import flockstep
 import torch
 import torch.distributed as dist
-from ddp_training import Net, batch, distance, flat, loss_of, made, of_all, own_gradient, run_cases
+from cases import run
+from ddp_training import Net, batch, distance, flat, loss_of, made, of_all, own_gradient
 from hooks_shared import STATES
 from rule_oracle import RULES, Expected
 from sketch_oracle import Beside, SketchedOracle
@@ -263,16 +264,11 @@ FEATURES = [
 ]
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    chosen = sys.argv[2:]
-    run_cases(
+    run(
         {
             f"{feature.__name__} {rule}": lambda feature=feature, rule=rule: feature(rule)
             for feature in FEATURES
             for rule in RULES
-            if (not chosen or feature.__name__ in chosen)
-            and not (TRANSFER == "sketch" and feature in (tensor_granularity, bfloat16_on_the_wire))
+            if not (TRANSFER == "sketch" and feature in (tensor_granularity, bfloat16_on_the_wire))
         }
     )
-    dist.destroy_process_group()

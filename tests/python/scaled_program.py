@@ -1,11 +1,9 @@
 """A small network in float16 under a stock GradScaler from 2^16: how far its loss falls beside plain DDP's, by rule and transfer."""
 
-import sys
-
 import flockstep
 import torch
 import torch.distributed as dist
-from ddp_training import run_cases
+from cases import run
 from rule_oracle import RULES
 from torch import nn
 from torch.distributed.fsdp import fully_shard
@@ -54,7 +52,4 @@ for rule in RULES:
     CASES[f"{rule}, sketch, FSDP2"] = lambda rule=rule: trained(rule, "sketch", sharded=True)
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    run_cases({name: case for name, case in CASES.items() if not sys.argv[1:] or name in sys.argv[1:]})
-    dist.destroy_process_group()
+    run(CASES)

@@ -1,14 +1,13 @@
 """Gradient rules on models of fully_shard(): how far results are from a recomputation, module by module, and what else holds."""
 
 import math
-import sys
 import tempfile
 
 import flockstep
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from ddp_training import run_cases
+from cases import run
 from rule_oracle import RULES
 from sketch_oracle import Beside, SketchedOracle
 from torch import nn
@@ -487,8 +486,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    chosen = {name: case for name, case in cases().items() if len(sys.argv) < 2 or sys.argv[1] in name}
-    run_cases(chosen)
-    dist.destroy_process_group()
+    run(cases)

@@ -7,7 +7,7 @@ from pathlib import Path
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import backward, run, small_model, train_step
+from cases import backward, run_by_rank, small_model, train_step
 from torch.nn.parallel import DistributedDataParallel
 
 OUT = Path(sys.argv[1])
@@ -86,4 +86,4 @@ def every_rank(rank):
     return alone, heard[len(alone) :]
 
 
-run(a_rule, an_averager, two_in_one_folder, pairs, every_rank)
+run_by_rank(a_rule, an_averager, two_in_one_folder, pairs, every_rank)

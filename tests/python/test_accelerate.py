@@ -3,7 +3,10 @@
 import json
 import re
 
+import pytest
 from paths import ROOT
+
+pytestmark = pytest.mark.thorough
 
 EXAMPLE = ROOT / "examples" / "accelerate" / "train.py"
 

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "averagers_checkpoint.py"
 
@@ -15,8 +17,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(torchrun, folder):
-    return results_of(torchrun(SCRIPT, 3, folder))
+def results(folder):
+    return Results(SCRIPT, 3, folder)
 
 
 def test_rank_0_may_take_a_state_dict_alone_and_is_warned_once(results):

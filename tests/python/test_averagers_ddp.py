@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "averagers_ddp.py"
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, 3))
+def results():
+    return Results(SCRIPT, 3)
 
 
 @pytest.mark.parametrize("options", ["defaults", "unused", "static", "bucket view", "no buffers"])

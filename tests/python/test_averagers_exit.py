@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from launching import environment, run_real_torchrun, run_workers
+from layers import only
 from paths import HANG_S
 
 FOLDER = Path(__file__).parent
@@ -32,14 +33,17 @@ def statuses(workers):
 
 @pytest.mark.parametrize(
     "case",
-    [
+    only(
         "close_forgotten",
-        "close_forgotten_in_the_middle",
-        "group_destroyed_first",
-        "group_destroyed_and_close_forgotten",
-        "dropped_without_close",
-        "forked_loader_workers",
-    ],
+        of=[
+            "close_forgotten",
+            "close_forgotten_in_the_middle",
+            "group_destroyed_first",
+            "group_destroyed_and_close_forgotten",
+            "dropped_without_close",
+            "forked_loader_workers",
+        ],
+    ),
 )
 def test_all_workers_end_well(case):
     assert statuses(ending(case)) == [0, 0, 0], ending(case)
@@ -51,21 +55,25 @@ def test_without_a_process_group_there_is_one_sentence():
         assert "Error: there is no process group: call torch.distributed.init_process_group() first" in last
 
 
+@pytest.mark.thorough
 def test_all_workers_end_with_their_own_status():
     assert statuses(ending("sys_exit_everywhere")) == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
     ("case", "status"),
-    {
-        "an_exception": 1,
-        "an_exception_in_lockstep": 1,
-        "sys_exit_on_one": 0,
-        "closed_on_one": 0,
-        "closed_on_one_in_pairs": 0,
-        "killed": -9,
-        "killed_in_lockstep": -9,
-    }.items(),
+    only(
+        ("killed", -9),
+        of={
+            "an_exception": 1,
+            "an_exception_in_lockstep": 1,
+            "sys_exit_on_one": 0,
+            "closed_on_one": 0,
+            "closed_on_one_in_pairs": 0,
+            "killed": -9,
+            "killed_in_lockstep": -9,
+        }.items(),
+    ),
 )
 def test_others_hear_of_a_worker_that_ends_while_they_train(case, status):
     workers = ending(case)
@@ -79,13 +87,15 @@ def test_others_hear_of_a_worker_that_ends_while_they_train(case, status):
 
 
 @pytest.mark.parametrize(
-    "case", ["killed", "killed_in_lockstep", "an_exception", "closed_on_one", "closed_on_one_in_pairs"]
+    "case",
+    only("killed", of=["killed", "killed_in_lockstep", "an_exception", "closed_on_one", "closed_on_one_in_pairs"]),
 )
 def test_others_raise_without_waiting_for_their_deadline(case):
     times = [float(worker.stdout.split("AT ")[1].split()[0]) for worker in ending(case)]
     assert max(times) - times[1] < 300  # half of it
 
 
+@pytest.mark.thorough
 def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(tmp_path):
     # Else torch's own groups find the addresses of the workers before, in the store that torchrun keeps.
     env = environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
@@ -97,6 +107,7 @@ def test_a_lost_worker_is_restarted_and_all_go_on_from_the_checkpoint(tmp_path):
     assert ends[0] == ends[1] == ends[2]
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_all_workers(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
     with subprocess.Popen(

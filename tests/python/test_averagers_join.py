@@ -4,15 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "averagers_join.py"
 AVERAGERS = ["Flock", "Wagma", "LocalSGD", "PostLocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"]
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, 3))
+def results():
+    return Results(SCRIPT, 3)
 
 
 @pytest.mark.parametrize("kind", ["plain", "DDP"])

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "averagers_making.py"
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, 3))
+def results():
+    return Results(SCRIPT, 3)
 
 
 def test_after_one_rank_alone_failed_to_make_an_averager_all_make_the_next(results):

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "averagers_optimizer.py"
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, 2))
+def results():
+    return Results(SCRIPT, 2)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import results_of
+from results import Results
 
 SCRIPT = Path(__file__).parent / "averagers_results.py"
 WORKERS = 4
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, WORKERS))
+def results():
+    return Results(SCRIPT, WORKERS)
 
 
 def models(workers, step, which):

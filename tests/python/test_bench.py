@@ -16,6 +16,8 @@ from flockstep.bench.launch import share_gpu
 from flockstep.bench.networks import WORKLOADS
 from launching import run_program, run_real_torchrun
 
+pytestmark = pytest.mark.thorough
+
 
 def bench(*arguments, **keywords):
     return run_program([sys.executable, "-m", "flockstep.bench", *arguments], **keywords)

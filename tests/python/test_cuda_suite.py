@@ -48,6 +48,7 @@ def test_a_program_is_judged_by_its_end(suite, capsys, program, limit_s, passed,
     assert ("FAIL two" in capsys.readouterr().out) == (program == SAYS_FAIL)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", ["averagers.py", "exact_ddp.py", "sharded.py", "sketched_ddp.py"])
 def test_the_programs_hold_on_the_cpu(program):
     """So that a check which fails on a GPU tells of the GPU."""

@@ -28,6 +28,7 @@ def finding(findings, name):
     return one
 
 
+@pytest.mark.thorough
 def test_what_is_needed_works_here(here):
     assert here.keys() == {"flockstep", "python", "works", "checks"}
     assert here["works"] is True
@@ -87,6 +88,7 @@ def test_a_torch_that_does_not_do(version, body, found, tmp_path):
     assert torch_finding["status"] == "fail"
 
 
+@pytest.mark.thorough
 def test_an_exchange_that_fails_is_told_with_its_reason(monkeypatch):
     monkeypatch.setenv("FLOCKSTEP_TRANSPORT", "pigeon")
     for name, value in environment().items():

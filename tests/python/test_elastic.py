@@ -13,6 +13,7 @@ import flockstep
 import pytest
 import torch
 from launching import environment, run_program
+from layers import only
 from paths import HANG_S
 
 PROGRAM = Path(__file__).with_name("elastic_program.py")
@@ -58,6 +59,10 @@ class Run:
             time.sleep(0.01)
         raise AssertionError(f"worker {rank} has not noted {what}: {self.notes(rank)[-3:]}")
 
+    def take_more_steps(self, rank):
+        """Waits until a worker has taken so many more steps that it waits for none that is away."""
+        self.wait(rank, "step", len(self.notes(rank)) + 60)
+
     def end_soon(self):
         """A while after the newest step of all, so that nobody is beyond it."""
         newest = max(note.get("steps", 0) for rank in range(8) for note in self.notes(rank))
@@ -99,12 +104,15 @@ def models(run, ranks):
     return {note["model"] for rank in ranks for note in run.notes(rank) if note["what"] == "done"}
 
 
-@pytest.mark.parametrize("algorithm", ["Flock", "Wagma"])
+@pytest.mark.parametrize("algorithm", only("Flock", of=["Flock", "Wagma"]))
 def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, algorithm):
-    run = start(100_000, f"algorithm={algorithm}")
+    run = start(100_000, f"algorithm={algorithm}", "waits=1")
     for rank in range(WORKERS):
         run.wait(rank, "step", 20)
     os.kill(run.wait(1, "joined")["pid"], signal.SIGKILL)
+    for rank in (0, 2):
+        run.take_more_steps(rank)
+    (run.folder / "return").touch()
     joined = run.wait(1, "joined", 2)
     assert joined["steps"] > 20
     assert joined["incarnation"] == 2
@@ -116,7 +124,6 @@ def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, 
         steps = [note["steps"] for note in run.notes(rank) if note["what"] == "step"]
         first = run.notes(rank)[0]["steps"] + 1  # of a worker that came too late for the start: a later one
         assert steps == list(range(first, first + len(steps))), "each step once, in its order"
-        assert max(note["seconds"] for note in run.notes(rank) if note["what"] == "step") < 5
 
 
 @pytest.mark.parametrize("averager", [flockstep.ADPSGD, flockstep.Swarm])
@@ -128,6 +135,7 @@ def test_an_averager_in_pairs_refuses_to_be_elastic(averager):
         averager(torch.optim.SGD(model.parameters(), lr=0.1), model, elastic=True)
 
 
+@pytest.mark.thorough
 def test_a_run_grows(start):
     run = start(100_000, workers=2)
     more = start(100_000, workers=1, launcher=run.to_join())
@@ -139,16 +147,15 @@ def test_a_run_grows(start):
     assert len(models(run, range(3))) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_that_was_only_slow_joins_anew(start):
-    run = start(100_000, launcher=["--heartbeat", "1s"])
+    run = start(100_000, launcher=["--heartbeat", "2s"])
     for rank in range(WORKERS):
         run.wait(rank, "step", 20)
     slow = run.wait(1, "joined")["pid"]
     os.kill(slow, signal.SIGSTOP)
-    before = len(run.notes(0))
-    time.sleep(2.5)
+    run.take_more_steps(0)
     os.kill(slow, signal.SIGCONT)
-    assert len(run.notes(0)) > before, "the others went on"
     anew = run.wait(1, "joined anew")
     assert anew["incarnation"] == 2
     run.end_soon()
@@ -157,6 +164,7 @@ def test_a_worker_that_was_only_slow_joins_anew(start):
     assert len([note for note in run.notes(1) if note["what"] == "joined"]) == 1, "it is the same process"
 
 
+@pytest.mark.thorough
 def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(start):
     run = start(130, "first_step=100")
     run.end()
@@ -164,6 +172,7 @@ def test_who_begins_goes_on_from_its_own_step_and_who_joins_from_the_others(star
     assert len(models(run, range(WORKERS))) == 1
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
     run = start(60, "killed_at_end=1", workers=2)
     run.wait(0, "done")
@@ -176,6 +185,7 @@ def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
     assert [note["restarts"] for note in run.notes(1) if note["what"] == "joined"] == [0]
 
 
+@pytest.mark.thorough
 def test_an_early_end_is_told(start):
     run = start(3000, "ends_early=1", workers=2)
     run.process.stderr.readline()  # that they were started
@@ -184,6 +194,7 @@ def test_an_early_end_is_told(start):
     run.end()
 
 
+@pytest.mark.thorough
 def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     run = start(100_000, f"checkpoint={start.folder / 'run.pt'}", "saves=1", workers=2)
     saved = run.wait(0, "saved", 10)["steps"]
@@ -198,6 +209,7 @@ def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     assert len(models(run, range(2))) == 1
 
 
+@pytest.mark.thorough
 def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
     run = start(100_000, workers=1)
     run.wait(0, "step", 10)
@@ -205,6 +217,7 @@ def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
     assert "load a checkpoint" in run.wait(0, "refused")["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_finds_others_reads_no_checkpoint(start):
     file = start.folder / "run.pt"
     run = start(100_000, f"checkpoint={file}", workers=2)
@@ -218,6 +231,7 @@ def test_a_worker_that_finds_others_reads_no_checkpoint(start):
     run.end()
 
 
+@pytest.mark.thorough
 def test_who_has_other_options_is_refused(start):
     run = start(100_000, workers=2)
     other = start(100_000, "period=5", workers=1, launcher=[*run.to_join(), "--restarts", 0])

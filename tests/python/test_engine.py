@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from launching import environment, run_workers
+from layers import only
 from paths import ROOT
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ def with_tests_importable():
     return environment(PYTHONPATH=os.pathsep.join([environment()["PYTHONPATH"], str(ROOT / "tests")]))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("workers", only(2, 3, of=[1, 2, 3, 4, 5, 8]))
 def test_the_conformance_suite_passes(torchrun, workers):
     done = torchrun(HERE / "engine_conformance.py", workers, "*", env=with_tests_importable())
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,8 +71,7 @@ def test_a_forked_child_ends_nothing(found):
 def test_a_deadline_that_passes_breaks_the_engine_for_all(found):
     late, *waiting = found("a_deadline_passes")
     assert {seen["first"]["type"] for seen in [late, *waiting]} == {"DeadlineExceededError"}
-    for seen in waiting:
-        assert seen["first"]["seconds"] > 0.9
+    assert max(seen["first"]["seconds"] for seen in waiting) > 0.9, "one of them has waited for its deadline"
     for seen in [late, *waiting]:
         assert seen["second"]["text"] == seen["first"]["text"]
         assert seen["first"]["engine"] == "c10d"

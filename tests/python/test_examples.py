@@ -51,13 +51,17 @@ def test_the_diff_in_a_readme_adds_two_lines(readme, call):
     assert [line[1:] for line in shown[1].splitlines() if line.startswith("+")] == ["import flockstep", call]
 
 
-@pytest.mark.parametrize(("script", "launch"), [("plain.py", run_torchrun), ("adacons.py", run_real_torchrun)])
+@pytest.mark.parametrize(
+    ("script", "launch"),
+    [pytest.param("plain.py", run_torchrun, marks=pytest.mark.thorough), ("adacons.py", run_real_torchrun)],
+)
 def test_both_scripts_learn(script, launch):
     accuracies = figures(r"epoch \d: accuracy ([\d.]+)", launch(DDP / script, 2))
     assert len(accuracies) == 3
     assert float(accuracies[-1]) > 0.8
 
 
+@pytest.mark.thorough
 def test_the_forgotten_sampler_is_reported_within_30_steps(torchrun):
     done = torchrun(DDP / "forgotten_sampler.py", 2)
     ((steps, finding),) = figures(r"after (\d+) steps: (.*)", done)
@@ -66,12 +70,14 @@ def test_the_forgotten_sampler_is_reported_within_30_steps(torchrun):
     assert finding in done.stderr  # as a Python warning
 
 
+@pytest.mark.thorough
 def test_flock_does_not_wait_for_the_late_worker(torchrun):
     done = torchrun(EXAMPLES / "pytorch_flock" / "straggler.py", 2, "--epochs", 1, "--late-ms", 50)
     rows = dict(figures(r"(plain DDP|flock) +(\d+) samples/s", done))
     assert float(rows["flock"]) > 1.2 * float(rows["plain DDP"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("algorithm", "steps"), [("adacons", 320), ("flock", 500)])
 def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm, steps):
     done = torchrun(EXAMPLES / "pytorch_gpt" / "train.py", 2, "--with", algorithm, "--steps", steps)
@@ -82,6 +88,7 @@ def test_a_small_gpt_is_clearly_better_than_a_bigram_model(torchrun, algorithm, 
 FSDP = EXAMPLES / "pytorch_fsdp" / "train.py"
 
 
+@pytest.mark.thorough
 def test_a_sharded_gpt_goes_on_from_a_checkpoint_as_if_uninterrupted(torchrun, tmp_path):
     losses = []
     for first in (0, 20):
@@ -92,6 +99,7 @@ def test_a_sharded_gpt_goes_on_from_a_checkpoint_as_if_uninterrupted(torchrun, t
     assert losses[0] == losses[1]
 
 
+@pytest.mark.thorough
 def test_plain_averaging_of_a_sharded_gpt_is_that_of_fsdp2(torchrun):
     losses = []
     for rule in ("plain", "watch"):
@@ -100,6 +108,7 @@ def test_plain_averaging_of_a_sharded_gpt_is_that_of_fsdp2(torchrun):
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_sharded_gpt_in_two_replicas_learns_beside_a_broken_rank(torchrun):
     done = torchrun(FSDP, 4, "--steps", 60, "--replicas", 2, "--faulty", 1, "--with", "direction_consensus")
     (loss,) = figures(r"validation: direction_consensus ([\d.]+)", done)
@@ -107,6 +116,7 @@ def test_a_sharded_gpt_in_two_replicas_learns_beside_a_broken_rank(torchrun):
     assert "finding: worker 1 points against the others" in done.stdout
 
 
+@pytest.mark.thorough
 def test_replicas_that_do_not_divide_the_ranks_get_a_sentence(torchrun):
     done = torchrun(FSDP, 2, "--replicas", 3)
     assert done.returncode != 0

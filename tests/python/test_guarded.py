@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import results_of
+from results import Results
+
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parent / "guarded.py"
 WORKERS, BROKEN = 4, 2
@@ -15,8 +17,8 @@ AVERAGERS = [
 
 
 @pytest.fixture(scope="module")
-def results(torchrun):
-    return results_of(torchrun(SCRIPT, WORKERS))
+def results():
+    return Results(SCRIPT, WORKERS)
 
 
 def distance(results, averager, case):

@@ -4,29 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-from ddp_training import outcomes
+from results import Results
 
 PROGRAM = Path(__file__).with_name("hooks_program.py")
 
 
 @pytest.fixture(scope="module")
-def run(torchrun, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hooks")
-    process = torchrun(PROGRAM, 3, folder)
-    assert process.returncode == 0, process.stdout + process.stderr
-    return folder, outcomes(process)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hooks")
 
 
-@pytest.fixture
-def of(run):
-    """What a case gave on every rank."""
-
-    def outcome(case):
-        for rank in run[1][case]:
-            assert not (isinstance(rank, dict) and "raised" in rank), rank
-        return run[1][case]
-
-    return outcome
+@pytest.fixture(scope="module")
+def of(folder):
+    """of(case): what a case gave on every rank."""
+    return Results(PROGRAM, 3, folder).__getitem__
 
 
 def test_a_gradient_scaler_keeps_its_meaning(of):
@@ -52,6 +43,7 @@ def test_or_leaves_that_rank_out(of):
 ON_DIRECTIONS = ["normalized_mean", "adacons", "direction_consensus", "geometric_median"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("factor", [1000.0, 0.001, 0.0])
 @pytest.mark.parametrize("rule", ON_DIRECTIONS)
 def test_no_single_rank_sets_the_size_of_the_step(of, rule, factor):
@@ -59,6 +51,7 @@ def test_no_single_rank_sets_the_size_of_the_step(of, rule, factor):
         assert 0.2 < ratio < 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ON_DIRECTIONS)
 def test_one_number_that_two_ranks_disagree_on_is_their_mean(of, rule):
     for rank in of(f"two numbers that disagree, {rule}")[:2]:
@@ -140,6 +133,7 @@ def test_a_resumed_training_gives_what_an_uninterrupted_one_gives(of, source):
         assert rank["step"] == 6
 
 
+@pytest.mark.thorough
 def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
     for rank in of("copied model"):
         for copy in rank:
@@ -148,17 +142,20 @@ def test_a_copied_model_says_that_it_lost_its_hook_and_can_get_it_again(of):
             assert copy["distance"] < 1e-5
 
 
+@pytest.mark.thorough
 def test_so_does_a_copy_that_torch_hooked_as_far_as_it_can_be_told(of):
     for sentences in of("copied model of torch's form"):
         assert len(sentences) == 1
         assert "has lost its communication hook" in sentences[0]
 
 
+@pytest.mark.thorough
 def test_a_copy_evaluates_without_its_hook(of):
     """Also one that torch.optim.swa_utils has made."""
     assert of("averaged model") == [{"evaluated": True, "trains on": True}] * 3
 
 
+@pytest.mark.thorough
 def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
     for rank in of("every state copied"):
         assert all(distance < 1e-5 for distance in rank["distances"].values()), rank
@@ -167,6 +164,7 @@ def test_every_state_can_be_copied_but_not_with_a_process_group_of_its_own(of):
             assert "process_group" in refused["text"]
 
 
+@pytest.mark.thorough
 def test_a_forked_child_leaves_the_state_alone(of):
     assert of("forked") == [{"status": 0, "step": 3}] * 3
 
@@ -323,9 +321,9 @@ def test_bad_input_gets_one_sentence(of, case, words):
         assert "\n" not in rank[case]["text"]
 
 
-def test_a_state_that_nobody_closes_leaves_whole_files(run, of):
+def test_a_state_that_nobody_closes_leaves_whole_files(of, folder):
     of("left open")
-    folder = run[0] / "left open"
+    folder = folder / "left open"
     steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in steps if "seconds" in line or "loss" in line][-1] == 3
     assert json.loads((folder / "trace.json").read_text())

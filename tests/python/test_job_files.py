@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from launching import environment, run_program
 from paths import BUILD, ROOT
+from ports import free_port
+
+pytestmark = pytest.mark.thorough
 
 SLURM, MPI = ROOT / "examples" / "slurm", ROOT / "examples" / "mpi"
 
@@ -122,7 +125,7 @@ def test_a_pytorch_script_runs_under_mpirun(needs, tmp_path):
     needs("mpi")
     script = ROOT / "examples" / "trackers" / "train.py"
     command = ["mpirun", "--bind-to", "none", "-n", 2, MPI / "pytorch.sh", sys.executable, script]
-    env = environment(**OPEN_MPI, MASTER_PORT=str(30000 + os.getpid() % 10000))
+    env = environment(**OPEN_MPI, MASTER_PORT=free_port())
     done = run_program([*command, "--steps", 20, "--out", tmp_path / "out"], env=env)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE)) == 1

@@ -175,6 +175,7 @@ flockstep.Flock(torch.optim.SGD(model.parameters()), model, period="often")
 """
 
 
+@pytest.mark.thorough
 def test_type_checkers_know_rules_and_options(tmp_path):
     """As `make lint` calls mypy, whose cache saves two minutes; it may tell the same of the same script elsewhere."""
     pytest.importorskip("mypy")

@@ -5,36 +5,22 @@ from pathlib import Path
 import flockstep
 import pytest
 import torch
-from ddp_training import outcomes
 from flockstep import _sharded_model
+from layers import only
+from results import Results
 from rule_oracle import RULES
 
 PROGRAM = Path(__file__).with_name("sharded_program.py")
 
 
 @pytest.fixture(scope="module")
-def run(torchrun):
-    found = {}
-    for workers in (1, 2, 4):
-        process = torchrun(PROGRAM, workers)
-        assert process.returncode == 0, process.stdout + process.stderr
-        found[workers] = outcomes(process)
-    return found
+def of():
+    """of(case, workers): what a case gave on every rank."""
+    results = {workers: Results(PROGRAM, workers) for workers in (1, 2, 4)}
+    return lambda case, workers=4: results[workers][case]
 
 
-@pytest.fixture
-def of(run):
-    """What a case gave on every rank."""
-
-    def outcome(case, workers=4):
-        for rank in run[workers][case]:
-            assert not (isinstance(rank, dict) and "raised" in rank), rank
-        return run[workers][case]
-
-    return outcome
-
-
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", only(2, of=[2, 4]))
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
     for rank in of(f"rule {rule}", workers):
@@ -42,6 +28,7 @@ def test_every_rule_gives_what_the_step_before_decides(of, rule, workers):
         assert (rank["step"], rank["workers"]) == (6, workers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["mean", "weighted_mean", "adacons", "direction_consensus"])
 def test_replicas_of_shards_are_workers_too(of, rule):
     for rank in of(f"replicated shards, {rule}"):
@@ -49,18 +36,21 @@ def test_replicas_of_shards_are_workers_too(of, rule):
         assert (rank["step"], rank["workers"]) == (6, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "workers"), [("FSDP", 1), ("FSDP", 2), ("FSDP", 4), ("HSDP", 4)])
 def test_plain_averaging_is_that_of_fsdp(of, kind, workers):
     for apart in of(f"mean is that of {kind}", workers):
         assert apart < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [2, 4])
 def test_gradients_may_be_reduced_in_bfloat16(of, workers):
     for rank in of("bfloat16", workers):
         assert rank["distance"] < 0.01
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["padded", "together", "in another order"])
 def test_so_it_is_however_modules_are_sharded(of, case):
     for rank in of(case):
@@ -68,28 +58,33 @@ def test_so_it_is_however_modules_are_sharded(of, case):
         assert (rank["step"], rank["workers"]) == (6, 4)
 
 
+@pytest.mark.thorough
 def test_a_module_that_is_unfrozen_later_is_summed_too(of):
     for apart in of("unfrozen"):
         assert max(apart) < 1e-6
 
 
+@pytest.mark.thorough
 def test_modules_may_have_coefficients_of_their_own(of):
     for step, finite, total in of("by module"):
         assert (step, finite) == (6, True)
         assert total == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("case", ["excluded", "without samples"])
 def test_what_does_not_count_spoils_nothing(of, case, workers):
     assert of(case, workers) == [True] * workers
 
 
+@pytest.mark.thorough
 def test_modules_may_stay_whole_from_forward_to_backward(of):
     for rank in of("unsharded between the passes"):
         assert rank["distance"] < 1e-6
 
 
+@pytest.mark.thorough
 def test_gradients_may_be_accumulated_before_or_after_they_are_summed(of):
     for rank in of("accumulation"):
         *before, steps_before, a, b, c, steps_after = rank
@@ -97,12 +92,14 @@ def test_gradients_may_be_accumulated_before_or_after_they_are_summed(of):
         assert (steps_before, steps_after) == (3, 6)
 
 
+@pytest.mark.thorough
 def test_gradients_are_clipped_over_all_shards(of):
     for norm, after in of("clipping"):
         assert norm == pytest.approx(1, rel=1e-5)
         assert after == pytest.approx(0.5, rel=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["several passes", "reentrant checkpoints"])
 def test_a_module_may_have_several_backward_passes_in_a_step(of, case):
     for step, total, event, apart in of(case):
@@ -111,12 +108,14 @@ def test_a_module_may_have_several_backward_passes_in_a_step(of, case):
         assert apart < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_resumed_training_is_the_uninterrupted_one(of, workers):
     steps = 0 if workers == 1 else 6  # one rank sums nothing
     assert of("resumed", workers) == [[True, steps, steps]] * workers
 
 
+@pytest.mark.thorough
 def test_a_broken_worker_is_found_and_weighs_next_to_nothing(of):
     for findings, share, steps in of("broken"):
         assert any(sentence.startswith("worker 1 points against the others") for sentence in findings)
@@ -124,6 +123,7 @@ def test_a_broken_worker_is_found_and_weighs_next_to_nothing(of):
         assert steps == 60
 
 
+@pytest.mark.thorough
 def test_a_backward_pass_that_broke_off_is_no_step(of):
     for outcome in of("broken off"):
         if outcome is None:
@@ -133,14 +133,17 @@ def test_a_backward_pass_that_broke_off_is_no_step(of):
         assert apart < 1e-6
 
 
+@pytest.mark.thorough
 def test_the_rule_may_change(of):
     assert of("another rule") == [["direction_consensus", 5]] * 4
 
 
+@pytest.mark.thorough
 def test_steps_are_counted_where_another_method_than_forward_was_called(of):
     assert of("another method") == [3] * 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("case", "sentence"),
     [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import flockstep
 import pytest
-from cases import results_of
 from conftest import COMMAND
 from flockstep.report.reading import read_run
 from flockstep.report.timelines import read_trace
 from paths import HANG_S
+from results import Results
 from sample_run import page_of
 
 PROGRAM = Path(__file__).with_name("telemetry_program.py")
@@ -24,8 +24,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(torchrun, folder):
-    return results_of(torchrun(PROGRAM, WORKERS, folder))
+def results(folder):
+    found = Results(PROGRAM, WORKERS, folder)
+    assert found["every_rank"], "all cases have run, and left their files"
+    return found
 
 
 def lines_of(path):

@@ -5,8 +5,11 @@ tests/python/test_telemetry.py reads what is written for TensorBoard.
 
 import re
 
+import pytest
 from launching import environment
 from paths import ROOT
+
+pytestmark = pytest.mark.thorough
 
 EXAMPLE = ROOT / "examples" / "trackers" / "train.py"
 

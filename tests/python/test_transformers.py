@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def ranks(torchrun, tmp_path_factory):

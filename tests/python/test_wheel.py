@@ -12,6 +12,8 @@ import pytest
 from laboratory import libraries_of_the_laboratory, symbols_of_the_laboratory
 from paths import BUILD, HANG_S, ROOT
 
+pytestmark = pytest.mark.thorough
+
 SMALL = 2_400_000  # bytes; 1.90 million were seen
 TORCH_HOME = Path(find_spec("torch").origin).parent.parent
 
