@@ -7,7 +7,7 @@
 
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::guarded_averaging_test {
 namespace {
 
 using test::distance;
@@ -194,4 +194,4 @@ TEST(GuardedAveraging, whereNobodysUpdateIsFiniteModelsStayAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::guarded_averaging_test
