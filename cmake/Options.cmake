@@ -95,10 +95,14 @@ if(PROJECT_IS_TOP_LEVEL OR FLOCKSTEP_PYTHON)
   flockstep_option(FLOCKSTEP_PYTHON "the PyTorch package" Python3_Development.Module_FOUND "${Python3_VERSION}" "python3-dev, for the Python of torch,")
 endif()
 
-# The laboratory's tests, and readers of pictures for its tasks.
-if(FLOCKSTEP_LAB)
+# The tests. A project around this one has to ask for them, and a wheel needs none.
+if(FLOCKSTEP_TESTS OR (PROJECT_IS_TOP_LEVEL AND NOT SKBUILD))
   find_package(GTest QUIET)
   flockstep_option(FLOCKSTEP_TESTS "the tests" GTest_FOUND "${GTest_VERSION}" "libgtest-dev")
+endif()
+
+# Readers of pictures for the laboratory's tasks.
+if(FLOCKSTEP_LAB)
   find_package(PNG QUIET)
   flockstep_option(FLOCKSTEP_PNG "reading of PNG images" PNG_FOUND "${PNG_VERSION_STRING}" "libpng-dev")
   find_package(JPEG QUIET)

@@ -28,6 +28,9 @@ function(flockstep_unity target most)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     get_filename_component(folder ${source} DIRECTORY)
+    if(NOT folder)
+      set(folder ${target})
+    endif()
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     if(NOT ${folder}_count)
       set(${folder}_count 0)
@@ -39,10 +42,18 @@ function(flockstep_unity target most)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
+# The layers' names in order, as cmake/layers.txt lists them.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/layers.txt)
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt FLOCKSTEP_LAYERS REGEX "^(src|lab)/")
+list(TRANSFORM FLOCKSTEP_LAYERS REPLACE "^[a-z]+/([a-z]+).*" "\\1")
+
 # flockstep_layer(NAME [NO_UNITY] [USES packages...] SOURCES files...): the objects of a layer, flockstep_NAME. It may use the layers
-# declared before it; tests/CMakeLists.txt links every layer with these alone.
+# before it in cmake/layers.txt; scripts/check_layers.py refuses everything else.
 function(flockstep_layer name)
   cmake_parse_arguments(layer "NO_UNITY" "" "SOURCES;USES" ${ARGN})
+  if(NOT name IN_LIST FLOCKSTEP_LAYERS)
+    message(FATAL_ERROR "cmake/layers.txt does not list the layer ${name}.")
+  endif()
   add_library(flockstep_${name} OBJECT ${layer_SOURCES})
   target_link_libraries(flockstep_${name} PRIVATE flockstep_headers ${layer_USES})
   # Shared objects get a copy of the library; nobody replaces its functions from outside.
@@ -51,6 +62,5 @@ function(flockstep_layer name)
   if(NOT layer_NO_UNITY)
     flockstep_unity(flockstep_${name} 10)
   endif()
-  set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_LAYERS ${name})
-  set_property(GLOBAL PROPERTY FLOCKSTEP_PACKAGES_${name} ${layer_USES})
+  set_property(GLOBAL APPEND PROPERTY FLOCKSTEP_OBJECTS $<TARGET_OBJECTS:flockstep_${name}>)
 endfunction()

@@ -1,7 +1,15 @@
-"""Checks the layering rules that the linker cannot; tests/CMakeLists.txt has the linker check the others.
+"""Checks the layers of src/ and lab/, in the order of cmake/layers.txt, and what some layers have to stay free of.
 
-Headers alone leave nothing to link: each folder of src/ and lab/ includes only from itself and from those listed before it. Some
-layers stay free of things that belong to others: torch headers, threads and clocks, MPI. What is linked where torch is, which
+Without arguments it reads the sources. A file includes only headers of its own layer and of those before it: in quotes, and named
+from the top of src/, lab/ or include/, so that no spelling goes past the check. A public header belongs to the layer that implements
+it, and a package to the layers that USES gives it.
+
+A source can reach another layer without an include, through a declaration of its own or a header that declares more than its
+layer defines. Only compiled code tells. `check_layers.py --objects FOLDER` reads what a build made of each layer (FOLDER/NAME.txt
+lists the objects of NAME): every symbol that a layer leaves undefined and some layer defines has to be defined in that layer or
+before it. ctest runs it as the test `layers`.
+
+Some layers stay free of things that belong to others: torch headers, threads and clocks, MPI. What is linked where torch is, which
 is all but the command itself, stays free of C++ streams, and of torch's functions that build texts with them: where a
 compiler links its C++ library statically, a stream meets two of them and breaks. And no two files may define a type of the
 same name in the same namespace: the compiler sees one at a time, and the linker keeps either's functions for both.
@@ -12,15 +20,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-# As in src/CMakeLists.txt and lab/CMakeLists.txt.
-LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorithms", "telemetry"]
-LAYERS += ["session", "api", "supervisor", "torch"]
-LAYERS += ["train", "tasks", "runs", "compare", "study", "bench", "command"]
+ROOT = Path(__file__).resolve().parent.parent
+LISTED = re.findall(r"^(?:src|lab)/(\w+) *(.*)$", (ROOT / "cmake" / "layers.txt").read_text(), re.MULTILINE)
+LAYERS = [name for name, _ in LISTED]
+LAYER_OF_PUBLIC = {header: name for name, headers in LISTED for header in headers.split()}
+TOPS = ["src", "lab", "include"]  # where the compiler looks for our headers
+PACKAGES = {
+    r"mpi\.h|flockstep/mpi\.h": {"engines", "api", "bench"},
+    r"(simgrid|asio)/|sodium\.h": {"engines"},
+    r"(zlib|png|jpeglib|jerror)\.h": {"tasks"},
+    r"(CLI|toml\+\+)/": {"command"},
+}
 USERS_OF_ENGINES = {"runtime", "algorithms", "telemetry", "session", "train"}
 PURE = {"math", "protocol"}
 STREAMS_ALLOWED = "lab/command/"
 STREAM = r"#include <(iostream|[iof]stream|sstream|iomanip|c10/util/StringUtil\.h)>|std::\w*stream\b|\bc10::(str|Join)\(|\bTORCH_(CHECK|WARN)"
-TORCH_ALLOWED = ("src/torch/", "lab/tasks/torch/", "lab/bench/data_parallel_benchmark.cpp", "src/engines/c10d/")
+TORCH_ALLOWED = ("src/torch/", "include/flockstep/torch.h", "src/engines/c10d/")
+TORCH_ALLOWED_IN_LAB = ("lab/tasks/torch/", "lab/bench/data_parallel_benchmark.cpp")
 
 
 def streams_of(path: Path) -> list[str]:
@@ -28,14 +44,36 @@ def streams_of(path: Path) -> list[str]:
     return [f"{path}: has {found[0]}, and streams break near torch: use base/text.h or base/files.h"] if found else []
 
 
+def problem_of_include(included: str, layer: str) -> str | None:
+    """What is wrong with a file of `layer` that includes this; `included` has its quotes or brackets."""
+    name = included[1:-1]
+    folder, _, header = name.partition("/")
+    for package, layers in PACKAGES.items():
+        if re.match(package, name) and layer not in layers:
+            return f"includes {name}, which is for {', '.join(sorted(layers))} alone"
+    if included.startswith("<") and ".." not in name and not any(Path(top, name).is_file() for top in TOPS):
+        return None  # of the system or of a package
+    other = LAYER_OF_PUBLIC.get(header) if folder == "flockstep" else folder
+    if not re.fullmatch(r'"[a-z_0-9/]+\.h"', included) or other not in LAYERS:
+        return f'includes {included}: write "FOLDER/NAME.h", with a FOLDER of cmake/layers.txt or with flockstep and a NAME from there'
+    if LAYERS.index(other) > LAYERS.index(layer):
+        return f"includes {name}, which belongs to {other}, after {layer} in cmake/layers.txt"
+    return None
+
+
 def problems_of(path: Path) -> list[str]:
     text = path.read_text()
-    layer = path.parts[1]
-    found = []
-    for included in re.findall(r'^#include "([a-z_0-9]+)/', text, re.MULTILINE):
-        if included in LAYERS and LAYERS.index(included) > LAYERS.index(layer):
-            found.append(f"includes {included}/, which is below {layer}/")
-    if re.search(r"#include <(torch|ATen|c10)/", text) and not str(path).startswith(TORCH_ALLOWED):
+    layer = LAYER_OF_PUBLIC.get(path.name, "") if path.parts[0] == "include" else path.parts[1]
+    if layer not in LAYERS:
+        return [f"{path}: belongs to no layer that cmake/layers.txt lists"]
+    found = [
+        problem
+        for included in re.findall(r"^[ \t]*#[ \t]*include\w*[ \t]*(.*?)[ \t]*(?://.*)?$", text, re.MULTILINE)
+        if (problem := problem_of_include(included, layer))
+    ]
+    if re.search(r"#include <(torch|ATen|c10)/", text) and not str(path).startswith(
+        TORCH_ALLOWED + TORCH_ALLOWED_IN_LAB
+    ):
         found.append("includes torch headers")
     if layer in PURE and re.search(r"#include <(mpi\.h|thread|mutex|condition_variable|chrono|sys/)", text):
         found.append("does I/O or keeps time in a pure layer")
@@ -68,17 +106,50 @@ def repeated_types(paths: list[Path]) -> list[str]:
     return problems
 
 
+def symbols_of(objects: list[str]) -> tuple[set[str], set[str]]:
+    """The symbols that these objects define, and those that they use and leave undefined."""
+    listed = subprocess.run(
+        ["nm", "--portability", "--extern-only", *objects], capture_output=True, text=True, check=True
+    )
+    symbols = [line.split()[:2] for line in listed.stdout.splitlines() if line and not line.endswith(":")]
+    defined = {name for name, kind in symbols if kind not in "Uvw"}
+    return defined, {name for name, kind in symbols if kind in "Uvw"} - defined
+
+
+def symbol_problems(folder: Path) -> list[str]:
+    """What a layer uses of a later one, in the objects that the files of this folder list."""
+    layers = [name for name in LAYERS if (folder / f"{name}.txt").exists()]
+    if not layers:
+        return [f"{folder} has no lists of objects: configure with -DFLOCKSTEP_TESTS=ON, and build"]
+    symbols = {name: symbols_of((folder / f"{name}.txt").read_text().split()) for name in layers}
+    so_far, all_defined = set(), set().union(*(defined for defined, _ in symbols.values()))
+    problems = []
+    for place, name in enumerate(layers):
+        defined, undefined = symbols[name]
+        so_far |= defined
+        for symbol in sorted((undefined & all_defined) - so_far):
+            owner = next(later for later in layers[place + 1 :] if symbol in symbols[later][0])
+            plain = subprocess.run(["c++filt", symbol], capture_output=True, text=True, check=True).stdout.strip()
+            problems.append(f"{name}: uses {plain}, which {owner} defines, after {name} in cmake/layers.txt")
+    return problems
+
+
 def sources_in(*folders: str) -> list[Path]:
     patterns = [f"{folder}/*.{kind}" for folder in folders for kind in ("h", "cpp")]
     listed = subprocess.run(["git", "ls-files", *patterns], capture_output=True, text=True, check=True)
     return [Path(name) for name in listed.stdout.split()]
 
 
-def main() -> int:
-    paths = sources_in("src", "lab")
+def source_problems() -> list[str]:
+    paths = sources_in(*TOPS)
     problems = [problem for path in paths for problem in problems_of(path)] + repeated_types(paths)
-    for path in sources_in("src", "lab", "include", "python/native", "tests/torch"):
+    for path in sources_in(*TOPS, "python/native", "tests/torch", "tests/tasks/torch"):
         problems += streams_of(path)
+    return problems
+
+
+def main() -> int:
+    problems = symbol_problems(Path(sys.argv[2])) if sys.argv[1:2] == ["--objects"] else source_problems()
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

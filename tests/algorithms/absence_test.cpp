@@ -4,7 +4,7 @@
 #include "algorithms/rounds.h"
 #include "math/groups.h"
 
-namespace flockstep::test {
+namespace flockstep::test::absence_test {
 namespace {
 
 struct Averager {
@@ -248,4 +248,4 @@ TEST_P(AbsenceNumbers, averagesAreOverThoseWhoAreThere) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::absence_test

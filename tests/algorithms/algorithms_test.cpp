@@ -5,8 +5,9 @@
 #include "algorithms/averagers/local_sgd.h"
 #include "algorithms/registry.h"
 #include "support/on_threads.h"
+#include "support/refusal.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::algorithms_test {
 namespace {
 
 // Worker i starts from i, and each "update" adds i + 1 to every number.
@@ -133,15 +134,7 @@ TEST(Algorithms, defaultsSuitAnyNumberOfWorkersAndOneThatIsNotKnownYet) {
 }
 
 TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
-  const auto sentence_of = [](const auto& action) -> std::string {
-    try {
-      action();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
-  };
+  const auto sentence_of = [](const auto& action) -> std::string { return test::refusal([&] { action(); }); };
   EXPECT_EQ(sentence_of([] { find_algorithm("maen"); }),
             "unknown algorithm 'maen' (did you mean mean?); there are mean, weighted_mean, normalized_mean, adacons, "
             "adasum, direction_consensus, geometric_median, eager_solo, eager_majority, local_sgd, post_local_sgd, "
@@ -212,4 +205,4 @@ TEST(Algorithms, unknownNamesAndImpossibleOptionsGetOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::algorithms_test

@@ -5,7 +5,7 @@
 #include "math/push_sum.h"
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::attendance_test {
 namespace {
 
 using test::distance;
@@ -221,4 +221,4 @@ TEST(AttendanceOnce, workersThatWaitForEachOtherCannotLeaveByThemselves) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::attendance_test

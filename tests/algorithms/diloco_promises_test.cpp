@@ -7,7 +7,7 @@
 #include "algorithms/diloco_oracle.h"
 #include "flockstep/error.h"
 
-namespace flockstep::test {
+namespace flockstep::test::diloco_promises_test {
 namespace {
 
 void steps(Learner& learner, int count, float rate = 0.1f) {
@@ -334,4 +334,4 @@ TEST(DilocoOptions, areRefusedInOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::diloco_promises_test

@@ -4,7 +4,7 @@
 #include "algorithms/diloco_oracle.h"
 #include "algorithms/rounds.h"
 
-namespace flockstep::test {
+namespace flockstep::test::diloco_test {
 namespace {
 
 constexpr int kSteps = 26;
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(
                     DilocoScene{.rule = "direction_consensus", .period = 8, .fragments = 2, .delay = 3, .alpha = 0.5}));
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::diloco_test

@@ -3,7 +3,7 @@
 
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::dpsgd_test {
 namespace {
 
 using test::distance;
@@ -102,4 +102,4 @@ TEST(Dpsgd, thatCombinesFirst_leavesOutUpdatesThatAreNotFinite) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::dpsgd_test

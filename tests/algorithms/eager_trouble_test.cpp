@@ -5,7 +5,7 @@
 #include <limits>
 #include <mutex>
 
-#include "algorithms/quadratic.h"
+#include "algorithms/rounds.h"
 #include "kernels/cpu/kernels.h"
 
 namespace flockstep::test {
@@ -14,12 +14,6 @@ namespace {
 class EagerSums : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Both, EagerSums, testing::Values("eager_solo", "eager_majority"),
                          [](const auto& info) { return std::string(info.param); });
-
-void dawdle(Learner& learner, int step) {
-  base::Random random(3, base::Purpose::test, static_cast<std::uint32_t>(learner.context.rank()),
-                      static_cast<std::uint32_t>(step));
-  if (random.below(3) == 0) learner.context.engine().sleep(base::Duration(1e-4 * random.below(40)));
-}
 
 TEST_P(EagerSums, aGradientThatIsNotFinite_isDroppedByAllAlike) {
   for (const int workers : {2, 3, 5})

@@ -14,7 +14,7 @@
 #include "flockstep/flockstep.h"
 #include "math/oracle.h"
 
-namespace flockstep {
+namespace flockstep::extremes_test {
 namespace {
 
 namespace oracle = math::oracle;
@@ -179,4 +179,4 @@ TEST(AdasumStability, aHugeAndATinyGradientAddUpToTheHugeOne) {
 }
 
 }  // namespace
-}  // namespace flockstep
+}  // namespace flockstep::extremes_test

@@ -9,10 +9,11 @@
 #include <set>
 
 #include "base/random.h"
+#include "gradients.h"
 #include "math/oracle.h"
 #include "support/on_threads.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::gradient_rule_test {
 namespace {
 
 namespace oracle = math::oracle;
@@ -38,8 +39,6 @@ oracle::Gradients gradients_of(std::size_t workers, std::int64_t step, std::size
   return all;
 }
 
-double weight_of(std::size_t rank) { return static_cast<double>(3 + rank % 4); }
-
 // The named rule on vectors, step after step.
 struct Oracle {
   explicit Oracle(std::string_view name) : name(name) {}
@@ -58,13 +57,6 @@ struct Oracle {
   oracle::AdaCons adacons{.beta = 0.99, .eps = kEps};
   oracle::DirectionConsensus consensus{.beta = 0.9, .eps = kEps};
 };
-
-std::vector<std::string_view> rules() {
-  std::vector<std::string_view> names;
-  for (const auto& row : algorithms())
-    if (row.family == Family::gradient) names.push_back(row.name);
-  return names;
-}
 
 void expect_near(std::span<const float> values, const oracle::Vector& expected, double tolerance) {
   ASSERT_EQ(values.size(), expected.size());
@@ -440,4 +432,4 @@ TEST(AdaCons, extraMemoryIsBelowOneGradient) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::gradient_rule_test

@@ -2,8 +2,9 @@
 #include "algorithms/averagers/nodes.h"
 #include "algorithms/rounds.h"
 #include "protocol/schedule.h"
+#include "support/refusal.h"
 
-namespace flockstep::test {
+namespace flockstep::test::group_kinds_test {
 namespace {
 
 using protocol::Grouping;
@@ -72,13 +73,7 @@ INSTANTIATE_TEST_SUITE_P(All, GroupKinds,
                          testing::Combine(testing::Values("wagma", "flock"), testing::ValuesIn(kKinds)));
 
 std::string refusal_of(const std::vector<engines::Place>& places) {
-  try {
-    algorithms::nodes_from(places);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    return error.what();
-  }
-  return "";
+  return test::refusal(ErrorCode::mismatch, [&] { algorithms::nodes_from(places); });
 }
 
 TEST(Nodes, areReadFromThePlacesOfAllWorkers) {
@@ -97,4 +92,4 @@ TEST(Nodes, whoseRanksAreNotConsecutiveGetOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::group_kinds_test

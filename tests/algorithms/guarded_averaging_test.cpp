@@ -7,7 +7,7 @@
 
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::guarded_averaging_test {
 namespace {
 
 using test::distance;
@@ -199,4 +199,4 @@ TEST(GuardedAveraging, whereNobodysUpdateIsFiniteModelsStayAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::guarded_averaging_test

@@ -6,7 +6,7 @@
 
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::guarded_gradients_test {
 namespace {
 
 using test::Learner;
@@ -129,4 +129,4 @@ TEST(GuardedGradients, areJudgedInAResumedTrainingAsInAWholeOne) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::guarded_gradients_test

@@ -4,22 +4,16 @@
 #include <cmath>
 #include <limits>
 
-#include "algorithms/registry.h"
 #include "base/random.h"
+#include "gradients.h"
 #include "support/on_threads.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::guards_test {
 namespace {
 
 constexpr std::size_t kSize = 60;
 const base::Settings kNone;
 
-std::vector<std::string_view> rules() {
-  std::vector<std::string_view> names;
-  for (const auto& row : algorithms())
-    if (row.family == Family::gradient) names.push_back(row.name);
-  return names;
-}
 bool has_statistics(std::string_view name) { return name != "mean" && name != "weighted_mean"; }
 
 std::vector<float> healthy(int rank, std::int64_t step) {
@@ -32,10 +26,6 @@ std::vector<float> healthy(int rank, std::int64_t step) {
 std::unique_ptr<Algorithm> make(runtime::Context& context, const runtime::Layout& layout, std::string_view name,
                                 const base::Settings& settings = kNone) {
   return find_algorithm(name).make({context, layout, settings});
-}
-
-bool all_finite(const std::vector<float>& values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
 // Where a fault strikes: on one worker or on all, in the first step or in a later one.
@@ -266,4 +256,4 @@ TEST(RuleMemory, anotherNumberOfWorkersReSamplesSortedMomentumAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::guards_test

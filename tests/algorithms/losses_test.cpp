@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "engines/threads/backend.h"
 
-namespace flockstep {
+namespace flockstep::losses_test {
 namespace {
 
 constexpr std::size_t kParameters = 40;
@@ -207,4 +207,4 @@ TEST(LossesRepeated, inDeterministicModeARunRepeatsToTheLastBit) {
 }
 
 }  // namespace
-}  // namespace flockstep
+}  // namespace flockstep::losses_test

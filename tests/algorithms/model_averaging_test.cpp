@@ -7,7 +7,7 @@
 #include "math/push_sum.h"
 #include "quadratic.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::model_averaging_test {
 namespace {
 
 using test::disagreement;
@@ -409,4 +409,4 @@ TEST(Neighbours, needRoomForTwoBucketsEach) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::model_averaging_test

@@ -5,7 +5,7 @@
 #include "flockstep/error.h"
 #include "math/groups.h"
 
-namespace flockstep::test {
+namespace flockstep::test::overlap_test {
 namespace {
 
 constexpr int kSteps = 6;
@@ -177,4 +177,4 @@ TEST(OverlapOptions, needTheAdditiveMerge) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::overlap_test

@@ -8,8 +8,9 @@
 #include "base/random.h"
 #include "engines/conformance.h"
 #include "runtime/pairs/pair_agent.h"
+#include "support/refusal.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::pairs_test {
 namespace {
 
 using base::Duration;
@@ -314,13 +315,7 @@ TEST_P(Pairs, theSameSeedGivesTheSameBits) {
 
 TEST(PairOptions, impossibleOptionsGetOneSentence) {
   const auto sentence_of = [](std::string_view name, const base::Settings& settings) -> std::string {
-    try {
-      find_algorithm(name).check(settings, 4);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { find_algorithm(name).check(settings, 4); });
   };
   EXPECT_EQ(sentence_of("swarm", {{"period", "0"}}), "--swarm.period takes a whole number at least 1, not '0'");
   EXPECT_NE(sentence_of("swarm", {{"tries", "3"}}), "");
@@ -392,4 +387,4 @@ TEST_P(PairsFailure, aWorkerThatFailsInTheMiddleOfAveragesEndsTheRun) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::pairs_test

@@ -8,7 +8,7 @@
 
 #include "quadratic.h"
 
-namespace flockstep::test {
+namespace flockstep::test::scale_test {
 namespace {
 
 constexpr int kWorkers = 1024, kFewerWorkers = 256, kSteps = 3;
@@ -71,4 +71,4 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, AtScale, testing::ValuesIn(names()),
                          [](const auto& parameter) { return parameter.param; });
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::scale_test

@@ -6,6 +6,7 @@
 
 #include "flockstep/error.h"
 #include "support/on_threads.h"
+#include "support/refusal.h"
 
 namespace flockstep::session {
 namespace {
@@ -79,30 +80,20 @@ struct Case {
   Fake* fake = made_last;  // the first one
 };
 
-std::string sentence_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Session, whoIsAwayTakesNoStepBeforeItIsBackAndGoesOnWhereTheOthersAre) {
   test::on_threads(2, [](runtime::Context& context) {
     Case made(context, true);
     Session& session = made.session;
     std::vector<float> model{3};
-    EXPECT_NE(sentence_of([&] { session.leave(); }).find("call begin(model)"), std::string::npos);
+    EXPECT_NE(test::refusal([&] { session.leave(); }).find("call begin(model)"), std::string::npos);
     session.begin(model);
     session.after_update(model);
-    EXPECT_EQ(sentence_of([&] { session.come_back(model); }), "this worker is not away: leave before coming back");
+    EXPECT_EQ(test::refusal([&] { session.come_back(model); }), "this worker is not away: leave before coming back");
     session.leave();
     EXPECT_TRUE(session.is_away());
-    EXPECT_EQ(sentence_of([&] { session.after_update(model); }),
+    EXPECT_EQ(test::refusal([&] { session.after_update(model); }),
               "this worker has left: call come_back or consolidate before its next step");
-    EXPECT_EQ(sentence_of([&] { session.leave(); }), "this worker has left already: come back before leaving again");
+    EXPECT_EQ(test::refusal([&] { session.leave(); }), "this worker has left already: come back before leaving again");
     made.fake->skipped = 9;
     session.come_back(model);
     EXPECT_FALSE(session.is_away());
@@ -120,7 +111,7 @@ TEST(Session, whoIsAwayTakesNoStepBeforeItIsBackAndGoesOnWhereTheOthersAre) {
 TEST(Session, workersThatWaitForEachOtherCannotLeaveByThemselves) {
   test::on_threads(2, [](runtime::Context& context) {
     Case lockstep(context, false);
-    EXPECT_EQ(sentence_of([&] { lockstep.session.leave(); }),
+    EXPECT_EQ(test::refusal([&] { lockstep.session.leave(); }),
               "the workers of this algorithm wait for each other, so none can leave alone: call attend with the "
               "workers that are present, or use wagma, flock, adpsgd or swarm");
     EXPECT_FALSE(lockstep.session.is_away());
@@ -131,7 +122,7 @@ TEST(Session, anAlgorithmThatNeedsABeginningRefusesToStepWithoutOne) {
   test::on_threads(2, [](runtime::Context& context) {
     Case needs(context, true);
     std::vector<float> model{3};
-    EXPECT_EQ(sentence_of([&] { needs.session.after_update(model); }),
+    EXPECT_EQ(test::refusal([&] { needs.session.after_update(model); }),
               "this algorithm has to know the model that all workers start from: call "
               "begin(model) before the first step");
     EXPECT_TRUE(needs.fake->updated.empty());
@@ -150,7 +141,7 @@ TEST(Session, aBeginningThatIsNotNeededMayBeLeftOutButNeverRepeated) {
     free.session.after_update(model);
     Case twice(context, false);
     twice.session.begin(model);
-    EXPECT_EQ(sentence_of([&] { twice.session.begin(model); }),
+    EXPECT_EQ(test::refusal([&] { twice.session.begin(model); }),
               "begin was called twice: make another Synchronizer to start again");
   });
 }
@@ -160,8 +151,8 @@ TEST(Session, aBeginningThatFailsIsNone) {
     Case needs(context, true);
     std::vector<float> model{3};
     needs.fake->refuses = true;
-    EXPECT_EQ(sentence_of([&] { needs.session.begin(model); }), "not now");
-    EXPECT_NE(sentence_of([&] { needs.session.after_update(model); }), "nothing was thrown");
+    EXPECT_EQ(test::refusal([&] { needs.session.begin(model); }), "not now");
+    EXPECT_NE(test::refusal([&] { needs.session.after_update(model); }), "");
     needs.fake->refuses = false;
     needs.session.begin(model);
     needs.session.after_update(model);
@@ -185,7 +176,7 @@ TEST(Session, aRestoreAfterTheBeginningGivesTheAlgorithmUpAtTheNextOne) {
     EXPECT_FALSE(session.is_away());
     EXPECT_EQ(session.updates(), 1);
     EXPECT_EQ(Fake::ended, "");
-    EXPECT_NE(sentence_of([&] { session.after_update(model); }), "nothing was thrown");
+    EXPECT_NE(test::refusal([&] { session.after_update(model); }), "");
     model[0] = 5;
     session.begin(model);
     EXPECT_EQ(Fake::ended, "leave consolidate ");

@@ -12,12 +12,14 @@
 #include <set>
 
 #include "base/random.h"
+#include "gradients.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/reference.h"
 #include "math/oracle.h"
 #include "support/on_threads.h"
+#include "support/refusal.h"
 
-namespace flockstep::algorithms {
+namespace flockstep::algorithms::sketched_rule_test {
 namespace {
 
 namespace oracle = math::oracle;
@@ -48,8 +50,6 @@ Sends with(std::size_t bad, std::function<void(Floats&, std::int64_t)> spoil) {
 void multiply(Floats& numbers, float factor) {
   for (float& number : numbers) number *= factor;
 }
-
-double weight_of(std::size_t rank) { return static_cast<double>(3 + rank % 4); }
 
 // The same on one worker that sees everybody.
 class Together {
@@ -141,10 +141,6 @@ base::Settings sketch(base::Settings more = {}) {
 void expect_near(const Floats& values, const oracle::Vector& expected, const std::string& what) {
   const double scale = oracle::norm(expected) / std::sqrt(static_cast<double>(expected.size()));
   for (std::size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(values[k], expected[k], 2e-5 * scale) << what << " " << k;
-}
-
-bool all_finite(const Floats& values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
 // Runs so many steps on so many workers, and gives each step's result, which all workers have to the last bit.
@@ -350,13 +346,7 @@ TEST(SketchedRules, tellOfTheStepBefore) {
 
 TEST(SketchedRules, refuseWhatCannotBeInOneSentence) {
   const auto sentence_of = [](const base::Settings& settings) -> std::string {
-    try {
-      find_algorithm("adacons").check(settings, 4);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { find_algorithm("adacons").check(settings, 4); });
   };
   EXPECT_EQ(sentence_of({{"transfer", "sketch"}, {"granularity", "tensor"}}),
             "a sketch per tensor would be longer than most tensors: take granularity = model or bucket, or transfer = "
@@ -383,4 +373,4 @@ TEST(SketchedRules, refuseWhatCannotBeInOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::algorithms
+}  // namespace flockstep::algorithms::sketched_rule_test

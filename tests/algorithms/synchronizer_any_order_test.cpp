@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "called_wrongly.h"
 
-namespace flockstep {
+namespace flockstep::synchronizer_any_order_test {
 namespace {
 
 using test::Floats;
@@ -127,4 +127,4 @@ TEST(AfterAFailure, ofAPeerEveryCallIsAnErrorAtMost) {
 }
 
 }  // namespace
-}  // namespace flockstep
+}  // namespace flockstep::synchronizer_any_order_test

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flockstep/flockstep.h"
+#include "support/refusal.h"
 
 namespace flockstep {
 namespace {
@@ -30,15 +31,13 @@ TEST(Synchronizer, theTwoHooksWorkOnSpansOfFloats) {
 }
 
 TEST(Synchronizer, differentNumbersOfParametersAreFoundAtStart) {
-  try {
-    launch({.engine = "threads", .workers = 3},
-           [](Worker& worker) { Synchronizer(worker, "mean", worker.rank() == 1 ? 999 : 1000); });
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_STREQ(error.what(),
-                 "worker 1 has parameters 999 where worker 0 has 1000: all workers must be started alike");
-  }
+  EXPECT_EQ(test::refusal(ErrorCode::mismatch,
+                          [&] {
+                            launch({.engine = "threads", .workers = 3}, [](Worker& worker) {
+                              Synchronizer(worker, "mean", worker.rank() == 1 ? 999 : 1000);
+                            });
+                          }),
+            "worker 1 has parameters 999 where worker 0 has 1000: all workers must be started alike");
 }
 
 TEST(Synchronizer, differentOptionsAreFoundAtStartAndNamed) {

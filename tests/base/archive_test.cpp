@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
 namespace flockstep::base {
 namespace {
@@ -19,13 +20,7 @@ class ArchiveBytes : public testing::Test {
 
   // The sentence with which reading is refused, or nothing.
   static std::string refusal_of(std::span<const std::byte> bytes) {
-    try {
-      Archive::from_bytes(bytes, "a file");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_file);
-      return error.what();
-    }
-    return "";
+    return test::refusal(ErrorCode::bad_file, [&] { Archive::from_bytes(bytes, "a file"); });
   }
 
   const std::vector<float> model_{1, 2.5f, -3};

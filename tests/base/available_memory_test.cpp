@@ -1,9 +1,9 @@
 #include "base/available_memory.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "base/files.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::base {
 namespace {
@@ -12,14 +12,9 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 class AvailableMemoryTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& file, const std::string& text) {
-    make_directory((root_ / file).parent_path());
-    write_atomically(root_ / file, text);
-  }
+  void write(const std::string& file, const std::string& text) { root_.write(file, text); }
 
-  const std::filesystem::path root_ =
-      std::filesystem::temp_directory_path() / ("flockstep_root_" + std::to_string(::getpid()));
+  const test::TemporaryFolder root_;
 };
 
 TEST_F(AvailableMemoryTest, isWhatTheMachineHasLeft) {

@@ -1,19 +1,16 @@
 #include "base/files.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "flockstep/error.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::base {
 namespace {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override { make_directory(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep_files_test_" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Files, whatIsWrittenIsReadBackAndNothingElseStays) {

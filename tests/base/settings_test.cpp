@@ -5,6 +5,7 @@
 #include <array>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
 namespace flockstep::base {
 namespace {
@@ -12,15 +13,11 @@ namespace {
 constexpr std::array<OptionSpec, 2> kSpecs{{{"period", "8", "steps between averages"}, {"beta", "0.9", "memory"}}};
 
 std::string sentence_of(const Settings& settings) {
-  try {
+  return test::refusal([&] {
     const SettingsReader reader("local_sgd", kSpecs, settings);
     reader.integer("period", 1, 1000);
     reader.real("beta", 0, 1);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "fine";
+  });
 }
 
 TEST(Settings, defaultsApplyWhereNothingIsGiven) {
@@ -31,7 +28,7 @@ TEST(Settings, defaultsApplyWhereNothingIsGiven) {
 }
 
 TEST(Settings, impossibleValuesNameTheOptionAndTheRange) {
-  EXPECT_EQ(sentence_of({}), "fine");
+  EXPECT_EQ(sentence_of({}), "");
   EXPECT_EQ(sentence_of({{"period", "0"}}), "--local_sgd.period takes a whole number from 1 to 1000, not '0'");
   EXPECT_EQ(sentence_of({{"period", "8x"}}), "--local_sgd.period takes a whole number from 1 to 1000, not '8x'");
   EXPECT_EQ(sentence_of({{"beta", "nan"}}), "--local_sgd.beta takes a number from 0 to 1, not 'nan'");

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <limits>
@@ -7,8 +6,9 @@
 #include "algorithms/registry.h"
 #include "base/files.h"
 #include "made_up.h"
+#include "support/temporary_folder.h"
 
-namespace flockstep::compare {
+namespace flockstep::compare::compare_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -204,11 +204,9 @@ TEST(Compare, tellsHowModelsMetWhereTheyDid) {
 }
 
 TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("flockstep_compare_" + std::to_string(::getpid()));
-  std::filesystem::remove_all(folder);
+  const test::TemporaryFolder folder;
   CompareRequest kept = request();
-  kept.out = folder;
+  kept.out = folder.path();
   int runs = 0;
   EXPECT_THROW(compare(kept,
                        [&](const PlannedRun& run) {
@@ -220,7 +218,6 @@ TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
   EXPECT_EQ(json["interrupted"], true);
   EXPECT_EQ(json["cases"][0]["rows"][0]["runs"], 2);
   EXPECT_EQ(json["cases"][0]["rows"][0]["folders"][1], "runs/mean-seed-2");
-  std::filesystem::remove_all(folder);
 }
 
 struct Wrong {
@@ -279,4 +276,4 @@ TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
 }
 
 }  // namespace
-}  // namespace flockstep::compare
+}  // namespace flockstep::compare::compare_test

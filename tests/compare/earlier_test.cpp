@@ -1,11 +1,12 @@
 #include "compare/earlier.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "flockstep/version.h"
 #include "made_up.h"
+#include "support/refusal.h"
+#include "support/temporary_folder.h"
 #include "tasks/image_files.h"
 #include "tasks/registry.h"
 
@@ -14,13 +15,11 @@ namespace {
 
 class Earlier : public testing::Test {
  protected:
-  Earlier() : folder_(std::filesystem::temp_directory_path() / ("flockstep_earlier_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(folder_);
+  Earlier() {
     request_ = request();
-    request_.out = folder_;
+    request_.out = folder_.path();
     request_.on_earlier = [this](std::ptrdiff_t done, std::size_t) { done_ = done; };
   }
-  ~Earlier() override { std::filesystem::remove_all(folder_); }
 
   // Compares with made-up runs that leave what real ones do; `made_` are the folders of those that were not read back.
   Comparison compare_in_folder(std::size_t most = 1000) {
@@ -41,13 +40,7 @@ class Earlier : public testing::Test {
   }
 
   std::string refusal() {
-    try {
-      compare_in_folder();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "nothing was refused";
+    return test::refusal([&] { compare_in_folder(); });
   }
 
   // The fields of a run's file, changed.
@@ -58,7 +51,7 @@ class Earlier : public testing::Test {
     base::write_atomically(path, json.dump());
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder folder_;
   CompareRequest request_;
   std::vector<std::string> made_;
   std::ptrdiff_t done_ = 0;
@@ -163,13 +156,13 @@ TEST_F(Earlier, aRunOfAnotherVersionIsRefused) {
 }
 
 TEST_F(Earlier, aRunWithOtherFilesOfDataIsRefused) {
-  const tasks::ImageFiles files("earlier");
+  const tasks::ImageFiles files;
   request_.base.train.task = "images";
-  request_.base.train.task_settings = {{"data", files.folder()}};
+  request_.base.train.task_settings = {{"data", files.string()}};
   compare_in_folder();
   compare_in_folder();
   EXPECT_EQ(done_, 6);
-  const std::filesystem::path labels = files.folder() + "/t10k-labels-idx1-ubyte";
+  const std::filesystem::path labels = files.string() + "/t10k-labels-idx1-ubyte";
   const std::string before = base::read_text(labels);
   const auto written = std::filesystem::last_write_time(labels);
   const std::string was = "mean-seed-1 holds a run with " + labels.string() + " of 15 bytes from ";

@@ -9,7 +9,7 @@
 #include "compare/tables.h"
 #include "made_up.h"
 
-namespace flockstep::compare {
+namespace flockstep::compare::results_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -276,4 +276,4 @@ TEST(Verdict, countsTiesThatAreTooManyToName) {
 }
 
 }  // namespace
-}  // namespace flockstep::compare
+}  // namespace flockstep::compare::results_test

@@ -5,14 +5,15 @@
 // sockets (NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=lo), if NCCL_HOSTID gives each a name of its own.
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 #include "pretended_device.h"
+#include "runtime/gather.h"
 #include "small_net.h"
+#include "support/temporary_folder.h"
 #include "torch/data_parallel.h"
 #include "torch/flat_module.h"
 
-namespace flockstep::test {
+namespace flockstep::test::data_parallel_test {
 namespace {
 
 struct Case {
@@ -133,11 +134,15 @@ TEST(DeviceDataParallel, aGradientThatIsNotFiniteIsNoStep) {
 // A checkpoint may come from either and go to either.
 TEST(DeviceDataParallel, goesOnFromACheckpointOnAnyDevice) {
   const torch::Device there = device(), here = torch::kCPU;
+  const TemporaryFolder own;
+  std::string folder = own.string();  // rank 0's, also where the workers are processes
+  engines::conformance::on_every_worker([&](engines::Engine& engine) {
+    runtime::Context context(engine, base::Duration(60));
+    if (const std::string shared = runtime::broadcast_text(context, own.string()); shared != own.string())
+      folder = shared;
+  });
   for (const auto& [from, to] : {std::pair{there, there}, std::pair{there, here}, std::pair{here, there}})
     on_every_worker([&, from = from, to = to](Worker& worker) {
-      const std::string folder =
-          (std::filesystem::temp_directory_path() / ("flockstep-device-checkpoint-" + std::to_string(worker.size())))
-              .string();
       const auto run = [&](SmallNet& net, DataParallel& parallel, torch::optim::Optimizer& optimizer, int step,
                            torch::Device where) {
         optimizer.zero_grad();
@@ -178,4 +183,4 @@ TEST(DeviceDataParallel, aModuleOnTwoDevicesIsRefusedInOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::data_parallel_test

@@ -4,6 +4,7 @@
 
 #include "pretended_device.h"
 #include "support/on_threads.h"
+#include "support/refusal.h"
 #include "torch/communication_hook.h"
 
 namespace flockstep::torch_front::device_exchange_test {
@@ -158,13 +159,8 @@ TEST(DeviceExchange, gradientsOnTwoDevicesAreRefusedInOneSentence) {
     side.step(0);
     GradientOffer other;
     other.bucket = bucket_of(kAsMade[0], 0, 1, test, at::kCPU);
-    try {
-      side.hook.add(std::move(other));
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      EXPECT_EQ(error.what(), "gradients are on several devices (" + device.str() + ", cpu): keep the model on one");
-    }
+    EXPECT_EQ(test::refusal([&] { side.hook.add(std::move(other)); }),
+              "gradients are on several devices (" + device.str() + ", cpu): keep the model on one");
   });
 }
 

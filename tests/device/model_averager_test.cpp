@@ -6,6 +6,7 @@
 #include "engines/registry.h"
 #include "pretended_device.h"
 #include "small_net.h"
+#include "support/refusal.h"
 
 namespace flockstep::torch_front::device_averager_test {
 namespace {
@@ -265,13 +266,7 @@ TEST(DeviceAverager, largeTensorsAreAligned) {
 }
 
 std::string refusal(ErrorCode code, const std::function<void(runtime::Context&)>& body) {
-  try {
-    on_workers(1, body);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  return "";
+  return test::refusal(code, [&] { on_workers(1, body); });
 }
 
 TEST(DeviceAverager, saysInOneSentenceWhatWillNotDo) {

@@ -1,6 +1,5 @@
 // Tasks of the laboratory whose network is on a device, against the same in main memory: alone, and in training loops.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "base/files.h"
 #include "engines/threads/backend.h"
 #include "pretended_device.h"
+#include "support/temporary_folder.h"
 #include "tasks/registry.h"
 #include "tasks/torch/navigation.h"
 #include "tasks/torch/translation.h"
@@ -175,12 +175,10 @@ class DeviceLoops : public testing::TestWithParam<std::string> {
     options_.seed = 3;
     options_.bucket_kib = 1;
     options_.patience = base::Duration(120);
-    options_.out = std::filesystem::temp_directory_path() / ("flockstep_device_" + std::to_string(::getpid()));
+    options_.out = folder_ / "out";
     options_.checkpoint_every = 4;
     options_.algorithm = GetParam();
-    remove_out();
   }
-  void TearDown() override { remove_out(); }
   void remove_out() { std::filesystem::remove_all(options_.out); }
 
   telemetry::Summary run(const std::string& device, std::int64_t until = 1000) {
@@ -209,6 +207,7 @@ class DeviceLoops : public testing::TestWithParam<std::string> {
     }
   }
 
+  const test::TemporaryFolder folder_;
   train::TrainOptions options_;
 };
 

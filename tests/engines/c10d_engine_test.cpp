@@ -9,6 +9,7 @@
 #include "conformance.h"
 #include "engines/c10d/engine.h"
 #include "memory_lanes.h"
+#include "support/refusal.h"
 
 namespace flockstep::engines::conformance {
 namespace {
@@ -30,15 +31,6 @@ class TwoWorkers : public testing::Test {
   std::unique_ptr<c10d::C10dEngine> first_ = make(0), second_ = make(1);
 };
 
-ErrorCode code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::bad_file;  // which no engine throws
-}
-
 TEST_F(TwoWorkers, aTransferArrivesThoughItsSenderClosesAtOnce) {
   const Words sent = words(0, 0, 1, 5000);
   Words received(5000);
@@ -53,7 +45,7 @@ TEST_F(TwoWorkers, whoeverWaitsForAWorkerThatClosesHearsOfIt) {
   Words received(5000);
   const Pending receive = second_->receive(0, 1, bytes(received));
   std::jthread closing([&] { first_->close(); });
-  EXPECT_EQ(code_of([&] { finish(*second_, receive); }), ErrorCode::peer_lost);
+  EXPECT_EQ(test::code_of([&] { finish(*second_, receive); }), ErrorCode::peer_lost);
 }
 
 TEST_F(TwoWorkers, controlMessagesToAWorkerThatHasClosedAreDropped) {
@@ -62,7 +54,7 @@ TEST_F(TwoWorkers, controlMessagesToAWorkerThatHasClosedAreDropped) {
   for (int i = 0; i < 3; ++i) second_->send_control(0, bytes(message));
   EXPECT_FALSE(wait_for_control(*second_, second_->now() + Duration(0.05)).has_value());
   EXPECT_EQ(second_->ended(), 0);
-  EXPECT_EQ(code_of([&] { (void)second_->barrier(); }), ErrorCode::peer_lost);
+  EXPECT_EQ(test::code_of([&] { (void)second_->barrier(); }), ErrorCode::peer_lost);
 }
 
 TEST_F(TwoWorkers, aClosedEngineSaysSoAndKeepsNoMemory) {
@@ -71,8 +63,9 @@ TEST_F(TwoWorkers, aClosedEngineSaysSoAndKeepsNoMemory) {
     first_->close();
   }
   EXPECT_EQ(first_->memory().held_bytes(), 0u);
-  EXPECT_EQ(code_of([&] { (void)first_->barrier(); }), ErrorCode::unavailable);
-  EXPECT_EQ(code_of([&] { first_->wait_until([] { return true; }, in_good_time(*first_)); }), ErrorCode::unavailable);
+  EXPECT_EQ(test::code_of([&] { (void)first_->barrier(); }), ErrorCode::unavailable);
+  EXPECT_EQ(test::code_of([&] { first_->wait_until([] { return true; }, in_good_time(*first_)); }),
+            ErrorCode::unavailable);
 }
 
 TEST_F(TwoWorkers, anAgentThatWaitsEndsWhenItsWorkerCloses) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "support/refusal.h"
+
 namespace flockstep::engines {
 namespace {
 
@@ -68,14 +70,8 @@ TEST(Launcher, whoWasStartedWithoutOneHasNoPlace) {
 
 TEST(Launcher, thatSpeaksOfAnotherNumberOfWorkersGetsOneSentence) {
   const Environment environment({{"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "8"}, {"WORLD_SIZE", "16"}});
-  try {
-    launched_place(4);
-    FAIL() << "nothing was wrong";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    EXPECT_STREQ(error.what(),
-                 "the launcher has told which of 16 workers share a node, but there are 4 here: give workers_per_node");
-  }
+  EXPECT_EQ(test::refusal([&] { launched_place(4); }),
+            "the launcher has told which of 16 workers share a node, but there are 4 here: give workers_per_node");
 }
 
 }  // namespace

@@ -8,21 +8,13 @@
 
 #include "engines/mesh/handshake.h"
 #include "mesh_run.h"
+#include "support/refusal.h"
 
 namespace flockstep::engines::conformance {
 namespace {
 
 using base::Duration;
 using What = Control::What;
-
-ErrorCode code_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ErrorCode::bad_file;  // which no engine throws
-}
 
 // ---- what worker processes do ----
 
@@ -129,8 +121,8 @@ TEST(Mesh, aWorkerThatFailsBreaksItsOwnEngineAndItsPeersHearWhy) {
   MeshRun run(3);
   const auto first = run.make(0), second = run.make(1), third = run.make(2);
   for (Engine* engine : {first.get(), second.get(), third.get()}) meet(*engine, 2);
-  EXPECT_EQ(code_of([&] { second->fail(Error(ErrorCode::bad_file, "the disk is full")); }), ErrorCode::bad_file);
-  EXPECT_EQ(code_of([&] { second->send_control(0, {}); }), ErrorCode::bad_file);
+  EXPECT_EQ(test::code_of([&] { second->fail(Error(ErrorCode::bad_file, "the disk is full")); }), ErrorCode::bad_file);
+  EXPECT_EQ(test::code_of([&] { second->send_control(0, {}); }), ErrorCode::bad_file);
   for (Engine* engine : {first.get(), third.get()}) {
     const auto lost = wait_for(*engine, What::lost, 1);
     ASSERT_TRUE(lost);
@@ -140,7 +132,7 @@ TEST(Mesh, aWorkerThatFailsBreaksItsOwnEngineAndItsPeersHearWhy) {
   EXPECT_TRUE(wait_for(*third, What::message, 0));
   // A collective needs everybody.
   const Pending barrier = first->barrier();
-  EXPECT_EQ(code_of([&] { finish(*first, barrier); }), ErrorCode::bad_file);
+  EXPECT_EQ(test::code_of([&] { finish(*first, barrier); }), ErrorCode::bad_file);
 }
 
 TEST(Mesh, aCollectiveNamesTheLostRank) {
@@ -250,9 +242,9 @@ TEST(Mesh, aWorkerWithAnotherSecretIsNotRegistered) {
   const MeshRun run(2), other(2);
   auto options = run.options(1);
   options.secret = other.secret();
-  EXPECT_EQ(code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
+  EXPECT_EQ(test::code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
   options.secret = "short";
-  EXPECT_EQ(code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
+  EXPECT_EQ(test::code_of([&] { (void)mesh::make_engine(options); }), ErrorCode::bad_input);
   EXPECT_TRUE(run.store().book().empty());
 }
 
@@ -294,7 +286,7 @@ TEST(Mesh, aRunThatHasTrainedBeginsAgainOnlyFromACheckpointAndOnceItIsOverNotAtA
   const auto late = mesh::refusal_to_begin(store, 1, 200);
   ASSERT_TRUE(late);
   EXPECT_NE(late->find("the run is over"), std::string::npos) << *late;
-  EXPECT_EQ(code_of([&] { (void)run.make(1); }), ErrorCode::unavailable);
+  EXPECT_EQ(test::code_of([&] { (void)run.make(1); }), ErrorCode::unavailable);
 }
 
 // ---- withdrawing ----

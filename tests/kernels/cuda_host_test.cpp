@@ -22,6 +22,7 @@
 #include "kernels/cuda/shared.h"
 #include "kernels/cuda/source.h"
 #include "math/packed.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::kernels::cuda {
 namespace {
@@ -103,15 +104,7 @@ TEST(CudaDevice, whereThereIsNoDriverOneSentenceSaysSo) {
 // ---- cache ----
 class CudaCache : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "flockstep_cache_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override {
-    ::chmod(root_.c_str(), 0700);
-    base::remove_folder(root_);
-  }
+  void TearDown() override { ::chmod(root_.path().c_str(), 0700); }
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder())) found.push_back(entry.path());
@@ -125,7 +118,7 @@ class CudaCache : public ::testing::Test {
     });
   }
 
-  std::filesystem::path root_;
+  const test::TemporaryFolder root_;
   std::atomic<int> made_ = 0;
 };
 
@@ -175,7 +168,7 @@ TEST_F(CudaCache, withoutAPlaceToWriteThereIsJustNoCache) {
   EXPECT_EQ(cached(std::nullopt, "one", [] { return "anew"; }), "anew");
   if (::geteuid() != 0) {
     ::unlink((root_ / "a").c_str());
-    ::chmod(root_.c_str(), 0500);
+    ::chmod(root_.path().c_str(), 0500);
     EXPECT_EQ(get("one"), "kernels of one");
   }
 }

@@ -14,7 +14,7 @@ TEST(Scale, matchesTheReferenceToTheBit) {
   on_every_target([] {
     for (const std::size_t n : lengths()) {
       for (std::size_t shift = 0; shift < 4; ++shift) {
-        Rows<float> x(1, n, shift), expected(1, n, shift + 1);
+        MadeRows<float> x(1, n, shift), expected(1, n, shift + 1);
         for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = x.row(0)[k];
         scale(1.0f / 3, x.writable(0));
         reference::scale(1.0f / 3, expected.writable(0));
@@ -28,8 +28,8 @@ TEST(Axpy, matchesTheReferenceToTheBit) {
   on_every_target([] {
     for (const std::size_t n : lengths()) {
       for (std::size_t shift = 0; shift < 4; ++shift) {
-        const Rows<float> x(1, n, shift);
-        Rows<float> y(1, n, shift + 1, 2), expected(1, n, shift, 2);
+        const MadeRows<float> x(1, n, shift);
+        MadeRows<float> y(1, n, shift + 1, 2), expected(1, n, shift, 2);
         for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = y.row(0)[k];
         axpy(-0.3f, x.row(0), y.writable(0));
         reference::axpy(-0.3f, x.row(0), expected.writable(0));
@@ -39,7 +39,7 @@ TEST(Axpy, matchesTheReferenceToTheBit) {
   });
 }
 
-void expect_reference_dot(const Rows<float>& rows) {
+void expect_reference_dot(const MadeRows<float>& rows) {
   double magnitudes = 0;
   for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
   ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
@@ -49,7 +49,7 @@ void expect_reference_dot(const Rows<float>& rows) {
 TEST(Dot, matchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<float>(2, n, shift));
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(MadeRows<float>(2, n, shift));
   });
 }
 
@@ -57,11 +57,12 @@ TEST(Dot, ofProductsThatDoNotFitAFloatMatchesTheReference) {
   on_every_target([] {
     for (const std::vector<float>& factors : extremes())
       for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(Rows<float>(2, n, shift).scaled(factors));
+        for (std::size_t shift = 0; shift < 4; ++shift)
+          expect_reference_dot(MadeRows<float>(2, n, shift).scaled(factors));
   });
 }
 
-void expect_reference_distance(const Rows<float>& rows) {
+void expect_reference_distance(const MadeRows<float>& rows) {
   double expected = 0, magnitudes = 0;
   for (std::size_t k = 0; k < rows.n(); ++k) {
     expected += std::pow(static_cast<double>(rows.row(0)[k]) - static_cast<double>(rows.row(1)[k]), 2);
@@ -74,9 +75,9 @@ TEST(SquaredDistance, matchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
       for (std::size_t shift = 0; shift < 4; ++shift) {
-        expect_reference_distance(Rows<float>(2, n, shift));
+        expect_reference_distance(MadeRows<float>(2, n, shift));
         for (const std::vector<float>& factors : extremes())
-          expect_reference_distance(Rows<float>(2, n, shift).scaled(factors));
+          expect_reference_distance(MadeRows<float>(2, n, shift).scaled(factors));
       }
   });
 }
@@ -86,7 +87,7 @@ TEST(SquaredDistance, isNotFiniteWhereANumberIsNot) {
     for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
       for (const std::size_t n : lengths()) {
         if (n == 0) continue;
-        Rows<float> rows(2, n, 1);
+        MadeRows<float> rows(2, n, 1);
         rows.writable(0)[n - 1] = broken;
         ASSERT_FALSE(std::isfinite(squared_distance(rows.row(0), rows.row(1)))) << "n = " << n;
       }
@@ -96,7 +97,7 @@ TEST(SquaredDistance, isNotFiniteWhereANumberIsNot) {
 TYPED_TEST(Elementwise, aNonFiniteNumberIsFoundAtEveryPlace) {
   on_every_target([] {
     for (const std::size_t n : {1, 3, 16, 65, 300}) {
-      Rows<TypeParam> rows(1, n, 1);
+      MadeRows<TypeParam> rows(1, n, 1);
       const std::span<TypeParam> x = rows.writable(0);
       EXPECT_FALSE(has_non_finite(rows.row(0)));
       for (std::size_t k = 0; k < n; ++k) {

@@ -38,9 +38,9 @@ inline BFloat16 from_float<BFloat16>(float value) {
 // P rows of n normal numbers. Row i starts `(i + shift) % 4` numbers after an address that is aligned as vectors are,
 // and each is an allocation of its own size, so that a sanitizer sees any step beyond an end.
 template <typename T>
-class Rows {
+class MadeRows {
  public:
-  Rows(std::size_t workers, std::size_t n, std::size_t shift = 0, std::uint32_t seed = 1) : n_(n) {
+  MadeRows(std::size_t workers, std::size_t n, std::size_t shift = 0, std::uint32_t seed = 1) : n_(n) {
     std::mt19937 generator(seed);
     std::normal_distribution<float> normal;
     for (std::size_t i = 0; i < workers; ++i) {
@@ -56,7 +56,7 @@ class Rows {
   std::span<const T> row(std::size_t i) const { return {pointers_[i], n_}; }
   std::span<T> writable(std::size_t i) { return {memory_[i].data() + (memory_[i].size() - n_), n_}; }
   // Row i times factors[i], or the only factor.
-  Rows scaled(const std::vector<float>& factors) && {
+  MadeRows scaled(const std::vector<float>& factors) && {
     for (std::size_t i = 0; i < pointers_.size(); ++i)
       for (T& value : writable(i)) value = from_float<T>(to_float(value) * factors[i % factors.size()]);
     return std::move(*this);

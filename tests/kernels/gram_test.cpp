@@ -2,7 +2,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels::cpu {
+namespace flockstep::kernels::cpu::gram_test {
 namespace {
 
 template <typename T>
@@ -10,7 +10,7 @@ class Gram : public ::testing::Test {};
 TYPED_TEST_SUITE(Gram, NumberTypes);
 
 template <typename T>
-void expect_reference(const Rows<T>& rows, std::size_t workers) {
+void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
   std::vector<double> K(packed_size(workers), -1.0), expected(K.size());
   gram(rows.pointers(), rows.n(), K);
   reference::gram(rows.pointers(), rows.n(), std::span<double>(expected));
@@ -27,14 +27,15 @@ void expect_reference(const Rows<T>& rows, std::size_t workers) {
 TYPED_TEST(Gram, everyLengthAndMisalignmentMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(Rows<TypeParam>(5, n, shift), 5);
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
   });
 }
 
 TYPED_TEST(Gram, everyNumberOfRowsMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t workers : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33})
-      for (const std::size_t n : {1, 17, 515, 1031}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
+      for (const std::size_t n : {1, 17, 515, 1031})
+        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
   });
 }
 
@@ -43,13 +44,13 @@ TYPED_TEST(Gram, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
     for (const std::vector<float>& factors : extremes())
       for (const std::size_t n : lengths())
         for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference(Rows<TypeParam>(5, n, shift).scaled(factors), 5);
+          expect_reference(MadeRows<TypeParam>(5, n, shift).scaled(factors), 5);
   });
 }
 
 TYPED_TEST(Gram, oneNumberWhoseSquareDoesNotFitAFloatIsSeenAmongMany) {
   for (const float value : {1e-25f, 1e30f}) {
-    Rows<TypeParam> rows = Rows<TypeParam>(3, 3000).scaled({0});
+    MadeRows<TypeParam> rows = MadeRows<TypeParam>(3, 3000).scaled({0});
     rows.writable(1)[2999] = from_float<TypeParam>(value);
     if (std::isfinite(to_float(rows.row(1)[2999]))) expect_reference(rows, 3);
   }
@@ -57,7 +58,7 @@ TYPED_TEST(Gram, oneNumberWhoseSquareDoesNotFitAFloatIsSeenAmongMany) {
 
 // Longer than any distance that is prefetched over, at the number of rows where each pace of it begins.
 TYPED_TEST(Gram, longRowsMatchTheReference) {
-  for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(Rows<TypeParam>(workers, 20'011), workers);
+  for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(MadeRows<TypeParam>(workers, 20'011), workers);
 }
 
 TYPED_TEST(Gram, oneNumberTimesItselfIsExact) {
@@ -70,7 +71,7 @@ TYPED_TEST(Gram, oneNumberTimesItselfIsExact) {
 
 TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
   on_every_target([] {
-    Rows<TypeParam> rows(6, 77);
+    MadeRows<TypeParam> rows(6, 77);
     rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN());
     std::vector<double> K(packed_size(6));
     gram(rows.pointers(), 77, K);
@@ -80,7 +81,7 @@ TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
 }
 
 TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAloneBesideRowsWhoseSquaresDoNotFitAFloat) {
-  Rows<TypeParam> rows = Rows<TypeParam>(6, 77).scaled({extremes().back()});
+  MadeRows<TypeParam> rows = MadeRows<TypeParam>(6, 77).scaled({extremes().back()});
   rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
   std::vector<double> K(packed_size(6));
   gram(rows.pointers(), 77, K);
@@ -137,4 +138,4 @@ TEST(GramDeathTest, aWrongNumberOfPlacesIsAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels::cpu
+}  // namespace flockstep::kernels::cpu::gram_test

@@ -33,7 +33,7 @@ template <typename T>
 constexpr Number number_of = std::is_same_v<T, float> ? Number::float32 : Number::bfloat16;
 
 template <typename T>
-std::vector<const void*> untyped(const Rows<T>& rows) {
+std::vector<const void*> untyped(const MadeRows<T>& rows) {
   return {rows.pointers().begin(), rows.pointers().end()};
 }
 
@@ -78,7 +78,7 @@ TEST(Queue, everythingIsDoneAtOnce) {
 
 TEST(Queue, copyAndFill) {
   Charged queue;
-  const Rows<float> rows(1, kSize);
+  const MadeRows<float> rows(1, kSize);
   std::vector<float> to(kSize);
   queue->copy(to.data(), rows.row(0).data(), rows.row(0).size_bytes());
   expect_same(to, rows.row(0));
@@ -100,7 +100,7 @@ TEST(Queue, nothingIsCopiedFromNowhere) {
 
 TEST(Queue, convert) {
   Charged queue;
-  const Rows<float> rows(1, kSize);
+  const MadeRows<float> rows(1, kSize);
   std::vector<BFloat16> narrowed(kSize), expected(kSize);
   narrow(rows.row(0), expected);
   queue->convert(rows.row(0), std::span(narrowed));
@@ -122,7 +122,7 @@ TYPED_TEST_SUITE(QueueRows, NumberTypes);
 TYPED_TEST(QueueRows, addGram) {
   for (const std::size_t workers : {1, 8, 30, 70}) {
     Charged queue;
-    const Rows<TypeParam> rows(workers, kSize);
+    const MadeRows<TypeParam> rows(workers, kSize);
     std::vector<double> expected(packed_size(workers)), K(expected.size(), 0.5);
     gram(rows.pointers(), kSize, expected);
     queue->add_gram({untyped(rows), kSize, number_of<TypeParam>}, K.data());
@@ -135,7 +135,7 @@ TYPED_TEST(QueueRows, addGram) {
 TYPED_TEST(QueueRows, addRowStatistics) {
   for (const std::size_t workers : {1, 8, 70}) {
     Charged queue;
-    const Rows<TypeParam> rows(workers, kSize);
+    const MadeRows<TypeParam> rows(workers, kSize);
     std::vector<double> expected_d(workers), expected_q(workers), d(workers, 0.5), q(workers, 0.25);
     row_statistics(rows.pointers(), kSize, expected_d, expected_q);
     queue->add_row_statistics({untyped(rows), kSize, number_of<TypeParam>}, d.data(), q.data());
@@ -151,7 +151,7 @@ TYPED_TEST(QueueRows, addRowStatistics) {
 TYPED_TEST(QueueRows, weightedSum) {
   for (const std::size_t workers : {1, 8, 70}) {
     Charged queue;
-    const Rows<TypeParam> rows(workers, kSize);
+    const MadeRows<TypeParam> rows(workers, kSize);
     std::vector<double> coefficients(workers, 0.3);
     if (workers > 1) coefficients[1] = 0;
     std::vector<float> expected(kSize), out(kSize);
@@ -164,7 +164,7 @@ TYPED_TEST(QueueRows, weightedSum) {
 
 TYPED_TEST(QueueRows, squareOfOneSpan) {
   Charged queue;
-  const Rows<TypeParam> rows(1, kSize);
+  const MadeRows<TypeParam> rows(1, kSize);
   double expected = 0, square = 0.5;
   if constexpr (std::is_same_v<TypeParam, float>)
     expected = dot(rows.row(0), rows.row(0));
@@ -177,7 +177,7 @@ TYPED_TEST(QueueRows, squareOfOneSpan) {
 
 TYPED_TEST(QueueRows, addSketch) {
   Charged queue;
-  const Rows<TypeParam> rows(1, kSize);
+  const MadeRows<TypeParam> rows(1, kSize);
   const SketchKey key = sketch_key(1, 2);
   std::vector<float> expected(64, 1), z(64, 1);
   double square = 0.5;
@@ -190,7 +190,7 @@ TYPED_TEST(QueueRows, addSketch) {
 
 TYPED_TEST(QueueRows, findNonFinite) {
   Charged queue;
-  Rows<TypeParam> rows(1, kSize);
+  MadeRows<TypeParam> rows(1, kSize);
   std::uint32_t found = 0;
   queue->find_non_finite(std::as_const(rows).row(0), &found);
   EXPECT_EQ(found, 0u);
@@ -205,7 +205,7 @@ TYPED_TEST(QueueRows, findNonFinite) {
 
 TEST(Queue, scale) {
   Charged queue;
-  const Rows<float> rows(1, kSize);
+  const MadeRows<float> rows(1, kSize);
   for (const double factor : {0.3, 1.0, 0.0, 1e-60}) {
     std::vector<float> x = copy_of(rows.row(0)), expected = x;
     const float* const row = expected.data();
@@ -226,7 +226,7 @@ TEST(Queue, scaleByOne_leavesEverySign) {
 
 TEST(Queue, axpy) {
   Charged queue;
-  const Rows<float> rows(2, kSize);
+  const MadeRows<float> rows(2, kSize);
   std::vector<float> y = copy_of(rows.row(1)), expected = y;
   axpy(0.3f, rows.row(0), expected);
   queue->axpy(0.3f, rows.row(0), y);
@@ -236,7 +236,7 @@ TEST(Queue, axpy) {
 
 TEST(Queue, divide) {
   Charged queue;
-  const Rows<float> rows(1, kSize);
+  const MadeRows<float> rows(1, kSize);
   for (const float divisor : {1.0f, 7.0f}) {
     std::vector<float> x = copy_of(rows.row(0)), expected = x;
     divide(expected, divisor);
@@ -248,7 +248,7 @@ TEST(Queue, divide) {
 
 TEST(Queue, mergesOfTwoModels) {
   Charged queue;
-  const Rows<float> rows(2, kSize);
+  const MadeRows<float> rows(2, kSize);
   const auto check = [&](const auto& on_queue, const auto& kernel, double sweeps) {
     std::array<std::vector<float>, 2> got{copy_of(rows.row(0)), copy_of(rows.row(1))}, expected = got;
     on_queue(got[0], got[1]);

@@ -2,7 +2,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels::cpu {
+namespace flockstep::kernels::cpu::row_statistics_test {
 namespace {
 
 template <typename T>
@@ -10,7 +10,7 @@ class RowStatistics : public ::testing::Test {};
 TYPED_TEST_SUITE(RowStatistics, NumberTypes);
 
 template <typename T>
-void expect_reference(const Rows<T>& rows, std::size_t workers) {
+void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
   std::vector<double> d(workers, -1.0), q(workers, -1.0), expected_d(workers), expected_q(workers);
   row_statistics(rows.pointers(), rows.n(), d, q);
   reference::row_statistics(rows.pointers(), rows.n(), std::span<double>(expected_d), std::span<double>(expected_q));
@@ -32,14 +32,15 @@ void expect_reference(const Rows<T>& rows, std::size_t workers) {
 TYPED_TEST(RowStatistics, everyLengthAndMisalignmentMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(Rows<TypeParam>(5, n, shift), 5);
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
   });
 }
 
 TYPED_TEST(RowStatistics, everyNumberOfRowsMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
-      for (const std::size_t n : {1, 17, 515, 1031}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
+      for (const std::size_t n : {1, 17, 515, 1031})
+        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
   });
 }
 
@@ -48,8 +49,8 @@ TYPED_TEST(RowStatistics, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
     for (const std::vector<float>& factors : extremes()) {
       for (const std::size_t n : lengths())
         for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference(Rows<TypeParam>(5, n, shift).scaled(factors), 5);
-      expect_reference(Rows<TypeParam>(300, 1031).scaled(factors), 300);
+          expect_reference(MadeRows<TypeParam>(5, n, shift).scaled(factors), 5);
+      expect_reference(MadeRows<TypeParam>(300, 1031).scaled(factors), 300);
     }
   });
 }
@@ -67,12 +68,12 @@ TEST(RowStatisticsOverflow, manyEqualRowsBelowTheLimitMatchTheReference) {
 }
 
 TYPED_TEST(RowStatistics, longRowsMatchTheReference) {
-  for (const std::size_t workers : {3, 300}) expect_reference(Rows<TypeParam>(workers, 10'007), workers);
+  for (const std::size_t workers : {3, 300}) expect_reference(MadeRows<TypeParam>(workers, 10'007), workers);
 }
 
 TEST(RowStatisticsAgree, theyAreTheRowSumsAndTheDiagonalOfTheGramMatrix) {
   constexpr std::size_t kWorkers = 9;
-  const Rows<float> rows(kWorkers, 3001);
+  const MadeRows<float> rows(kWorkers, 3001);
   std::vector<double> K(packed_size(kWorkers)), d(kWorkers), q(kWorkers);
   gram(rows.pointers(), rows.n(), K);
   row_statistics(rows.pointers(), rows.n(), d, q);
@@ -102,4 +103,4 @@ TEST(RowStatisticsAccuracy, columnsThatNearlyCancelKeepWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels::cpu
+}  // namespace flockstep::kernels::cpu::row_statistics_test

@@ -3,7 +3,7 @@
 
 #include "fixture.h"
 
-namespace flockstep::kernels::cpu {
+namespace flockstep::kernels::cpu::weighted_sum_test {
 namespace {
 
 template <typename T>
@@ -25,14 +25,14 @@ std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
 }
 
 template <typename T>
-std::vector<float> sum_of(const Rows<T>& rows, const std::vector<double>& coefficients) {
+std::vector<float> sum_of(const MadeRows<T>& rows, const std::vector<double>& coefficients) {
   std::vector<float> out(rows.n(), -1.0f);
   weighted_sum(rows.pointers(), coefficients, out);
   return out;
 }
 
 template <typename T>
-void expect_reference(const Rows<T>& rows, std::size_t workers) {
+void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
   const std::vector<double> coefficients = some_coefficients(workers);
   const std::vector<float> out = sum_of(rows, coefficients);
   std::vector<double> expected(rows.n());
@@ -45,14 +45,15 @@ void expect_reference(const Rows<T>& rows, std::size_t workers) {
 TYPED_TEST(WeightedSum, everyLengthAndMisalignmentMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(Rows<TypeParam>(5, n, shift), 5);
+      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
   });
 }
 
 TYPED_TEST(WeightedSum, everyNumberOfRowsMatchesTheReference) {
   on_every_target([] {
     for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
-      for (const std::size_t n : {1, 17, 1031, 3001}) expect_reference(Rows<TypeParam>(workers, n, workers), workers);
+      for (const std::size_t n : {1, 17, 1031, 3001})
+        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
   });
 }
 
@@ -63,7 +64,7 @@ TYPED_TEST(WeightedSum, coefficientsBeyondAnyFloatMatchTheReferenceToTheBit) {
       for (const std::size_t n : lengths())
         for (std::size_t shift = 0; shift < 4; ++shift) {
           const bool small = size < 1;
-          const Rows<TypeParam> rows = Rows<TypeParam>(5, n, shift).scaled({small ? 5e37f : 1e-37f});
+          const MadeRows<TypeParam> rows = MadeRows<TypeParam>(5, n, shift).scaled({small ? 5e37f : 1e-37f});
           std::vector<double> coefficients, expected(n);
           for (const double c : some_coefficients(5)) coefficients.push_back(c * size / 3);
           std::vector<float> out(n, -1.0f);
@@ -75,7 +76,7 @@ TYPED_TEST(WeightedSum, coefficientsBeyondAnyFloatMatchTheReferenceToTheBit) {
 }
 
 TEST(WeightedSumCoefficients, inDoubleCountAsTheFloatNearestToThem) {
-  const Rows<float> rows(3, 100);
+  const MadeRows<float> rows(3, 100);
   const std::vector<double> thirds(3, 1.0 / 3);
   std::vector<float> out(100);
   weighted_sum(rows.pointers(), thirds, out);
@@ -84,7 +85,7 @@ TEST(WeightedSumCoefficients, inDoubleCountAsTheFloatNearestToThem) {
 
 TYPED_TEST(WeightedSum, splittingTheRangeChangesNoBit) {
   constexpr std::size_t kWorkers = 13, kLength = 2500;
-  const Rows<TypeParam> rows(kWorkers, kLength);
+  const MadeRows<TypeParam> rows(kWorkers, kLength);
   const std::vector<double> coefficients = some_coefficients(kWorkers);
   const std::vector<float> whole = sum_of(rows, coefficients);
   on_every_target([&] {
@@ -102,7 +103,7 @@ TYPED_TEST(WeightedSum, splittingTheRangeChangesNoBit) {
 
 TYPED_TEST(WeightedSum, aRowWithCoefficientZeroIsNotRead) {
   on_every_target([] {
-    Rows<TypeParam> rows(6, 100);
+    MadeRows<TypeParam> rows(6, 100);
     std::vector<double> coefficients = some_coefficients(6);
     std::ranges::fill(rows.writable(2), from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN()));
     std::ranges::fill(rows.writable(5), from_float<TypeParam>(std::numeric_limits<float>::infinity()));
@@ -114,7 +115,7 @@ TYPED_TEST(WeightedSum, aRowWithCoefficientZeroIsNotRead) {
 
 TYPED_TEST(WeightedSum, aNonFiniteNumberSpreadsToItsElementOnly) {
   on_every_target([] {
-    Rows<TypeParam> rows(6, 100);
+    MadeRows<TypeParam> rows(6, 100);
     rows.writable(3)[99] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
     const std::vector<float> out = sum_of(rows, std::vector<double>(6, 0.5));
     for (std::size_t k = 0; k < 100; ++k) EXPECT_EQ(std::isinf(out[k]), k == 99);
@@ -132,7 +133,7 @@ TEST(WeightedSumInPlace, outMayBeAnyOfTheRows) {
   for (const std::size_t workers : {1, 4, 9}) {
     const std::vector<double> coefficients = some_coefficients(workers);
     for (std::size_t target = 0; target < workers; ++target) {
-      Rows<float> rows(workers, kLength);
+      MadeRows<float> rows(workers, kLength);
       const std::vector<float> expected = sum_of(rows, coefficients);
       weighted_sum(rows.pointers(), coefficients, rows.writable(target));
       EXPECT_EQ(bits_of(rows.row(target)), bits_of(expected)) << "P = " << workers << ", into row " << target;
@@ -142,7 +143,7 @@ TEST(WeightedSumInPlace, outMayBeAnyOfTheRows) {
 
 TEST(WeightedSumAccuracy, aThousandRowsKeepSixDigits) {
   constexpr std::size_t kWorkers = 1024, kLength = 40;
-  const Rows<float> rows(kWorkers, kLength);
+  const MadeRows<float> rows(kWorkers, kLength);
   const std::vector<double> coefficients = some_coefficients(kWorkers);
   const std::vector<float> out = sum_of(rows, coefficients);
   for (std::size_t k = 0; k < kLength; ++k) {
@@ -174,4 +175,4 @@ TEST(WeightedSumDeathTest, aMissingCoefficientIsAProgrammerError) {
 }
 
 }  // namespace
-}  // namespace flockstep::kernels::cpu
+}  // namespace flockstep::kernels::cpu::weighted_sum_test

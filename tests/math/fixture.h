@@ -101,4 +101,11 @@ inline std::vector<NamedRule> every_rule() {
           {"adasum", adasum()}};
 }
 
+// Those that give each worker a share of the result.
+inline std::vector<NamedRule> rules_with_shares() {
+  std::vector<NamedRule> rules = every_rule();
+  std::erase_if(rules, [](const NamedRule& named) { return named.name == "adasum"; });
+  return rules;
+}
+
 }  // namespace flockstep::math

@@ -5,14 +5,6 @@
 namespace flockstep::math {
 namespace {
 
-const std::vector<std::size_t> kBuckets = {7, 1, 12};
-
-std::vector<NamedRule> rules_with_shares() {
-  std::vector<NamedRule> rules = every_rule();
-  std::erase_if(rules, [](const NamedRule& named) { return named.name == "adasum"; });
-  return rules;
-}
-
 Gradients times(double factor, std::size_t worker, Gradients gradients) {
   gradients[worker] = oracle::scaled(factor, gradients[worker]);
   return gradients;

@@ -1,22 +1,16 @@
 // Magnitude::matched: every direction at the median worker's norm, so that no single worker sets the step.
 #include "fixture.h"
 
-namespace flockstep::math {
+namespace flockstep::math::matched_test {
 namespace {
 
 constexpr AggregateOptions kMatched{.magnitude = Magnitude::matched};
 
-std::vector<NamedRule> rules_on_directions() {
+std::vector<NamedRule> rules_on_plain_directions() {
   return {{"normalized_mean", normalized_mean(kEps)},
           {"adacons", adacons()},
           {"direction_consensus", direction_consensus()},
           {"geometric_median", geometric_median()}};
-}
-
-std::vector<NamedRule> rules_with_shares() {
-  std::vector<NamedRule> rules = every_rule();
-  std::erase_if(rules, [](const NamedRule& named) { return named.name == "adasum"; });
-  return rules;
 }
 
 Vector result_of(const Rule& rule, const AggregateOptions& options, const Gradients& gradients) {
@@ -31,7 +25,7 @@ Gradients alike(std::size_t workers) {
 }
 
 TEST(Matched, isTheMedianWorkersNormTimesTheRulesOwn) {
-  for (const NamedRule& named : rules_on_directions())
+  for (const NamedRule& named : rules_on_plain_directions())
     for (const std::size_t workers : {1, 2, 3, 4, 7, 8}) {
       SCOPED_TRACE(testing::Message() << named.name << ", P = " << workers);
       const Gradients gradients = drawn({workers, 3, 0, 20, 0.8, 5});
@@ -91,7 +85,7 @@ TEST(Matched, aSpikeLeavesRulesThatLookAtDirectionsAloneWhereTheyWere) {
 }
 
 TEST(Matched, aWorkerWithAThousandthOfTheOthersNormStallsNobody) {
-  for (const NamedRule& named : rules_on_directions())
+  for (const NamedRule& named : rules_on_plain_directions())
     for (const std::size_t workers : {3, 4, 8}) {
       SCOPED_TRACE(testing::Message() << named.name << ", P = " << workers);
       Gradients gradients = alike(workers);
@@ -102,7 +96,7 @@ TEST(Matched, aWorkerWithAThousandthOfTheOthersNormStallsNobody) {
 }
 
 TEST(Matched, zerosDoNotCountForTheMedian) {
-  for (const NamedRule& named : rules_on_directions()) {
+  for (const NamedRule& named : rules_on_plain_directions()) {
     SCOPED_TRACE(named.name);
     Gradients gradients = alike(5);
     for (const std::size_t dead : {0u, 1u}) gradients[dead].assign(gradients[dead].size(), 0.0);
@@ -122,7 +116,7 @@ TEST(Matched, zerosDoNotCountForTheMedian) {
 TEST(Matched, oneGradientAmongZerosIsTakenAtItsOwnNorm) {
   Gradients gradients(4, Vector(3));
   gradients[2] = {0, 3, 4};
-  for (const NamedRule& named : rules_on_directions())
+  for (const NamedRule& named : rules_on_plain_directions())
     expect_near(result_of(named.rule, kMatched, gradients), gradients[2], 1e-7);
 }
 
@@ -165,4 +159,4 @@ TEST(Matched, holdsForTheUnsafeStepToo) {
 }
 
 }  // namespace
-}  // namespace flockstep::math
+}  // namespace flockstep::math::matched_test

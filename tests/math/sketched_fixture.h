@@ -12,6 +12,7 @@
 
 namespace flockstep::math {
 
+inline const std::vector<std::size_t> kBuckets = {7, 1, 12};
 inline constexpr AggregateOptions kGuarded{.magnitude = Magnitude::matched, .guard = 3};
 
 // A step as the caller sees it.

@@ -4,7 +4,6 @@
 namespace flockstep::math {
 namespace {
 
-const std::vector<std::size_t> kBuckets = {7, 1, 12};
 constexpr std::size_t kC = 3, kMemory = 4, kNorms = 5;  // rows of a state with one section
 
 Flock practised(const Rule& rule, SketchedShape shape, AggregateOptions options = kGuarded) {

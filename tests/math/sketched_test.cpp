@@ -5,8 +5,6 @@
 namespace flockstep::math {
 namespace {
 
-const std::vector<std::size_t> kBuckets = {7, 1, 12};
-
 struct Pair {
   std::string name;
   Rule rule;

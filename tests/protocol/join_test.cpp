@@ -3,22 +3,12 @@
 
 #include <algorithm>
 
-#include "protocol/member.h"
+#include "actions.h"
 
 namespace flockstep::protocol {
 namespace {
 
 using Kind = Message::Kind;
-
-base::Time at(double seconds) { return base::Time(base::Duration(seconds)); }
-
-template <typename T>
-std::vector<T> only(const std::vector<Action>& actions) {
-  std::vector<T> found;
-  for (const Action& action : actions)
-    if (const T* its = std::get_if<T>(&action)) found.push_back(*its);
-  return found;
-}
 
 std::vector<Message> said(const std::vector<Action>& actions, int peer, Kind kind) {
   std::vector<Message> found;

@@ -3,20 +3,10 @@
 
 #include <algorithm>
 
-#include "protocol/member.h"
+#include "actions.h"
 
 namespace flockstep::protocol {
 namespace {
-
-base::Time at(double seconds) { return base::Time(base::Duration(seconds)); }
-
-template <typename T>
-std::vector<T> only(const std::vector<Action>& actions) {
-  std::vector<T> found;
-  for (const Action& action : actions)
-    if (const T* its = std::get_if<T>(&action)) found.push_back(*its);
-  return found;
-}
 
 // Runs round 0 of two workers to its end at worker 0, for a model of one chunk.
 std::vector<Action> complete_first_round(Member& member) {

@@ -14,7 +14,7 @@
 #include "runtime/one_round.h"
 #include "support/thread_queue.h"
 
-namespace flockstep::runtime {
+namespace flockstep::runtime::device_shared_model_test {
 namespace {
 
 using Model = std::vector<float>;
@@ -283,4 +283,4 @@ TEST(DeviceSharedModel, guarded_aModelThatIsNotFiniteBeginsAgainFromWhatRoundsHa
 }
 
 }  // namespace
-}  // namespace flockstep::runtime
+}  // namespace flockstep::runtime::device_shared_model_test

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "support/on_threads.h"
 
-namespace flockstep::runtime {
+namespace flockstep::runtime::one_pass_test {
 namespace {
 
 std::vector<float> input_of(int rank, std::size_t size) {
@@ -176,4 +176,4 @@ TEST(OnePass, aNonFiniteInputOnOneWorkerReachesEverybodyUnlessItsCoefficientIsZe
 }
 
 }  // namespace
-}  // namespace flockstep::runtime
+}  // namespace flockstep::runtime::one_pass_test

@@ -8,7 +8,7 @@
 
 #include "runtime/one_round.h"
 
-namespace flockstep::runtime {
+namespace flockstep::runtime::published_model_test {
 namespace {
 
 using protocol::Outcome;
@@ -316,4 +316,4 @@ TEST(PublishedModel, guarded_aModelThatIsNotFiniteIsNeitherPublishedNorKept) {
 }
 
 }  // namespace
-}  // namespace flockstep::runtime
+}  // namespace flockstep::runtime::published_model_test

@@ -8,7 +8,7 @@
 
 #include "runtime/one_round.h"
 
-namespace flockstep::runtime {
+namespace flockstep::runtime::shared_model_test {
 namespace {
 
 using Model = std::vector<float>;
@@ -166,4 +166,4 @@ TEST(SharedModel, guarded_anUpdateThatIsNotFiniteMovesNothing) {
 }
 
 }  // namespace
-}  // namespace flockstep::runtime
+}  // namespace flockstep::runtime::shared_model_test

@@ -10,7 +10,7 @@
 #include "runtime/gradient/one_pass.h"
 #include "support/on_threads.h"
 
-namespace flockstep::runtime {
+namespace flockstep::runtime::statistics_test {
 namespace {
 
 using math::Need;
@@ -210,4 +210,4 @@ TEST(OnePassStatistics, doNotDependOnWhatArrivesFirst) {
 }
 
 }  // namespace
-}  // namespace flockstep::runtime
+}  // namespace flockstep::runtime::statistics_test

@@ -2,12 +2,12 @@
 #include "session/checkpoints.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 
 #include "base/files.h"
 #include "support/on_threads.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::session {
 namespace {
@@ -18,8 +18,6 @@ constexpr int kWorkers = 3;
 
 class CheckpointsTest : public testing::Test {
  protected:
-  void TearDown() override { base::remove_folder(folder_); }
-
   static std::string word(std::int64_t step, int rank) {
     return "worker " + std::to_string(rank) + " after step " + std::to_string(step);
   }
@@ -66,8 +64,7 @@ class CheckpointsTest : public testing::Test {
     expect_refused(part, [&](Context& context) { Checkpoints(context, folder_, ".bin").read(); });
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep-checkpoints-" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(CheckpointsTest, aFolderWithoutAnyHasNothingToRead) {

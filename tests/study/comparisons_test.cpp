@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cmath>
 #include <limits>
 #include <set>
@@ -13,9 +11,10 @@
 #include "made_up_runs.h"
 #include "study/kept_cells.h"
 #include "study/registry.h"
+#include "support/temporary_folder.h"
 #include "tasks/torch_tasks.h"
 
-namespace flockstep::study {
+namespace flockstep::study::comparisons_test {
 namespace {
 
 using Row = std::vector<std::string>;
@@ -46,7 +45,6 @@ class Comparisons : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (!tasks::torch_tasks_are_built()) GTEST_SKIP() << "most studies ask for tasks that need torch";
   }
-  ~Comparisons() override { std::filesystem::remove_all(folder_); }
 
   StudyResult make(std::string_view name, StudyOptions options = {}) {
     KeptCells cells({.folder = options.folder}, runs_);
@@ -59,8 +57,7 @@ class Comparisons : public testing::TestWithParam<const char*> {
   }
 
   MadeUpRuns runs_{[](const runs::RunRequest&) { return 1.0; }};
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep-comparisons-" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
 };
 
 // What they ask for is checked before the first run.
@@ -202,7 +199,6 @@ TEST_F(Comparisons, showLossesByTheirMedianAndRange) {
 }
 
 TEST_F(Comparisons, areMadeOneByOneAndShownTogether) {
-  std::filesystem::create_directories(folder_);
   make("navigation", {.quick = true, .folder = folder_, .scenarios = {"late"}, .algorithms = {"mean", "flock"}});
   EXPECT_EQ(runs_.requests_.size(), 2u);
   const StudyResult result = make("navigation", {.quick = true, .folder = folder_, .scenarios = {"noisy"}});
@@ -213,7 +209,6 @@ TEST_F(Comparisons, areMadeOneByOneAndShownTogether) {
 }
 
 TEST_F(Comparisons, thatAreHalfDoneAreNotShown) {
-  std::filesystem::create_directories(folder_);
   StudyOptions options{.quick = true, .folder = folder_, .scenarios = {"late"}, .algorithms = {"mean", "flock"}};
   runs_.interrupted_ = "flock, seed 1 (2 of 2)";
   EXPECT_THROW(make("navigation", options), Interrupted);
@@ -232,4 +227,4 @@ TEST_F(Comparisons, areNotGuessed) {
 }
 
 }  // namespace
-}  // namespace flockstep::study
+}  // namespace flockstep::study::comparisons_test

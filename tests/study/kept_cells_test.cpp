@@ -6,18 +6,13 @@
 
 #include "base/files.h"
 #include "made_up_runs.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::study {
 namespace {
 
 class KeptCellsTest : public testing::Test {
  protected:
-  KeptCellsTest() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~KeptCellsTest() override { std::filesystem::remove_all(folder_); }
-
   static Cell cell(const std::string& name, std::int64_t steps) {
     Cell cell;
     cell.name = name;
@@ -33,7 +28,7 @@ class KeptCellsTest : public testing::Test {
     return times;
   }
 
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / "flockstep-kept-cells-test";
+  const test::TemporaryFolder folder_;
   MadeUpRuns runs_{[](const runs::RunRequest&) { return 2.0; }};
 };
 

@@ -7,7 +7,7 @@
 #include "made_up_runs.h"
 #include "study/kept_cells.h"
 
-namespace flockstep::study {
+namespace flockstep::study::trial_test {
 namespace {
 
 // Seed s takes 2 s seconds a step and learns to 0.s; only groups have meetings.
@@ -86,4 +86,4 @@ TEST_F(TrialTest, picturesHaveALineForEachNameAndAPointForEachTrial) {
 }
 
 }  // namespace
-}  // namespace flockstep::study
+}  // namespace flockstep::study::trial_test

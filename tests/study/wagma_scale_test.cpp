@@ -11,21 +11,19 @@
 #include "study/kept_cells.h"
 #include "study/published.h"
 #include "study/published_rows.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::study {
 namespace {
 
 class WagmaScaleTest : public testing::Test {
  protected:
-  WagmaScaleTest() { std::filesystem::create_directories(folder_); }
-  ~WagmaScaleTest() override { std::filesystem::remove_all(folder_); }
-
   StudyResult make(MadeUpRuns& runs, bool quick = false) {
     KeptCells cells({}, runs);
     return study_wagma_scale({.steps = 0, .quick = quick, .folder = folder_}, cells);
   }
 
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / "flockstep-wagma-scale-test";
+  const test::TemporaryFolder folder_;
 };
 
 // Everybody waits for the delayed, and twice the model passes in the open.

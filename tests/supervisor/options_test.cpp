@@ -7,6 +7,7 @@
 
 #include "flockstep/error.h"
 #include "supervisor/remote.h"
+#include "support/refusal.h"
 
 namespace flockstep::supervisor {
 namespace {
@@ -21,13 +22,7 @@ Options some_options() {
 std::string refusal(const std::function<void(Options&)>& change) {
   Options options = some_options();
   change(options);
-  try {
-    check(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "";
+  return test::refusal([&] { check(options); });
 }
 
 TEST(LaunchOptions, thatAreFineAreTaken) {

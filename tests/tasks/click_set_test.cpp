@@ -9,7 +9,7 @@
 #include "data_files.h"
 #include "tasks/recommendation/generated_clicks.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::click_set_test {
 namespace {
 
 const ClickShape kShape = criteo_shape(50);
@@ -18,7 +18,7 @@ const base::Settings kNone;
 WorkerData worker(int rank, int workers = 3) { return WorkerData(TaskInputs{kNone, 7, 20, rank, workers}); }
 
 TEST(ClickSet, theLastSeventhOfALogIsForValidationAndThenForTheTest) {
-  const DataFolder files("clicks_split");
+  const test::TemporaryFolder files;
   const std::string text = criteo_text(100), path = files.write("log.tsv", text);
   const auto set = load_click_set(path, kShape);
   EXPECT_EQ(set->train.count(), 86u);
@@ -35,16 +35,16 @@ TEST(ClickSet, theLastSeventhOfALogIsForValidationAndThenForTheTest) {
 }
 
 TEST(ClickSet, aFolderStandsForItsTrainTxt) {
-  const DataFolder files("clicks_folder");
-  EXPECT_EQ(refusal([&] { load_click_set(files.folder(), kShape); }), files.folder() + "/train.txt is not there");
+  const test::TemporaryFolder files;
+  EXPECT_EQ(refusal([&] { load_click_set(files.string(), kShape); }), files.string() + "/train.txt is not there");
   files.write("train.txt", criteo_text(60));
-  EXPECT_EQ(load_click_set(files.folder(), kShape)->train.count(), 52u);
-  EXPECT_EQ(click_file(files.folder()).string(), files.folder() + "/train.txt");
+  EXPECT_EQ(load_click_set(files.string(), kShape)->train.count(), 52u);
+  EXPECT_EQ(click_file(files.string()).string(), files.string() + "/train.txt");
   EXPECT_EQ(click_file("some/log.tsv").string(), "some/log.tsv");
 }
 
 TEST(ClickSet, workersOfAProcessShareIt) {
-  const DataFolder files("clicks_shared");
+  const test::TemporaryFolder files;
   const std::string path = files.write("log.tsv", criteo_text(60));
   const auto set = load_click_set(path, kShape);
   EXPECT_EQ(load_click_set(path, kShape), set);
@@ -52,7 +52,7 @@ TEST(ClickSet, workersOfAProcessShareIt) {
 }
 
 TEST(ClickSet, filesThatCannotServeAreRefused) {
-  const DataFolder files("clicks_bad");
+  const test::TemporaryFolder files;
   const auto refusal_of = [&](const std::string& text) {
     const std::string path = files.write("log.tsv", text);
     const std::string said = refusal([&] { load_click_set(path, kShape); });
@@ -68,11 +68,11 @@ TEST(ClickSet, filesThatCannotServeAreRefused) {
   EXPECT_EQ(refusal_of(ones), " has 7 lines for validation, and not both labels among them: it needs more lines");
   EXPECT_EQ(refusal_of(criteo_text(100).substr(0, 2000)).substr(0, 51),
             " is not a click log of Criteo, or is damaged: line ");
-  EXPECT_EQ(refusal([&] { load_click_set(files.folder() + "/none", kShape); }), files.folder() + "/none is not there");
+  EXPECT_EQ(refusal([&] { load_click_set(files.string() + "/none", kShape); }), files.string() + "/none is not there");
 }
 
 TEST(ClickSampler, drawsFromAllTrainingClicksOfAFile) {
-  const DataFolder files("clicks_drawn");
+  const test::TemporaryFolder files;
   const auto set = load_click_set(files.write("log.tsv", criteo_text(60)), kShape);
   const ClickSampler sampler(set, {}, worker(0));
   const Clicks drawn = sampler.draw(1000, worker(0).random(0));
@@ -92,7 +92,7 @@ TEST(ClickSampler, drawsFromAllTrainingClicksOfAFile) {
 }
 
 TEST(ClickSampler, skewedWorkersHaveTheirOwnFirstCategories) {
-  const DataFolder files("clicks_skewed");
+  const test::TemporaryFolder files;
   const auto read = load_click_set(files.write("log.tsv", criteo_text(60)), kShape),
              generated = load_click_set("", kShape);
   EXPECT_TRUE(generated->is_generated);
@@ -121,4 +121,4 @@ TEST(ClickSampler, noisyWorkersDrawTheirLabels) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::click_set_test

@@ -9,7 +9,7 @@
 #include "picture_files.h"
 #include "tasks/detection/detection.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::coco_test {
 namespace {
 
 const std::string kGood = R"({"info": {"year": 2017}, "categories": [{"id": 7, "name": "cat"}, {"id": 3}],
@@ -137,9 +137,9 @@ TEST(Fitting, keepsTheShapeOfAPictureAndMovesItsBoxesAlong) {
 }
 
 // A folder of twelve training pictures and one for the test; number i shows category i mod 3.
-struct CocoFiles : DataFolder {
-  explicit CocoFiles(const std::string& name) : DataFolder("coco_" + name) {
-    for (const char* sub : {"annotations", "train2017", "val"}) base::make_directory(folder() + "/" + sub);
+struct CocoFiles : test::TemporaryFolder {
+  CocoFiles() {
+    for (const char* sub : {"annotations", "train2017", "val"}) base::make_directory(*this / sub);
     std::string images, annotations;
     for (int i = 0; i < 12; ++i) {
       const std::string id = std::to_string(i);
@@ -160,9 +160,9 @@ struct CocoFiles : DataFolder {
 };
 
 TEST(CocoFolders, trainingTestAndValidationAreApart) {
-  const CocoFiles files("parts");
+  const CocoFiles files;
   if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const auto data = load_coco(files.folder(), 2, false);
+  const auto data = load_coco(files.string(), 2, false);
   EXPECT_EQ(data->labels(), 3u);
   EXPECT_EQ(data->count(train::Split::test), 1u);
   ASSERT_EQ(data->count(train::Split::validation), 1u);
@@ -179,30 +179,30 @@ TEST(CocoFolders, trainingTestAndValidationAreApart) {
 }
 
 TEST(CocoFolders, theirFilesAreToldWithoutNamingEveryPicture) {
-  const CocoFiles files("files");
-  const std::filesystem::path folder = files.folder();
-  EXPECT_EQ(coco_files(files.folder()),
+  const CocoFiles files;
+  const std::filesystem::path folder = files.string();
+  EXPECT_EQ(coco_files(files.string()),
             (std::vector{folder / "annotations/instances_train2017.json", folder / "annotations/instances_val.json",
                          folder / "train2017", folder / "val"}));
 }
 
 TEST(CocoFolders, boxesAreCutForTrainingButNotForEvaluations) {
-  const CocoFiles files("cut");
+  const CocoFiles files;
   if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
   const std::string train = "annotations/instances_train2017.json";
-  std::string text = base::read_text(files.folder() + "/" + train);
+  std::string text = base::read_text(files.string() + "/" + train);
   for (std::size_t at = 0; (at = text.find("[0, 0, 1, 1]", at)) != std::string::npos; ++at) text[at + 7] = '3';
   files.write(train, text);
-  const auto data = load_coco(files.folder(), 2, false);
+  const auto data = load_coco(files.string(), 2, false);
   base::Random random(1, base::Purpose::test);
   EXPECT_EQ(data->draw(random, std::vector<std::size_t>{0, 1, 2}).objects[0].box, (Box{0, 0, 2, 1}));
   EXPECT_EQ(data->at(train::Split::validation, 0).objects[0].box, (Box{0, 0, 3, 1}));
 }
 
 TEST(CocoFolders, trainingPicturesAreMirroredEveryOtherTime) {
-  const CocoFiles files("mirror");
+  const CocoFiles files;
   if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const auto data = load_coco(files.folder(), 2, true);
+  const auto data = load_coco(files.string(), 2, true);
   base::Random random(1, base::Purpose::test);
   int mirrored = 0;
   for (int i = 0; i < 400; ++i)
@@ -211,8 +211,8 @@ TEST(CocoFolders, trainingPicturesAreMirroredEveryOtherTime) {
 }
 
 TEST(CocoFolders, whatDoesNotFitTogetherIsRefusedByName) {
-  const CocoFiles files("bad");
-  const std::string folder = files.folder();
+  const CocoFiles files;
+  const std::string folder = files.string();
   const auto refused = [&] {
     return refusal([&] {
       const auto data = load_coco(folder, 12, false);
@@ -248,42 +248,42 @@ TEST(CocoFolders, whatDoesNotFitTogetherIsRefusedByName) {
 }
 
 TEST(CocoFolders, aNetworkWithTooFewClassesIsRefused) {
-  const CocoFiles files("classes");
+  const CocoFiles files;
   DetectionOptions options;
-  options.data = files.folder();
+  options.data = files.string();
   options.classes = 2;
   try {
     load_detection_data(options);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.what(), "--detection.classes takes 0, or at least the 3 of " + files.folder() + ", not '2'");
+    EXPECT_EQ(error.what(), "--detection.classes takes 0, or at least the 3 of " + files.string() + ", not '2'");
   }
 }
 
 TEST(CocoFolders, aWorkerWhoseCategoriesNoPictureShowsSaysSo) {
-  const CocoFiles files("shown");
+  const CocoFiles files;
   const std::string train = "annotations/instances_train2017.json";
-  std::string text = base::read_text(files.folder() + "/" + train);
+  std::string text = base::read_text(files.string() + "/" + train);
   for (std::size_t at = 0; (at = text.find("\"category_id\": 2", at)) != std::string::npos; ++at) text[at + 15] = '1';
   files.write(train, text);
   base::Random random(1, base::Purpose::test);
-  const auto data = load_coco(files.folder(), 12, false);
+  const auto data = load_coco(files.string(), 12, false);
   EXPECT_EQ(refusal([&] { data->draw(random, std::vector<std::size_t>{2}); }),
-            files.folder() + " has no training image with an object of one worker's categories: use --shard iid");
+            files.string() + " has no training image with an object of one worker's categories: use --shard iid");
 }
 
 TEST(CocoFolders, picturesOfCrowdsAreNotDrawnForACategory) {
-  const CocoFiles files("crowds");
+  const CocoFiles files;
   if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
   const std::string train = "annotations/instances_train2017.json", part = "\"image_id\": 4, ";
-  std::string text = base::read_text(files.folder() + "/" + train);
+  std::string text = base::read_text(files.string() + "/" + train);
   files.write(train, text.replace(text.find(part), part.size(), part + "\"iscrowd\": 1, "));
   base::Random random(1, base::Purpose::test);
-  const auto data = load_coco(files.folder(), 2, false);
+  const auto data = load_coco(files.string(), 2, false);
   std::set<int> pictures;
   for (int i = 0; i < 200; ++i) pictures.insert(data->draw(random, std::vector<std::size_t>{1}).pixels[0]);
   EXPECT_EQ(pictures, (std::set<int>{1, 7, 10}));
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::coco_test

@@ -9,7 +9,7 @@
 #include "click_files.h"
 #include "data_files.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::criteo_test {
 namespace {
 
 const ClickShape kShape = criteo_shape(1000);
@@ -141,4 +141,4 @@ TEST(Criteo, damagedLogsAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::criteo_test

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,41 +10,12 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "flockstep/error.h"
+#include "support/refusal.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::tasks {
 
-// The sentence of the Error{bad_file} that `action` ends with; "" where it does not.
-template <typename Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_file);
-    return error.what();
-  }
-  return "";
-}
-
-class DataFolder {
- public:
-  explicit DataFolder(const std::string& name)
-      : folder_(std::filesystem::temp_directory_path() / ("flockstep_" + name + "_" + std::to_string(::getpid()))) {
-    base::make_directory(folder_);
-  }
-  ~DataFolder() { std::filesystem::remove_all(folder_); }
-  DataFolder(const DataFolder&) = delete;
-  DataFolder& operator=(const DataFolder&) = delete;
-
-  std::string folder() const { return folder_.string(); }
-  std::string write(const std::string& file, const std::string& bytes) const {
-    base::write_atomically(folder_ / file, std::string_view(bytes));
-    return (folder_ / file).string();
-  }
-  void remove(const std::string& file) const { std::filesystem::remove(folder_ / file); }
-
- private:
-  std::filesystem::path folder_;
-};
+inline std::string refusal(const std::function<void()>& action) { return test::refusal(ErrorCode::bad_file, action); }
 
 // One to four changes of a byte, or of a stretch that is lost, doubled, or overwritten by another.
 inline std::string damaged(std::string bytes, base::Random& random) {

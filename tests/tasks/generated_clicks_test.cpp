@@ -9,7 +9,7 @@
 
 #include "tasks/recommendation/click_metrics.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::generated_clicks_test {
 namespace {
 
 const ClickShape kShape{.numbers = 4, .rows = std::vector<std::uint32_t>(8, 40)};
@@ -151,4 +151,4 @@ TEST(GeneratedClicks, firstIdsMayBeThoseOfOneWorker) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::generated_clicks_test

@@ -5,7 +5,7 @@
 #include "image_files.h"
 #include "tasks/images/shipped_images.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::idx_test {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -60,4 +60,4 @@ TEST(Idx, damagedGzipDataIsRefused) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::idx_test

@@ -19,12 +19,12 @@ inline std::string idx_bytes(std::uint32_t magic, const std::vector<std::uint32_
   return bytes + values;
 }
 
-class ImageFiles : public DataFolder {
+class ImageFiles : public test::TemporaryFolder {
  public:
   static constexpr std::uint32_t kRows = 3, kColumns = 4, kTrain = 40, kTest = 7;
 
   // Random pixels; image i has label i mod 10.
-  explicit ImageFiles(const std::string& name) : DataFolder("images_" + name) {
+  ImageFiles() {
     write_part("train", kTrain);
     write_part("t10k", kTest);
   }

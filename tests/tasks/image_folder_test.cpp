@@ -9,16 +9,13 @@
 namespace flockstep::tasks {
 namespace {
 
-class PictureFolders : public DataFolder {
+class PictureFolders : public test::TemporaryFolder {
  public:
-  using DataFolder::DataFolder;
-
   // So many pictures of each class: 000.jpg, 001.jpg, ...
   void add(const std::string& folder, int count, const std::string& ending = ".jpg") const {
     std::filesystem::create_directories(path() / folder);
     for (int i = 0; i < count; ++i) write(folder + "/" + numbered(i) + ending, jpeg_bytes());
   }
-  std::filesystem::path path() const { return folder(); }
   static std::string numbered(int i) { return (i < 10 ? "00" : "0") + std::to_string(i); }
 };
 
@@ -34,14 +31,14 @@ std::vector<std::string> files_of(const ImageFolder& images, const ImageFolder::
 using Names = std::vector<std::string>;
 
 TEST(ImageFolder, trainAndValHaveTheClassesInTheOrderOfTheirNames) {
-  const PictureFolders folders("train_val");
+  const PictureFolders folders;
   for (const std::string name : {"zebra", "ant", "newt"}) {
     folders.add("train/" + name, 11, ".JPEG");
     folders.add("val/" + name, 2, ".png");
   }
   folders.write("train/ant/notes.txt", "no picture");
   std::filesystem::create_directories(folders.path() / "train" / ".hidden");
-  const auto images = load_image_folder(folders.folder());
+  const auto images = load_image_folder(folders.string());
   EXPECT_EQ(images->classes, (Names{"ant", "newt", "zebra"}));
   EXPECT_EQ(images->train.files.size(), 30u);
   EXPECT_EQ(files_of(*images, images->validation), (Names{"ant/009.JPEG", "newt/009.JPEG", "zebra/009.JPEG"}));
@@ -51,24 +48,24 @@ TEST(ImageFolder, trainAndValHaveTheClassesInTheOrderOfTheirNames) {
     EXPECT_EQ(images->of_class[label].size(), 10u);
     for (const std::uint32_t picture : images->of_class[label]) EXPECT_EQ(images->train.labels[picture], label);
   }
-  EXPECT_EQ(load_image_folder(folders.folder()), images) << "read once";
-  EXPECT_EQ(class_folders(folders.folder()).size(), 6u);
+  EXPECT_EQ(load_image_folder(folders.string()), images) << "read once";
+  EXPECT_EQ(class_folders(folders.string()).size(), 6u);
 }
 
 TEST(ImageFolder, withoutThemEveryFifthPictureIsForTheTest) {
-  const PictureFolders folders("split");
+  const PictureFolders folders;
   folders.add("b", 13);
   folders.add("a", 4);
-  const auto images = load_image_folder(folders.folder());
+  const auto images = load_image_folder(folders.string());
   EXPECT_EQ(files_of(*images, images->test), (Names{"b/004.jpg", "b/009.jpg"}));
   EXPECT_EQ(files_of(*images, images->validation), (Names{"b/011.jpg"}));  // the tenth of the others
   EXPECT_EQ(images->train.files.size(), 14u);
-  EXPECT_EQ(class_folders(folders.folder()).size(), 2u);
+  EXPECT_EQ(class_folders(folders.string()).size(), 2u);
 }
 
 TEST(ImageFolder, whatIsMissingIsSaidInOneSentence) {
-  const PictureFolders folders("missing");
-  const std::string root = folders.folder();
+  const PictureFolders folders;
+  const std::string root = folders.string();
   const auto refused = [&] { return refusal([&] { load_image_folder(root); }); };
   EXPECT_FALSE(is_image_folder(root));
   folders.add("one", 9);
@@ -92,9 +89,9 @@ TEST(ImageFolder, whatIsMissingIsSaidInOneSentence) {
 // 16 x 8 pixels: (200, 30, 20) on the left, (20, 40, 220) on the right.
 TEST(VisionData, picturesAreDecodedCroppedAndCentredWhenTheyAreAskedFor) {
   if (!build_reads(jpeg_bytes())) GTEST_SKIP() << "this build reads no JPEG";
-  const PictureFolders folders("decoded");
+  const PictureFolders folders;
   for (const std::string name : {"a", "b", "c"}) folders.add(name, 5);
-  const auto data = load_vision_data(vision_options_of({{"data", folders.folder()}, {"side", "8"}}, 1, 0));
+  const auto data = load_vision_data(vision_options_of({{"data", folders.string()}, {"side", "8"}}, 1, 0));
   EXPECT_EQ(data->shape(), (ImageShape{3, 8, 8}));
   EXPECT_EQ(data->training().of_class.size(), 3u);
   EXPECT_EQ(data->labels(train::Split::test).size(), 3u);

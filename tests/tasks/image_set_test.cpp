@@ -24,21 +24,21 @@ TEST(ImageSet, theBuiltInSetIsBalancedAndShared) {
 }
 
 TEST(ImageSet, aFolderOfPlainOrPackedFilesIsRead) {
-  const ImageFiles files("plain");
+  const ImageFiles files;
   const auto labels = shipped_images().test_labels, images = shipped_images().test_images;
-  EXPECT_EQ(load_image_set(files.folder())->train.count(), ImageFiles::kTrain);
+  EXPECT_EQ(load_image_set(files.string())->train.count(), ImageFiles::kTrain);
   for (const std::string part : {"train", "t10k"}) {
     files.remove(part + "-images-idx3-ubyte");
     files.remove(part + "-labels-idx1-ubyte");
     files.write(part + "-images-idx3-ubyte.gz", {reinterpret_cast<const char*>(images.data()), images.size()});
     files.write(part + "-labels-idx1-ubyte.gz", {reinterpret_cast<const char*>(labels.data()), labels.size()});
   }
-  EXPECT_EQ(load_image_set(files.folder())->train.count(), 1170u);  // the files as they are now
+  EXPECT_EQ(load_image_set(files.string())->train.count(), 1170u);  // the files as they are now
 }
 
 TEST(ImageSet, filesThatDoNotFitTogetherAreRefusedByName) {
-  const ImageFiles files("bad");
-  const std::string folder = files.folder();
+  const ImageFiles files;
+  const std::string folder = files.string();
   const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
 
   files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {2}, "\1\2"));
@@ -71,7 +71,7 @@ std::string record(int label, int red, int green, int blue) {
 }
 
 struct CifarFiles : ImageFiles {
-  explicit CifarFiles(const std::string& name) : ImageFiles("cifar_" + name) {
+  CifarFiles() {
     for (int batch = 1; batch <= 5; ++batch)
       write("data_batch_" + std::to_string(batch) + ".bin", record(batch, 10, 20, 30) + record(0, 30, 20, 50));
     write("test_batch.bin", record(7, 1, 2, 3));
@@ -79,8 +79,8 @@ struct CifarFiles : ImageFiles {
 };
 
 TEST(Cifar, colourImagesAreReadFromSixFilesAndCentredByChannel) {
-  const CifarFiles files("read");  // beside the files of an IDX set: theirs win
-  const auto set = load_image_set(files.folder());
+  const CifarFiles files;  // beside the files of an IDX set: theirs win
+  const auto set = load_image_set(files.string());
   EXPECT_EQ(set->shape, (ImageShape{3, 32, 32}));
   EXPECT_EQ(set->train.labels, (std::vector<std::uint32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
   EXPECT_EQ(set->test.labels, std::vector<std::uint32_t>{7});
@@ -96,8 +96,8 @@ TEST(Cifar, colourImagesAreReadFromSixFilesAndCentredByChannel) {
 }
 
 TEST(Cifar, filesThatCannotBeTrustedAreRefusedByName) {
-  const CifarFiles files("bad");
-  const std::string folder = files.folder(), third = folder + "/data_batch_3.bin";
+  const CifarFiles files;
+  const std::string folder = files.string(), third = folder + "/data_batch_3.bin";
   const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
   EXPECT_EQ(refused(), "");
   files.write("data_batch_3.bin", "");

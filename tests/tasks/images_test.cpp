@@ -9,10 +9,11 @@
 #include "base/random.h"
 #include "flockstep/error.h"
 #include "image_files.h"
+#include "support/refusal.h"
 #include "tasks/images/dense.h"
 #include "tasks/images/image_set.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::images_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -73,14 +74,14 @@ TEST(Dense, theProductIsThatOfAPlainLoopBitForBit) {
 }
 
 TEST(Images, theGradientIsTheDerivativeOfTheLoss) {
-  const ImageFiles files("gradient");
+  const ImageFiles files;
   constexpr std::size_t kHidden = 6, kSamples = 70;  // more than pass through the network at once
-  Case images({{"data", files.folder()}, {"hidden", "6"}}, 0, 1, kSamples);
+  Case images({{"data", files.string()}, {"hidden", "6"}}, 0, 1, kSamples);
   // Biases that matter, and hidden numbers on both sides of zero.
   base::Random(5, base::Purpose::test).fill_uniform(images.model, -0.5, 0.5);
   const double loss = images.compute(3);
 
-  const auto set = load_image_set(files.folder());
+  const auto set = load_image_set(files.string());
   base::Random random(kSeed, base::Purpose::data, 0, 3);
   std::vector<std::size_t> drawn(kSamples);
   for (auto& image : drawn) image = random.below(ImageFiles::kTrain);
@@ -99,9 +100,9 @@ TEST(Images, theGradientIsTheDerivativeOfTheLoss) {
 }
 
 TEST(Images, rangesBecomeFinalFromTheLastLayerToTheFirst) {
-  const ImageFiles files("ranges");
+  const ImageFiles files;
   for (const std::int64_t batch : {5, 150}) {
-    Case images({{"data", files.folder()}, {"hidden", "3"}}, 0, 1, batch);
+    Case images({{"data", files.string()}, {"hidden", "3"}}, 0, 1, batch);
     EXPECT_EQ(images.task->tensors(), (std::vector<std::size_t>{36, 3, 30, 10}));
     std::size_t end = images.task->parameters();
     EXPECT_EQ(end, 79u);
@@ -129,12 +130,12 @@ std::set<std::size_t> labels_seen(Case& images, int steps) {
 }
 
 TEST(Images, shardsByClassCoverAllClassesForAnyNumberOfWorkers) {
-  const ImageFiles files("shards");
+  const ImageFiles files;
   for (const int workers : {1, 3, 8, 10, 23}) {
     std::set<std::size_t> all;
     for (int rank = 0; rank < workers; ++rank) {
       // One sample per step, so that its own class is the only one with a negative derivative.
-      Case images({{"data", files.folder()}, {"shard", "skewed"}}, rank, workers, workers);
+      Case images({{"data", files.string()}, {"shard", "skewed"}}, rank, workers, workers);
       const auto seen = labels_seen(images, 60);
       const std::size_t step = std::min<std::size_t>(10, static_cast<std::size_t>(workers));
       std::set<std::size_t> expected;
@@ -147,9 +148,9 @@ TEST(Images, shardsByClassCoverAllClassesForAnyNumberOfWorkers) {
 }
 
 TEST(Images, theLastWorkersDrawTheirLabels) {
-  const ImageFiles files("labels");
+  const ImageFiles files;
   const auto settings = [&](const std::string& count) {
-    return base::Settings{{"data", files.folder()}, {"shard", "skewed"}, {"noisy_workers", count}};
+    return base::Settings{{"data", files.string()}, {"shard", "skewed"}, {"noisy_workers", count}};
   };
   for (int rank = 0; rank < 10; ++rank) {
     Case images(settings("3"), rank, 10, 10);
@@ -158,8 +159,8 @@ TEST(Images, theLastWorkersDrawTheirLabels) {
 }
 
 TEST(Images, workersSeeDifferentDataAndTheSameModelAndShareTheTestImages) {
-  const ImageFiles files("workers");
-  const base::Settings settings{{"data", files.folder()}};
+  const ImageFiles files;
+  const base::Settings settings{{"data", files.string()}};
   Case first(settings, 0, 3, 16), second(settings, 1, 3, 16), copy(settings, 1, 3, 16, 0);
   EXPECT_EQ(first.model, second.model);
   EXPECT_NE(first.compute(0), second.compute(0));
@@ -215,8 +216,8 @@ TEST(Images, fourWorkersLearnWhatOneLayerCannot) {
 }
 
 TEST(Images, momentumIsKeptInACheckpoint) {
-  const ImageFiles files("momentum");
-  Case images({{"data", files.folder()}, {"momentum", "0.5"}, {"learning_rate", "1"}});
+  const ImageFiles files;
+  Case images({{"data", files.string()}, {"momentum", "0.5"}, {"learning_rate", "1"}});
   images.compute(0);
   const auto optimizer = images.task->make_optimizer();
   std::vector<float> there(images.model.size()), again = there;
@@ -234,13 +235,8 @@ TEST(Images, momentumIsKeptInACheckpoint) {
 
 TEST(Images, wrongOptionsSayWhatIsAllowed) {
   const auto sentence_of = [](base::Settings settings, int workers = 4, std::int64_t batch = 0) -> std::string {
-    try {
-      complete({.task = "images", .task_settings = std::move(settings), .batch = batch}, workers);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal(
+        [&] { complete({.task = "images", .task_settings = std::move(settings), .batch = batch}, workers); });
   };
   EXPECT_EQ(sentence_of({}, 7, 30), "");  // batches may be uneven
   EXPECT_EQ(sentence_of({}, 7, 6), "a batch of 6 leaves some of 7 workers without a sample: use at least 7");
@@ -250,4 +246,4 @@ TEST(Images, wrongOptionsSayWhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::images_test

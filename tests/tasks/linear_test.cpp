@@ -6,8 +6,9 @@
 
 #include "base/random.h"
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::linear_test {
 namespace {
 
 struct Case {
@@ -84,13 +85,7 @@ TEST(Complete, fillsDefaultsInAndChecksWhatDoesNotFit) {
   EXPECT_EQ(options.evaluate_every, 25);
 
   const auto sentence_of = [](train::TrainOptions options, int workers) -> std::string {
-    try {
-      complete(options, workers);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { complete(options, workers); });
   };
   EXPECT_EQ(sentence_of({.batch = 100}, 8),
             "a batch of 100 cannot be split evenly over 8 workers: use a multiple of 8");
@@ -102,4 +97,4 @@ TEST(Complete, fillsDefaultsInAndChecksWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::linear_test

@@ -6,7 +6,7 @@
 #include "image_files.h"
 #include "tasks/navigation/mazes.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::navigation_maze_file_test {
 namespace {
 
 const std::string kGood = "####\n#SG#\n####\n\n\n#.G\r\n. S\r\n";
@@ -148,4 +148,4 @@ TEST_F(MazeFolder, missingAndTooShortFilesAreTold) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::navigation_maze_file_test

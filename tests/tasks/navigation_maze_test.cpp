@@ -5,7 +5,7 @@
 
 #include "tasks/navigation/mazes.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::navigation_maze_test {
 namespace {
 
 constexpr std::array kAllHeadings{Heading::north, Heading::east, Heading::south, Heading::west};
@@ -150,4 +150,4 @@ TEST(Mazes, skewedWorkersHaveOneSizeEach) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::navigation_maze_test

@@ -1,19 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 #include "tasks/navigation/navigation.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::navigation_options_test {
 namespace {
 
 std::string refusal_of(const base::Settings& settings) {
-  try {
-    navigation_options_of(settings, 4, 0);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "";
+  return test::refusal([&] { navigation_options_of(settings, 4, 0); });
 }
 
 TEST(NavigationOptions, aSizeSetsWhatIsNotGiven) {
@@ -45,4 +40,4 @@ TEST(NavigationOptions, theFilesOfAFolderAreKnown) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::navigation_options_test

@@ -6,7 +6,7 @@
 #include "data_files.h"
 #include "picture_files.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::picture_test {
 namespace {
 
 Picture decode(const std::string& file) { return decode_picture(as_file(file), "the file"); }
@@ -182,4 +182,4 @@ TEST(Pictures, theFirstBytesTellTheirKind) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::picture_test

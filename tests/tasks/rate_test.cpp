@@ -7,8 +7,9 @@
 #include <numbers>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::rate_test {
 namespace {
 
 TEST(Rate, growsInTheWarmUpAndFallsBehindIt) {
@@ -110,13 +111,7 @@ TEST(Rate, dropsAtStepsAtSharesOfTheRunOrAsResNetsWereTrained) {
 
 TEST(Rate, whoseDropsMakeNoSenseGetsOneSentence) {
   const auto sentence = [](const std::string& at, const std::string& schedule = "step") -> std::string {
-    try {
-      read({{"schedule", schedule}, {"schedule_at", at}});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { read({{"schedule", schedule}, {"schedule_at", at}}); });
   };
   EXPECT_EQ(sentence("30,20"), "--toy.schedule_at takes what grows from one to the next, not '30,20'");
   EXPECT_EQ(sentence("0%,50%"), "--toy.schedule_at takes what grows from one to the next, not '0%,50%'");
@@ -127,4 +122,4 @@ TEST(Rate, whoseDropsMakeNoSenseGetsOneSentence) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::rate_test

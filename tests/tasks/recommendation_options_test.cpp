@@ -1,21 +1,16 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 #include "tasks/recommendation/recommendation.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::recommendation_options_test {
 namespace {
 
 RecommendationOptions options_of(const base::Settings& settings) { return recommendation_options_of(settings, 4, 100); }
 
 std::string refusal_of(const base::Settings& settings) {
-  try {
-    options_of(settings);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "";
+  return test::refusal([&] { options_of(settings); });
 }
 
 TEST(RecommendationOptions, aSizeSetsWhatIsNotGiven) {
@@ -66,4 +61,4 @@ TEST(DlrmPlan, thePaperSizeHasTheWidthsAndTablesOfThePaper) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::recommendation_options_test

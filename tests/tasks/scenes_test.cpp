@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "support/refusal.h"
 #include "tasks/detection/detection.h"
 
 namespace flockstep::tasks {
@@ -141,13 +142,7 @@ TEST(DetectionOptions, theLevelsHalveFromTheFirstStageThatThePyramidStandsOn) {
 
 TEST(DetectionOptions, wrongOnesAreTold) {
   const auto refusal_of = [](const base::Settings& settings) -> std::string {
-    try {
-      detection_options_of(settings, 4, 0);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { detection_options_of(settings, 4, 0); });
   };
   EXPECT_EQ(refusal_of({{"depth", "9"}}),
             "--detection.depth takes 18, 34, 50, 101 or 152, or 8, 14, 20, ... in steps of six, not '9'");

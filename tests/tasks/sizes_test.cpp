@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::sizes_test {
 namespace {
 
 constexpr std::array<base::OptionSpec, 3> kOptions{{
@@ -32,13 +33,11 @@ TEST(Sizes, haveStepsAndBatchesOfTheirOwn) {
 }
 
 TEST(Sizes, thatDoNotExistAreTold) {
-  try {
-    size_of("toy", kOptions, kSizes, {{"size", "huge"}});
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    EXPECT_STREQ(error.what(), "--toy.size takes tiny or paper, not 'huge'");
-  }
+  EXPECT_EQ(test::refusal(ErrorCode::bad_input,
+                          [&] {
+                            size_of("toy", kOptions, kSizes, {{"size", "huge"}});
+                          }),
+            "--toy.size takes tiny or paper, not 'huge'");
 }
 
 TEST(Sizes, ofATaskAreListedAndNameEveryOptionThatIsLeftToThem) {
@@ -54,4 +53,4 @@ TEST(Sizes, ofATaskAreListedAndNameEveryOptionThatIsLeftToThem) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::sizes_test

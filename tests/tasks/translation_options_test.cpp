@@ -1,19 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 #include "tasks/translation/translation.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::translation_options_test {
 namespace {
 
 std::string refusal_of(const base::Settings& settings) {
-  try {
-    translation_options_of(settings, 4, 0);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "";
+  return test::refusal([&] { translation_options_of(settings, 4, 0); });
 }
 
 TEST(TranslationOptions, aSizeSetsWhatIsNotGiven) {
@@ -54,4 +49,4 @@ TEST(TranslationOptions, theFilesOfAFolderAreNamed) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::translation_options_test

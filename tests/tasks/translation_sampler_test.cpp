@@ -6,7 +6,7 @@
 #include "data_files.h"
 #include "tasks/translation/pair_sampler.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::translation_sampler_test {
 namespace {
 
 constexpr int kWorkers = 4;
@@ -86,10 +86,10 @@ TEST(PairSampler, noisyWorkersLearnFromTranslationsOfOtherSentences) {
 }
 
 TEST(PairSampler, aShardNeedsAPairForEachWorker) {
-  const DataFolder folder("few_pairs");
+  const test::TemporaryFolder folder;
   for (const std::string file : {"train.en", "train.de", "test.en", "test.de"}) folder.write(file, "one\ntwo\n");
   const auto corpus = load_corpus(
-      {.files = {.folder = folder.folder()}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 50, .longest = 50});
+      {.files = {.folder = folder.string()}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 50, .longest = 50});
   EXPECT_EQ(refusal([&] { PairSampler(corpus, {.shard = Shard::skewed}, worker(2)); }),
             "there are fewer pairs of sentences than workers: use --shard iid");
   base::Random random = worker(0).random(0);
@@ -97,4 +97,4 @@ TEST(PairSampler, aShardNeedsAPairForEachWorker) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::translation_sampler_test

@@ -9,22 +9,22 @@
 namespace flockstep::tasks {
 namespace {
 
-class TextFolder : public DataFolder {
+class TextFolder : public test::TemporaryFolder {
  public:
-  explicit TextFolder(const std::string& name) : DataFolder("text_" + name) {
+  TextFolder() {
     write("train.en", "one house\nthe tree\n\na bird, a tree\n");
     write("train.de", "ein Haus\nder Baum\nnichts\nein Vogel, ein Baum\n");
     write("test.en", "the house\n");
     write("test.de", "das Haus\n");
   }
-  TextFiles files() const { return {.folder = folder(), .source = "en", .target = "de"}; }
+  TextFiles files() const { return {.folder = string(), .source = "en", .target = "de"}; }
   CorpusOptions options(TokenKind tokens = TokenKind::bpe) const {
     return {.files = files(), .numbers = {}, .tokens = tokens, .vocabulary = 60, .longest = 30, .tested = 0};
   }
 };
 
 TEST(ParallelText, linesThatBelongTogetherArePairs) {
-  const TextFolder folder("pairs");
+  const TextFolder folder;
   const ParallelText text = read_parallel_text(folder.files());
   ASSERT_EQ(text.train.size(), 3u);  // not the one of which a side is blank
   EXPECT_EQ(text.train[2].source, "a bird, a tree");
@@ -44,7 +44,7 @@ TEST(ParallelText, linesThatBelongTogetherArePairs) {
 }
 
 TEST(ParallelText, everyFiftiethPairIsKeptAsideWhereThereAreNoFilesForIt) {
-  const TextFolder folder("aside");
+  const TextFolder folder;
   std::string source, target;
   for (int i = 1; i <= 120; ++i) {
     source += "number " + std::to_string(i) + "\n";
@@ -60,8 +60,8 @@ TEST(ParallelText, everyFiftiethPairIsKeptAsideWhereThereAreNoFilesForIt) {
 }
 
 TEST(ParallelText, filesThatCannotBeTrustedAreRefusedByName) {
-  const TextFolder folder("bad");
-  const std::string en = folder.folder() + "/train.en", de = folder.folder() + "/train.de";
+  const TextFolder folder;
+  const std::string en = folder.string() + "/train.en", de = folder.string() + "/train.de";
   const auto refused = [&] { return refusal([&] { read_parallel_text(folder.files()); }); };
   EXPECT_EQ(refused(), "");
   folder.write("train.de", "ein Haus\n");
@@ -84,12 +84,12 @@ TEST(ParallelText, filesThatCannotBeTrustedAreRefusedByName) {
   folder.remove("train.de");
   folder.write("train.de", "a\nb\nc\nd\n");
   folder.write("valid.de", "a\n");
-  EXPECT_EQ(refused(), folder.folder() + "/valid.en is not there");
+  EXPECT_EQ(refused(), folder.string() + "/valid.en is not there");
   EXPECT_EQ(refusal([] { read_parallel_text({.folder = "/nowhere"}); }), "/nowhere/train.en is not there");
 }
 
 TEST(Corpus, sentencesThatAreTooLongAreNotTrainedOn) {
-  const TextFolder folder("long");
+  const TextFolder folder;
   CorpusOptions options = folder.options(TokenKind::words);
   EXPECT_EQ(load_corpus(options)->train.size(), 3u);
   options.longest = 4;
@@ -99,7 +99,7 @@ TEST(Corpus, sentencesThatAreTooLongAreNotTrainedOn) {
   EXPECT_EQ(load_corpus(options)->test[0].source.size(), 3u);
   options.longest = 1;
   EXPECT_EQ(refusal([&] { load_corpus(options); }),
-            folder.folder() + " holds no pair of sentences to train on of at most 1 tokens");
+            folder.string() + " holds no pair of sentences to train on of at most 1 tokens");
 }
 
 TEST(Corpus, isSortedByLengthSharedAndCutToSoManyTests) {
@@ -119,7 +119,7 @@ TEST(Corpus, isSortedByLengthSharedAndCutToSoManyTests) {
 }
 
 TEST(Corpus, aSentenceWithoutAWordIsUnknown) {
-  const TextFolder folder("wordless");
+  const TextFolder folder;
   folder.write("test.en", "<skipped>\n");
   folder.write("train.en", "<skipped>\nthe tree\n\na bird\n");
   const auto corpus = load_corpus(folder.options(TokenKind::words));
@@ -128,12 +128,12 @@ TEST(Corpus, aSentenceWithoutAWordIsUnknown) {
 }
 
 TEST(Corpus, damagedFilesGiveTokensOrOneSentence) {
-  const TextFolder folder("damaged");
+  const TextFolder folder;
   const std::array<std::string, 4> names{"train.en", "train.de", "test.en", "test.de"};
   std::array<std::string, 4> good;
-  for (std::size_t i = 0; i < 4; ++i) good[i] = base::read_text(folder.folder() + "/" + names[i]);
+  for (std::size_t i = 0; i < 4; ++i) good[i] = base::read_text(folder.string() + "/" + names[i]);
   const auto put = [&](std::size_t i, const std::string& bytes) {
-    std::ofstream(folder.folder() + "/" + names[i], std::ios::binary) << bytes;
+    std::ofstream(folder.string() + "/" + names[i], std::ios::binary) << bytes;
   };
   base::Random random(5, base::Purpose::test);
   int refused = 0;
@@ -154,7 +154,7 @@ TEST(Corpus, damagedFilesGiveTokensOrOneSentence) {
       }
     });
     refused += sentence.empty() ? 0 : 1;
-    EXPECT_TRUE(sentence.empty() || sentence.starts_with(folder.folder())) << sentence;
+    EXPECT_TRUE(sentence.empty() || sentence.starts_with(folder.string())) << sentence;
     EXPECT_EQ(sentence.find('\n'), std::string::npos);
     put(which, good[which]);
   }

@@ -1,19 +1,14 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 #include "tasks/vision/vision.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::vision_options_test {
 namespace {
 
 std::string refusal_of(const base::Settings& settings) {
-  try {
-    vision_options_of(settings, 4, 0);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input);
-    return error.what();
-  }
-  return "";
+  return test::refusal([&] { vision_options_of(settings, 4, 0); });
 }
 
 TEST(VisionOptions, aSizeSetsWhatIsNotGiven) {
@@ -64,4 +59,4 @@ TEST(ResNetPlan, depthsCountTheConvolutionsOnTheWayAndTheLastLayer) {
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::vision_options_test

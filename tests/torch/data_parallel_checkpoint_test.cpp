@@ -1,5 +1,4 @@
 // What a DataParallel saves, and who may go on from it. On threads.
-#include <unistd.h>
 
 #include <filesystem>
 #include <mutex>
@@ -7,17 +6,14 @@
 #include "algorithms/registry.h"
 #include "base/files.h"
 #include "on_threads.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::test::data_parallel_checkpoint_test {
 namespace {
 
-// A folder that goes away with the test.
 class Checkpoint : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { base::remove_folder(folder_); }
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep-torch-" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
   std::filesystem::path file_of(int rank) const { return folder_ / "a" / ("worker-" + std::to_string(rank) + ".pt"); }
 
   // Steps `from` to `to` with dropout, saved after step 4; what every worker ends with.
@@ -32,7 +28,7 @@ class Checkpoint : public testing::Test {
       DataParallel parallel(worker, net, settings);
       const Optimizer optimizer = make_optimizer("Adam", net);
       if (from > 0) {
-        EXPECT_EQ(parallel.restore(folder_, *optimizer), "");
+        EXPECT_EQ(parallel.restore(folder_.string(), *optimizer), "");
       }
       for (int step = from; step < to; ++step) {
         optimizer->zero_grad();
@@ -40,7 +36,7 @@ class Checkpoint : public testing::Test {
         parallel.random([&] { batch.x = torch::dropout(batch.x, 0.3, true); });
         loss_of(net, batch).backward();
         parallel.step(*optimizer);
-        if (step == 3) parallel.save(folder_, *optimizer);
+        if (step == 3) parallel.save(folder_.string(), *optimizer);
       }
       const std::lock_guard lock(mutex);
       all[static_cast<std::size_t>(worker.rank())] = numbers(net);
@@ -53,7 +49,7 @@ class Checkpoint : public testing::Test {
       DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
       const Optimizer optimizer = make_optimizer("Adam", net);
       for (int step = 0; step < 3; ++step) take_step(worker, parallel, net, *optimizer, step);
-      parallel.save(folder_, *optimizer);
+      parallel.save(folder_.string(), *optimizer);
     });
   }
   testing::AssertionResult refuses_to_go_on(const std::string& part, const std::string& optimizer_name = "Adam",
@@ -61,7 +57,7 @@ class Checkpoint : public testing::Test {
     return refuses(ErrorCode::bad_file, part, 3, [&](Worker& worker) {
       Net net(normalises);
       DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
-      parallel.restore(folder_, *make_optimizer(optimizer_name, net));
+      parallel.restore(folder_.string(), *make_optimizer(optimizer_name, net));
     });
   }
 };
@@ -99,7 +95,7 @@ TEST_F(Checkpoint, anotherNumberOfWorkersGoesOnFromWorkerZerosAndSaysWhatIsRemad
         net.fill(99);
         DataParallel parallel(worker, net, {.algorithm = algorithm, .bucket_kib = 1});
         const Optimizer optimizer = make_optimizer("Adam", net);
-        const std::string remade = parallel.restore(folder_, *optimizer);
+        const std::string remade = parallel.restore(folder_.string(), *optimizer);
         EXPECT_NE(remade.find("3 workers have saved where there are " + std::to_string(count)), std::string::npos);
         EXPECT_EQ(remade.find("re-sampled") != std::string::npos, algorithm == "adacons") << remade;
         EXPECT_EQ(optimizer->state().size(), 8u) << "tensors with a gradient";
@@ -154,8 +150,8 @@ TEST_F(Checkpoint, aBadFileSendsEverybodyBackToTheGenerationBeforeWhichTheNextSa
       Net net(true);
       DataParallel parallel(worker, net, {.algorithm = "mean", .buffers = Buffers::leave, .bucket_kib = 1});
       const Optimizer optimizer = make_optimizer("Adam", net);
-      EXPECT_NE(parallel.restore(folder_, *optimizer).find(expected), std::string::npos) << worker.rank();
-      parallel.save(folder_, *optimizer);
+      EXPECT_NE(parallel.restore(folder_.string(), *optimizer).find(expected), std::string::npos) << worker.rank();
+      parallel.save(folder_.string(), *optimizer);
     });
   };
   restore("going back to the checkpoint after step 4: " + (folder_ / "b").string() +
@@ -178,8 +174,8 @@ TEST_F(Checkpoint, theOldGenerationStaysUntilTheNewOneIsWhole) {
     Net net;
     DataParallel parallel(worker, net, {.bucket_kib = 1});
     const Optimizer optimizer = make_optimizer("Adam", net);
-    EXPECT_EQ(parallel.restore(folder_, *optimizer), "");
-    parallel.save(folder_, *optimizer);
+    EXPECT_EQ(parallel.restore(folder_.string(), *optimizer), "");
+    parallel.save(folder_.string(), *optimizer);
   }));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "b" / "worker-1.pt"));
 }
@@ -214,7 +210,7 @@ TEST_F(Checkpoint, whatOneWorkerCannotSaveNobodySavesAndStepsGoOn) {
     const Optimizer optimizer = make_optimizer("SGD", net);
     take_step(worker, parallel, net, *optimizer, 0);
     try {
-      parallel.save(folder_, *optimizer);
+      parallel.save(folder_.string(), *optimizer);
       ADD_FAILURE() << "worker " << worker.rank() << " has saved";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_file);
@@ -233,7 +229,7 @@ TEST_F(Checkpoint, comesBeforeTheFirstStep) {
     DataParallel parallel(worker, net, {.bucket_kib = 1});
     const Optimizer optimizer = make_optimizer("Adam", net);
     take_step(worker, parallel, net, *optimizer, 0);
-    parallel.restore(folder_, *optimizer);
+    parallel.restore(folder_.string(), *optimizer);
   }));
 }
 

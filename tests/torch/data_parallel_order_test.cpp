@@ -1,19 +1,10 @@
 // Calls of DataParallel in any order: an Error is the worst that comes of it.
 #include "algorithms/registry.h"
 #include "on_threads.h"
+#include "support/refusal.h"
 
 namespace flockstep::test::data_parallel_order_test {
 namespace {
-
-std::string sentence_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_input) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Order, aWeightThatIsRefusedLeavesTheNextStepWhole) {
   on_workers(2, [](Worker& worker) {
@@ -22,7 +13,7 @@ TEST(Order, aWeightThatIsRefusedLeavesTheNextStepWhole) {
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     for (const double weight : {std::nan(""), -1.0}) {
       loss_of(net, batch_of(worker.rank(), 0, 2)).backward();
-      EXPECT_NE(sentence_of([&] { parallel.step(optimizer, weight); }), "nothing was thrown");
+      EXPECT_NE(test::refusal([&] { parallel.step(optimizer, weight); }), "");
     }
     const Floats before = numbers(net);
     optimizer.zero_grad();
@@ -40,7 +31,7 @@ TEST(Order, aWeightThatHasNoEffectIsRefusedAndTheStepMayFollow) {
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     const Floats before = numbers(net);
     loss_of(net, batch_of(worker.rank(), 0, 2)).backward();
-    EXPECT_EQ(sentence_of([&] { parallel.step(optimizer, 8); }),
+    EXPECT_EQ(test::refusal([&] { parallel.step(optimizer, 8); }),
               "adacons counts all workers the same, so that a weight of 8 has no effect: leave it out, or take "
               "weighted_mean");
     EXPECT_EQ(numbers(net), before);
@@ -58,12 +49,12 @@ TEST(Order, eagerSumsAreFinishedBeforeModelsAreMadeEqual) {
       DataParallel parallel(worker, module, {.algorithm = algorithm});
       torch::optim::SGD optimizer({x}, 1.0);
       int steps = 0;
-      for (std::string sentence = "nothing was thrown"; sentence == "nothing was thrown" && steps < 1000;) {
+      for (std::string sentence; sentence.empty() && steps < 1000;) {
         optimizer.zero_grad();
         x.sum().backward();
         parallel.step(optimizer);
         ++steps;
-        sentence = sentence_of([&] { parallel.consolidate(); });  // until a gradient is late
+        sentence = test::refusal([&] { parallel.consolidate(); });  // until a gradient is late
       }
       parallel.finish(optimizer);
       expect_near(numbers(x), Floats(3, static_cast<float>(-steps)), 1e-3);

@@ -2,14 +2,13 @@
 // messages for NCCL. The oracle is the same training in main memory.
 #include "torch/device_gradients.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <limits>
 
 #include "base/files.h"
 #include "host_place.h"
 #include "support/on_threads.h"
+#include "support/temporary_folder.h"
 #include "torch/data_parallel.h"
 #include "training.h"
 
@@ -173,8 +172,7 @@ TEST(DeviceGradients, countAResultThatIsNotFiniteOnce) {
 
 // A checkpoint may come from either and go to either.
 TEST(DeviceGradients, goOnFromACheckpointOfEither) {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / ("flockstep-device-gradients-" + std::to_string(::getpid()))).string();
+  const TemporaryFolder folder;
   const auto device = Where::device, host = Where::main_memory;
   for (const char* const granularity : {"model", "bucket", "tensor"})
     for (const char* const rule : {"mean", "adacons"})
@@ -184,13 +182,12 @@ TEST(DeviceGradients, goOnFromACheckpointOfEither) {
               .algorithm = rule, .options = {{"granularity", granularity}}, .bucket_kib = 1};
           Side whole(context, settings, from, "Adam"), rest(context, settings, to, "Adam");
           for (int step = 0; step < 3; ++step) whole.step(step);
-          whole.parallel->save(folder, *whole.optimizer);
-          EXPECT_EQ(rest.parallel->restore(folder, *rest.optimizer), "");
+          whole.parallel->save(folder.string(), *whole.optimizer);
+          EXPECT_EQ(rest.parallel->restore(folder.string(), *rest.optimizer), "");
           EXPECT_EQ(rest.parallel->report().guards, whole.parallel->report().guards);
           for (int step = 3; step < 6; ++step) whole.step(step), rest.step(step);
           expect_near(numbers(rest.net), numbers(whole.net), from == to ? 0 : 1e-6);
         });
-  base::remove_folder(folder);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What the figures of a run say, against what is known of it: on a clock that moves only when everybody waits.
 #include "train/pull.h"
 
-namespace flockstep::train {
+namespace flockstep::train::clock_test {
 namespace {
 
 constexpr int kWorkers = 4;
@@ -185,4 +185,4 @@ TEST_F(ClockTest, whatEvaluationsAndCheckpointsSendDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace flockstep::train
+}  // namespace flockstep::train::clock_test

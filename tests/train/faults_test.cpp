@@ -6,8 +6,9 @@
 #include <numeric>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 
-namespace flockstep::train {
+namespace flockstep::train::faults_test {
 namespace {
 
 constexpr int kWorkers = 8;
@@ -101,13 +102,7 @@ TEST(Faults, theTextComesBack) {
 
 TEST(Faults, badInputSaysWhatIsAllowed) {
   const auto sentence_of = [](const std::string& text) -> std::string {
-    try {
-      Faults(parse_faults(text), 1, 0, kWorkers);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    return test::refusal([&] { Faults(parse_faults(text), 1, 0, kWorkers); });
   };
   EXPECT_EQ(sentence_of("3:scal:1"),
             "unknown fault 'scal' (did you mean scale?); there are scale, noise, zeros, nan, copies");
@@ -132,4 +127,4 @@ TEST(Faults, badInputSaysWhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace flockstep::train
+}  // namespace flockstep::train::faults_test

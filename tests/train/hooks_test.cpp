@@ -6,7 +6,7 @@
 #include "runtime/gradient/one_pass.h"
 #include "train/pull.h"
 
-namespace flockstep::train {
+namespace flockstep::train::hooks_test {
 namespace {
 
 constexpr int kWorkers = 3;
@@ -254,4 +254,4 @@ TEST_F(HooksTest, roundsHaveATrackOfTheirOwnWithTheirNumberAndActivator) {
 }
 
 }  // namespace
-}  // namespace flockstep::train
+}  // namespace flockstep::train::hooks_test

@@ -1,7 +1,6 @@
 #include "train/pace.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,8 @@
 
 #include "base/files.h"
 #include "flockstep/error.h"
+#include "support/refusal.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::train {
 namespace {
@@ -18,11 +19,10 @@ using base::Duration;
 
 class MeasuredStepsTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(file_); }
   void write(const std::string& text) { base::write_atomically(file_, text); }
 
-  const std::filesystem::path file_ =
-      std::filesystem::temp_directory_path() / ("flockstep_steps_" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
+  const std::filesystem::path file_ = folder_ / "steps";
 };
 
 TEST(Pace, exactlySoManyRandomWorkersAreLateEachStepAndTheyChange) {
@@ -164,13 +164,7 @@ TEST_F(MeasuredStepsTest, aBadFileGetsASentenceWithTheLine) {
   const std::string name = file_.string();
   const auto sentence_of = [&](const std::string& text) -> std::string {
     write(text);
-    try {
-      read_measured_steps(file_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_file);
-      return error.what();
-    }
-    return "";
+    return test::refusal(ErrorCode::bad_file, [&] { read_measured_steps(file_); });
   };
   const auto about_line = [&](int line, const std::string& given) {
     return "line " + std::to_string(line) + " of " + name +
@@ -192,14 +186,10 @@ TEST_F(MeasuredStepsTest, aBadFileGetsASentenceWithTheLine) {
 
 TEST(Pace, badInputSaysWhatIsAllowed) {
   const auto sentence_of = [](const auto& action) -> std::string {
-    try {
+    return test::refusal([&] {
       PaceOptions options;
       action(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return error.what();
-    }
-    return "";
+    });
   };
   EXPECT_EQ(sentence_of([](auto& o) { parse_compute("200", o); }),
             "--compute takes a time such as 320ms, 1.5s or 50us, not '200'");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 
 #include "base/files.h"
 #include "engines/threads/backend.h"
+#include "support/temporary_folder.h"
 #include "train/loop.h"
 
 namespace flockstep::train {
@@ -68,7 +68,6 @@ class PullTest : public testing::Test {
     options_.evaluate_every = 10;
     options_.patience = base::Duration(600);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Rank 0's summary. Without an algorithm, that of the options.
   telemetry::Summary run(int workers, const Observer& observer = {},
@@ -105,8 +104,7 @@ class PullTest : public testing::Test {
   engines::LaunchOptions launch_;
   double wall_s_ = 0;                // of the last run, from its begin to its end on worker 0
   std::int64_t poisoned_step_ = -1;  // in which worker 1's gradient is not finite
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("flockstep_pull_" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder_;
 };
 
 }  // namespace flockstep::train
