@@ -48,6 +48,7 @@ from flockstep._transfer import as_words, checked_seed, checked_weight, transfer
 from flockstep._warning import Line, users_line, warn
 from flockstep._worker import Attached, attach
 
+REGISTERED = "registered a gradient rule"  # as errors tell what a rank has done, or has not
 _ANY_NUMBER_OF_WORKERS = 2**31 - 1
 _states: weakref.WeakSet[GradientState] = weakref.WeakSet()
 # Those that no hook was called with so far, also if they are gone: the class, the rule, and where they were made.
@@ -221,9 +222,7 @@ class GradientState(Measured, TakesOptions):
         agreed += [("seed", str(self._seed)), ("divide_by_initial_world_size", str(self._divide_by_initial_world_size))]
         agreed += [*more, ("step", str(self._step))]
         try:
-            attached = self._attached = attach(
-                group, deadline=self._timeout, what="registered a gradient rule", agreed=agreed
-            )
+            attached = self._attached = attach(group, deadline=self._timeout, what=REGISTERED, agreed=agreed)
         except DeadlineExceededError as error:
             if group is not None:
                 raise

@@ -26,10 +26,11 @@ from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import BadInputError
 from flockstep._joining import AveragerJoinHook, Leaving, Lockstep
 from flockstep._log import logger
-from flockstep._options import TakesOptions
+from flockstep._options import TakesOptions, as_text
 from flockstep._telemetry import Measured, Recorder
 from flockstep._torch_private import UnscalesItself, collectives_so_far, is_first_to_join, is_joining, left_by_scaler
 from flockstep._warning import users_line, warn
+from flockstep._worker import telling_failure
 
 
 class AveragerOptions(TypedDict, total=False):
@@ -92,6 +93,10 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
     _attachment: Attachment | None
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
+        with telling_failure(model, given, f"made {self._name}"):
+            self._make(optimizer, model, given)
+
+    def _make(self, optimizer: torch.optim.Optimizer, model: nn.Module, given: dict[str, Any]) -> None:
         if given.get("elastic") and "elastic" not in self._defaults:
             raise BadInputError(
                 f"{type(self).__name__} cannot continue without a lost worker: use flockstep.Flock or flockstep.Wagma, "
@@ -106,7 +111,7 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
             {
                 "inner": optimizer,
                 "model": model,
-                "options": {name: _text(name, value) for name, value in options.items() if value is not None},
+                "options": {name: as_text(name, value) for name, value in options.items() if value is not None},
                 "common": common,
                 "ddp": DdpSwitch(model, self._name),
                 "saved": b"",
@@ -502,13 +507,3 @@ class Averager(Around, Joinable, Measured, TakesOptions, UnscalesItself):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if not isinstance(value, timedelta):
-        return str(value)
-    if value <= timedelta(0):
-        raise BadInputError(f"{name} is a datetime.timedelta above 0, not {value!r}")
-    return f"{value / timedelta(milliseconds=1)}ms"
