@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "engines/missing.h"
+#include "engines/run_record.h"
 #include "runtime/gather.h"
 #include "session/checkpoints.h"
 #include "session/session.h"
@@ -119,6 +120,7 @@ class Loop {
   const TrainOptions& options_;
   const Observer& observer_;
   runtime::Context context_;
+  engines::RunRecord* const record_;      // null where the engine has none
   base::Buffer<float> model_, gradient_;  // before those who have views of them, or transfers under way in them
   std::unique_ptr<Task> task_;
   OnDevice* const device_;       // null in main memory
@@ -147,6 +149,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
     : options_(options),
       observer_(observer),
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
+      record_(dynamic_cast<engines::RunRecord*>(&engine)),
       task_(make_task(engine.rank(), engine.size())),
       device_(task_->on_device()),
       merges_on_device_(device_ && merges_on_device(engine, algorithm, options) && device_->device_model()),
@@ -275,6 +278,7 @@ void Loop::take_step() {
                     task_->samples_per_step());
   measurements_.add_sent(engine.bytes_sent_in_collectives() - sent_before);
   measurements_.add_pretended(pretended.count());
+  if (record_) record_->tell_progress();
   met_ = false;
 }
 
@@ -542,6 +546,7 @@ telemetry::Summary Loop::finish(bool interrupted) {
     context_.log().info("metrics, trace and summary are in {}", options_.out.string());
   }
   context_.wait(context_.engine().barrier(), "end");
+  if (record_ && !interrupted) record_->tell_end();
   return summary_;
 }
 
