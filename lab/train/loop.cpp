@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engines/run_record.h"
 #include "runtime/gather.h"
 #include "session/checkpoints.h"
 #include "train/backward.h"
@@ -92,7 +93,8 @@ class Loop {
   const TrainOptions& options_;
   const Observer& observer_;
   runtime::Context context_;
-  base::Buffer<float> model_, gradient_;  // before those who have views of them, or transfers under way in them
+  engines::RunRecord* const launched_run_;  // null if the engine has none
+  base::Buffer<float> model_, gradient_;    // before those who have views of them, or transfers under way in them
   std::unique_ptr<Task> task_;
   OnDevice* const device_;       // null in main memory
   const bool merges_on_device_;  // the algorithm does, without a model in main memory
@@ -111,6 +113,7 @@ Loop::Loop(engines::Engine& engine, const TrainOptions& options, const algorithm
     : options_(options),
       observer_(observer),
       context_(engine, options.patience, trace_capacity(options, engine.size()), options.log_level),
+      launched_run_(dynamic_cast<engines::RunRecord*>(&engine)),
       task_(make_task(engine.rank(), engine.size())),
       device_(task_->on_device()),
       merges_on_device_(device_ && merges_on_device(engine, algorithm, options) && device_->device_model()),
@@ -215,6 +218,7 @@ void Loop::take_step() {
   measurements.add_sent(engine.bytes_sent_in_collectives() - sent_before);
   measurements.add_pretended(pretended.count());
   clock_.took_step();
+  if (launched_run_) launched_run_->tell_progress();
 }
 
 bool Loop::accepts_gradient() {
@@ -343,6 +347,7 @@ telemetry::Summary Loop::finish() {
   fetch_model();
   record_.finish(model_.span());
   context_.wait(context_.engine().barrier(), "end");
+  if (launched_run_) launched_run_->tell_end();
   return record_.summary();
 }
 

@@ -40,6 +40,7 @@ from flockstep._transfer import as_words, checked_seed, checked_weight, transfer
 from flockstep._warning import users_line, warn
 from flockstep._worker import Attached, attach
 
+REGISTERED = "registered a gradient rule"  # as errors tell what a rank has done, or has not
 _ANY_NUMBER_OF_WORKERS = 2**31 - 1
 _numbers = itertools.count()
 
@@ -210,9 +211,7 @@ class GradientState(RemembersRule, TellsOfWorkers, TakesOptions):
         agreed += [("seed", str(self._seed)), ("divide_by_initial_world_size", str(self._divide_by_initial_world_size))]
         agreed += [*more, ("step", str(self._step))]
         try:
-            attached = self._attached = attach(
-                group, deadline=self._timeout, what="registered a gradient rule", agreed=agreed
-            )
+            attached = self._attached = attach(group, deadline=self._timeout, what=REGISTERED, agreed=agreed)
         except DeadlineExceededError as error:
             if group is not None:
                 raise

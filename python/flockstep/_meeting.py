@@ -6,6 +6,10 @@ own and answers each: with a number that no meeting before has had, with what di
 :func:`host` and :func:`guest` are state machines without I/O: they yield operations on the store and are sent the results.
 A rank writes no call but its own. So a call may still be read after its answer: the host knows those that it has answered,
 and a guest takes no answer but that to the call with which it waits.
+
+A rank that raises an error before it comes to a meeting notes the error in the store, and does not wait. The ranks that
+meet read the note and raise at once. Attempts are counted from the last meeting in which all ranks agreed, and a note counts
+for one attempt: often all ranks raise alike, no rank meets, and the note stays.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
@@ -27,7 +31,7 @@ Operation = tuple[str, ...]
 
 _GLANCE_S = 0.005
 _NOTHING = " "
-_answered: dict[str, dict[int, str]] = {}  # by the prefix of the store
+_MOST_NOTED = 1000  # characters of an error
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,14 @@ class Call:
         id: of this call alone.
         what: the rank has done, such as ``made Flock``.
         agreed: names and values that have to be the same on all ranks, in the order in which differences are looked for.
+        attempt: which of the rank's attempts it is, as :class:`Past` counts them.
         is_over: whether the rank has given up.
     """
 
     id: str
     what: str
     agreed: Agreed
+    attempt: str
     is_over: bool = False
 
 
@@ -60,6 +66,34 @@ class Verdict:
         """The error that all ranks raise, or None."""
         return (DeadlineExceededError if self.is_late else MismatchError)(self.sentence) if self.sentence else None
 
+
+@dataclass
+class Past:
+    """What a rank remembers of its meetings under one prefix.
+
+    Attributes:
+        answered: by place, the id of the last call that this rank has answered as the host.
+        number: of the last meeting in which all ranks agreed.
+        attempts: of this rank since then.
+        notes: keys of the errors that it has noted since then.
+    """
+
+    answered: dict[int, str] = field(default_factory=dict)
+    number: int = 0
+    attempts: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def begin(self) -> str:
+        """Counts a new attempt, and returns its name."""
+        self.attempts += 1
+        return f"{self.number}.{self.attempts}"
+
+    def call(self, what: str, agreed: Agreed) -> Call:
+        """A call for a new attempt."""
+        return Call(os.urandom(8).hex(), what, agreed, self.begin())
+
+
+_pasts: dict[str, Past] = {}  # by the prefix of the store
 
 Course = Generator[Operation, Any, Verdict]
 
@@ -96,6 +130,10 @@ def difference(calls: list[Call], ranks: list[int]) -> str:
     return ""
 
 
+def _note(attempt: str) -> str:
+    return f"failure/{attempt}"
+
+
 def host(mine: Call, ranks: list[int], patience_s: float, answered: dict[int, str]) -> Course:
     """The course of the first of the ranks.
 
@@ -105,7 +143,7 @@ def host(mine: Call, ranks: list[int], patience_s: float, answered: dict[int, st
         patience_s: how long it waits for the others.
         answered: by place in ``ranks``, the id of the last call that was answered.
     """
-    yield "set", "call/0", _text(mine.id, mine.what, mine.agreed)
+    yield "set", "call/0", _text(mine.id, mine.what, mine.agreed, mine.attempt)
     keys = [f"call/{place}" for place in range(1, len(ranks))]
     begin = yield ("time",)
     while True:
@@ -114,12 +152,19 @@ def host(mine: Call, ranks: list[int], patience_s: float, answered: dict[int, st
         if is_late or not keys or (yield "check", *keys):
             for place, key in enumerate(keys, 1):
                 call = _call_in((yield "get", key))
-                if call is not None and answered.get(place) != call.id:
+                if call is None or answered.get(place) == call.id:
+                    continue
+                # A rank that has yet to read the note of an earlier attempt waits in that one.
+                if call.attempt == mine.attempt or (yield "get", _note(call.attempt)) is None:
                     calls[place] = call
         here = {place: call for place, call in calls.items() if not call.is_over}
-        if is_late or len(here) == len(keys):
+        failed = yield "get", _note(mine.attempt)  # after the calls: a rank may have raised, and called anew
+        if failed or is_late or len(here) == len(keys):
             break
         yield ("pause",)
+    if failed:
+        yield "delete", "call/0"
+        return Verdict(sentence=failed)
     if len(here) == len(keys):
         sentence = difference([mine, *(here[place] for place in sorted(here))], ranks)
         verdict = Verdict(0 if sentence else (yield "add", "number"), False, sentence)
@@ -136,7 +181,7 @@ def host(mine: Call, ranks: list[int], patience_s: float, answered: dict[int, st
 
 def guest(mine: Call, place: int, ranks: list[int], patience_s: float) -> Course:
     """The course of any other rank, which stands at this place among the ranks."""
-    yield "set", f"call/{place}", _text(mine.id, mine.what, mine.agreed)
+    yield "set", f"call/{place}", _text(mine.id, mine.what, mine.agreed, mine.attempt)
     begin = yield ("time",)
     while True:
         waited_s = (yield ("time",)) - begin
@@ -147,6 +192,9 @@ def guest(mine: Call, place: int, ranks: list[int], patience_s: float) -> Course
             yield "delete", f"call/{place}"
             yield "delete", f"answer/{place}"
             return Verdict(*json.loads(text)[1:])
+        if failed := (yield "get", _note(mine.attempt)):
+            yield "delete", f"call/{place}"
+            return Verdict(sentence=failed)
         if is_late:
             break
         yield ("pause",)
@@ -154,8 +202,29 @@ def guest(mine: Call, place: int, ranks: list[int], patience_s: float) -> Course
     for other, rank in enumerate(ranks):
         if not (yield "check", f"call/{other}"):
             missing.append(rank)
-    yield "set", f"call/{place}", _text(mine.id, mine.what, mine.agreed, True)  # the host is not to name this rank
+    yield (
+        "set",
+        f"call/{place}",
+        _text(mine.id, mine.what, mine.agreed, mine.attempt, True),
+    )  # the host is not to name this rank
     return _late(missing or ranks[:1], mine, ranks[place], patience_s)
+
+
+def absentee(past: Past, rank: int, what: str, error: Exception) -> Course:
+    """The course of a rank that raises an error in place of coming. The first of several such ranks is named."""
+    sentence = (str(error).splitlines() or [""])[0][:_MOST_NOTED]
+    past.notes.append(_note(past.begin()))
+    yield "put", past.notes[-1], f"rank {rank} has not {what}: {type(error).__name__}: {sentence}"
+    return Verdict()
+
+
+def after(past: Past, verdict: Verdict) -> Course:
+    """What follows each course: all ranks that agree have left the attempts before."""
+    if verdict.number:
+        for key in past.notes:
+            yield "delete", key
+        past.number, past.attempts, past.notes = verdict.number, 0, []
+    return verdict
 
 
 def _carry_out(store: PrefixStore, operation: Operation) -> Any:
@@ -170,6 +239,8 @@ def _carry_out(store: PrefixStore, operation: Operation) -> Any:
         return store.check(arguments)
     if name == "add":
         return store.add(arguments[0], 1)
+    if name == "put":  # unless it is there
+        return store.compare_set(arguments[0], "", arguments[1])
     if name == "delete":
         with suppress(NotImplementedError):
             store.delete_key(arguments[0])
@@ -190,16 +261,11 @@ def meet(store: Store, prefix: str, place: int, ranks: list[int], patience_s: fl
         what: this rank has done, such as ``made Flock``.
         agreed: names and values that have to be the same on all ranks.
     """
-    under = PrefixStore(prefix, store)
-    mine = Call(os.urandom(8).hex(), what, agreed)
-    answered = _answered.setdefault(prefix, {})
-    course = guest(mine, place, ranks, patience_s) if place else host(mine, ranks, patience_s, answered)
-    result = None
+    under, past = PrefixStore(prefix, store), _pasts.setdefault(prefix, Past())
+    mine = past.call(what, agreed)
+    course = guest(mine, place, ranks, patience_s) if place else host(mine, ranks, patience_s, past.answered)
     try:
-        while True:
-            result = _carry_out(under, course.send(result))
-    except StopIteration as end:
-        verdict: Verdict = end.value
+        verdict = _run(after(past, _run(course, under)), under)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise PeerLostError(f"rank {ranks[place]} cannot reach the store of the process group ({reason})") from error
@@ -210,3 +276,27 @@ def meet(store: Store, prefix: str, place: int, ranks: list[int], patience_s: fl
     if verdict.error:
         raise verdict.error
     return verdict.number
+
+
+def tell_failure(store: Store, prefix: str, rank: int, what: str, error: Exception) -> None:
+    """Has the ranks that meet, or will, raise this rank's error, since it does not come. Waits for no rank.
+
+    Args:
+        store: of the process group.
+        prefix: as :func:`meet` takes it.
+        rank: this one, as sentences name it.
+        what: it has not done, such as ``made Flock``.
+        error: that it raises.
+    """
+    with suppress(RuntimeError):  # the store has gone: no rank meets there
+        _run(absentee(_pasts.setdefault(prefix, Past()), rank, what, error), PrefixStore(prefix, store))
+
+
+def _run(course: Course, store: PrefixStore) -> Verdict:
+    result = None
+    try:
+        while True:
+            result = _carry_out(store, course.send(result))
+    except StopIteration as end:
+        verdict: Verdict = end.value
+        return verdict

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 from typing_extensions import get_original_bases, is_typeddict
 
-from flockstep._errors import BadTypeError
+from flockstep._errors import BadInputError, BadTypeError
 
 ARGUMENTS = "Args:\n"  # the title, in docstrings
 
@@ -77,6 +77,17 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f'"{word}"' for word in get_args(kind))
     return _WORDS[get_origin(kind) or kind]
+
+
+def as_text(name: str, value: object) -> str:
+    """An option's value as the compiled half reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if not isinstance(value, timedelta):
+        return str(value)
+    if value <= timedelta(0):
+        raise BadInputError(f"{name} is a datetime.timedelta above 0, not {value!r}")
+    return f"{value / timedelta(milliseconds=1)}ms"
 
 
 class TakesOptions:

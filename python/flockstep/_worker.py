@@ -8,8 +8,10 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
@@ -17,7 +19,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from flockstep import _native
 from flockstep._errors import BadInputError, PeerLostError
 from flockstep._log import forward, logger
-from flockstep._meeting import Agreed, meet
+from flockstep._meeting import Agreed, meet, tell_failure
 from flockstep._torch_private import default_store, timeout_of
 
 # Gloo copies every byte on one thread per group, which is slower than what memory allows: three groups for data take half
@@ -33,6 +35,7 @@ _ELASTIC_TIMEOUT = timedelta(minutes=5)
 # Those that are not closed yet, oldest first.
 _attached: list[weakref.ref[Attached]] = []
 _has_been_attached = False
+_meetings = 0  # that this process has come to
 
 
 class Attached:
@@ -94,9 +97,7 @@ def attach(
     timeout = _checked(timeout_of(group) if deadline is None else deadline)
     transport = _transport()
     ranks = dist.get_process_group_ranks(group)
-    # Where torchrun starts workers again, the store still has the addresses of those before.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    prefix = f"flockstep/{attempt}/{','.join(map(str, ranks))}"
+    prefix = _prefix_of(ranks)
     patience = min(timeout, _PATIENCE) if deadline is None else timeout
 
     def make_group(name: str) -> dist.ProcessGroupGloo:
@@ -105,6 +106,8 @@ def attach(
         except RuntimeError as error:
             raise _unreachable(timeout, error) from error
 
+    global _meetings
+    _meetings += 1
     number = meet(default_store(), prefix, dist.get_rank(group), ranks, patience.total_seconds(), what, agreed or [])
     prefix = f"{prefix}/{number}"
     try:
@@ -118,6 +121,35 @@ def attach(
     global _has_been_attached
     _has_been_attached = True
     return _kept(_native.Worker(data, control, timeout.total_seconds()), make_group, timeout)
+
+
+@contextmanager
+def telling_failure(model: object, options: Mapping[str, Any], what: str) -> Iterator[None]:
+    """Has the other ranks raise, too, if this one raises before it has come to the meeting of :func:`attach`.
+
+    Args:
+        model: whose process group meets, unless the options have one; without either, the default group does.
+        options: as they were given, right or wrong.
+        what: as :func:`attach` takes it.
+    """
+    before = _meetings
+    try:
+        yield
+    except Exception as error:
+        meets = dist.is_available() and dist.is_initialized() and not options.get("elastic")
+        if meets and _meetings == before:
+            groups = (options.get("process_group"), getattr(model, "process_group", None), dist.group.WORLD)
+            group = next(each for each in groups if isinstance(each, dist.ProcessGroup))
+            ranks = dist.get_process_group_ranks(group)
+            if dist.get_rank() in ranks:
+                tell_failure(default_store(), _prefix_of(ranks), dist.get_rank(), what, error)
+        raise
+
+
+# Where torchrun starts workers again, the store still has the addresses of those before.
+def _prefix_of(ranks: list[int]) -> str:
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return f"flockstep/{attempt}/{','.join(map(str, ranks))}"
 
 
 def _transport() -> str:

@@ -18,7 +18,9 @@ from flockstep._averaged_model import check, check_belong, communicates
 from flockstep._ddp_switch import DdpSwitch
 from flockstep._errors import BadInputError
 from flockstep._joining import LeavesAndReturns
+from flockstep._options import as_text
 from flockstep._torch_private import UnscalesItself, collectives_so_far, left_by_scaler
+from flockstep._worker import telling_failure
 
 
 class AveragerOptions(TypedDict, total=False):
@@ -69,6 +71,10 @@ class Averager(LeavesAndReturns, UnscalesItself):
     _defaults: ClassVar[AveragerOptions]
 
     def __init__(self, optimizer: torch.optim.Optimizer, model: nn.Module, **given: Any) -> None:
+        with telling_failure(model, given, f"made {self._name}"):
+            self._make(optimizer, model, given)
+
+    def _make(self, optimizer: torch.optim.Optimizer, model: nn.Module, given: dict[str, Any]) -> None:
         if given.get("elastic") and "elastic" not in self._defaults:
             raise BadInputError(
                 f"{type(self).__name__} cannot continue without a lost worker: use flockstep.Flock or flockstep.Wagma, "
@@ -83,7 +89,7 @@ class Averager(LeavesAndReturns, UnscalesItself):
             {
                 "inner": optimizer,
                 "model": model,
-                "options": {name: _text(name, value) for name, value in options.items() if value is not None},
+                "options": {name: as_text(name, value) for name, value in options.items() if value is not None},
                 "common": common,
                 "ddp": DdpSwitch(model, self._name),
                 "saved": b"",
@@ -227,13 +233,3 @@ class Averager(LeavesAndReturns, UnscalesItself):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if not isinstance(value, timedelta):
-        return str(value)
-    if value <= timedelta(0):
-        raise BadInputError(f"{name} is a datetime.timedelta above 0, not {value!r}")
-    return f"{value / timedelta(milliseconds=1)}ms"

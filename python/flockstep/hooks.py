@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from flockstep._ddp_hook import put_on
 from flockstep._errors import BadInputError, BadTypeError
-from flockstep._gradient_state import GradientState
+from flockstep._gradient_state import REGISTERED, GradientState
 from flockstep._options import ARGUMENTS, shown
 from flockstep._rule_options import (
     AdaConsOptions,
@@ -21,6 +21,7 @@ from flockstep._rule_options import (
     RuleOptions,
 )
 from flockstep._torch_private import GradBucket, comm_hooks
+from flockstep._worker import telling_failure
 from flockstep.rules import (
     AdaConsState,
     AdasumState,
@@ -130,9 +131,14 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
     Raises:
         BadInputError: for an unknown rule, a value that an option does not take, or a model that takes no hook.
         TypeError: for an option that the rule does not have.
-        MismatchError: if ranks differ in rule, options or model.
+        MismatchError: if ranks differ in rule, options or model, or if this raises another error on one of them.
         DeadlineExceededError: if a rank does not come within ``timeout``, by default five minutes.
     """
+    with telling_failure(ddp_model, options, REGISTERED):
+        return _registered(ddp_model, rule, options)
+
+
+def _registered(ddp_model: torch.nn.Module, rule: str, options: dict[str, Any]) -> GradientState:
     if isinstance(ddp_model, str) and isinstance(rule, torch.nn.Module):
         raise BadTypeError(f"register() takes the model first, and then the rule: register(model, {ddp_model!r})")
     if not isinstance(rule, str):
@@ -152,7 +158,8 @@ def register(ddp_model: torch.nn.Module, rule: str, **options: Any) -> GradientS
 def register_state(ddp_model: torch.nn.Module, state: GradientState) -> None:
     """The same with a state that a framework was given; nothing where the framework has registered a hook already."""
     if not (isinstance(ddp_model, DistributedDataParallel) and comm_hooks(ddp_model)):
-        put_on(ddp_model, state, _RULES[state._algorithm][1])
+        with telling_failure(ddp_model, {}, REGISTERED):
+            put_on(ddp_model, state, _RULES[state._algorithm][1])
 
 
 def _described(function: _Function) -> _Function:

@@ -323,6 +323,11 @@ void AgentHost::inquire() {
 
 // Whose agent does not even answer has not arrived either; where all are there, those whom transfers wait for.
 void AgentHost::fail_late() {
+  if (const auto obstacle = service_.obstacle())
+    context_.engine().fail(
+        Error(ErrorCode::deadline,
+              fmt::format("the deadline of {:.3g} s has passed: {}", context_.patience().count(), *obstacle),
+              std::string(context_.engine().name())));
   std::vector<int> missing = inquiry_->behind;
   missing.insert(missing.end(), inquiry_->silent.begin(), inquiry_->silent.end());
   const auto progress = service_.progress();

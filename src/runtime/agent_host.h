@@ -46,6 +46,8 @@ class AgentHost {
       std::int64_t arrived, needed;
     };
     virtual std::optional<Progress> progress() const { return std::nullopt; }
+    // For the same sentence: what holds up the request, if the service knows.
+    virtual std::optional<std::string> obstacle() const { return std::nullopt; }
     // Iterations that the worker has ended; nothing while it is away, or where workers need not do the same number.
     virtual std::optional<std::int64_t> counted() const { return std::nullopt; }
     // Whoever guards the worker's updates, and hears of those of others; null for nobody.

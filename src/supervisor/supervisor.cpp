@@ -194,10 +194,10 @@ class Supervisor {
   // A worker that would be started now would find none to join, and begin all by itself.
   void finish_run(const Slot& slot) {
     if (++finished_ == 1 && store_.has_trained() && !store_.is_over())
-      relay_.say(
-          fmt::format("worker {} ended early: it has status 0 and has not called consolidate() after its last "
-                      "step; the run counts as finished, and no worker is started again",
-                      slot.worker.rank()));
+      relay_.say(fmt::format(
+          "worker {} ended early: it has status 0, and the run was not at its end (which a program tells by "
+          "consolidate() after its last step); the run counts as finished, and no worker is started again",
+          slot.worker.rank()));
     store_.end_run();
     for (Slot& slot : slots_) slot.start_at.reset();
   }

@@ -33,6 +33,7 @@ def run(*words):
 def test_there_are_as_many_workers_as_were_launched_and_one_speaks(engine, algorithm):
     done = run("train", "--engine", engine, "--algorithm", algorithm, "--steps", 20, "--json")
     assert done.returncode == 0, done.stderr
+    assert "ended early" not in done.stderr
     told = json.loads(done.stdout)  # of one worker alone
     assert (told["engine"], told["workers"], told["steps"]) == ("mesh", 3, 20)
 
@@ -69,6 +70,25 @@ def test_a_killed_worker_ends_the_run(tmp_path):
             process.terminate()
     assert process.returncode != 0
     assert re.search(r"^flockstep: worker [02] waits for worker 1, which has ended$", errors, re.M), errors
+
+
+ENDS_EARLY = """
+[ $FLOCKSTEP_RANK = 1 ] || exec "$@"
+"$@" &
+until grep -qs '"kind":"step"' "$0"; do sleep 0.05; kill -0 $! || exit 1; done
+kill -9 $!
+exit 0
+"""
+
+
+def test_a_worker_that_ends_early_with_status_0_is_named(tmp_path):
+    train = [COMMAND, "train", "--steps", 1000000, "--evaluate-every", 20, "--out", tmp_path / "run"]
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    command = [COMMAND, "launch", "--workers", 2, "--restarts", 0, "--", "sh", "-c", ENDS_EARLY, metrics, *train]
+    done = subprocess.run(
+        [*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    assert "flockstep: worker 1 ended early: it has status 0, and the run was not at its end " in done.stderr, done
 
 
 def worker_of(tmp_path, rank):

@@ -270,6 +270,18 @@ TEST(Mesh, aStoreThatClosesTheConnectionIsAskedAgain) {
   closes_one.join();
 }
 
+TEST(Mesh, aStoreThatSaysNothingIsNamedInWordsOfTheUser) {
+  asio::io_context io;
+  asio::ip::tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
+  const std::string address = "127.0.0.1:" + std::to_string(silent.local_endpoint().port());
+  try {
+    (void)mesh::read_book({address, mesh::make_secret(), Duration(1)});
+    FAIL() << "a store that says nothing has answered";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), "the run's store at " + address + " does not answer: it has said nothing for 2 s");
+  }
+}
+
 // ---- who may begin ----
 
 TEST(Mesh, aRunThatHasTrainedBeginsAgainOnlyFromACheckpointAndOnceItIsOverNotAtAll) {

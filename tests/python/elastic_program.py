@@ -1,17 +1,19 @@
 """A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
 
 elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm`, `step_s`,
-                                                      `saves`=1, `killed_at_end`, the rank that is killed after close(),
+                                                      `saves`=1, `timeout_s`, `killed_at_end`, the rank that is killed after close(),
                                                       `ends_early`, the rank that leaves with status 0, and `waits`=1:
                                                       one that is started again waits for the file `return`
 """
 
 import hashlib
 import json
+import logging
 import os
 import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import flockstep
@@ -28,6 +30,7 @@ def main(folder, steps, *options):
     killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
     ends_early = chosen.pop("ends_early", None)
     waits = chosen.pop("waits", None)
+    timeout = timedelta(seconds=float(chosen.pop("timeout_s", 300)))
     more = {name: value if name == "checkpoint" else int(value) for name, value in chosen.items()}
     rank, restarts = (int(os.environ[f"FLOCKSTEP_{name}"]) for name in ("RANK", "RESTARTS"))
     notes = open(Path(folder) / f"{rank}.jsonl", "a", buffering=1)  # noqa: SIM115 (open to the end)
@@ -37,11 +40,17 @@ def main(folder, steps, *options):
 
     while waits and restarts and not (Path(folder) / "return").exists():
         time.sleep(0.01)
+
+    class Notes(logging.Handler):
+        def emit(self, record):
+            note("warning", sentence=record.getMessage())
+
+    logging.getLogger("flockstep").addHandler(Notes(logging.WARNING))
     torch.manual_seed(rank)  # all begin with models of their own
     model = nn.Sequential(nn.Linear(20, 30), nn.BatchNorm1d(30), nn.Linear(30, 2))
     inner = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     try:
-        optimizer = averager(inner, model, elastic=True, first_step=first_step, **more)
+        optimizer = averager(inner, model, elastic=True, first_step=first_step, timeout=timeout, **more)
     except flockstep.Error as error:
         note("refused", sentence=str(error))
         raise
@@ -60,7 +69,11 @@ def main(folder, steps, *options):
         optimizer.zero_grad()
         model(torch.randn(8, 20)).square().mean().backward()
         time.sleep(step_s)
-        optimizer.step()
+        try:
+            optimizer.step()
+        except flockstep.Error as error:
+            note("failed", sentence=str(error))
+            raise
         if optimizer.incarnation not in lives:
             lives.add(optimizer.incarnation)
             note("joined anew", steps=optimizer.steps, incarnation=optimizer.incarnation)

@@ -116,6 +116,8 @@ def disagreements():
         "options": refusal(lambda: flockstep.adacons(wrapped(), beta=0.5 if rank == 1 else 0.9)),
         "kinds": refusal(lambda: flockstep.Flock(averaged, plain) if rank == 1 else flockstep.register(alone, "mean")),
         "averagers": refusal(lambda: (flockstep.Flock if rank == 2 else flockstep.Wagma)(averaged, plain)),
+        "one misspelt": refusal(lambda: flockstep.adacons(wrapped(), **{"betta" if rank == 1 else "beta": 0.5})),
+        "one rule unknown": refusal(lambda: flockstep.register(wrapped(), "mean" if rank else "meen")),
         "one alone": None if rank else refusal(lambda: flockstep.mean(alone, timeout=second)),
     }
     dist.barrier()
@@ -128,6 +130,7 @@ def disagreements():
     outcome["step"] = state.step
     state.close()
     keys = [f"flockstep/0/0,1,2/{kind}/{place}" for kind in ("call", "answer") for place in range(3)]
+    keys += [f"flockstep/0/0,1,2/failure/{number}.{attempt}" for number in range(9) for attempt in range(9)]
     outcome["keys"] = [key for key in keys if dist.distributed_c10d._get_default_store().check([key])]
     dist.barrier()
     return outcome

@@ -24,11 +24,11 @@ WORKERS = 3
 class Run:
     """A launcher and what its workers note."""
 
-    def __init__(self, folder, steps, *options, launcher=(), workers=WORKERS):
+    def __init__(self, folder, steps, *options, launcher=(), workers=WORKERS, before=()):
         self.folder = folder
         worker = [sys.executable, str(PROGRAM), str(folder), str(steps), *options]
         self.process = subprocess.Popen(
-            [*LAUNCH, "--workers", str(workers), *map(str, launcher), "--", *worker],
+            [*before, *LAUNCH, "--workers", str(workers), *map(str, launcher), "--", *worker],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -50,14 +50,21 @@ class Run:
 
     def wait(self, rank, what, count=1):
         """For the last of so many notes of this kind."""
+
+        def found():
+            return [note for note in self.notes(rank) if note["what"] == what]
+
+        self.wait_until(
+            lambda: len(found()) >= count, f"worker {rank} has not noted {what}", may_fail=what == "refused"
+        )
+        return found()[-1]
+
+    def wait_until(self, is_so, otherwise, *, may_fail=False):
         end = time.monotonic() + HANG_S
-        while time.monotonic() < end:
-            found = [note for note in self.notes(rank) if note["what"] == what]
-            if len(found) >= count:
-                return found[-1]
-            assert self.process.poll() in (None, 0) or what == "refused", self.process.communicate()[1]
+        while not is_so():
+            assert self.process.poll() in (None, 0) or may_fail, self.process.communicate()[1]
+            assert time.monotonic() < end, (otherwise, [self.notes(rank)[-3:] for rank in range(8)])
             time.sleep(0.01)
-        raise AssertionError(f"worker {rank} has not noted {what}: {self.notes(rank)[-3:]}")
 
     def take_more_steps(self, rank):
         """Waits until a worker has taken so many more steps that it waits for none that is away."""

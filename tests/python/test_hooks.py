@@ -240,6 +240,24 @@ def test_what_ranks_disagree_on_is_named_before_anything_is_exchanged(of, case, 
         assert rank[case]["text"] == f"{sentence}give all ranks the same"
 
 
+@pytest.mark.parametrize(
+    ("case", "failing", "error"),
+    [
+        ("one misspelt", 1, "BadTypeError: AdaConsState has no option 'betta' (did you mean beta?); there are "),
+        ("one rule unknown", 0, "BadInputError: there is no gradient rule 'meen': take one of mean, "),
+    ],
+)
+def test_the_error_that_one_rank_alone_raises_is_raised_by_all_at_once(of, case, failing, error):
+    for number, rank in enumerate(of("disagreements")):
+        kind, _, sentence = error.partition(": ")
+        if number == failing:
+            assert rank[case]["type"] == kind
+            assert rank[case]["text"].startswith(sentence)
+        else:
+            assert rank[case]["type"] == "MismatchError"
+            assert rank[case]["text"].startswith(f"rank {failing} has not registered a gradient rule: {error}")
+
+
 def test_ranks_that_do_not_come_are_named_and_later_all_may_meet(of):
     ranks = of("disagreements")
     alone = ranks[0]["one alone"]

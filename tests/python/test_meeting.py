@@ -1,6 +1,5 @@
 """Meetings over a store that is simulated: every operation of every rank is one step, in an order that a seed draws."""
 
-import itertools
 import random
 from datetime import timedelta
 
@@ -12,33 +11,40 @@ from flockstep import _meeting, _worker
 PATIENCE_S = 100.0
 RANKS = [3, 5, 8, 9]  # of the world, as sentences name them
 SAME = [("rule", "mean"), ("beta", "0.9")]
-_ids = itertools.count()
+FAILS = ValueError("no such option\nand more")
 
 
 class Rank:
-    """One that calls for a meeting with each of the values in turn."""
+    """One that calls for a meeting with each of the values in turn, or raises an error in place of coming."""
 
     def __init__(self, place, plans):
-        self.place, self.plans, self.answered, self.verdicts, self.course = place, list(plans), {}, [], None
+        self.place, self.plans, self.past, self.verdicts, self.course = place, list(plans), _meeting.Past(), [], None
+        self.is_after = False  # the course is that after a meeting
 
     def step(self, operate):
         """One operation."""
         if self.course is None:
-            call = _meeting.Call(str(next(_ids)), "made Flock", self.plans.pop(0))
-            if self.place == 0:
-                self.course = _meeting.host(call, RANKS, PATIENCE_S, self.answered)
+            plan = self.plans.pop(0)
+            if isinstance(plan, Exception):
+                self.course = _meeting.absentee(self.past, RANKS[self.place], "made Flock", plan)
+            elif self.place == 0:
+                self.course = _meeting.host(self.past.call("made Flock", plan), RANKS, PATIENCE_S, self.past.answered)
             else:
-                self.course = _meeting.guest(call, self.place, RANKS, PATIENCE_S)
+                self.course = _meeting.guest(self.past.call("made Flock", plan), self.place, RANKS, PATIENCE_S)
             self.result = None
         try:
             self.result = operate(*self.course.send(self.result))
         except StopIteration as end:
-            self.verdicts.append(end.value)
             self.course = None
+            if not self.is_after:
+                self.verdicts.append(end.value)
+                self.course = _meeting.after(self.past, end.value)
+                self.result = None
+            self.is_after = not self.is_after
 
 
-def simulated(seed, plans, store):
-    """Returns the verdicts of each rank's meetings over a simulated store."""
+def simulated(seed, plans, store, ended_at=None):
+    """Returns the verdicts of each rank's meetings over a simulated store; `ended_at` gets the time of the end."""
     draw, now, ranks = random.Random(seed), 0.0, [Rank(place, mine) for place, mine in enumerate(plans)]
 
     def operate(name, *arguments):
@@ -51,6 +57,8 @@ def simulated(seed, plans, store):
             return store.get(arguments[0])
         elif name == "check":
             return all(key in store for key in arguments)
+        elif name == "put":
+            store.setdefault(*arguments)
         elif name == "delete":
             store.pop(arguments[0], None)
         else:
@@ -61,6 +69,8 @@ def simulated(seed, plans, store):
     for _ in range(100_000):
         open_ = [rank for rank in ranks if rank.course or rank.plans]
         if not open_:
+            if ended_at is not None:
+                ended_at.append(now)
             return [rank.verdicts for rank in ranks]
         draw.choice(open_).step(operate)
     raise AssertionError(f"seed {seed}: the meetings do not end")
@@ -98,6 +108,40 @@ def test_a_rank_that_does_not_come_is_named_by_all_others_and_all_may_meet_later
         for verdicts in simulated(seed, [[SAME]] * 4, store):
             assert [verdict.number for verdict in verdicts] == [1], seed
         assert store == {"number": 1}, seed
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_the_error_of_a_rank_that_raises_alone_is_raised_by_all_others_at_once_and_all_may_meet_later(failing):
+    for seed in range(200):
+        store, ended_at = {}, []
+        plans = [[*[FAILS if place == failing else SAME] * 2, SAME] for place in range(4)]
+        for place, (*failed, last) in enumerate(simulated(seed, plans, store, ended_at)):
+            for verdict in failed if place != failing else []:
+                assert isinstance(verdict.error, flockstep.MismatchError), seed
+                assert verdict.sentence == f"rank {RANKS[failing]} has not made Flock: ValueError: no such option", seed
+            assert last.number == 1, (seed, place, last)
+        assert store == {"number": 1}, seed
+        assert ended_at[0] < PATIENCE_S, seed
+
+
+def test_of_several_ranks_that_raise_one_is_named():
+    for seed in range(100):
+        plans = [[FAILS if place in (1, 3) else SAME] for place in range(4)]
+        verdicts = simulated(seed, plans, {})
+        assert verdicts[0][0].sentence == verdicts[2][0].sentence, seed
+        assert verdicts[0][0].sentence in [
+            f"rank {rank} has not made Flock: ValueError: no such option" for rank in (5, 9)
+        ]
+
+
+def test_what_all_ranks_have_raised_alike_does_not_count_for_their_next_meeting():
+    for seed in range(200):
+        store, ended_at = {}, []
+        for verdicts in simulated(seed, [[FAILS, SAME, FAILS, FAILS, SAME, SAME]] * 4, store, ended_at):
+            met = [verdict for verdict in verdicts if verdict.number or verdict.error]
+            assert [verdict.number for verdict in met] == [1, 2, 3], (seed, verdicts)
+        assert store == {"number": 3}, seed
+        assert ended_at[0] < PATIENCE_S, seed
 
 
 @pytest.mark.parametrize("make", [dist.HashStore, lambda: dist.TCPStore("127.0.0.1", 0, 1, True)])

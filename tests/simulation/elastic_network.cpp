@@ -133,6 +133,7 @@ void ElasticNetwork::begin_break(const Break& its) {
     });
     return;
   }
+  if (its.kind == Break::Kind::link) return cut_link(its);
   const auto found = connections_.find(pair_of(its.one, its.other));
   Machine* const decides = living(its.one);
   if (found == connections_.end() || !decides || found->second->is_ending) return;
@@ -144,6 +145,22 @@ void ElasticNetwork::begin_break(const Break& its) {
   suspected_.insert(pair);
   end_connection(found->second, found->second->side_of(*decides));
   cluster_.at(heals, [this, pair] {
+    note_fault();
+    --breaks_under_way_;
+    suspected_.erase(pair);
+    if (living(pair.first) && living(pair.second)) connect_later(pair.first, pair.second, draw(scenario_.connect));
+  });
+}
+
+void ElasticNetwork::cut_link(const Break& its) {
+  tell("{} and {} do not reach each other", its.one, its.other);
+  ++links_;
+  ++breaks_under_way_;
+  const Pair pair = pair_of(its.one, its.other);
+  suspected_.insert(pair);
+  if (const auto found = connections_.find(pair); found != connections_.end()) cut(found->second);
+  cluster_.at(cluster_.now() + its.heals_after, [this, pair] {
+    tell("{} and {} reach each other", pair.first, pair.second);
     note_fault();
     --breaks_under_way_;
     suspected_.erase(pair);

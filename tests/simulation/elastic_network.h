@@ -93,6 +93,7 @@ class ElasticNetwork {
   std::int64_t control_messages() const { return control_messages_; }
   int partitions() const { return partitions_; }
   int suspicions() const { return suspicions_; }
+  int links() const { return links_; }
   int crashes() const { return crashes_; }
   int begun_again() const { return begun_again_; }
   // Called with those who do.
@@ -114,6 +115,7 @@ class ElasticNetwork {
   void told(const ConnectionPtr& connection, int side);
   void end_all(Machine& machine, bool is_orderly);
   void begin_break(const Break& its);
+  void cut_link(const Break& its);
   template <typename... Words>
   void tell(const char* format, const Words&... words) const;
 
@@ -131,7 +133,7 @@ class ElasticNetwork {
   std::set<Pair> suspected_;
   std::vector<Break> breaks_;  // still to come
   std::int64_t calls_ = 0, control_messages_ = 0;
-  int breaks_under_way_ = 0, partitions_ = 0, suspicions_ = 0, crashes_ = 0, begun_again_ = 0;
+  int breaks_under_way_ = 0, partitions_ = 0, suspicions_ = 0, links_ = 0, crashes_ = 0, begun_again_ = 0;
   double last_fault_ = 0;
 };
 

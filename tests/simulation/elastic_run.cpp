@@ -26,6 +26,7 @@ ElasticCounts& ElasticCounts::operator+=(const ElasticCounts& other) {
   restarts += other.restarts;
   partitions += other.partitions;
   suspicions += other.suspicions;
+  links += other.links;
   stops += other.stops;
   growths += other.growths;
   joins += other.joins;
@@ -66,6 +67,7 @@ ElasticCounts ElasticRun::counts() const {
   counts.restarts = restarts_ > 0;
   counts.partitions = network_.partitions() > 0;
   counts.suspicions = network_.suspicions() > 0;
+  counts.links = network_.links() > 0;
   counts.stops = cluster_.stops() > 0;
   counts.growths = scenario_.has_growth();
   counts.joins = joins_;

@@ -13,7 +13,7 @@
 namespace flockstep::simulation {
 
 struct ElasticCounts {
-  std::int64_t runs = 0, crashes = 0, restarts = 0, partitions = 0, suspicions = 0, stops = 0,
+  std::int64_t runs = 0, crashes = 0, restarts = 0, partitions = 0, suspicions = 0, links = 0, stops = 0,
                growths = 0;  // runs with one
   std::int64_t joins = 0, expulsions = 0, withdrawn = 0;
   double longest = 0;  // until all had finished after the last fault, as a share of what is allowed
@@ -63,7 +63,9 @@ class ElasticRun {
   void require_one_flock() const;
   double worst_step() const;
   double worst_delays() const;
-  int faults() const { return network_.crashes() + network_.partitions() + network_.suspicions() + cluster_.stops(); }
+  int faults() const {
+    return network_.crashes() + network_.partitions() + network_.suspicions() + network_.links() + cluster_.stops();
+  }
 
   const ElasticScenario& scenario_;
   const Wrap& rounds_;

@@ -88,11 +88,16 @@ std::vector<ElasticSabotage> elastic_sabotages() {
   const auto publishes = [](const ElasticScenario& scenario) {
     return !scenario.counts_models && scenario.base.merging == Merging::published;
   };
+  const auto has_link_down = [](const ElasticScenario& scenario) {
+    return std::ranges::any_of(scenario.breaks, [](const Break& its) { return its.kind == Break::Kind::link; });
+  };
+  const auto has_no_link_down = [=](const ElasticScenario& scenario) { return !has_link_down(scenario); };
   return {
       // engines
       {"attempts at a round share tags", property::kFits, {.attempts_share_tags = true}, {}, counts},
       {"withdrawing reports too early", property::kUntouched, {.withdraws_at_once = true}},
-      {"nobody is told of a loss", property::kEnds, {.tells_no_loss = true}},
+      {"nobody is told of a loss", property::kEnds, {.tells_no_loss = true}, {}, has_no_link_down},
+      {"nobody is told that a link is down", property::kEnds, {.tells_no_loss = true}, {}, has_link_down},
       // words
       {"a joiner begins a round too early", property::kEnds, {.tamper = tampering(tell_older_round)}},
       {"the expelled do not hear of it", property::kBound, {.tamper = tampering(hide_loss)}},

@@ -13,7 +13,7 @@ using protocol::Options;
 using protocol::Sync;
 
 constexpr int kMostElasticRanks = 9;
-constexpr std::uint32_t kStream = 11;
+constexpr std::uint32_t kStream = 11, kLinkStream = 12;
 
 void draw_sizes(Draws& draws, ElasticScenario& scenario) {
   Options& options = scenario.base.options;
@@ -72,6 +72,19 @@ void draw_breaks(Draws& draws, ElasticScenario& scenario, int calls_of_all) {
     }
 }
 
+// Nothing else goes wrong then. From a stream of its own, which changes no other draw.
+void draw_link(std::uint64_t seed, ElasticScenario& scenario, int calls_of_all) {
+  Draws draws(seed, kLinkStream);
+  if (!scenario.crashes.empty() || !scenario.breaks.empty() || !scenario.base.faults.empty()) return;
+  if (!draws.in_percent(60)) return;
+  const int one = draws.between(0, scenario.ranks - 1);
+  scenario.breaks.push_back({.kind = Break::Kind::link,
+                             .calls = draws.in_percent(20) ? draws.between(0, 20) : draws.between(0, calls_of_all),
+                             .one = one,
+                             .other = (one + draws.between(1, scenario.ranks - 1)) % scenario.ranks,
+                             .heals_after = draws.power_of_ten(4, 6)});
+}
+
 }  // namespace
 
 ElasticScenario draw_elastic(std::uint64_t seed) {
@@ -101,6 +114,7 @@ ElasticScenario draw_elastic(std::uint64_t seed) {
       scenario.crashes.push_back(draw_crash(draws, scenario.ranks, calls));
   draw_breaks(draws, scenario, calls * base.options.workers);
   draw_groups(draws, base.options, false);
+  draw_link(seed, scenario, calls * base.options.workers);
   return scenario;
 }
 
@@ -121,6 +135,11 @@ std::string describe(const ElasticScenario& scenario) {
     if (its.kind == Break::Kind::suspicion) {
       text += fmt::format("; worker {} suspects {} after {} calls for {:.3g} s", its.one, its.other, its.calls,
                           its.heals_after);
+      continue;
+    }
+    if (its.kind == Break::Kind::link) {
+      text += fmt::format("; workers {} and {} do not reach each other after {} calls for {:.3g} s", its.one, its.other,
+                          its.calls, its.heals_after);
       continue;
     }
     text += fmt::format("; after {} calls for {:.3g} s apart:", its.calls, its.heals_after);

@@ -23,10 +23,14 @@ struct ElasticCrash {
 
 // Connections between those who live break.
 struct Break {
-  enum class Kind { suspicion, partition };
+  enum class Kind {
+    suspicion,  // one decides; the other hears of it
+    partition,  // those of each half lose those of the other, each at its own time
+    link,       // so do two workers, for so long that all have to end meanwhile
+  };
   Kind kind = Kind::suspicion;
   std::int64_t calls = 0;    // of the engine by all workers before
-  int one = 0, other = 0;    // suspicion: the first decides
+  int one = 0, other = 0;    // suspicion (the first decides), link
   std::vector<bool> half{};  // partition: by rank
   double heals_after = 0;
 };

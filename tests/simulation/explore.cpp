@@ -126,11 +126,11 @@ std::string to_text(const Summary& summary) {
              summary.agents.cut, summary.agents.not_finite) +
          fmt::format(
              "  elastic: {} runs, {} with a crash, {} of them with one who comes back, {} with a partition, {} with a "
-             "false suspicion, {} with a stop, {} with growth; {} joins, {} expelled, {} transfers withdrawn; the last "
-             "one needed {:.3f} of the time allowed\n  elastic: {}\n",
+             "false suspicion, {} with a link down, {} with a stop, {} with growth; {} joins, {} expelled, {} "
+             "transfers withdrawn; the last one needed {:.3f} of the time allowed\n  elastic: {}\n",
              summary.elastic.runs, summary.elastic.crashes, summary.elastic.restarts, summary.elastic.partitions,
-             summary.elastic.suspicions, summary.elastic.stops, summary.elastic.growths, summary.elastic.joins,
-             summary.elastic.expulsions, summary.elastic.withdrawn, summary.elastic.longest,
+             summary.elastic.suspicions, summary.elastic.links, summary.elastic.stops, summary.elastic.growths,
+             summary.elastic.joins, summary.elastic.expulsions, summary.elastic.withdrawn, summary.elastic.longest,
              met(summary.elastic.counts));
 }
 

@@ -54,6 +54,7 @@ TEST(Explorer, someSeedsMeetEverythingThereIs) {
   for (const std::int64_t runs :
        {elastic.crashes, elastic.restarts, elastic.partitions, elastic.suspicions, elastic.stops, elastic.growths})
     EXPECT_GE(runs, 30);
+  EXPECT_GE(elastic.links, 5);
   EXPECT_GE(elastic.joins, 600);
   EXPECT_GE(elastic.expulsions, 100);
   EXPECT_GE(elastic.withdrawn, 300);

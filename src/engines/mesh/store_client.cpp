@@ -43,7 +43,9 @@ StoreAnswer ask(const StoreAddress& store, const StoreRequest& request) {
       if (thrown) std::rethrow_exception(thrown);
       return answer;
     } catch (const std::system_error& error) {  // such as a connection that a flood of others has closed
-      why = error.code().message();
+      const bool is_late =
+          error.code() == asio::error::operation_aborted || error.code() == asio::error::bad_descriptor;
+      why = is_late ? fmt::format("it has said nothing for {} s", kPatienceWithOne.count()) : error.code().message();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       why = error.what();

@@ -364,6 +364,7 @@ void RoundAgent::give(int peer) {
 
 void RoundAgent::perform(const protocol::Adopt& action) {
   is_adopted_ = false;
+  unmet_.reset();
   models_.receive(action.peer, data_.place_for_model(values_), [this, peer = action.peer] {
     is_adopted_ = true;
     step(protocol::Adopted{peer});
@@ -376,6 +377,7 @@ void RoundAgent::perform(const protocol::Forgo&) {
 
 void RoundAgent::perform(const protocol::Rejoin& action) {
   load_ = nullptr;
+  unmet_.reset();
   data_.rejoin(values_, is_adopted_);
   ended_ = action.iteration;
   has_joined_anew_ = true;
@@ -409,10 +411,11 @@ void RoundAgent::perform(const protocol::Expelled& action) {
 }
 
 void RoundAgent::perform(const protocol::WaitsFor& action) {
-  context_.log().warn(
-      "worker {} waits to join until it reaches worker {}, which worker {} counts among the living: is the network "
-      "between workers {} and {} down?",
+  unmet_ = fmt::format(
+      "worker {} waits to join until it reaches worker {}, which worker {} counts among the living; mend the network "
+      "between workers {} and {}, or end one of the two",
       context_.rank(), action.peer, action.by, context_.rank(), action.peer);
+  context_.log().warn("{}. The others go on", *unmet_);
 }
 
 // After the actions that came with the question.

@@ -90,6 +90,7 @@ class RoundAgent final : private AgentHost::Service {
   void on_met(int peer, engines::Incarnation incarnation) override;
   void on_lost(int peer, engines::Incarnation incarnation) override;
   std::optional<Progress> progress() const override { return Progress{member_->arrived(), member_->needed()}; }
+  std::optional<std::string> obstacle() const override { return unmet_; }
   std::optional<std::int64_t> counted() const override {
     return is_away_ ? std::nullopt : std::optional<std::int64_t>(ended_);
   }
@@ -144,6 +145,7 @@ class RoundAgent final : private AgentHost::Service {
   std::vector<int> wanted_by_;                     // who waits for a model until the round under way is over
   bool is_adopted_ = false;                        // `values_` is another one's model
   bool must_join_ = false;                         // once the worker is here
+  std::optional<std::string> unmet_;               // which worker it has yet to reach to join, and what to do
   std::optional<protocol::Iteration> rest_after_;  // the worker waits until there is nothing to do up to this round
   std::vector<base::Round> records_;
   ModelTransfer models_;  // for those who come back
