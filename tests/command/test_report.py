@@ -72,6 +72,7 @@ def test_a_page_says_how_stragglers_were_drawn(tmp_path):
     assert "each worker 1 ms late in each step where one of its 2 draws of a worker names it" in page.text
 
 
+@pytest.mark.thorough
 def test_a_comparison_draws_its_own_page(tmp_path):
     out = tmp_path / "comparison"
     arguments = ["--workers", 2, "--batch", "8,16", "--steps", 20, "--seeds", 3, "--search", "local_sgd.period=2,4,8"]
@@ -177,6 +178,7 @@ def test_a_comparison_shows_how_fresh_averages_were(tmp_path, comparison):
     assert any("a panel for each of adacons: how many iterations old" in alt for alt in page.pictures)
 
 
+@pytest.mark.thorough
 def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out)
@@ -188,6 +190,7 @@ def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
     assert "Worker 2 points against the others" in page.text
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_none_are_said_and_survived(tmp_path):
     out = tmp_path / "run"
     summary = write_sample_run(out)
@@ -292,6 +295,7 @@ def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, compari
     draw_it(out)
 
 
+@pytest.mark.thorough
 def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs" / "mean-seed-1")
@@ -460,6 +464,7 @@ def test_what_is_not_there_is_left_out(tmp_path, comparison):
     assert kinds == ["Loss against time", "Loss against steps", "Throughput", "Waiting"]
 
 
+@pytest.mark.thorough
 def test_what_the_runs_have_found_is_told_of_the_comparison(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     path = out / "runs" / "adacons-seed-1" / "summary.json"
