@@ -25,6 +25,7 @@ def comparison(tmp_path_factory):
     return compared(tmp_path_factory.mktemp("comparison") / "out")
 
 
+@pytest.mark.thorough
 def test_a_comparison_draws_its_own_page(tmp_path):
     out = tmp_path / "comparison"
     arguments = ["--workers", 2, "--batch", "8,16", "--steps", 20, "--seeds", 3, "--search", "local_sgd.period=2,4,8"]
@@ -165,6 +166,7 @@ def test_what_is_not_there_is_left_out(tmp_path, comparison):
     assert kinds == ["Loss against time", "Loss against steps", "Throughput", "Waiting"]
 
 
+@pytest.mark.thorough
 def test_what_the_runs_have_found_is_told_of_the_comparison(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     path = out / "runs" / "adacons-seed-1" / "summary.json"

@@ -28,6 +28,7 @@ def comparison(tmp_path_factory):
     return compared(tmp_path_factory.mktemp("comparison") / "out")
 
 
+@pytest.mark.thorough
 def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
     out = tmp_path / "run"
     write_sample_run(out)
@@ -39,6 +40,7 @@ def test_a_killed_run_is_drawn_from_what_it_left(tmp_path):
     assert "Worker 2 points against the others" in page.text
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_none_are_said_and_survived(tmp_path):
     out = tmp_path / "run"
     summary = write_sample_run(out)
@@ -120,6 +122,7 @@ def test_numbers_that_no_axis_can_hold_are_survived_in_silence(tmp_path, compari
     draw_it(out)
 
 
+@pytest.mark.thorough
 def test_a_comparison_that_lost_a_run_keeps_its_row_and_its_curve(tmp_path, comparison):
     out = shutil.copytree(comparison, tmp_path / "comparison")
     shutil.rmtree(out / "runs" / "mean-seed-1")
