@@ -50,7 +50,7 @@ class Copy:
         subprocess.run(command, cwd=self.root, env=self.environment, stdout=subprocess.DEVNULL, check=True)
 
     def build(self, targets: list[str], shown: bool = False) -> bool:
-        command = ["cmake", "--build", "--preset", "release", "--target", *targets]
+        command = ["cmake", "--build", "--preset", "release", "--parallel", str(os.cpu_count()), "--target", *targets]
         out = None if shown else subprocess.DEVNULL
         return subprocess.run(command, cwd=self.root, env=self.environment, stdout=out).returncode == 0
 

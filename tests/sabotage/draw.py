@@ -1,11 +1,12 @@
-"""Draws faults for sabotages.toml from a seed: one in each of so many files of src, as a mutation tester would.
+"""Draws faults for sabotages.toml from a seed: one in each of 60 files of src, as a mutation tester would.
 
 A file is drawn if it has more than 150 lines, or is the longest source of a folder without such a file; each folder gives
-one file before any gives a second. Entries go to standard output, and what was skipped, by rule, to standard error.
+one file before any gives a second. Entries go to standard output, and what was skipped, by rule, to standard error. The
+argument is a folder with what `make build` made, by default build/release: it tells how a file is compiled.
 """
 
-import argparse
 import collections
+import itertools
 import json
 import random
 import re
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+SEED, COUNT = 38, 60
 ROOT = Path(__file__).resolve().parents[2]
 # Code that only a GPU runs: no test on a CPU could notice.
 ON_A_GPU = ("src/kernels/cuda", "src/engines/nccl")
@@ -26,12 +28,11 @@ CHANGES = {
     "constant": "0 1, 1 2, 2 3, 3 2, 4 3, 8 7",
 }
 # Lines that are left out.
-STATEMENT = r"\s+(?!return\b|throw\b|case\b|co_|using\b|delete\b)[\w.>()\[\]:*+-]+(\(.*\)| [-+*/|&]?= .*|\+\+);$"
 DROPS = {
     "lock": r"\s+const std::(lock_guard|scoped_lock) \w+\(.*\);$",
     "wait": r"\s+[\w.>()\[\]*-]*wait\w*\(.*\);$|\s+[\w.>-]+(join|synchronize)\w*\(\);$",
     "condition": r"\s+if \(.*\) [^{]*;$",
-    "statement": STATEMENT,
+    "statement": r"\s+(?!return\b|throw\b|case\b|co_|using\b|delete\b)[\w.>()\[\]:*+-]+(\(.*\)| [-+*/|&]?= .*|\+\+);$",
 }
 # What changes nothing that a test could state, by the line alone.
 SKIPPED = {
@@ -42,7 +43,6 @@ SKIPPED = {
     "internal check": r"\bbase::check\(",
     "patience": r"[Pp]atience|kLook|milliseconds|seconds\(|\d(ms|s|us)\b|yield\(",
 }
-Candidate = tuple[str, str, int, list[str]]  # its kind, what it is, its line, and the lines that take its place
 
 
 # Operators stand between spaces; names and numbers stand alone.
@@ -54,11 +54,11 @@ def pattern_of(old: str) -> str:
 
 # The line with its strings and its comment blanked, of the same length.
 def code_of(line: str) -> str:
-    blank = re.sub(r'"(\\.|[^"\\])*"', lambda found: '"' + "_" * (len(found[0]) - 2) + '"', line)
-    return re.sub(r"//.*", lambda found: " " * len(found[0]), blank)
+    return re.sub(r'"(\\.|[^"\\])*"|//.*', lambda found: " " * len(found[0]), line)
 
 
-def candidates(lines: list[str]) -> Iterator[Candidate]:
+# Kind, description, line, and the lines that take its place.
+def candidates(lines: list[str]) -> Iterator[tuple[str, str, int, list[str]]]:
     before = "{"
     codes = [code_of(line) for line in lines]
     for number, (line, code) in enumerate(zip(lines, codes, strict=True)):
@@ -95,8 +95,8 @@ def command_for(file: Path, units: list[dict[str, str]]) -> list[str]:
     raise SystemExit(f"the build folder does not compile {file}")
 
 
-def entry_of(file: Path, seed: int, units: list[dict[str, str]], skipped: collections.Counter[str]) -> str:
-    chance = random.Random(f"{seed} {file.relative_to(ROOT)}")
+def entry_of(file: Path, units: list[dict[str, str]], skipped: collections.Counter[str]) -> str:
+    chance = random.Random(f"{SEED} {file.relative_to(ROOT)}")
     lines = file.read_text().split("\n")
     of_kind = collections.defaultdict(list)
     for candidate in candidates(lines):
@@ -108,53 +108,46 @@ def entry_of(file: Path, seed: int, units: list[dict[str, str]], skipped: collec
         rule = next((name for name, pattern in SKIPPED.items() if re.search(pattern, lines[number])), None)
         if not rule:
             text = "\n".join([*lines[:number], *changed, *lines[number + 1 :]]).replace("#pragma once\n", "\n")
-            done = subprocess.run(
-                command_for(file, units), cwd=units[0]["directory"], input=text, text=True, capture_output=True
-            )
-            if done.returncode == 0:
+            build = units[0]["directory"]
+            if (
+                subprocess.run(
+                    command_for(file, units), cwd=build, input=text, text=True, stderr=subprocess.DEVNULL
+                ).returncode
+                == 0
+            ):
                 old, new = at_its_place(lines, number, changed)
                 name = f"{file.parent.name}-{file.stem}".replace("_", "-") + ("-h" if file.suffix == ".h" else "")
                 fields = {"id": name, "layer": file.relative_to(ROOT).parts[1], "fault": f"{kind}: {what}"}
                 fields |= {"file": str(file.relative_to(ROOT)), "old": old, "new": new}
-                return "\n".join(
-                    ["[[sabotage]]", *(f"{key} = {json.dumps(value)}" for key, value in fields.items()), ""]
-                )
+                written = [f"{key} = {json.dumps(value)}\n" for key, value in fields.items()]
+                return "[[sabotage]]\n" + "".join(written)
             rule = "does not compile"
         skipped[rule] += 1
     return ""
 
 
-def files(seed: int) -> list[Path]:
-    found = [path for path in sorted(ROOT.glob("src/**/*.*")) if path.suffix in (".h", ".cpp")]
+def files() -> list[Path]:
     folders = collections.defaultdict(list)
-    for path in found:
-        if not str(path.relative_to(ROOT)).startswith(ON_A_GPU):
+    for path in sorted(ROOT.glob("src/**/*.*")):
+        if path.suffix in (".h", ".cpp") and not str(path.relative_to(ROOT)).startswith(ON_A_GPU):
             folders[path.parent].append((path.read_text().count("\n"), path))
     chosen = []
     for inside in folders.values():
         sources = [each for each in inside if each[1].suffix == ".cpp"]
         chosen += [path for length, path in inside if length > 150] or [path for _, path in sorted(sources)[-1:]]
-    random.Random(seed).shuffle(chosen)
+    random.Random(SEED).shuffle(chosen)
     first = {path.parent: path for path in chosen}
     return [*first.values(), *(path for path in chosen if path not in first.values())]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=38)
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument(
-        "--build", type=Path, default=ROOT / "build" / "release", help="a folder with what make build made"
-    )
-    given = parser.parse_args()
-    units = json.loads((given.build / "compile_commands.json").read_text())
+    build = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
+    units = json.loads((build / "compile_commands.json").read_text())
     skipped: collections.Counter[str] = collections.Counter()
-    count = 0
-    for file in files(given.seed):
-        if count < given.count and (entry := entry_of(file, given.seed, units, skipped)):
-            count += 1
-            print(entry, flush=True)
-    print(f"{count} drawn; skipped:", *(f"{rule} {number}" for rule, number in skipped.most_common()), file=sys.stderr)
+    entries = filter(None, (entry_of(file, units, skipped) for file in files()))
+    for entry in itertools.islice(entries, COUNT):
+        print(entry, flush=True)
+    print("skipped:", ", ".join(f"{rule} {number}" for rule, number in skipped.most_common()), file=sys.stderr)
 
 
 if __name__ == "__main__":

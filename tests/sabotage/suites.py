@@ -13,6 +13,10 @@ LAYERS = ["base", "math", "kernels", "protocol", "engines", "runtime", "algorith
 LAYERS += ["supervisor", "torch", "train", "tasks", "runs", "compare", "study", "bench", "command", "python"]
 
 
+# What the names of entries begin with that run on one engine.
+ENGINES = {"self", "threads", "sim", "mpi", "mesh", "c10d"}
+
+
 class Program(NamedTuple):
     """A program of C++ tests: the folder of its sources, the layers that it is about, and the last one that it reaches."""
 
@@ -79,7 +83,7 @@ class Suite(NamedTuple):
     targets: list[str]
     tests: list[str]  # files or folders of the tree, whose change asks for another run
     command: list[str]  # empty: the entries of ctest that run the program
-    first: str = ""  # entries with this in their name come first
+    folder: str = ""  # of the fault: an engine's entries come first, and those of other engines are left out
 
     def entries(self, copy: Copy) -> list[Entry]:
         if self.command:
@@ -95,7 +99,12 @@ class Suite(NamedTuple):
                 failing_fast = ["--gtest_fail_fast"] if "--gtest_brief=1" in command else []
                 environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
                 found.append(Entry(test["name"], [*command, *failing_fast], environment))
-        return sorted(found, key=lambda entry: self.first not in entry.name)
+        reaching = [
+            each
+            for each in found
+            if self.folder not in ENGINES or each.name.split(".")[0] not in ENGINES - {self.folder}
+        ]
+        return sorted(reaching, key=lambda entry: self.folder not in entry.name)
 
 
 def suites_for(file: str, layer: str, target: str, test: str) -> list[Suite]:
