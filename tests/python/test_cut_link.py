@@ -41,7 +41,7 @@ def warned(run, rank):
     ]
 
 
-@pytest.mark.longer
+@pytest.mark.thorough
 def test_one_of_two_workers_whose_link_is_down_is_left_out_and_the_others_go_on(network, run):
     for rank in range(len(NAMES)):
         run.wait(rank, "step", 20)
