@@ -108,6 +108,7 @@ def repeated_types(paths: list[Path]) -> list[str]:
 
 def symbols_of(objects: list[str]) -> tuple[set[str], set[str]]:
     """The symbols that these objects define, and those that they use and leave undefined."""
+    objects = [each for each in objects if each.endswith(".o")]  # CMake lists precompiled headers, too
     listed = subprocess.run(
         ["nm", "--portability", "--extern-only", *objects], capture_output=True, text=True, check=True
     )
