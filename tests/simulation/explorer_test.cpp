@@ -16,6 +16,7 @@ std::string history_of(std::uint64_t seed) {
   Summary summary;
   run_seed(seed, {.history = file}, summary);
   std::fclose(file);
+  EXPECT_FALSE(summary.failure) << summary.failure->report();
   const std::unique_ptr<char, void (*)(void*)> owner(text, std::free);
   return {text, size};
 }

@@ -25,7 +25,12 @@ protocol::Message message_of(std::span<const std::byte> payload) {
 }
 
 std::string words_of(std::span<const std::byte> payload) {
-  return is_news(payload) ? "how long its update is" : describe(message_of(payload));
+  if (is_news(payload)) return "how long its update is";
+  try {
+    return describe(message_of(payload));
+  } catch (const Error&) {  // what hosts of agents say to each other
+    return "whether it is at rest, or how far";
+  }
 }
 
 }  // namespace
