@@ -19,4 +19,13 @@ std::vector<T> only(const std::vector<Action>& actions) {
   return found;
 }
 
+// The member's round of one chunk, with worker 1, to its end.
+inline std::vector<Action> complete_round(Member& member, base::Time now, const Ranks& absent = {}) {
+  const Part reduce{0, Phase::reduce, 0, absent}, gather{0, Phase::gather, 0, absent};
+  member.step(now, PartSent{1, reduce});
+  member.step(now, PartReceived{1, reduce});
+  member.step(now, PartSent{1, gather});
+  return member.step(now, PartReceived{1, gather});
+}
+
 }  // namespace flockstep::protocol

@@ -36,10 +36,17 @@ Received word(int peer, Message message, const Versions& roster) {
   return {peer, std::move(message)};
 }
 
+// A worker that wants to join, and has met some of the others.
+Member joiner(const Options& options, int rank, const Ranks& met = {0}, Incarnation incarnation = 1) {
+  Member member(options, rank, incarnation);
+  member.step(at(0), ComesBack{});
+  for (const int peer : met) member.step(at(0), Met{peer, 1});
+  return member;
+}
+
 // Worker 0, which begins the flock and takes part in it.
 Member founder(const Options& options) {
-  Member member(options, 0);
-  member.step(at(0), ComesBack{});
+  Member member = joiner(options, 0, {});
   EXPECT_EQ(only<AskToBegin>(member.step(at(20), Tick{})).size(), 1u);
   EXPECT_EQ(only<Rejoin>(member.step(at(20), MayBegin{0})).size(), 1u);
   return member;
@@ -63,10 +70,7 @@ TEST(Joins, aRankThatWasNeverHeardOfTakesNoPart) {
 
 // Some of the donor's model may still arrive where the next one would be received.
 TEST(Joins, whoseDonorIsLostFetchesNoOtherModelBeforeThatOneIsForgone) {
-  Member member(kThree, 2);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
-  member.step(at(0), Met{1, 1});
+  Member member = joiner(kThree, 2, {0, 1});
   member.step(at(1), greeting(0, Standing::present, {1, 1}, kThree));
   const auto fetch = only<Adopt>(member.step(at(1), greeting(1, Standing::present, {1, 1}, kThree)));
   ASSERT_EQ(fetch.size(), 1u);
@@ -81,9 +85,7 @@ TEST(Joins, whoseDonorIsLostFetchesNoOtherModelBeforeThatOneIsForgone) {
 
 // The count of the others must not go with a model that no worker has trained.
 TEST(Joins, aWorkerThatNobodyCanGiveAModelBeginsAgain) {
-  Member member(kPair, 1);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
+  Member member = joiner(kPair, 1);
   EXPECT_EQ(only<Adopt>(member.step(at(1), greeting(0, Standing::present, {1}, kPair))).size(), 1u);
   const auto actions = member.step(at(2), PeerLost{0, 1});
   EXPECT_TRUE(only<Rejoin>(actions).empty());
@@ -92,8 +94,7 @@ TEST(Joins, aWorkerThatNobodyCanGiveAModelBeginsAgain) {
 }
 
 TEST(Joins, aWorkerThatBeginsAloneCountsFromTheModelThatItBeginsWith) {
-  Member member(kPair, 0);
-  member.step(at(0), ComesBack{});
+  Member member = joiner(kPair, 0, {});
   member.step(at(20), Tick{});
   const auto actions = member.step(at(20), MayBegin{50});
   ASSERT_EQ(only<Rejoin>(actions).size(), 1u);
@@ -104,9 +105,7 @@ TEST(Joins, aWorkerThatBeginsAloneCountsFromTheModelThatItBeginsWith) {
 
 // The link between two alone is down: the one that is left out says for which other one it waits, once.
 TEST(Joins, aWorkerThatReachesOnlySomeOfTheOthersNamesTheOneThatItDoesNotReach) {
-  Member member(kThree, 1);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{2, 1});
+  Member member = joiner(kThree, 1, {2});
   EXPECT_TRUE(only<WaitsFor>(member.step(at(1), greeting(2, Standing::present, {1, 0, 1}, kThree))).empty());
   const auto late = only<WaitsFor>(member.step(at(0) + kThree.patience, Tick{}));
   ASSERT_EQ(late.size(), 1u);
@@ -131,9 +130,7 @@ TEST(Joins, aWorkerThatWasAddedWaitsUntilItMeetsTheOthers) {
 TEST(Joins, aWorkerTakesNoCountFromTheHalfThatItWasJoiningToTheOther) {
   Options options = kThree;
   options.sync = Sync::rolling;
-  Member member(options, 1);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
+  Member member = joiner(options, 1);
   member.step(at(1), greeting(0, Standing::present, {1}, options));
   member.step(at(1), word(0, {.kind = Kind::minimum, .number = 7}, {1, 1}));
   member.step(at(2), Met{2, 1});
@@ -147,9 +144,7 @@ TEST(Joins, whoJoinsTakesTheSizeOfNodesThatTheFlockBeganWith) {
   const Options four{.workers = 4, .group_size = 4, .groups = Grouping::nodes, .elastic = true};
   Options pairs = four;
   pairs.group_size = 2;
-  Member member(four, 1);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
+  Member member = joiner(four, 1);
   const auto greeted = said(member.step(at(1), greeting(0, Standing::present, {1}, pairs)), 0, Kind::greeting);
   ASSERT_EQ(greeted.size(), 1u);
   Message told = greeted[0];
@@ -158,9 +153,7 @@ TEST(Joins, whoJoinsTakesTheSizeOfNodesThatTheFlockBeganWith) {
 }
 
 TEST(Joins, whoWasStartedUnderAnIncarnationThatIsLostTakesAHigherOne) {
-  Member member(kPair, 1, 1);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
+  Member member = joiner(kPair, 1);
   const auto expelled = only<Expelled>(member.step(at(1), greeting(0, Standing::present, {1, 4}, kPair)));
   ASSERT_EQ(expelled.size(), 1u);
   EXPECT_EQ(expelled[0].incarnation, 3u);
@@ -171,11 +164,7 @@ TEST(Joins, aWordAboutTheAttemptThatIsCompleteLeavesNobodyOut) {
   Member member = founder(kThree);
   take_in(member, 1, kThree, {1, 1});
   member.step(at(22), Arrived{0});
-  const Part reduce{0, Phase::reduce, 0, {2}}, gather{0, Phase::gather, 0, {2}};
-  member.step(at(22), PartSent{1, reduce});
-  member.step(at(22), PartReceived{1, reduce});
-  member.step(at(22), PartSent{1, gather});
-  ASSERT_EQ(only<Complete>(member.step(at(22), PartReceived{1, gather})).size(), 1u);
+  ASSERT_EQ(only<Complete>(complete_round(member, at(22), {2})).size(), 1u);
   const auto absent = [](const Ranks& ranks) {
     return word(1, {.kind = Kind::absent, .number = 0, .ranks = ranks}, {1, 1});
   };
@@ -186,11 +175,7 @@ TEST(Joins, aWorkerEndsItsLastRoundOnceTheOthersHaveItToo) {
   Member member = founder(kPair);
   take_in(member, 1, kPair, {1, 1});
   member.step(at(22), Arrived{.iteration = 0, .synchronises = true});
-  const Part reduce{0, Phase::reduce, 0}, gather{0, Phase::gather, 0};
-  member.step(at(22), PartSent{1, reduce});
-  member.step(at(22), PartReceived{1, reduce});
-  member.step(at(22), PartSent{1, gather});
-  const auto complete = member.step(at(22), PartReceived{1, gather});
+  const auto complete = complete_round(member, at(22));
   ASSERT_EQ(only<Complete>(complete).size(), 1u);
   EXPECT_EQ(said(complete, 1, Kind::completed).size(), 1u);
   EXPECT_TRUE(only<Proceed>(complete).empty());
@@ -198,9 +183,7 @@ TEST(Joins, aWorkerEndsItsLastRoundOnceTheOthersHaveItToo) {
 }
 
 TEST(Joins, aWordForAnEarlierIncarnationDoesNotCount) {
-  Member member(kPair, 1, 2);
-  member.step(at(0), ComesBack{});
-  member.step(at(0), Met{0, 1});
+  Member member = joiner(kPair, 1, {0}, 2);
   member.step(at(1), greeting(0, Standing::present, {1, 2}, kPair));
   EXPECT_TRUE(only<Give>(member.step(at(2), word(0, {.kind = Kind::wanted}, {1, 1}))).empty());
 }

@@ -8,19 +8,10 @@
 namespace flockstep::protocol {
 namespace {
 
-// Runs round 0 of two workers to its end at worker 0, for a model of one chunk.
-std::vector<Action> complete_first_round(Member& member) {
-  const Part reduce{0, Phase::reduce, 0}, gather{0, Phase::gather, 0};
-  member.step(at(1), Arrived{0});
-  member.step(at(1), PartSent{1, reduce});
-  member.step(at(1), PartReceived{1, reduce});
-  member.step(at(1), PartSent{1, gather});
-  return member.step(at(1), PartReceived{1, gather});
-}
-
 TEST(LostPeer, twoWhoHaveBothCompletedARoundDoNotTellEachOtherForEver) {
   Member pair({.workers = 2, .group_size = 2}, 0);
-  ASSERT_EQ(only<Complete>(complete_first_round(pair)).size(), 1u);
+  pair.step(at(1), Arrived{0});
+  ASSERT_EQ(only<Complete>(complete_round(pair, at(1))).size(), 1u);
   const auto absent = [](const Ranks& ranks) {
     return Received{1, {.kind = Message::Kind::absent, .number = 0, .ranks = ranks}};
   };

@@ -36,6 +36,16 @@ struct Station {
   int next() { return (context.rank() + 1) % context.size(); }
   int previous() { return (context.rank() + context.size() - 1) % context.size(); }
   void meet() { context.wait(context.engine().barrier(), "barrier"); }
+  // On the agent's thread.
+  void run(const std::function<void()>& action) {
+    host.ask(
+        [&] {
+          action();
+          host.answer();
+        },
+        "an action");
+  }
+  void send_control(int peer, std::byte payload) { host.send_control(peer, {&payload, 1}); }
 
   Context context;
   Loose service;
@@ -49,12 +59,7 @@ TEST(AgentHost, requestsAreRunOneAtATimeAndAnswered) {
     Station station(engine);
     int count = 0;
     for (int i = 0; i < 200; ++i) {
-      station.host.ask(
-          [&] {
-            ++count;
-            station.host.answer();
-          },
-          "counting");
+      station.run([&] { ++count; });
       ASSERT_EQ(count, i + 1);
     }
   });
@@ -65,15 +70,7 @@ TEST(AgentHost, everybodyHearsOfTheFirstUpdates) {
   on_every_worker([](Engine& engine) {
     if (engine.size() < 2 || engine.size() > 9) return;
     Station station(engine);
-    const auto ask = [&](const std::function<void()>& action) {
-      station.host.ask(
-          [&] {
-            action();
-            station.host.answer();
-          },
-          "telling");
-    };
-    ask([&] {
+    station.run([&] {
       station.service.updates.judge({.squared_norm = std::pow(10.0 + engine.rank(), 2)});
       station.host.tell_update();
     });
@@ -82,7 +79,7 @@ TEST(AgentHost, everybodyHearsOfTheFirstUpdates) {
     const auto end = engine.now() + Duration(60);
     std::size_t heard = 0;
     while (heard + 1 < static_cast<std::size_t>(engine.size()) && engine.now() < end) {
-      ask([&] {
+      station.run([&] {
         heard = (station.service.updates.state().size() - 4) / (1 + std::tuple_size_v<math::UpdateNumbers>);
         reference = station.service.updates.reference();
       });
@@ -104,23 +101,19 @@ TEST(AgentHost, anAnswerMayWaitForAControlMessage) {
         station.host.answer();
       }
     };
-    station.host.ask(
-        [&] {
-          station.service.control = [&](int peer, auto payload) {
-            EXPECT_EQ(peer, station.previous());
-            EXPECT_EQ(payload[0], number(heard));
-            ++heard;
-            answer_if_due();
-          };
-          station.host.answer();
-        },
-        "listening");
+    station.run([&] {
+      station.service.control = [&](int peer, auto payload) {
+        EXPECT_EQ(peer, station.previous());
+        EXPECT_EQ(payload[0], number(heard));
+        ++heard;
+        answer_if_due();
+      };
+    });
     station.meet();
     for (int i = 0; i < 50; ++i)
       station.host.ask(
           [&] {
-            const std::byte payload = number(i);
-            station.host.send_control(station.next(), {&payload, 1});
+            station.send_control(station.next(), number(i));
             needed = i + 1;
             answer_if_due();
           },
@@ -152,12 +145,7 @@ TEST(AgentHost, transfersRunBothWaysAndMayStartOthers) {
     };
     station.host.ask(start, "going round");
     EXPECT_EQ(lap, kLaps);
-    station.host.ask(
-        [&] {
-          EXPECT_EQ(station.host.transfers(), 0u);
-          station.host.answer();
-        },
-        "looking");
+    station.run([&] { EXPECT_EQ(station.host.transfers(), 0u); });
   });
 }
 
@@ -226,38 +214,21 @@ TEST(AgentHost, agentsServeWhileTheirWorkersRunCollectives) {
   on_every_worker([](Engine& engine) {
     Station station(engine);
     std::atomic<int> heard = 0;
-    station.host.ask(
-        [&] {
-          station.service.control = [&](int, auto payload) {
-            ++heard;
-            if (payload[0] != number(0)) {
-              const std::byte left = number(static_cast<int>(payload[0]) - 1);
-              station.host.send_control(station.next(), {&left, 1});
-            }
-          };
-          station.host.answer();
-        },
-        "listening");
+    station.run([&] {
+      station.service.control = [&](int, auto payload) {
+        ++heard;
+        if (payload[0] != number(0)) station.send_control(station.next(), number(static_cast<int>(payload[0]) - 1));
+      };
+    });
     station.meet();
-    const std::byte hops = number(40);
-    station.host.ask(
-        [&] {
-          station.host.send_control(station.next(), {&hops, 1});
-          station.host.answer();
-        },
-        "starting");
+    station.run([&] { station.send_control(station.next(), number(40)); });
     for (int i = 0; i < 10; ++i) station.meet();
     // What is still on its way comes while the agent serves, however long that takes.
     for (const base::Time end = engines::conformance::in_good_time(engine); heard < 41 && engine.now() < end;)
       engine.wait_until([] { return false; }, engine.now() + Duration(0.01));
     station.meet();
     int total = 0;
-    station.host.ask(
-        [&] {
-          total = heard;
-          station.host.answer();
-        },
-        "looking");
+    station.run([&] { total = heard; });
     EXPECT_EQ(total, 41);
   });
 }
@@ -349,15 +320,12 @@ TEST(AgentHostFailure, anAgentEndsInTheMiddleOfTransfers) {
     std::vector<int> sent(100), received(100);
     {
       Station station(engine);
-      station.host.ask(
-          [&] {
-            for (int i = 0; i < 5; ++i) {
-              station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] { FAIL() << "received"; });
-              station.host.send(station.next(), 8, const_bytes_of(std::span(sent)), [] {});
-            }
-            station.host.answer();
-          },
-          "starting");
+      station.run([&] {
+        for (int i = 0; i < 5; ++i) {
+          station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] { FAIL() << "received"; });
+          station.host.send(station.next(), 8, const_bytes_of(std::span(sent)), [] {});
+        }
+      });
     }
     Station another(engine);
     another.meet();
@@ -390,12 +358,7 @@ TEST(AgentHostFailure, whoHasNotArrivedAtARoundIsNamed) {
   if (subject().workers < 3) GTEST_SKIP() << "one who waits, one who is there and one who is not";
   on_every_worker_until_broken([](Engine& engine) {
     Station station(engine, Duration(0.5));
-    station.host.ask(
-        [&] {
-          station.service.at = {engine.rank() == 1 ? 16 : 17, 17};
-          station.host.answer();
-        },
-        "arriving");
+    station.run([&] { station.service.at = {engine.rank() == 1 ? 16 : 17, 17}; });
     station.meet();
     const std::string sentence = test::refusal(ErrorCode::deadline, [&] {
       if (engine.rank() == 0) station.host.ask([] {}, "a round");
@@ -414,12 +377,7 @@ TEST(AgentHostFailure, aTransferThatTakesTooLongBreaksTheEngineAndSaysWhichOne) 
     int value = 0;
     const base::Time begin = engine.now();
     const std::string sentence = test::refusal(ErrorCode::deadline, [&] {
-      station.host.ask(
-          [&] {
-            station.host.receive(station.previous(), 7, bytes_of(std::span(&value, 1)), [] {});
-            station.host.answer();
-          },
-          "starting");
+      station.run([&] { station.host.receive(station.previous(), 7, bytes_of(std::span(&value, 1)), [] {}); });
       engine.wait_until([] { return false; }, begin + Duration(600));
     });
     EXPECT_NE(sentence.find("has sent nothing to the agent 'test' of worker"), std::string::npos) << sentence;
@@ -433,12 +391,7 @@ TEST(AgentHostFailure, aWorkerThatFailsUnwindsPastItsAgent) {
     on_every_worker([](Engine& engine) {
       std::vector<int> received(100);
       Station station(engine);
-      station.host.ask(
-          [&] {
-            station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] {});
-            station.host.answer();
-          },
-          "starting");
+      station.run([&] { station.host.receive(station.previous(), 7, bytes_of(std::span(received)), [] {}); });
       if (engine.rank() == 0) throw std::runtime_error("the worker's own");
       station.meet();
     });

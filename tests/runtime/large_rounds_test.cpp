@@ -139,31 +139,6 @@ TEST(RoundsInAGrid, whileWorkersCompute_loseNoUpdate) {
   });
 }
 
-TEST(RoundsInAGrid, withABarrier_makeAllModelsEqual) {
-  constexpr std::size_t kSize = 1001;
-  constexpr int kSteps = 24, kPeriod = 4;
-  on_every_worker([&](Engine& engine) {
-    Context context(engine, base::Duration(600));
-    protocol::Options options = rounds_over_all(context.size());
-    options.group_size = std::max(2, context.size() / 2);
-    options.sync = protocol::Sync::barrier;
-    options.period = kPeriod;
-    options.activation = protocol::Activation::first;
-    PublishedModel data(context, kSize);
-    Model model(kSize);
-    data.reset(model);
-    RoundAgent agent(context, options, kSize - 1, kSize, data);
-    for (int step = 0; step < kSteps; ++step) {
-      const Model update = model_of(context.rank(), step, kSize);
-      for (std::size_t k = 0; k < kSize; ++k) model[k] += update[k];
-      const bool is_last = (step + 1) % kPeriod == 0;
-      EXPECT_EQ(agent.arrive(step, model) == protocol::Outcome::synchronised, is_last);
-      if (is_last) expect_the_same_everywhere(context, model);
-    }
-    context.wait(engine.barrier(), "barrier");
-  });
-}
-
 TEST(RoundsInAGrid, needAFewChunksBesideWhatTheDataKeeps) {
   constexpr std::size_t kSize = 1'500'000, kChunk = kSize / 3;
   ASSERT_EQ(RoundAgent::chunks_of(kSize), 3);

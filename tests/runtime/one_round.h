@@ -1,23 +1,25 @@
 // A worker and a round without an agent: the calls that one makes, for tests of what rounds read and write.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
-#include <functional>
 #include <vector>
 
-#include "engines/registry.h"
+#include "engines/threads/engine.h"
+#include "runtime/context.h"
 #include "runtime/rounds/round_data.h"
 
 namespace flockstep::runtime {
 
-// A Scene is made of an engine.
-template <typename Scene>
-void alone_on_an_engine(const std::function<void(Scene&)>& body) {
-  engines::find_backend("self").run({}, [&](engines::Engine& engine) {
-    Scene scene(engine);
-    body(scene);
-  });
-}
+// The one worker of an engine, on the test's own thread.
+class OneWorker : public testing::Test {
+ protected:
+  engines::threads::ThreadsWorld world_{1, "self", engines::threads::make_free_scheduler()};
+  engines::threads::ThreadsEngine engine_{world_, 0};
+  Context context_{engine_, base::Duration(600)};
+  math::UpdateGuard guard_;
+};
 
 class OneRound {
  public:

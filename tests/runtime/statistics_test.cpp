@@ -176,19 +176,6 @@ TEST(OnePassStatistics, rowSumsCanBeTakenAgainWithoutSomeWorkers) {
   });
 }
 
-TEST(OnePassStatistics, bfloat16OnTheWireSendsHalfTheBytesAndHoldsLessThanOneExtraSpan) {
-  test::on_threads(4, [](Context& context) {
-    constexpr std::size_t kSize = 4000;
-    const Layout layout(kSize, 1000);
-    OnePass pass(context, layout, "test", {.wire = Wire::bfloat16});
-    EXPECT_LE(context.engine().memory().held_bytes(), kSize * sizeof(float));
-    std::vector<float> values(kSize, 1.0f);
-    pass.run(values, std::vector<float>(4, 0.25f));
-    EXPECT_EQ(context.engine().bytes_sent(), 4 * kSize * 3 / 4);
-    EXPECT_EQ(values, std::vector<float>(kSize, 1.0f));
-  });
-}
-
 TEST(OnePassStatistics, doNotDependOnWhatArrivesFirst) {
   std::mutex mutex;
   std::set<std::vector<double>> seen;

@@ -1,13 +1,13 @@
-// Ways of breaking runtime/rounds, and the models behind it.
+// Ways of breaking runtime/rounds, the models behind it, and what workers that come and go rely on.
 #include <algorithm>
 #include <vector>
 
 #include "simulation/sabotage.h"
-#include "simulation/violation.h"
 
 namespace flockstep::simulation {
 namespace {
 
+using protocol::Message;
 using protocol::Outcome;
 using runtime::Range;
 using runtime::RoundData;
@@ -22,54 +22,9 @@ struct PlacesTwice final : PassedOn {
   }
 };
 
-struct PlacesElsewhere final : PassedOn {
-  using PassedOn::PassedOn;
-  void settle(Range part, std::span<const float> average) override {
-    if (part.begin > 0) --part.begin;
-    data_.settle(part, average);
-  }
-};
-
-struct LeavesOutFirstChunk final : PassedOn {
-  using PassedOn::PassedOn;
-  void settle(Range part, std::span<const float> average) override {
-    if (part.begin > 0) data_.settle(part, average);
-  }
-};
-
-struct SendsFromElsewhere final : PassedOn {
-  using PassedOn::PassedOn;
-  std::span<const float> contribution(Range part) const override {
-    if (part.begin > 0) --part.begin;
-    return data_.contribution(part);
-  }
-};
-
-struct LandsOnContribution final : PassedOn {
-  using PassedOn::PassedOn;
-  std::span<float> landing(Range part, std::span<float>) override {
-    const std::span<const float> place = data_.contribution(part);
-    return {const_cast<float*>(place.data()), place.size()};
-  }
-};
-
 struct CountsOneMore final : PassedOn {
   using PassedOn::PassedOn;
   void complete(int members) override { data_.complete(members + 1); }
-};
-
-struct IsNeverReady final : PassedOn {
-  using PassedOn::PassedOn;
-  void ready(Range) override {}
-};
-
-struct LeavesOutStatistics final : PassedOn {
-  using PassedOn::PassedOn;
-  void freeze(std::size_t size, bool is_fresh) override {
-    least_ = std::min(least_, size);
-    data_.freeze(least_, is_fresh);
-  }
-  std::size_t least_ = ~std::size_t{0};
 };
 
 // ---- data that does wrongly what it is told ----
@@ -99,8 +54,7 @@ class Flawed : public PassedOn {
   void complete(int members) override {
     data_.complete(members);
     size_ = 0;
-    older_ = std::exchange(newest_, landed_);
-    members_ = members;
+    newest_ = landed_;
   }
 
  protected:
@@ -109,36 +63,11 @@ class Flawed : public PassedOn {
     const std::span<const float> place = data_.contribution({0, size_});
     return {const_cast<float*>(place.data()), place.size()};
   }
-  static bool is_stale(Outcome outcome) {
-    return outcome == Outcome::stale_in_flight || outcome == Outcome::stale_behind;
-  }
 
   std::span<float> span_;
   bool is_waiting_ = false;
   std::size_t size_ = 0;  // of the round under way
-  std::vector<float> landed_, newest_, older_;
-  int members_ = 0;
-};
-
-struct OverwritesContribution final : Flawed {
-  using Flawed::Flawed;
-  void arrive(std::span<float> values) override {
-    if (size_ > 0) std::ranges::copy(values.first(size_), taken().begin());
-    Flawed::arrive(values);
-  }
-};
-
-struct KeepsOldContribution final : Flawed {
-  using Flawed::Flawed;
-  void ready(Range range) override {
-    data_.ready(range);
-    const std::span<float> now = range.of(taken());
-    const std::vector<float> right(now.begin(), now.end());
-    if (range.end() <= before_.size()) std::ranges::copy(range.of(std::span(before_)), now.begin());
-    before_.resize(std::max(before_.size(), range.end()));
-    std::ranges::copy(right, range.of(std::span(before_)).begin());
-  }
-  std::vector<float> before_;
+  std::vector<float> landed_, newest_;
 };
 
 struct ReadsWorkersSpan final : Flawed {
@@ -157,39 +86,12 @@ struct LandsInWorkersSpan final : Flawed {
   }
 };
 
-struct MergesOlderAverage final : Flawed {
-  using Flawed::Flawed;
-  void merge(std::span<float> values, Outcome outcome) override {
-    const std::vector<float> own(values.begin(), values.end());
-    data_.merge(values, outcome);
-    const auto members = static_cast<float>(members_);
-    if (is_stale(outcome))
-      for (std::size_t i = 0; i < older_.size(); ++i) values[i] = (members * older_[i] + own[i]) / (members + 1);
-  }
-};
-
 struct ForgetsOwnModel final : Flawed {
   using Flawed::Flawed;
   void merge(std::span<float> values, Outcome outcome) override {
     data_.merge(values, outcome);
-    if (is_stale(outcome)) std::ranges::copy(newest_, values.begin());
-  }
-};
-
-struct CutsNothing final : PassedOn {
-  using PassedOn::PassedOn;
-  void arrive(std::span<float> values) override {
-    const std::vector<float> own(values.begin(), values.end());
-    data_.arrive(values);
-    std::ranges::copy(own, values.begin());
-  }
-};
-
-struct CorrectsTwice final : PassedOn {
-  using PassedOn::PassedOn;
-  void settle(Range part, std::span<const float> average) override {
-    data_.settle(part, average);
-    data_.settle(part, average);
+    if (outcome == Outcome::stale_in_flight || outcome == Outcome::stale_behind)
+      std::ranges::copy(newest_, values.begin());
   }
 };
 
@@ -209,105 +111,126 @@ struct KeepsCorrection final : PassedOn {
   }
 };
 
-struct DoesNotPublishSynchronised final : PassedOn {
-  using PassedOn::PassedOn;
-  void merge(std::span<float> values, Outcome outcome) override {
-    data_.merge(values, outcome == Outcome::synchronised ? Outcome::fresh : outcome);
-  }
-};
-
-struct GivesHalfAnAverage final : Flawed {
-  using Flawed::Flawed;
-  void give(std::span<float> values) override {
-    data_.give(values);
-    std::ranges::copy(std::span(newest_).first(newest_.size() / 2), values.begin());
-  }
-};
-
 struct KeepsModelOfBefore final : PassedOn {
   using PassedOn::PassedOn;
   std::span<float> place_for_model(std::span<float> values) override { return values; }
   void rejoin(std::span<float>, bool) override {}
 };
 
+struct ForgetsToAbandon final : PassedOn {
+  using PassedOn::PassedOn;
+  void abandon() override {}
+};
+
+struct JoinsWithItsOwn final : PassedOn {
+  using PassedOn::PassedOn;
+  void rejoin(std::span<float> values, bool) override { data_.rejoin(values, false); }
+};
+
+struct KeepsWhatIsVoid final : PassedOn {
+  using PassedOn::PassedOn;
+  void freeze(std::size_t size, bool is_fresh) override {
+    if (!std::exchange(is_void_, false)) data_.freeze(size, is_fresh);
+  }
+  void abandon() override { is_void_ = true; }
+  bool is_void_ = false;
+};
+
+// ---- words that are changed on their way, or lost, though the connection holds ----
+
+bool tell_older_round(int, Message& message) {
+  if (message.kind == Message::Kind::newest) message.number = std::max<Iteration>(message.number - 1, -1);
+  return true;
+}
+
+// The receiver does not hear that it is lost itself.
+bool hide_loss(int to, Message& message) {
+  const auto place = static_cast<std::size_t>(to);
+  if (place < message.roster.size() && message.roster[place] > 0 && message.roster[place] % 2 == 0)
+    --message.roster[place];
+  return true;
+}
+
+// ---- which runs they are for ----
+
+// Most are about the span of a worker that waits.
+bool waits(const ElasticScenario& scenario) { return !scenario.base.overlap && !scenario.base.on_device; }
+bool publishes(const ElasticScenario& scenario) { return scenario.base.merging == Merging::published; }
+bool adds_in_turn(const ElasticScenario& scenario) { return !publishes(scenario) && waits(scenario); }
+bool overlaps(const ElasticScenario& scenario) { return scenario.base.overlap && !scenario.base.on_device; }
+bool counts(const ElasticScenario& scenario) { return scenario.counts_models; }
+
 template <typename T>
-AgentFlaw::Wrap wrapped() {
-  return [](RoundData& data) { return std::make_unique<T>(data); };
+std::unique_ptr<PassedOn> make_flawed(RoundData& data) {
+  return std::make_unique<T>(data);
+}
+
+// Rounds, data or engines of agents go wrong.
+template <typename T>
+Sabotage rounds(std::string_view name, std::string_view property, const Applies& applies = waits) {
+  return {name, property, Kind::agents, {.rounds = make_flawed<T>}, applies};
+}
+template <typename T>
+Sabotage data(std::string_view name, std::string_view property, const Applies& applies = waits) {
+  return {name, property, Kind::agents, {.data = make_flawed<T>}, applies};
+}
+Sabotage lies(std::string_view name, std::string_view property, const EngineFlaw& flaw) {
+  return {name, property, Kind::agents, {.engine = flaw}, waits};
+}
+
+// Where workers come and go.
+template <typename T>
+Sabotage elastic(std::string_view name, std::string_view property, const Applies& applies) {
+  return {name, property, Kind::elastic, {.rounds = make_flawed<T>}, applies};
+}
+Sabotage elastic(std::string_view name, std::string_view property, const EngineFlaw& flaw) {
+  return {name, property, Kind::elastic, {.engine = flaw}};
 }
 
 }  // namespace
 
-std::vector<AgentSabotage> agent_sabotages() {
-  const auto published = [](const Scenario& scenario) { return scenario.merging == Merging::published; };
-  const auto in_turn = [](const Scenario& scenario) {
-    return scenario.merging == Merging::additive && !scenario.overlap && !scenario.on_device;
-  };
-  const auto overlapped = [](const Scenario& scenario) { return scenario.overlap && !scenario.on_device; };
+// tests/sabotage has twenty more, in the sources of rounds and models themselves.
+std::vector<Sabotage> agent_sabotages() {
+  using namespace property;
   return {
-      // rounds
-      {"a part is placed twice", property::kAverage, {.rounds = wrapped<PlacesTwice>()}},
-      {"a part is placed elsewhere", property::kAverage, {.rounds = wrapped<PlacesElsewhere>()}},
-      {"the first chunk is not placed", property::kAverage, {.rounds = wrapped<LeavesOutFirstChunk>()}},
-      {"a part is sent from elsewhere", property::kAverage, {.rounds = wrapped<SendsFromElsewhere>()}},
-      {"averages land on contributions", property::kUntouched, {.rounds = wrapped<LandsOnContribution>()}, true},
-      {"the divisor is that of a larger group", property::kAverage, {.rounds = wrapped<CountsOneMore>()}},
-      {"a fresh contribution is not made ready",
-       property::kAverage,
-       {.rounds = wrapped<IsNeverReady>()},
-       false,
-       published},
-      {"running statistics are left out", property::kAverage, {.rounds = wrapped<LeavesOutStatistics>()}},
-      // transfers
-      {"a buffer is used again before it is off", property::kUntouched, {.lie = Lie::sends_are_off}},
-      {"a part is summed before it is there", property::kAverage, {.lie = Lie::receives_are_done}},
-      {"the parts of two chunks have one tag", property::kAverage, {.lie = Lie::tags_are_equal}},
-      // models
-      {"a contribution is overwritten on its way",
-       property::kUntouched,
-       {.data = wrapped<OverwritesContribution>()},
-       true},
-      {"a snapshot is that of the round before", property::kAverage, {.data = wrapped<KeepsOldContribution>()}},
-      {"a snapshot is taken from a worker that computes", property::kAverage, {.data = wrapped<ReadsWorkersSpan>()}},
-      {"an average lands where a worker computes", property::kOwnSpan, {.data = wrapped<LandsInWorkersSpan>()}},
-      {"a merge takes the average of the round before",
-       property::kMerged,
-       {.data = wrapped<MergesOlderAverage>()},
-       false,
-       published},
-      {"a stale merge forgets the own model",
-       property::kMerged,
-       {.data = wrapped<ForgetsOwnModel>()},
-       false,
-       published},
-      {"a stale merge weighs another number of members",
-       property::kMerged,
-       {.data = wrapped<CountsOneMore>()},
-       false,
-       published},
-      {"nothing is cut of an update",
-       property::kGuarded,
-       {.data = wrapped<CutsNothing>()},
-       false,
-       [](const Scenario& scenario) { return scenario.merging == Merging::published && scenario.guarded; }},
-      {"a synchronised model is not published",
-       property::kAverage,
-       {.data = wrapped<DoesNotPublishSynchronised>()},
-       false,
-       published},
-      {"a correction is applied twice", property::kMerged, {.data = wrapped<CorrectsTwice>()}, false, in_turn},
-      {"an update is lost", property::kAverage, {.data = wrapped<LosesUpdate>()}, false, in_turn},
-      {"a correction does not reach a worker that goes on",
-       property::kMerged,
-       {.data = wrapped<KeepsCorrection>()},
-       false,
-       overlapped},
-      // away and back
-      {"a model is given that is half an average", property::kCurrentModel, {.data = wrapped<GivesHalfAnAverage>()}},
-      {"who comes back contributes its old model",
-       property::kAverage,
-       {.data = wrapped<KeepsModelOfBefore>()},
-       false,
-       published},
+      rounds<PlacesTwice>("a part is placed twice", kAverage),
+      lies("a buffer is used again before it is off", kUntouched, {.sends_are_off = true}),
+      lies("a part is summed before it is there", kAverage, {.receives_are_done = true}),
+      data<ReadsWorkersSpan>("a snapshot is taken from a worker that computes", kAverage),
+      data<LandsInWorkersSpan>("an average lands where a worker computes", kOwnSpan),
+      data<ForgetsOwnModel>("a stale merge forgets the own model", kMerged, publishes),
+      data<CountsOneMore>("a stale merge weighs another number of members", kMerged, publishes),
+      data<PlacesTwice>("a correction is applied twice", kMerged, adds_in_turn),
+      data<LosesUpdate>("an update is lost", kAverage, adds_in_turn),
+      data<KeepsCorrection>("a correction does not reach a worker that goes on", kMerged, overlaps),
+      data<KeepsModelOfBefore>("who comes back contributes its old model", kAverage, publishes),
+  };
+}
+
+std::vector<Sabotage> elastic_sabotages() {
+  using namespace property;
+  const auto has_link_down = [](const ElasticScenario& scenario) {
+    return std::ranges::any_of(scenario.breaks, [](const Break& its) { return its.kind == Break::Kind::link; });
+  };
+  constexpr engines::Tag kBitsOfRound = (engines::Tag{1} << 18) - 1;
+  Sabotage shared = elastic("attempts at a round share tags", kFits, {.compared = kBitsOfRound}),
+           unheard = elastic("nobody is told of a loss", kEnds, {.tells_no_loss = true}), unlinked = unheard;
+  shared.applies = counts;
+  unheard.applies = [=](const ElasticScenario& scenario) { return !has_link_down(scenario); };
+  unlinked.name = "nobody is told that a link is down";
+  unlinked.applies = has_link_down;
+  return {
+      shared,
+      unheard,
+      unlinked,
+      elastic("withdrawing reports too early", kUntouched, {.withdraws_at_once = true}),
+      elastic("a joiner begins a round too early", kEnds, {.tamper = tell_older_round}),
+      elastic("the expelled do not hear of it", kBound, {.tamper = hide_loss}),
+      elastic<ForgetsToAbandon>("a void round is not abandoned", kUnchanged,
+                                [](const auto& scenario) { return publishes(scenario) && !counts(scenario); }),
+      elastic<KeepsWhatIsVoid>("a void attempt is kept", kCounted, counts),
+      elastic<JoinsWithItsOwn>("a joiner keeps its own model", kCurrentModel, [](const auto&) { return true; }),
+      elastic<CountsOneMore>("the divisor counts one more", kCounted, counts),
   };
 }
 

@@ -49,7 +49,5 @@ using Checkers = std::vector<std::unique_ptr<Checker>>;
 void add_round_checkers(Checkers& checkers, const Truth& truth);
 void add_part_checkers(Checkers& checkers, const Truth& truth);
 void add_waiting_checkers(Checkers& checkers, const Truth& truth);
-void add_number_checkers(Checkers& checkers, const Truth& truth);
-Checkers make_checkers(const Truth& truth);
 
 }  // namespace flockstep::simulation

@@ -16,8 +16,6 @@ constexpr std::int64_t kMostHappenings = 1'000'000;
 
 }  // namespace
 
-Cluster::Cluster(const Scenario& scenario) : Cluster(scenario, scenario.options.workers) {}
-
 Cluster::Cluster(const Scenario& scenario, int ranks)
     : scenario_(scenario),
       random_(scenario.seed, base::Purpose::test, 3),

@@ -29,7 +29,7 @@ class Cluster {
     Strand(int of, const Life* its, std::function<void()> body) : rank(of), life(its), fiber(std::move(body)) {}
 
     const int rank;
-    const Life* const life;  // null where nothing crashes
+    const Life* const life;  // null for one of no process
     Fiber fiber;
     bool has_crashed() const { return life && life->is_over; }
     const std::function<bool()>* ready = nullptr;  // what it waits for, while it does
@@ -39,7 +39,6 @@ class Cluster {
     std::exception_ptr thrown;  // by `ready`
   };
 
-  explicit Cluster(const Scenario& scenario);
   // For so many ranks, of which some may come later.
   Cluster(const Scenario& scenario, int ranks);
 

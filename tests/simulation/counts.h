@@ -1,28 +1,16 @@
-// What runs have met.
+// What runs have met, in words.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 namespace flockstep::simulation {
 
-struct Counts {
-  std::int64_t events = 0, messages = 0, parts = 0, rounds = 0, grids = 0, merges = 0, fresh = 0, returns = 0,
-               stops = 0, cut = 0, not_finite = 0;
+using Counts = std::map<std::string_view, std::int64_t>;
 
-  Counts& operator+=(const Counts& other) {
-    events += other.events;
-    messages += other.messages;
-    parts += other.parts;
-    rounds += other.rounds;
-    grids += other.grids;
-    merges += other.merges;
-    fresh += other.fresh;
-    returns += other.returns;
-    stops += other.stops;
-    cut += other.cut;
-    not_finite += other.not_finite;
-    return *this;
-  }
-};
+inline void add(Counts& to, const Counts& counts) {
+  for (const auto& [what, count] : counts) to[what] += count;
+}
 
 }  // namespace flockstep::simulation

@@ -5,11 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/rounds/device_shared_model.h"
-#include "runtime/rounds/published_model.h"
-#include "runtime/rounds/shared_model.h"
-#include "simulation/late_device.h"
-#include "simulation/updates.h"
+#include "simulation/counting_data.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -20,64 +16,32 @@ constexpr base::Duration kElasticPatience{1e9};
 
 }  // namespace
 
-ElasticCounts& ElasticCounts::operator+=(const ElasticCounts& other) {
-  runs += other.runs;
-  crashes += other.crashes;
-  restarts += other.restarts;
-  partitions += other.partitions;
-  suspicions += other.suspicions;
-  links += other.links;
-  stops += other.stops;
-  growths += other.growths;
-  joins += other.joins;
-  expulsions += other.expulsions;
-  withdrawn += other.withdrawn;
-  longest = std::max(longest, other.longest);
-  counts += other.counts;
-  return *this;
-}
-
-ElasticRun::ElasticRun(const ElasticScenario& scenario, const ElasticFlaw& flaw, const Wrap& rounds, std::FILE* history)
-    : scenario_(scenario),
-      rounds_(rounds),
-      cluster_(scenario.base, scenario.ranks + 1),  // and the one that starts them
-      network_(cluster_, scenario, flaw, history),
-      transfers_(network_),
-      roll_(network_) {
-  allowed_ = (static_cast<double>(scenario.base.iterations) + 10) * (worst_step() + 40 * worst_delays()) +
-             10 * scenario.base.options.patience.count() + 1000;
+ElasticRun::ElasticRun(const ElasticScenario& scenario, const Flaws& flaws, std::FILE* history)
+    : AgentWorld(scenario, flaws, history), roll_(network_) {
+  allowed_ = (static_cast<double>(base_.iterations) + 10) * (worst_step() + 40 * worst_delays()) +
+             10 * base_.options.patience.count() + 1000;
 }
 
 double ElasticRun::worst_step() const {
-  double seconds = 0;
-  for (const double its : scenario_.base.step_seconds) seconds = std::max(seconds, its);
-  return seconds * (1 + scenario_.base.spread) * (scenario_.base.hiccups > 0 ? scenario_.base.hiccup : 1);
+  return std::ranges::max(base_.step_seconds) * (1 + base_.spread) * (base_.hiccups > 0 ? base_.hiccup : 1);
 }
 
 double ElasticRun::worst_delays() const {
-  const Scenario& base = scenario_.base;
-  return base.control.longest + base.parts.longest + base.sent.longest + base.timers.longest + base.reactions.longest +
-         scenario_.connect.longest + scenario_.close.longest + base.options.deadline.count();
+  return base_.control.longest + base_.parts.longest + base_.sent.longest + base_.timers.longest +
+         base_.reactions.longest + scenario_.connect.longest + scenario_.close.longest + base_.options.deadline.count();
 }
 
-ElasticCounts ElasticRun::counts() const {
-  ElasticCounts counts;
-  counts.runs = 1;
-  counts.crashes = network_.crashes() > 0;
-  counts.restarts = restarts_ > 0;
-  counts.partitions = network_.partitions() > 0;
-  counts.suspicions = network_.suspicions() > 0;
-  counts.links = network_.links() > 0;
-  counts.stops = cluster_.stops() > 0;
-  counts.growths = scenario_.has_growth();
-  counts.joins = joins_;
-  counts.expulsions = network_.begun_again();
-  counts.withdrawn = transfers_.withdrawn();
-  counts.longest = longest_;
-  counts.counts = counts_;
-  counts.counts.events = cluster_.events();
-  counts.counts.messages = network_.control_messages();
-  counts.counts.parts = transfers_.messages();
+Counts ElasticRun::counts() const {
+  using Kind = Break::Kind;
+  Counts counts = AgentWorld::counts();
+  counts["with a crash"] = network_.crashes() > 0;
+  counts["with a partition"] = network_.broken(Kind::partition) > 0;
+  counts["with a false suspicion"] = network_.broken(Kind::suspicion) > 0;
+  counts["with a link down"] = network_.broken(Kind::link) > 0;
+  counts["with a stop"] = cluster_.stops() > 0;
+  counts["with growth"] = scenario_.has_growth();
+  counts["expelled"] = network_.begun_again();
+  counts["withdrawn"] = transfers_.withdrawn();
   return counts;
 }
 
@@ -89,7 +53,7 @@ void ElasticRun::run() {
     roll_.leaves(machine);
     const ElasticCrash* crash = crash_of(machine);
     if (!crash || crash->starts_after < 0) return;
-    ++restarts_;
+    counts_["with one who comes back"] = 1;
     start_later(machine.rank, crash->starts_after);
   };
   cluster_.spawn(scenario_.ranks, [this] {
@@ -97,7 +61,6 @@ void ElasticRun::run() {
   });
   cluster_.at(allowed_, [this] { require_end_in_time(); });
   cluster_.run();
-  longest_ = (cluster_.now() - network_.last_fault()) / allowed_;
   require_one_flock();
 }
 
@@ -159,58 +122,25 @@ void ElasticRun::require_end_in_time() {
 // ---- workers ----
 
 void ElasticRun::work(Machine& machine) {
-  ElasticEngine engine(network_, transfers_, machine);
+  SeededEngine engine(network_, transfers_, machine);
   runtime::Context context(engine, kElasticPatience);
-  if (scenario_.base.on_device) return work_on_device(context, machine);
-  if (!scenario_.counts_models) {
-    if (scenario_.base.merging == Merging::published)
-      work_with_model<runtime::PublishedModel>(context, machine);
-    else
-      work_with_model<runtime::SharedModel>(context, machine);
-    return;
+  if (scenario_.counts_models) {
+    std::vector<float> model(base_.size());
+    CountingData data(roll_, machine, model.size(), scenario_.ranks);
+    return work_with(context, machine, data, model, model);
   }
-  std::vector<float> model(scenario_.base.size());
-  CountingData data(roll_, machine, model.size(), scenario_.ranks);
-  work_with(context, machine, data, model, model);
-}
-
-std::vector<float> ElasticRun::draw_model() {
-  std::vector<float> model(scenario_.base.size());
-  for (float& number : model) number = static_cast<float>(cluster_.random().uniform()) * 4;
-  return model;
-}
-
-void ElasticRun::work_on_device(runtime::Context& context, Machine& machine) {
-  std::vector<float> model = draw_model();
-  LateDevice device(cluster_, model);
-  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.base.weights);
-  runtime::DeviceSharedModel data(context, device.model(), guarded_by(guard, scenario_.base));
-  data.reset();
-  SteadyData steady(data, machine, model.size());
-  work_with(context, machine, steady, model, {});
-}
-
-template <typename Model>
-void ElasticRun::work_with_model(runtime::Context& context, Machine& machine) {
-  std::vector<float> model = draw_model();
-  math::UpdateGuard guard(math::UpdateGuard::kHeard, scenario_.base.weights);
-  Model data(context, model.size(), guarded_by(guard, scenario_.base));
-  data.reset(model);
-  SteadyData steady(data, machine, model.size());
-  work_with(context, machine, steady, model, model);
+  with_model(context, [&](runtime::RoundData& data, std::vector<float>& model, std::span<float> values) {
+    SteadyData steady(data, machine, model.size());
+    work_with(context, machine, steady, model, values);
+  });
 }
 
 void ElasticRun::work_with(runtime::Context& context, Machine& machine, runtime::RoundData& data,
                            std::vector<float>& model, std::span<float> values) {
-  using runtime::RoundAgent;
   ElasticData watched(data, roll_, machine);
   if (auto* counting = dynamic_cast<CountingData*>(&data)) counting->is_of(watched.round());
-  const auto flawed = rounds_ ? rounds_(watched) : nullptr;
-  const auto chunks = static_cast<std::size_t>(scenario_.base.options.chunks);
-  RoundAgent agent(context, scenario_.base.options, scenario_.base.parameters, model.size(),
-                   flawed ? *flawed : static_cast<runtime::RoundData&>(watched),
-                   scenario_.base.overlap ? RoundAgent::Pace::overlaps : RoundAgent::Pace::waits,
-                   (model.size() + chunks - 1) / chunks);
+  const auto flawed = flaws_.rounds ? flaws_.rounds(watched) : nullptr;
+  runtime::RoundAgent agent = make_agent(context, model.size(), flawed ? *flawed : watched);
   watched.watch(agent);
   watched.on_give([this, &machine] {
     const ElasticCrash* crash = crash_of(machine);
@@ -219,36 +149,32 @@ void ElasticRun::work_with(runtime::Context& context, Machine& machine, runtime:
   });
   watched.waits();
   agent.come_back(values);
-  ++joins_;
+  ++counts_["joins"];
   note_ended(machine, agent.ended());
   do take_steps(context, machine, watched, agent, model, values);
   while (!finish(machine, watched, agent, values));
-  ends_.push_back({machine.rank, model, roll_.present()[&machine].last_counted, watched.members(), agent.ended()});
+  ends_.push_back({machine.rank, model, roll_.present()[&machine].last_counted, agent.ended()});
 }
 
 void ElasticRun::take_steps(runtime::Context& context, Machine& machine, ElasticData& data, runtime::RoundAgent& agent,
                             std::vector<float>& model, std::span<float> values) {
-  while (agent.ended() <= scenario_.base.last()) {
-    compute(context, model);
-    take_step(cluster_.random(), scenario_.base, context.rank(), data.guard(), model);
-    const Iteration iteration = agent.ended();
-    note_ended(machine, iteration + 1);
+  while (agent.ended() <= base_.last()) {
+    take_step(context, data.guard(), model);
+    note_ended(machine, agent.ended() + 1);
     data.waits();
-    const auto outcome = agent.arrive(iteration, values);
-    counts_.merges += outcome.has_value();
-    counts_.fresh += outcome == protocol::Outcome::fresh || outcome == protocol::Outcome::synchronised;
-    counts_.rounds += static_cast<std::int64_t>(agent.take_records().size());
+    arrive(agent, values);
     note_ended(machine, agent.ended());
     if (agent.has_joined_anew())
-      ++joins_;
+      ++counts_["joins"];
     else
       require_bound(machine, agent.ended());
   }
 }
 
 bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent& agent, std::span<float> values) {
-  const double settled = 3 * worst_step() + 40 * worst_delays() + scenario_.base.options.patience.count();
-  if (!faults_before_end_) faults_before_end_ = network_.is_quiet_for(settled) && to_start_ == 0 ? faults() : -1;
+  const double settled = 3 * worst_step() + 40 * worst_delays() + base_.options.patience.count();
+  if (!faults_before_end_)
+    faults_before_end_ = network_.is_quiet_for(settled) && to_start_ == 0 ? network_.faults() : -1;
   const ElasticCrash* crash = crash_of(machine);
   if (crash && crash->when == ElasticCrash::When::synchronises)
     machine.crash_at = std::min(machine.crash_at, machine.calls + crash->calls);
@@ -257,23 +183,8 @@ bool ElasticRun::finish(Machine& machine, ElasticData& data, runtime::RoundAgent
   agent.synchronise(values);
   note_ended(machine, agent.ended());
   if (!agent.has_joined_anew()) return true;
-  ++joins_;
+  ++counts_["joins"];
   return false;
-}
-
-// Nobody else reads or writes the model meanwhile: so nothing of it is there.
-void ElasticRun::compute(runtime::Context& context, std::vector<float>& model) {
-  constexpr float kNothing = std::numeric_limits<float>::infinity();
-  const Scenario& base = scenario_.base;
-  double seconds = base.step_seconds[static_cast<std::size_t>(context.rank())];
-  seconds *= 1 + base.spread * (2 * cluster_.random().uniform() - 1);
-  if (cluster_.random().uniform() < base.hiccups) seconds *= base.hiccup;
-  const std::vector<float> before = model;
-  std::ranges::fill(model, kNothing);
-  context.engine().sleep(base::Duration(seconds));
-  if (!std::ranges::all_of(model, [](float number) { return number == kNothing; }))
-    throw Violation(property::kOwnSpan, context.rank(), -1, "something is there");
-  std::ranges::copy(before, model.begin());
 }
 
 // ---- what must hold ----
@@ -283,8 +194,8 @@ void ElasticRun::note_ended(Machine& machine, Iteration ended) {
 }
 
 void ElasticRun::require_bound(const Machine& machine, Iteration next) const {
-  const protocol::Options& options = scenario_.base.options;
-  if (options.sync != protocol::Sync::rolling || scenario_.base.overlap) return;
+  const protocol::Options& options = base_.options;
+  if (options.sync != protocol::Sync::rolling || base_.overlap) return;
   const double settled = 10 * worst_delays();
   if (!network_.is_quiet_for(settled) || cluster_.stops() > 0) return;
   for (const auto& [other, presence] : roll_.present())
@@ -295,7 +206,7 @@ void ElasticRun::require_bound(const Machine& machine, Iteration next) const {
 }
 
 void ElasticRun::require_one_flock() const {
-  if (!faults_before_end_ || *faults_before_end_ != faults() || cluster_.stops() > 0) return;
+  if (!faults_before_end_ || *faults_before_end_ != network_.faults() || cluster_.stops() > 0) return;
   for (const End& end : ends_) {
     if (end.ended != ends_.front().ended) continue;  // it has joined when the others had begun to synchronise
     const bool is_same =

@@ -1,6 +1,7 @@
 #include "simulation/elastic_scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -119,34 +120,23 @@ ElasticScenario draw_elastic(std::uint64_t seed) {
 }
 
 std::string describe(const ElasticScenario& scenario) {
-  std::string text =
-      fmt::format("{}; up to {} ranks, patience {:.3g} s, {}", describe(scenario.base), scenario.ranks,
-                  scenario.base.options.patience.count(), scenario.counts_models ? "models that count" : "real models");
-  for (std::size_t rank = 0; rank < scenario.start_after.size(); ++rank)
-    text += fmt::format("; worker {} starts at {:.3g} s", rank, scenario.start_after[rank]);
-  for (const ElasticCrash& crash : scenario.crashes) {
-    static constexpr std::string_view kWhen[] = {"calls", "seconds", "calls after giving", "calls after synchronising"};
-    text += fmt::format("; process {} of worker {} crashes after {:.3g} {}, {}", crash.life, crash.rank,
+  static constexpr std::string_view kWhen[] = {"calls", "seconds", "calls after giving", "calls after synchronising"};
+  std::string text = fmt::format("{}; {}; patience {:.3g} s; the ranks start after {:.3g} s", describe(scenario.base),
+                                 scenario.counts_models ? "models that count" : "real models",
+                                 scenario.base.options.patience.count(), fmt::join(scenario.start_after, ", "));
+  for (const ElasticCrash& crash : scenario.crashes)
+    text += fmt::format("; process {} of worker {} crashes after {:.3g} {}, and starts again after {:.3g} s",
+                        crash.life, crash.rank,
                         crash.when == ElasticCrash::When::time ? crash.seconds : static_cast<double>(crash.calls),
-                        kWhen[static_cast<std::size_t>(crash.when)],
-                        crash.starts_after < 0 ? "for good" : fmt::format("for {:.3g} s", crash.starts_after));
-  }
-  for (const Break& its : scenario.breaks) {
-    if (its.kind == Break::Kind::suspicion) {
-      text += fmt::format("; worker {} suspects {} after {} calls for {:.3g} s", its.one, its.other, its.calls,
-                          its.heals_after);
-      continue;
-    }
-    if (its.kind == Break::Kind::link) {
-      text += fmt::format("; workers {} and {} do not reach each other after {} calls for {:.3g} s", its.one, its.other,
-                          its.calls, its.heals_after);
-      continue;
-    }
-    text += fmt::format("; after {} calls for {:.3g} s apart:", its.calls, its.heals_after);
-    for (std::size_t rank = 0; rank < its.half.size(); ++rank)
-      if (its.half[rank]) text += fmt::format(" {}", rank);
-  }
+                        kWhen[static_cast<std::size_t>(crash.when)], crash.starts_after);
+  for (const Break& its : scenario.breaks) text += fmt::format("; {} after {} calls", describe(its), its.calls);
   return text;
+}
+
+std::string describe(const Break& its) {
+  static constexpr std::string_view kKinds[] = {"suspicion", "partition", "link"};
+  return fmt::format("{} of {} and {}, or of halves {}, for {:.3g} s", kKinds[static_cast<std::size_t>(its.kind)],
+                     its.one, its.other, std::vector<int>(its.half.begin(), its.half.end()), its.heals_after);
 }
 
 }  // namespace flockstep::simulation

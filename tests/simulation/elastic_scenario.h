@@ -1,6 +1,8 @@
 // One run with workers that come and go: a scenario, and what befalls them, all of it from one seed.
 #pragma once
 
+#include <algorithm>
+
 #include "simulation/scenario.h"
 
 namespace flockstep::simulation {
@@ -33,6 +35,11 @@ struct Break {
   int one = 0, other = 0;    // suspicion (the first decides), link
   std::vector<bool> half{};  // partition: by rank
   double heals_after = 0;
+
+  bool separates(int a, int b) const {
+    if (kind != Kind::partition) return std::minmax(a, b) == std::minmax(one, other);
+    return half[static_cast<std::size_t>(a)] != half[static_cast<std::size_t>(b)];
+  }
 };
 
 struct ElasticScenario {
@@ -49,6 +56,15 @@ struct ElasticScenario {
 };
 
 ElasticScenario draw_elastic(std::uint64_t seed);
+// Without any of that: all workers are there from the beginning to the end.
+inline ElasticScenario steady(const Scenario& base) {
+  ElasticScenario scenario;
+  scenario.base = base;
+  scenario.ranks = base.options.workers;
+  return scenario;
+}
+
+std::string describe(const Break& its);
 std::string describe(const ElasticScenario& scenario);
 
 }  // namespace flockstep::simulation

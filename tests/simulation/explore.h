@@ -2,16 +2,19 @@
 // come and go, counts what they met, and says in one sentence what went wrong with the first that did.
 #pragma once
 
+#include <array>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 
-#include "simulation/agent_run.h"
-#include "simulation/elastic_run.h"
-#include "simulation/member_run.h"
+#include "simulation/counts.h"
+#include "simulation/elastic_scenario.h"
+#include "simulation/flaws.h"
 
 namespace flockstep::simulation {
+
+enum class Kind : std::uint8_t { members, agents, elastic };
+constexpr std::array<std::string_view, 3> kKinds{"members", "agents", "elastic"};
 
 struct Failure {
   std::uint64_t seed = 0;
@@ -21,32 +24,26 @@ struct Failure {
 };
 
 struct Summary {
-  std::int64_t runs = 0, crashes = 0, stops = 0, absences = 0;
-  std::map<std::string, std::int64_t, std::less<>> kinds;  // runs per value of sync, activation and merging
-  Counts members, agents;
-  ElasticCounts elastic;
+  std::int64_t runs = 0;
+  Counts scenarios;                // runs per value of sync, activation, merging ...
+  std::array<Counts, 3> counts;    // by kind
   std::optional<Failure> failure;  // that of the lowest seed
 
+  Counts& of(Kind kind) { return counts[static_cast<std::size_t>(kind)]; }
   void add(const Summary& other);
+  std::string text() const;
 };
 
 struct Exploration {
-  bool runs_members = true, runs_agents = true, runs_elastic = true;
-  MakeParticipant make = make_honest;
-  Flaw flaw = Flaw::none;
-  AgentFlaw agent_flaw{};
-  ElasticFlaw elastic_flaw{};
-  ElasticRun::Wrap elastic_rounds{};
-  std::string_view only;         // this property alone; all of them if empty
+  std::optional<Kind> kind{};  // of run; all of them if none
+  std::string_view only{};     // this property alone; all of them if empty
+  Flaws flaws{};
   std::FILE* history = nullptr;  // where to tell what happens
 };
 
 void run_seed(std::uint64_t seed, const Exploration& how, Summary& summary);
 
-// A line per group of counts.
-std::string to_text(const Summary& summary);
-
-// The seed that the calling thread runs, for whoever has to explain an abort.
+// The seed that the calling thread runs, to explain an abort.
 std::uint64_t seed_under_way();
 
 }  // namespace flockstep::simulation

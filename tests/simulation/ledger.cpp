@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "simulation/updates.h"
+#include "runtime/guarded.h"
 #include "simulation/violation.h"
 
 namespace flockstep::simulation {
@@ -27,6 +27,25 @@ void add(std::vector<double>& sum, std::span<const double> numbers, double times
 
 bool are_close(std::span<const float> is, const std::vector<double>& should_be) {
   return std::ranges::equal(is, should_be, [](float a, double b) { return is_close(a, b); });
+}
+
+// What a guard makes of an update of these numbers. `news` is what the worker has measured of it: the median of
+// directions that nearly agree turns a rounding in a direction into a change of its weight that is hundreds of times as
+// large. So a direction that differs by roundings alone is taken as the worker has it.
+struct Judgement {
+  double factor;
+  bool is_far_off;  // so far that a worker whose model is on a device begins again from the shared one
+};
+
+Judgement judgement_of(math::UpdateGuard guard, const Scenario& scenario, std::span<const float> update,
+                       const math::UpdateNews& news) {
+  const runtime::Guarded guarded{.buffers = scenario.statistics};
+  const std::vector<float> nothing(update.size());
+  math::UpdateGuard::Update measured = guarded.begin(update);
+  runtime::Guarded::add(measured, update, nothing, {0, scenario.parameters}, scenario.parameters);
+  if (math::are_alike(guard.news_of(measured), news)) measured.sketch = news.sketch;
+  const bool is_close = std::isfinite(measured.squared_norm) && measured.squared_norm <= 100 * guard.longest_squared();
+  return {guard.judge(measured), !is_close};
 }
 
 }  // namespace

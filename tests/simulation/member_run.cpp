@@ -39,8 +39,8 @@ std::unique_ptr<Participant> make_honest(const Options& options, int rank) {
   return std::make_unique<Honest>(options, rank);
 }
 
-MemberRun::MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw flaw)
-    : truth_(scenario, flaw),
+MemberRun::MemberRun(const Scenario& scenario, const MakeParticipant& make)
+    : truth_(scenario),
       network_(truth_, queue_),
       random_(scenario.seed, base::Purpose::test, 2),
       done_(truth_.workers.size()),
@@ -59,7 +59,7 @@ MemberRun::MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw
 void MemberRun::run() {
   while (!queue_.empty()) {
     if (queue_.due() == 0 && truth_.all_finished()) break;  // only timers are left, for nothing
-    if (++counts_.events > kMostEvents)
+    if (++events_ > kMostEvents)
       throw Violation(property::kEnds, -1, -1, fmt::format("{} events and no end", kMostEvents));
     truth_.now = std::max(truth_.now, queue_.next_time());
     happen(queue_.take());
@@ -72,10 +72,22 @@ void MemberRun::run() {
           fmt::format("nothing is left to happen, and the worker has arrived at {}, merged {} and run rounds to {}",
                       worker.version(), worker.merged(), worker.executed()));
   }
-  counts_.messages = network_.messages();
-  counts_.stops = truth_.stops;
-  counts_.parts = static_cast<std::int64_t>(network_.posts().size());
   for (const auto& checker : checkers_) checker->ended(network_);
+}
+
+Counts MemberRun::counts() const {
+  return {{"events", events_},
+          {"rounds", rounds_},
+          {"in a grid", grids_},
+          {"merges", merges_},
+          {"fresh", fresh_},
+          {"returns", returns_},
+          {"control messages", network_.messages()},
+          {"parts", network_.posts().size()},
+          {"stops", truth_.stops},
+          {"with a crash", truth_.crashed != 0},
+          {"with a stop", truth_.stops > 0},
+          {"with a worker away", truth_.ever_left != 0}};
 }
 
 // Machines receive and send while the worker and its agent are stopped; only what the agent hears of waits.
@@ -109,10 +121,13 @@ bool MemberRun::tell_checkers(const Happened& happened, const Tell& tell) {
 void MemberRun::hand(int rank, const Happening& happening) {
   const Event& event = happening.event;
   StandIn& worker = truth_.worker(rank);
-  if (const auto* arrived = std::get_if<Arrived>(&event)) worker.arrive(arrived->iteration, draw_update());
+  if (const auto* arrived = std::get_if<Arrived>(&event)) {
+    worker.arrive(arrived->iteration);
+    for (int chunk = 0; chunk < truth_.options().chunks; ++chunk)
+      random_.uniform();  // as ever: seeds stay what they are
+  }
   if (const auto* part = std::get_if<PartReceived>(&event))
     worker.receive(part->peer, part->part, network_.pieces(happening.post));
-  if (const auto* adopted = std::get_if<Adopted>(&event)) worker.adopt(network_.gift(adopted->peer, rank));
   if (std::holds_alternative<PartSent>(event)) {
     --sending_[static_cast<std::size_t>(rank)];
     end_withdrawal(rank);
@@ -165,12 +180,12 @@ void MemberRun::carry_out(int rank, const Action& action) {
   } else if (const auto* complete = std::get_if<Complete>(&action)) {
     worker.complete(*complete);
     network_.void_attempts(rank);
-    ++counts_.rounds;
-    counts_.grids += Grid(complete->members, truth_.options().direct).rows() > 1;
+    ++rounds_;
+    grids_ += Grid(complete->members, truth_.options().direct).rows() > 1;
   } else if (const auto* merge = std::get_if<Merge>(&action)) {
     worker.merge(*merge);
-    ++counts_.merges;
-    counts_.fresh += merge->outcome == Outcome::fresh || merge->outcome == Outcome::synchronised;
+    ++merges_;
+    fresh_ += merge->outcome == Outcome::fresh || merge->outcome == Outcome::synchronised;
   } else if (const auto* proceed = std::get_if<Proceed>(&action)) {
     worker.proceed(*proceed);
     go_on(rank, proceed->iteration);
@@ -180,7 +195,7 @@ void MemberRun::carry_out(int rank, const Action& action) {
     worker.rejoin(*rejoin);
     truth_.away &= ~bit(rank);
     truth_.note(rank, {.kind = Message::Kind::back, .number = rejoin->iteration});  // there may be nobody to tell
-    ++counts_.returns;
+    ++returns_;
   } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
     const double time = std::max(truth_.now, wake->time.time_since_epoch().count());
     queue_.put(time + truth_.scenario.timers.draw(random_),
@@ -214,13 +229,6 @@ void MemberRun::begin_iteration(int rank, Iteration iteration) {
   seconds *= 1 + scenario.spread * (2 * random_.uniform() - 1);
   if (random_.uniform() < scenario.hiccups) seconds *= scenario.hiccup;
   queue_.put(truth_.now + seconds, {.rank = rank, .event = Arrived{iteration}});
-}
-
-Model MemberRun::draw_update() {
-  Model update{};
-  for (std::size_t k = 0; k < static_cast<std::size_t>(truth_.options().chunks); ++k)
-    update[k] = 2 * random_.uniform() - 1;
-  return update;
 }
 
 bool MemberRun::crash_is_due(int rank) const {

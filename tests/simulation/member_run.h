@@ -1,30 +1,18 @@
 // Members of the protocol, without engines or numbers, in one loop and on one virtual clock: one run of a scenario.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-
 #include "simulation/checker.h"
 #include "simulation/counts.h"
+#include "simulation/flaws.h"
 
 namespace flockstep::simulation {
 
-// A member as the run sees it, so that tests can put something between the two.
-class Participant {
- public:
-  virtual ~Participant() = default;
-  virtual std::vector<protocol::Action> step(base::Time now, const protocol::Event& event) = 0;
-};
-using MakeParticipant = std::function<std::unique_ptr<Participant>(const protocol::Options&, int rank)>;
-std::unique_ptr<Participant> make_honest(const protocol::Options& options, int rank);
-
 class MemberRun {
  public:
-  MemberRun(const Scenario& scenario, const MakeParticipant& make, Flaw flaw = Flaw::none);
+  MemberRun(const Scenario& scenario, const MakeParticipant& make);
 
   const Truth& truth() const { return truth_; }
-  const Counts& counts() const { return counts_; }
+  Counts counts() const;
   void watch(std::unique_ptr<Checker> checker) { checkers_.push_back(std::move(checker)); }
 
   // To the end, or to the first Violation, which it throws.
@@ -39,7 +27,6 @@ class MemberRun {
   void end_withdrawal(int rank);
   void go_on(int rank, Iteration iteration);
   void begin_iteration(int rank, Iteration iteration);
-  Model draw_update();
   bool is_late_timer(const Happening& happening);
   bool crash_is_due(int rank) const;
   void crash(int rank);
@@ -58,7 +45,7 @@ class MemberRun {
   std::vector<std::uint64_t> timers_;  // newest of each worker
   std::vector<Fault> faults_;          // still to come
   std::vector<Absence> absences_;      // still to come
-  Counts counts_;
+  std::int64_t events_ = 0, rounds_ = 0, grids_ = 0, merges_ = 0, fresh_ = 0, returns_ = 0;
 };
 
 }  // namespace flockstep::simulation

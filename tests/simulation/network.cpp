@@ -17,8 +17,7 @@ Network::Network(Truth& truth, Queue& queue)
       workers_(truth.options().workers),
       control_arrives_(static_cast<std::size_t>(workers_ * workers_)),
       part_arrives_(control_arrives_.size()),
-      part_handed_(control_arrives_.size()),
-      gifts_(control_arrives_.size()) {}
+      part_handed_(control_arrives_.size()) {}
 
 void Network::send(int from, int to, const Message& message) {
   ++messages_;
@@ -33,7 +32,6 @@ void Network::send(int from, int to, const Message& message) {
 
 void Network::give(int from, int to) {
   if (!truth_.lives(to)) return;
-  gifts_[pair(from, to)] = truth_.worker(from).shared();
   queue_.put(truth_.now + truth_.scenario.parts.draw(random_), {.rank = to, .event = protocol::Adopted{from}});
 }
 

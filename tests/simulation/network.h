@@ -31,7 +31,6 @@ class Network {
   void send(int from, int to, const protocol::Message& message);
   // A whole model, for one who comes back.
   void give(int from, int to);
-  const Model& gift(int from, int to) const { return gifts_[pair(from, to)]; }
   void post(int from, int to, const protocol::Part& part);
   void expect(int at, int peer, const protocol::Part& part);
   void arrives(int post);
@@ -62,7 +61,6 @@ class Network {
   base::Random random_;
   int workers_;
   std::vector<double> control_arrives_, part_arrives_, part_handed_;  // newest, per pair
-  std::vector<Model> gifts_;                                          // newest, per pair
   std::vector<Post> posts_;
   std::vector<int> unexpected_;  // posts that no expectation was met with
   std::vector<Expectation> expectations_;

@@ -1,4 +1,4 @@
-// Which rounds run, and what the worker is told about them.
+// Which rounds run, what the worker is told about them, and which model one goes on with who comes back.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -116,11 +116,59 @@ class HonestOutcome final : public Checker {
   std::vector<State> workers_;
 };
 
+// Unless nobody is there. Whoever comes back may not have heard of others who have just done so.
+class CurrentModel final : public Checker {
+ public:
+  explicit CurrentModel(const Truth& truth) : Checker(truth, property::kCurrentModel), returns_(truth.workers.size()) {}
+
+  void before(int rank, const Event& event) override {
+    Return& its = returns_[static_cast<std::size_t>(rank)];
+    if (std::holds_alternative<ComesBack>(event)) {
+      its = {.there = ~RankSet{0} >> (64 - truth_.options().workers) & ~(truth_.ever_left | truth_.crashed)};
+    } else if (const auto* adopted = std::get_if<Adopted>(&event)) {
+      its.adopted = true;
+      if (contains(its.were_away, adopted->peer))
+        fail(rank, truth_.worker(rank).executed(), fmt::format("worker {}, who is away, gave it", adopted->peer));
+    } else if (std::holds_alternative<Leaves>(event)) {
+      for (Return& other : returns_) other.there &= ~bit(rank);
+    }
+  }
+  void after(int rank, const Action& action) override {
+    Return& its = returns_[static_cast<std::size_t>(rank)];
+    if (const auto* rejoin = std::get_if<Rejoin>(&action)) {
+      if (its.there != 0 && !its.adopted)
+        fail(rank, rejoin->iteration, "it goes on with its own, and others were there all the time");
+    } else if (const auto* adopt = std::get_if<Adopt>(&action)) {
+      its.were_away = 0;
+      if (contains(truth_.away, adopt->peer) && !contains(just_left(), adopt->peer)) its.were_away = bit(adopt->peer);
+    }
+  }
+  void crashed(int rank) override {
+    for (Return& other : returns_) other.there &= ~bit(rank);
+  }
+
+ private:
+  struct Return {
+    RankSet there = 0;  // all the time since it wanted to come back, without ever having left
+    RankSet were_away = 0;
+    bool adopted = false;
+  };
+
+  // Word of it may be under way, or wait for an agent that has stopped.
+  RankSet just_left() const {
+    if (truth_.stops > 0) return truth_.away;
+    return truth_.now <= truth_.last_change + truth_.scenario.control.longest ? truth_.away : 0;
+  }
+
+  std::vector<Return> returns_;
+};
+
 }  // namespace
 
 void add_round_checkers(Checkers& checkers, const Truth& truth) {
   checkers.push_back(std::make_unique<OnceInOrder>(truth));
   checkers.push_back(std::make_unique<HonestOutcome>(truth));
+  checkers.push_back(std::make_unique<CurrentModel>(truth));
 }
 
 }  // namespace flockstep::simulation

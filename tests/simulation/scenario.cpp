@@ -1,6 +1,7 @@
 #include "simulation/scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -116,14 +117,6 @@ void draw_models(Draws& draws, Scenario& scenario) {
   scenario.device = draws.delays(-4, -1.5);  // it is looked at every millisecond
 }
 
-std::string describe_groups(const Options& options) {
-  if (options.groups != Grouping::nodes)
-    return fmt::format("{} groups of {}", to_string(options.groups), options.group_size);
-  std::string text = "nodes of ";
-  for (const int workers : options.nodes) text += fmt::format("{}, ", workers);
-  return text + fmt::format("{}, across them every {}", options.group_size, options.across);
-}
-
 void draw_nodes(Draws& draws, Options& options, bool knows_all) {
   options.groups = Grouping::nodes;
   options.across = draws.between(2, 5);
@@ -189,69 +182,51 @@ Scenario draw_scenario(std::uint64_t seed) {
 }
 
 std::string_view to_string(Sync sync) {
-  switch (sync) {
-    case Sync::barrier: return "barrier";
-    case Sync::rolling: return "rolling";
-    case Sync::none: return "none";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"barrier", "rolling", "none"};
+  return kNames[static_cast<std::size_t>(sync)];
 }
 
 std::string_view to_string(Activation activation) {
-  switch (activation) {
-    case Activation::first: return "first";
-    case Activation::majority: return "majority";
-    case Activation::quorum: return "quorum";
-    case Activation::deadline: return "deadline";
-    case Activation::appointed: return "appointed";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"first", "majority", "quorum", "deadline", "appointed"};
+  return kNames[static_cast<std::size_t>(activation)];
 }
 
 std::string_view to_string(Grouping groups) {
-  switch (groups) {
-    case Grouping::dynamic: return "dynamic";
-    case Grouping::fixed: return "fixed";
-    case Grouping::nodes: return "nodes";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"dynamic", "fixed", "nodes"};
+  return kNames[static_cast<std::size_t>(groups)];
 }
 
 std::string_view to_string(Merging merging) { return merging == Merging::published ? "published" : "additive"; }
 
-std::string describe(const Scenario& scenario) {
-  const Options& options = scenario.options;
-  std::string text =
-      fmt::format("seed {}: {} workers in {}, {} with period {}, activation {}", scenario.seed, options.workers,
-                  describe_groups(options), to_string(options.sync), options.period, to_string(options.activation));
-  if (options.activation == Activation::quorum) text += fmt::format(" of {}", options.quorum);
-  if (options.activation == Activation::deadline)
-    text += options.deadline.count() > 0 ? fmt::format(" of {:.3g} s", options.deadline.count()) : " learned";
+std::string describe(const Scenario& its) {
+  const Options& options = its.options;
+  std::string text = fmt::format(
+      "seed {}: {} workers, {} groups of {}, nodes of {{{}}} and across them every {}; {} with period {}, activation "
+      "{}, "
+      "quorum {}, deadline {:.3g} s; {} merge, iterations {} to {}, {} chunks, window {}, grids above {} members; "
+      "models "
+      "of {} + {} numbers{}{}; ",
+      its.seed, options.workers, to_string(options.groups), options.group_size, fmt::join(options.nodes, ","),
+      options.across, to_string(options.sync), options.period, to_string(options.activation), options.quorum,
+      options.deadline.count(), to_string(its.merging), options.first, its.last(), options.chunks, options.window,
+      options.direct, its.parameters, its.statistics, its.overlap ? ", overlap with steps" : "",
+      its.on_device ? ", on devices" : "");
   text += fmt::format(
-      ", {} merge, iterations {} to {}, {} chunks, window {}, grids above {} members; parts {}, {:.0f}% by rendezvous, "
-      "{:.0f}% read late",
-      to_string(scenario.merging), options.first, scenario.last(), options.chunks, options.window, options.direct,
-      scenario.parts_wait ? "wait to be expected" : "come at any time", 100 * scenario.rendezvous,
-      100 * scenario.read_late);
-  text +=
-      fmt::format("; longest delays: control {:.3g} s, parts {:.3g} s, sent {:.3g} s, timers {:.3g} s, loss {:.3g} s",
-                  scenario.control.longest, scenario.parts.longest, scenario.sent.longest, scenario.timers.longest,
-                  scenario.loss.longest);
-  for (const Fault& fault : scenario.faults)
-    text += fault.kind == Fault::Kind::stop
-                ? fmt::format("; worker {} stops for {:.3g} s after {} actions", fault.rank, fault.seconds, fault.after)
-                : fmt::format("; worker {} crashes after {} actions", fault.rank, fault.after);
-  text += fmt::format("; models of {} + {} numbers, noticed within {:.3g} s", scenario.parameters, scenario.statistics,
-                      scenario.reactions.longest);
-  if (scenario.overlap) text += "; rounds overlap with steps";
-  if (scenario.on_device) text += fmt::format("; models are on devices {:.3g} s away", scenario.device.longest);
-  if (scenario.guarded) {
-    text += fmt::format("; updates are guarded, {:.0f}% of them are wrong", 100 * scenario.wrong);
-    if (scenario.wrong_worker >= 0) text += fmt::format(", and most of worker {}", scenario.wrong_worker);
-  }
-  for (const Absence& absence : scenario.absences)
-    text += fmt::format("; worker {} leaves after iteration {}{}", absence.rank, absence.after,
-                        absence.is_for_good ? "" : fmt::format(" for {:.3g} s", absence.seconds));
+      "parts {}, {:.0f}% by rendezvous, {:.0f}% read late; longest delays: control {:.3g} s, parts {:.3g} s, sent "
+      "{:.3g} "
+      "s, timers {:.3g} s, loss {:.3g} s, reactions {:.3g} s, device {:.3g} s",
+      its.parts_wait ? "wait to be expected" : "come at any time", 100 * its.rendezvous, 100 * its.read_late,
+      its.control.longest, its.parts.longest, its.sent.longest, its.timers.longest, its.loss.longest,
+      its.reactions.longest, its.device.longest);
+  if (its.guarded)
+    text += fmt::format("; updates are guarded, {:.0f}% of them are wrong, and most of worker {}", 100 * its.wrong,
+                        its.wrong_worker);
+  for (const Fault& fault : its.faults)
+    text += fmt::format("; worker {} {} for {:.3g} s after {} actions", fault.rank,
+                        fault.kind == Fault::Kind::stop ? "stops" : "crashes", fault.seconds, fault.after);
+  for (const Absence& absence : its.absences)
+    text += fmt::format("; worker {} leaves after iteration {} for {:.3g} s{}", absence.rank, absence.after,
+                        absence.seconds, absence.is_for_good ? ", for good" : "");
   return text;
 }
 

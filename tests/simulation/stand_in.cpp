@@ -6,24 +6,18 @@
 
 namespace flockstep::simulation {
 
-using protocol::Outcome;
 using protocol::Phase;
 
 void Piece::add(const Piece& other) {
-  value += other.value;
   more |= other.more | (once & other.once);
   once |= other.once;
   origin += other.origin;
 }
 
-StandIn::StandIn(const Scenario& scenario, int rank, const Model& initial, Flaw flaw)
+StandIn::StandIn(const Scenario& scenario, int rank)
     : workers_(scenario.options.workers),
       rank_(rank),
       chunks_(scenario.options.chunks),
-      merging_(scenario.merging),
-      flaw_(flaw),
-      model_(initial),
-      shared_(initial),
       version_(scenario.options.first - 1),
       merged_(version_),
       begun_(scenario.options.first),
@@ -32,56 +26,15 @@ StandIn::StandIn(const Scenario& scenario, int rank, const Model& initial, Flaw 
       pieces_(static_cast<std::size_t>(workers_ * chunks_)),
       row_sums_(pieces_.size()) {}
 
-void StandIn::arrive(Iteration iteration, const Model& update) {
-  update_ = update;
-  version_ = iteration;
-  if (merging_ == Merging::published) shared_ = model_;
-  for (std::size_t k = 0; k < kMaxChunks; ++k) shared_[k] += update[k];
-}
-
-void StandIn::merge(const protocol::Merge& merge) {
-  merged_ = merge.iteration;
-  if (merging_ == Merging::additive) return;
-  const double members = mean_members_;
-  switch (merge.outcome) {
-    case Outcome::synchronised:
-    case Outcome::fresh: model_ = mean_; break;
-    case Outcome::stale_in_flight:
-    case Outcome::stale_behind:
-      for (std::size_t k = 0; k < kMaxChunks; ++k) model_[k] = (members * mean_[k] + shared_[k]) / (members + 1);
-      break;
-    case Outcome::alone: model_ = shared_; break;
-  }
-}
-
-void StandIn::proceed(const protocol::Proceed& proceed) {
-  begun_ = proceed.iteration;
-  if (merging_ == Merging::additive) model_ = shared_;
-}
-
-void StandIn::adopt(const Model& model) { model_ = shared_ = model; }
-
-// With its own model if there was none to adopt.
-void StandIn::rejoin(const protocol::Rejoin& rejoin) {
-  if (merging_ == Merging::additive)
-    model_ = shared_;
-  else
-    shared_ = model_;
-  version_ = merged_ = executed_ = begun_ = rejoin.iteration - 1;
-}
-
 Contribution StandIn::freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution) {
   Flight flight{
       freeze.round, freeze.members, {}, contribution, protocol::Grid(static_cast<int>(freeze.members.size()), direct_)};
   std::ranges::set_difference(group, freeze.members, std::back_inserter(flight.absent));
   flight.left_out = flight.absent;
-  frozen_ = shared_;
   for (int chunk = 0; chunk < chunks_; ++chunk)
-    for (const int owner : freeze.members)
-      pieces_[index_of(chunk, owner)] = {frozen_[static_cast<std::size_t>(chunk)], bit(rank_), 0,
-                                         mark_of(contribution)};
+    for (const int owner : freeze.members) pieces_[index_of(chunk, owner)] = {bit(rank_), 0, mark_of(contribution)};
   flight_ = std::move(flight);
-  return {rank_, freeze.round, version_, set_of(freeze.members), frozen_};
+  return {rank_, freeze.round, version_, set_of(freeze.members)};
 }
 
 void StandIn::leave_out(Iteration round, const protocol::Ranks& ranks) {
@@ -137,7 +90,6 @@ Piece StandIn::contribution_of(int member, int chunk, std::size_t number) const 
   return staged && number < staged->size() ? (*staged)[number] : Piece{};
 }
 
-// In the order of ranks, so that all pieces of a chunk get the same bits.
 void StandIn::add_row(int chunk) {
   if (!flight_) return;
   const int row = flight_->grid.row_of(place_of(rank_)), begin = flight_->grid.row_begin(row),
@@ -147,7 +99,6 @@ void StandIn::add_row(int chunk) {
     Piece total;
     for (int place = begin; place < end; ++place) {
       const int member = flight_->members[static_cast<std::size_t>(place)];
-      if (flaw_ == Flaw::last_member_not_summed && member != rank_ && place == end - 1) continue;
       total.add(member == rank_ ? piece(chunk, owners[number]) : contribution_of(member, chunk, number));
     }
     row_sums_[index_of(chunk, owners[number])] = total;
@@ -162,10 +113,8 @@ void StandIn::sum(int chunk) {
     return;
   }
   Piece total;
-  for (const int holder : column_of(rank_)) {
-    if (flaw_ == Flaw::last_row_not_summed && holder != rank_ && holder == column_of(rank_).back()) continue;
+  for (const int holder : column_of(rank_))
     total.add(holder == rank_ ? row_sum(chunk, rank_) : contribution_of(holder, chunk, 0));
-  }
   pieces_[index_of(chunk, rank_)] = total;
 }
 
@@ -180,19 +129,8 @@ void StandIn::place(int peer, int chunk) {
 
 void StandIn::complete(const protocol::Complete& complete) {
   executed_ = complete.round;
-  mean_members_ = complete.members;
-  const int owner = flight_ ? flight_->members.front() : rank_;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(chunks_); ++k)
-    mean_[k] = piece(static_cast<int>(k), owner).value / complete.members;
   std::erase_if(staged_, [&](const Staged& staged) { return staged.part.round <= executed_; });
   flight_.reset();
-  if (complete.is_synchronisation) {
-    if (flaw_ != Flaw::synchronised_not_published) shared_ = mean_;
-  } else if (merging_ == Merging::additive) {
-    const int times = flaw_ == Flaw::correction_twice ? 2 : 1;
-    for (int i = 0; i < times; ++i)
-      for (std::size_t k = 0; k < static_cast<std::size_t>(chunks_); ++k) shared_[k] += mean_[k] - frozen_[k];
-  }
 }
 
 }  // namespace flockstep::simulation

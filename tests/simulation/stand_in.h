@@ -1,5 +1,5 @@
-// What a worker and its agent keep beside the protocol, as symbols: a model is one number per chunk, and every part of
-// a chunk knows whose contributions it was summed from. Nothing here judges; the checkers look at it.
+// What a worker and its agent keep beside the protocol, as symbols: every part of a chunk knows whose contributions it
+// was summed from. Nothing here judges; the checkers look at it.
 #pragma once
 
 #include <array>
@@ -14,8 +14,6 @@
 
 namespace flockstep::simulation {
 
-using Model = std::array<double, kMaxChunks>;
-
 // Workers as bits: all that are simulated fit.
 using RankSet = std::uint64_t;
 inline RankSet bit(int rank) { return RankSet{1} << rank; }
@@ -27,9 +25,8 @@ inline RankSet set_of(const protocol::Ranks& ranks) {
 inline bool contains(RankSet set, int rank) { return (set & bit(rank)) != 0; }
 inline int size_of(RankSet set) { return std::popcount(set); }
 
-// The piece of a chunk that one member averages: a number, and what it is the sum of.
+// The piece of a chunk that one member averages: what it is the sum of.
 struct Piece {
-  double value = 0;
   RankSet once = 0, more = 0;  // who is in it, and who is in it more than once
   std::uint64_t origin = 0;    // sum of the marks of the contributions in it
 
@@ -43,17 +40,13 @@ struct Contribution {
   int rank = 0;
   Iteration round = 0, version = 0;  // version: what the worker had really published
   RankSet members = 0;
-  Model numbers{};
 };
 // Marks add up to different sums, but for accidents of one in 2^64.
 inline std::uint64_t mark_of(std::size_t contribution) { return (contribution + 1) * 0x9e3779b97f4a7c15u; }
 
-// Ways in which the numbers, and not the protocol, can go wrong: for showing that the checkers see it.
-enum class Flaw { none, correction_twice, synchronised_not_published, last_member_not_summed, last_row_not_summed };
-
 class StandIn {
  public:
-  StandIn(const Scenario& scenario, int rank, const Model& initial, Flaw flaw);
+  StandIn(const Scenario& scenario, int rank);
 
   struct Flight {
     Iteration round = 0;
@@ -64,11 +57,10 @@ class StandIn {
   };
 
   // ---- the worker ----
-  void arrive(Iteration iteration, const Model& update);
-  void merge(const protocol::Merge& merge);
-  void proceed(const protocol::Proceed& proceed);
-  void adopt(const Model& model);
-  void rejoin(const protocol::Rejoin& rejoin);
+  void arrive(Iteration iteration) { version_ = iteration; }
+  void merge(const protocol::Merge& merge) { merged_ = merge.iteration; }
+  void proceed(const protocol::Proceed& proceed) { begun_ = proceed.iteration; }
+  void rejoin(const protocol::Rejoin& rejoin) { version_ = merged_ = executed_ = begun_ = rejoin.iteration - 1; }
 
   // ---- its agent ----
   Contribution freeze(const protocol::Freeze& freeze, const protocol::Ranks& group, std::size_t contribution);
@@ -81,12 +73,9 @@ class StandIn {
   void complete(const protocol::Complete& complete);
 
   // ---- for whoever looks ----
-  const Model& model() const { return model_; }    // that the worker computes with
-  const Model& shared() const { return shared_; }  // that a round would read
-  const Model& update() const { return update_; }  // of the newest iteration
-  Iteration version() const { return version_; }   // of what is published: the newest iteration that has arrived
-  Iteration merged() const { return merged_; }     // newest iteration that was merged
-  Iteration begun() const { return begun_; }       // newest iteration that was begun
+  Iteration version() const { return version_; }  // of what is published: the newest iteration that has arrived
+  Iteration merged() const { return merged_; }    // newest iteration that was merged
+  Iteration begun() const { return begun_; }      // newest iteration that was begun
   Iteration executed() const { return executed_; }
   const std::optional<Flight>& flight() const { return flight_; }
   const Piece& piece(int chunk, int owner) const { return pieces_[index_of(chunk, owner)]; }
@@ -110,11 +99,6 @@ class StandIn {
   const Pieces* find_staged(int peer, protocol::Phase phase, int chunk) const;
 
   int workers_, rank_, chunks_;
-  Merging merging_;
-  Flaw flaw_;
-  Model model_, shared_, update_{}, mean_{};
-  int mean_members_ = 0;
-  Model frozen_{};
   Iteration version_, merged_, begun_, executed_;
   std::optional<Flight> flight_;
   int direct_;

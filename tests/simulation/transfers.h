@@ -1,50 +1,57 @@
-// Messages between simulated engines. Their bytes are read and written as early or as late as the contract of engines
-// allows, and whoever touches bytes that belong to the engine is noticed here.
+// Messages between seeded engines. Their bytes are read and written as early or as late as the contract of engines
+// allows, and a write to bytes that belong to the engine is noticed here. Where connections may end, every operation
+// may be withdrawn, or be gone with its connection.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "engines/engine.h"
-#include "simulation/cluster.h"
+#include "simulation/seeded_network.h"
 
 namespace flockstep::simulation {
 
-// Lies of an engine about its transfers, as if whoever uses it did not wait for them, or mixed them up.
-enum class Lie { none, sends_are_off, receives_are_done, tags_are_equal };
-
 class Transfers {
  public:
-  Transfers(Cluster& cluster, Lie lie);
+  explicit Transfers(SeededNetwork& network);
 
-  engines::Pending send(int from, int to, engines::Tag tag, engines::ConstBytes data);
-  engines::Pending receive(int at, int peer, engines::Tag tag, engines::Bytes data);
-  std::int64_t messages() const { return static_cast<std::int64_t>(messages_.size()); }
+  engines::Pending send(Machine& from, int to, engines::Tag tag, engines::ConstBytes data);
+  engines::Pending receive(Machine& at, int peer, engines::Tag tag, engines::Bytes data);
+  std::int64_t messages() const { return messages_; }
+  std::int64_t withdrawn() const { return withdrawn_; }
 
  private:
   struct Receive;
-  struct Message {
-    int from, to;
-    engines::Tag tag;
+  struct Transfer {            // either end's
+    ConnectionPtr connection;  // null where there is none
+    int side = 0;              // of the end whose bytes these are
+    Machine* machine = nullptr;
+    int peer = 0;
+    engines::Tag tag = 0;
+    bool is_withdrawn = false, is_free = false;  // nobody touches its bytes any more
+    void is_at(const ConnectionPtr& its, Machine& own, int other, engines::Tag with);
+    bool is_gone() const { return !connection || connection->ends[static_cast<std::size_t>(side)].is_gone; }
+  };
+  struct Message : Transfer {
     engines::ConstBytes data;
     std::vector<std::byte> bytes;  // as they were sent
-    bool is_read_late, is_rendezvous;
-    bool is_read = false, has_arrived = false, is_off = false;
+    bool is_read_late = false, is_rendezvous = false;
+    bool is_read = false, has_arrived = false, is_moving = false, is_off = false, is_recalled = false;
     Receive* receive = nullptr;
   };
-  struct Receive {
-    int at, peer;
-    engines::Tag tag;
+  struct Receive : Transfer {
     engines::Bytes data;
-    bool is_written_late, is_written = false, has_come = false;
+    bool is_written_late = false, is_written = false, has_come = false;
     Message* message = nullptr;
   };
-  template <typename Transfer>
+  template <typename T>
   class Operation;
   using Messages = std::vector<Message*>;
   using Receives = std::vector<Receive*>;
 
+  double draw(const Delays& delays) { return delays.draw(cluster_.random()); }
+  bool fits(const Message& message, const Receive& receive) const;
+  bool reaches(const Message& message) const;
+  void arrive(Message& message);
   void meet(Message& message);
   void hand_over(Message& message);
   void take_off(Message& message);
@@ -52,19 +59,22 @@ class Transfers {
   void write(Receive& receive);
   bool end(Message& message);
   bool end(Receive& receive);
-  void withdraw(const Message& message);
-  void withdraw(const Receive& receive);
-  void require_room(int rank, engines::ConstBytes data, bool is_written) const;
-  bool fits(const Message& message, const Receive& receive) const;
+  void withdraw(Message& message);
+  void withdraw(Receive& receive);
+  void free(Message& message);
+  void free(Receive& receive);
+  void require_end(const Transfer& transfer, bool is_done);
+  void require_room(const Machine& machine, engines::ConstBytes data, bool is_written) const;
   [[noreturn]] void touched(int rank, int peer, const char* what) const;
-  double draw(const Delays& delays) { return delays.draw(cluster_.random()); }
 
+  SeededNetwork& network_;
   Cluster& cluster_;
-  const Lie lie_;
-  std::deque<Message> messages_;
-  std::deque<Receive> receives_;
-  std::vector<Messages> sending_, unmatched_;  // per sender; per receiver
-  std::vector<Receives> receiving_;            // per receiver
+  std::deque<Message> all_messages_;
+  std::deque<Receive> all_receives_;
+  // Whose bytes belong to the engine, and that have met no receive; by the rank that sends, or receives.
+  std::vector<Messages> sending_, unmatched_;
+  std::vector<Receives> receiving_;
+  std::int64_t messages_ = 0, withdrawn_ = 0;
 };
 
 }  // namespace flockstep::simulation

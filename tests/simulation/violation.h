@@ -38,14 +38,13 @@ inline constexpr std::string_view kBound = "nobody begins an iteration before ev
 inline constexpr std::string_view kStaleness = "no contribution is older than a period";
 inline constexpr std::string_view kTimers = "nobody asks to be woken at a time that has come";
 inline constexpr std::string_view kEnds = "every run ends";
-// numbers
-inline constexpr std::string_view kEqual = "after a synchronisation all models are equal";
-inline constexpr std::string_view kConserved = "the additive merge loses and invents nothing";
+// away and back
 inline constexpr std::string_view kCurrentModel = "who comes back goes on with the model of one who is there";
 // of real agents
 inline constexpr std::string_view kOneInFlight = "a worker has one round in flight at most";
 inline constexpr std::string_view kAverage =
     "an average has every number once, the mean of what all members had published";
+inline constexpr std::string_view kConserved = "the additive merge loses and invents nothing";
 inline constexpr std::string_view kSameBits = "all members of a group get the same bits";
 inline constexpr std::string_view kMerged = "a worker goes on with what its merge gives";
 inline constexpr std::string_view kGuarded = "of an update nothing counts but what its guard leaves of it";

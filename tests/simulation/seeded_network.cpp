@@ -1,10 +1,9 @@
-#include "simulation/elastic_network.h"
-
-#include <fmt/format.h>
+#include "simulation/seeded_network.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "math/update_guard.h"
 #include "protocol/message.h"
 #include "simulation/history.h"
@@ -21,20 +20,33 @@ constexpr std::size_t kPrefix = 4;  // of an agent's messages
 // Of an update, for whoever guards those of others: no message of the protocol.
 bool is_news(std::span<const std::byte> payload) { return payload.size() == kPrefix + sizeof(math::UpdateNews); }
 
+protocol::Message message_of(std::span<const std::byte> payload) {
+  return protocol::message_from_bytes(payload.subspan(kPrefix), protocol::kMostRanks);
+}
+
 std::string words_of(std::span<const std::byte> payload) {
   if (is_news(payload)) return "how long its update is";
-  return describe(protocol::message_from_bytes(payload.subspan(kPrefix), protocol::kMostRanks));
+  try {
+    return describe(message_of(payload));
+  } catch (const Error&) {  // what hosts of agents say to each other
+    return "whether it is at rest, or how far";
+  }
 }
 
 }  // namespace
 
-template <typename... Words>
-void ElasticNetwork::tell(const char* format, const Words&... words) const {
-  if (history_) fmt::print(history_, "{:12.6f}     {}\n", cluster_.now(), fmt::format(fmt::runtime(format), words...));
-}
+// Done once all workers have come to it.
+class SeededNetwork::Gathering final : public engines::Operation {
+ public:
+  explicit Gathering(const bool& is_done) : is_done_(is_done) {}
+  bool done() override { return is_done_; }
 
-ElasticNetwork::ElasticNetwork(Cluster& cluster, const ElasticScenario& scenario, const ElasticFlaw& flaw,
-                               std::FILE* history)
+ private:
+  const bool& is_done_;
+};
+
+SeededNetwork::SeededNetwork(Cluster& cluster, const ElasticScenario& scenario, const EngineFlaw& flaw,
+                             std::FILE* history)
     : cluster_(cluster),
       scenario_(scenario),
       flaw_(flaw),
@@ -46,29 +58,28 @@ ElasticNetwork::ElasticNetwork(Cluster& cluster, const ElasticScenario& scenario
 
 // ---- processes ----
 
-Machine& ElasticNetwork::begin(int rank) {
+Machine& SeededNetwork::begin(int rank) {
   Machine& machine = machines_.emplace_back();
   machine.rank = rank;
   machine.life_number = lives_[place(rank)]++;
   machine.incarnation = ++book_[place(rank)];
   current_[place(rank)] = &machine;
-  tell("{} begins as incarnation {}", rank, machine.incarnation);
-  for (int other = 0; other < scenario_.ranks; ++other)
-    if (other != rank && living(other)) connect_later(rank, other, draw(scenario_.connect));
+  if (is_elastic()) tell(rank, "begins as incarnation {}", machine.incarnation);
+  meet_others(machine);
   return machine;
 }
 
-void ElasticNetwork::end(Machine& machine) {
+void SeededNetwork::end(Machine& machine) {
   if (!machine.is_there) return;
-  tell("{} ends", machine.rank);
+  tell(machine.rank, "ends");
   machine.is_there = false;
   current_[place(machine.rank)] = nullptr;
   end_all(machine, true);
 }
 
-void ElasticNetwork::crash(Machine& machine) {
+void SeededNetwork::crash(Machine& machine) {
   if (!machine.is_there) return;
-  tell("{} crashes", machine.rank);
+  tell(machine.rank, "crashes");
   ++crashes_;
   note_fault();
   machine.is_there = false;
@@ -79,8 +90,8 @@ void ElasticNetwork::crash(Machine& machine) {
 }
 
 // What it has not taken yet was said to the one that it was.
-void ElasticNetwork::begin_again(Machine& machine, Incarnation next) {
-  tell("{} begins again as incarnation {}", machine.rank, next);
+void SeededNetwork::begin_again(Machine& machine, Incarnation next) {
+  tell(machine.rank, "begins again as incarnation {}", next);
   ++begun_again_;
   if (on_begin_again) on_begin_again(machine);
   end_all(machine, false);
@@ -89,11 +100,10 @@ void ElasticNetwork::begin_again(Machine& machine, Incarnation next) {
   machine.incarnation = next;
   Incarnation& newest = book_[place(machine.rank)];
   if (!scenario_.stale_book) newest = std::max(newest, next);
-  for (int other = 0; other < scenario_.ranks; ++other)
-    if (other != machine.rank && living(other)) connect_later(machine.rank, other, draw(scenario_.connect));
+  meet_others(machine);
 }
 
-void ElasticNetwork::count_call(Machine& machine) {
+void SeededNetwork::count_call(Machine& machine) {
   if (machine.life.is_over) throw Crash{};
   ++machine.calls;
   ++calls_;
@@ -109,74 +119,62 @@ void ElasticNetwork::count_call(Machine& machine) {
   if (machine.life.is_over) throw Crash{};
 }
 
-void ElasticNetwork::begin_break(const Break& its) {
+void SeededNetwork::begin_break(const Break& its) {
   note_fault();
-  const double heals = cluster_.now() + its.heals_after;
-  if (its.kind == Break::Kind::partition) {
-    tell("the network falls apart");
-    ++partitions_;
-    ++breaks_under_way_;
-    const auto* const partition = &*std::ranges::find_if(scenario_.breaks, [&](const Break& other) {
-      return other.kind == its.kind && other.half == its.half && other.calls == its.calls;
-    });
-    partitioned_.push_back(partition);
-    for (const auto& [pair, connection] : connections_)
-      if (is_apart(pair.first, pair.second)) cut(connection);
-    cluster_.at(heals, [this, partition] {
-      tell("the network has healed");
-      note_fault();
-      --breaks_under_way_;
-      partitioned_.erase(std::ranges::find(partitioned_, partition));
-      for (int one = 0; one < scenario_.ranks; ++one)
-        for (int other = one + 1; other < scenario_.ranks; ++other)
-          if (living(one) && living(other)) connect_later(one, other, draw(scenario_.connect));
-    });
-    return;
-  }
-  if (its.kind == Break::Kind::link) return cut_link(its);
   const auto found = connections_.find(pair_of(its.one, its.other));
-  Machine* const decides = living(its.one);
-  if (found == connections_.end() || !decides || found->second->is_ending) return;
-  if (found->second->ends[0].machine != decides && found->second->ends[1].machine != decides) return;
-  tell("{} suspects {}", its.one, its.other);
-  ++suspicions_;
+  const Machine* const decides = living(its.one);
+  const bool is_suspicion = its.kind == Break::Kind::suspicion;
+  if (is_suspicion &&
+      (found == connections_.end() || !decides || found->second->is_ending || !found->second->joins(*decides)))
+    return;
+  tell(its.one, "loses sight: {}", describe(its));
+  ++broken_[static_cast<std::size_t>(its.kind)];
   ++breaks_under_way_;
-  const Pair pair = found->first;
-  suspected_.insert(pair);
-  end_connection(found->second, found->second->side_of(*decides));
-  cluster_.at(heals, [this, pair] {
-    note_fault();
-    --breaks_under_way_;
-    suspected_.erase(pair);
-    if (living(pair.first) && living(pair.second)) connect_later(pair.first, pair.second, draw(scenario_.connect));
-  });
+  const auto at = apart_.insert(apart_.end(), its);
+  if (is_suspicion) {
+    end_connection(found->second, found->second->side_of(*decides));
+  } else {
+    for (const auto& [pair, connection] : connections_)
+      if (its.separates(pair.first, pair.second)) cut(connection);
+  }
+  cluster_.at(cluster_.now() + its.heals_after, [this, at, its] { heal(at, its); });
 }
 
-void ElasticNetwork::cut_link(const Break& its) {
-  tell("{} and {} do not reach each other", its.one, its.other);
-  ++links_;
-  ++breaks_under_way_;
-  const Pair pair = pair_of(its.one, its.other);
-  suspected_.insert(pair);
-  if (const auto found = connections_.find(pair); found != connections_.end()) cut(found->second);
-  cluster_.at(cluster_.now() + its.heals_after, [this, pair] {
-    tell("{} and {} reach each other", pair.first, pair.second);
-    note_fault();
-    --breaks_under_way_;
-    suspected_.erase(pair);
-    if (living(pair.first) && living(pair.second)) connect_later(pair.first, pair.second, draw(scenario_.connect));
-  });
+// Of two that are apart for two reasons, the first one that is over brings them together again.
+void SeededNetwork::heal(std::list<Break>::iterator at, const Break& its) {
+  tell(its.one, "may meet again: {}", describe(its));
+  note_fault();
+  --breaks_under_way_;
+  const bool is_partition = its.kind == Break::Kind::partition;
+  if (is_partition)
+    apart_.erase(at);
+  else
+    std::erase_if(apart_, [&](const Break& other) {
+      return other.kind != Break::Kind::partition && other.separates(its.one, its.other);
+    });
+  for (int one = 0; one < scenario_.ranks; ++one)
+    for (int other = one + 1; other < scenario_.ranks; ++other)
+      if ((is_partition || its.separates(one, other)) && living(one) && living(other))
+        connect_later(one, other, draw(scenario_.connect));
 }
 
 // ---- connections ----
 
-bool ElasticNetwork::is_apart(int one, int other) const {
-  return std::ranges::any_of(partitioned_,
-                             [&](const Break* its) { return its->half[place(one)] != its->half[place(other)]; }) ||
-         suspected_.contains(pair_of(one, other));
+bool SeededNetwork::is_apart(int one, int other) const {
+  return std::ranges::any_of(apart_, [&](const Break& its) { return its.separates(one, other); });
 }
 
-void ElasticNetwork::connect_later(int one, int other, double delay) {
+void SeededNetwork::meet_others(const Machine& machine) {
+  for (int other = 0; other < scenario_.ranks; ++other) {
+    if (other == machine.rank || !living(other)) continue;
+    if (is_elastic())
+      connect_later(machine.rank, other, draw(scenario_.connect));
+    else
+      for (auto& end : make_connection(pair_of(machine.rank, other))->ends) end.is_met = true;
+  }
+}
+
+void SeededNetwork::connect_later(int one, int other, double delay) {
   if (!waiting_.insert(pair_of(one, other)).second) return;
   cluster_.at(cluster_.now() + delay, [this, one, other] {
     waiting_.erase(pair_of(one, other));
@@ -184,7 +182,7 @@ void ElasticNetwork::connect_later(int one, int other, double delay) {
   });
 }
 
-void ElasticNetwork::connect(int one, int other) {
+void SeededNetwork::connect(int one, int other) {
   if (cluster_.is_broken() || !living(one) || !living(other) || is_apart(one, other)) return;
   const Pair pair = pair_of(one, other);
   if (const auto found = connections_.find(pair); found != connections_.end()) {
@@ -193,11 +191,7 @@ void ElasticNetwork::connect(int one, int other) {
     for (const auto& end : last.ends)  // the last end tells when it has heard
       if (end.machine->is_there && !end.is_told) return;
   }
-  auto connection = std::make_shared<Connection>();
-  Machine *const low = living(pair.first), *const high = living(pair.second);
-  connection->ends = {Connection::End{low, low->incarnation}, Connection::End{high, high->incarnation}};
-  connection->made = cluster_.now();
-  connections_[pair] = connection;
+  const ConnectionPtr connection = make_connection(pair);
   for (const int side : {0, 1}) {
     Connection::End& end = connection->ends[place(side)];
     end.met_at = end.newest = cluster_.now() + draw(scenario_.connect);
@@ -205,39 +199,51 @@ void ElasticNetwork::connect(int one, int other) {
   }
 }
 
-void ElasticNetwork::meet(const ConnectionPtr& connection, int side) {
+ConnectionPtr SeededNetwork::make_connection(Pair pair) {
+  auto connection = std::make_shared<Connection>();
+  Machine *const low = living(pair.first), *const high = living(pair.second);
+  connection->ends = {Connection::End{low, low->incarnation}, Connection::End{high, high->incarnation}};
+  return connections_[pair] = connection;
+}
+
+void SeededNetwork::meet(const ConnectionPtr& connection, int side) {
   Connection::End &end = connection->ends[place(side)], &other = connection->ends[place(1 - side)];
   if (end.is_closed || end.drops) return;
   end.is_met = true;
   put(*end.machine, {other.machine->rank, {}, Control::What::met, other.incarnation});
 }
 
-void ElasticNetwork::put(Machine& machine, Control control) {
+void SeededNetwork::put(Machine& machine, Control control) {
   machine.controls.push_back(std::move(control));
   cluster_.ring(machine.rank);
 }
 
-ConnectionPtr ElasticNetwork::connection(const Machine& machine, int rank) const {
+ConnectionPtr SeededNetwork::connection(const Machine& machine, int rank) const {
   const auto found = connections_.find(pair_of(machine.rank, rank));
   if (found == connections_.end()) return nullptr;
   Connection& connection = *found->second;
-  if (connection.ends[0].machine != &machine && connection.ends[1].machine != &machine) return nullptr;
+  if (!connection.joins(machine)) return nullptr;
   const Connection::End& end = connection.end_of(machine);
   return end.is_met && !end.is_closed && end.incarnation == machine.incarnation ? found->second : nullptr;
 }
 
-bool ElasticNetwork::is_up(int one, int other, double since) const {
+bool SeededNetwork::is_up(int one, int other, double since) const {
   const auto found = connections_.find(pair_of(one, other));
   return found != connections_.end() && found->second->is_up() && found->second->ends[0].met_at <= since &&
          found->second->ends[1].met_at <= since;
 }
 
-void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes payload) {
+void SeededNetwork::send_control(Machine& from, int to, engines::ConstBytes payload) {
   std::vector<std::byte> bytes(payload.begin(), payload.end());
-  if (flaw_.tamper && !is_news(bytes) && !flaw_.tamper(from.rank, to, bytes)) return;
+  if (flaw_.tamper && !is_news(bytes)) {
+    protocol::Message message = message_of(bytes);
+    if (!flaw_.tamper(to, message)) return;
+    bytes.resize(kPrefix);
+    std::ranges::copy(protocol::to_bytes(message), std::back_inserter(bytes));
+  }
   ++control_messages_;
   const auto connection = this->connection(from, to);
-  if (history_) tell("{} tells {}{}: {}", from.rank, to, connection ? "" : ", who is not there", words_of(bytes));
+  if (history_) tell(from.rank, "tells {}{}: {}", to, connection ? "" : ", who is not there", words_of(bytes));
   if (!connection) return;
   const int side = 1 - connection->side_of(from);
   Connection::End& end = connection->ends[place(side)];
@@ -250,7 +256,7 @@ void ElasticNetwork::send_control(Machine& from, int to, engines::ConstBytes pay
   });
 }
 
-std::optional<Control> ElasticNetwork::take_control(Machine& machine) {
+std::optional<Control> SeededNetwork::take_control(Machine& machine) {
   if (machine.has_reacted) machine.knows_lost = machine.told_lost;  // who takes again has reacted to what it took
   machine.has_reacted = machine.controls.empty();
   if (machine.controls.empty()) return std::nullopt;
@@ -260,17 +266,38 @@ std::optional<Control> ElasticNetwork::take_control(Machine& machine) {
   if (first.what == Control::What::met) machine.told_lost.erase({first.peer, first.incarnation});
   if (history_) {
     if (first.what == Control::What::message)
-      tell("{} hears from {}: {}", machine.rank, first.peer, words_of(first.payload));
+      tell(machine.rank, "hears from {}: {}", first.peer, words_of(first.payload));
     else
-      tell("{} {} {}, incarnation {}", machine.rank, first.what == Control::What::met ? "meets" : "loses", first.peer,
+      tell(machine.rank, "{} {}, incarnation {}", first.what == Control::What::met ? "meets" : "loses", first.peer,
            first.incarnation);
   }
   return first;
 }
 
+engines::Pending SeededNetwork::gather(Machine& machine, engines::ConstBytes mine,
+                                       std::span<const engines::Bytes> receive) {
+  base::check(!is_elastic(), "an engine that has collectives");
+  const std::size_t number = machine.collectives++;
+  if (number == collectives_.size()) collectives_.push_back({std::vector<Collective::End>(current_.size()), size()});
+  Collective& collective = collectives_[number];
+  Collective::End& end = collective.ends[place(machine.rank)];
+  end = {{mine.begin(), mine.end()}, {receive.begin(), receive.end()}};
+  if (--collective.missing == 0)
+    for (int rank = 0; rank < size(); ++rank)
+      cluster_.at(cluster_.now() + draw(scenario_.base.control), [this, rank, &collective] {
+        Collective::End& its = collective.ends[place(rank)];
+        if (cluster_.is_broken()) return;
+        for (std::size_t i = 0; i < its.receive.size(); ++i)
+          std::ranges::copy(collective.ends[i].mine, its.receive[i].begin());
+        its.is_done = true;
+        cluster_.ring(rank);
+      });
+  return std::make_unique<Gathering>(end.is_done);
+}
+
 // ---- their ends ----
 
-void ElasticNetwork::end_connection(const ConnectionPtr& connection, int first) {
+void SeededNetwork::end_connection(const ConnectionPtr& connection, int first) {
   if (std::exchange(connection->is_ending, true)) return;
   Connection::End& other = connection->ends[place(1 - first)];
   const double hears = cluster_.now() + draw(scenario_.close);
@@ -283,7 +310,7 @@ void ElasticNetwork::end_connection(const ConnectionPtr& connection, int first) 
   cluster_.at(hears, [this, connection, first] { close(connection, 1 - first); });
 }
 
-void ElasticNetwork::cut(const ConnectionPtr& connection) {
+void SeededNetwork::cut(const ConnectionPtr& connection) {
   if (std::exchange(connection->is_ending, true)) return;
   for (const int side : {0, 1}) {
     connection->ends[place(side)].drops = true;
@@ -292,7 +319,7 @@ void ElasticNetwork::cut(const ConnectionPtr& connection) {
 }
 
 // Transfers and the control stream tell of it in any order.
-void ElasticNetwork::close(const ConnectionPtr& connection, int side) {
+void SeededNetwork::close(const ConnectionPtr& connection, int side) {
   Connection::End& end = connection->ends[place(side)];
   if (std::exchange(end.is_closed, true)) return;
   const auto later = [this] {
@@ -318,15 +345,15 @@ void ElasticNetwork::close(const ConnectionPtr& connection, int side) {
   });
 }
 
-void ElasticNetwork::told(const ConnectionPtr& connection, int side) {
+void SeededNetwork::told(const ConnectionPtr& connection, int side) {
   connection->ends[place(side)].is_told = true;
   note_fault();
   connect_later(connection->ends[0].machine->rank, connection->ends[1].machine->rank, draw(scenario_.connect));
 }
 
-void ElasticNetwork::end_all(Machine& machine, bool is_orderly) {
+void SeededNetwork::end_all(Machine& machine, bool is_orderly) {
   for (const auto& [pair, connection] : connections_) {
-    if (connection->ends[0].machine != &machine && connection->ends[1].machine != &machine) continue;
+    if (!connection->joins(machine)) continue;
     const int side = connection->side_of(machine);
     Connection::End &own = connection->ends[place(side)], &other = connection->ends[place(1 - side)];
     if (connection->is_ending) {
