@@ -1,8 +1,6 @@
 // What a StreamHook, and the DevicePass that it drives, ask a device for: every call of worker 0 of two, in order.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "host_place.h"
 #include "made_up_passes.h"
 #include "support/on_threads.h"
@@ -136,6 +134,11 @@ std::string replaced(std::string text, const std::string& old, const std::string
   return text;
 }
 
+std::string without(const std::string& call, std::string text) {
+  for (std::size_t at = 0; (at = text.find(call)) != std::string::npos;) text.erase(at, text.find('\n', at) + 1 - at);
+  return text;
+}
+
 TEST(StreamHookCalls, areTheSameUnderAllRulesThatSweep) {
   expect_under({{"normalized_mean", {}},
                 {"adacons", {}},
@@ -150,7 +153,7 @@ TEST(StreamHookCalls, areTheSameUnderAllRulesThatSweep) {
 
 TEST(StreamHookCalls, haveNoSweepWhereCoefficientsAreKnown) {
   const std::string sums = replaced(replaced(kPass, " 56 memory", " 32 memory"), "copy 112", "copy 64");
-  expect_under({{"mean", {}}, {"weighted_mean", {}}}, std::regex_replace(sums, std::regex("queue: add_gram.*\n"), ""));
+  expect_under({{"mean", {}}, {"weighted_mean", {}}}, without("queue: add_gram", sums));
 }
 
 TEST(StreamHookCalls, bringResultsToNormsWhereStatisticsDoNotTellThem) {
