@@ -36,7 +36,7 @@ GradientBucket bucket_of(const std::vector<std::int64_t>& sizes, int rank, int s
     bucket.parameters.push_back(parameter_of(size));
     bucket.sizes.push_back(static_cast<std::size_t>(size));
   }
-  bucket.numbers = torch::cat(parts).to(test.type).to(device);
+  bucket.numbers = torch::cat(parts).to(test.type).to(device, /*non_blocking=*/true);
   return bucket;
 }
 

@@ -24,7 +24,8 @@ namespace {
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr int kQuestions = 3;  // that an event answers with no
 
-// What stands in the streams. Stream 0 of a device works at once.
+// What stands in the streams. Stream 0 of a device works at once, but for copies to it that do not block: these are
+// done before whatever else is asked of it.
 class Streams {
  public:
   void add(c10::StreamId stream, std::function<void()> work) {
@@ -178,12 +179,8 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     const at::NoGradGuard no_grad;
     seen_by_host(to).copy_(seen_by_host(from));
   };
-  if (stream == 0) {
-    copy();
-  } else {
-    streams().add(stream, copy);
-    if (!non_blocking) streams().run(stream, streams().asked(stream));
-  }
+  streams().add(stream, copy);
+  if (!non_blocking || (stream == 0 && !from.is_cpu())) streams().run(stream, streams().asked(stream));
   return to;
 }
 
@@ -248,6 +245,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
 }
 
 void on_the_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  streams().run(0, streams().asked(0));
   at::native::cpu_fallback(operation, stack);
 }
 

@@ -1,6 +1,6 @@
 // A device for machines without one: torch's PrivateUse1 with memory of the host. Like a GPU it has streams of its own
 // for copies, which are done late: when somebody has asked an event behind them a few times, or another stream waits.
-// So whoever reads too early reads what was there before.
+// So are copies to it in the default stream that do not block. So whoever reads too early reads what was there before.
 #pragma once
 
 #include <torch/torch.h>

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from cases import CASE_S, run
 from ddp_training import loss_of, made
 from hooks_shared import SMALL, Breaks, refusal
-from pretended_stream import pretended
+from pretended_stream import calls, pretended
 from rule_oracle import RULES
 from sketched_training import IN_STREAM, Recorded, outcome_of, same_everywhere, train
 from torch.nn.parallel import DistributedDataParallel
@@ -410,9 +410,29 @@ def watching(every):
     return {"told": told, "norms": norms}
 
 
+def calls_of(rule):
+    """What each pass asks streams for, and what it raises. All ask for another rule in pass 4; pass 6 of rank 1 breaks off."""
+    recorded = Recorded(rule)
+    passes = []
+    for step in range(8):
+        if step == 4:
+            recorded.state.set_rule("mean" if rule == "adasum" else "adasum")
+        breaks = step == 6 and dist.get_rank() == 1
+        handle = recorded.model.module.first.register_forward_hook(
+            lambda module, inputs, output, breaks=breaks: Breaks.apply(output, breaks)
+        )
+        calls.clear()
+        error = refusal(lambda step=step: loss_of(recorded.model, step).backward())
+        passes.append(calls + ([error["type"]] if error else []))
+        handle.remove()
+    recorded.state.close()
+    return passes
+
+
 def cases_of_the_world():
     workers = dist.get_world_size()
     cases = {f"rule {rule}": functools.partial(rule_of, rule) for rule in RULES}
+    cases |= {f"calls, {rule}": functools.partial(calls_of, rule) for rule in RULES}
     if workers > 1:
         cases["beside collectives of DDP"] = beside_collectives_of_ddp
     if workers == 2:

@@ -82,21 +82,34 @@ def test_steps_gone_wrong_are_met_as_defined(of, case):
 
 
 IN_STREAM = [*(f"rule {rule}" for rule in RULES), *TROUBLES, "bfloat16", "float16"]
+CALLS = [f"calls, {rule}" for rule in RULES]
 
 
 @pytest.fixture(scope="module")
 def in_stream():
-    return Results(PROGRAM, 3, "--in-stream", only=IN_STREAM)
+    return Results(PROGRAM, 3, "--in-stream", only=[*IN_STREAM, *CALLS])
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("case", IN_STREAM)
+@pytest.mark.parametrize("case", only("rule adacons", of=IN_STREAM))
 def test_so_they_are_where_factors_are_tensors_that_nobody_waits_for(in_stream, case):
     """As on CUDA devices, but for the device."""
     for rank in in_stream[case]:
         assert rank["distance"] < (1e-2 if "float16" in case else 1e-5), rank
         assert rank["same"]
         assert rank["clipped"] == rank["expected clipped"]
+
+
+EXCHANGE = ["current: copy float64", "side: wait for current", "collectives: wait for side", "collectives: gather"]
+EXCHANGE += ["side: wait for collectives", "side: copy uint8", "side: decide", "side: copy float64", "side: event"]
+NOBODY, HOST, STREAM = [], ["host: wait for an event of side"], ["current: wait for an event of side"]
+
+
+@pytest.mark.parametrize("rule", only("adacons", of=RULES))
+def test_the_host_waits_for_a_stream_where_buckets_are_new_and_around_a_change_of_the_rule(in_stream, rule):
+    passes = [[*waits, *EXCHANGE] for waits in (NOBODY, HOST, HOST, STREAM, HOST, HOST, STREAM, STREAM)]
+    first, broken_off, last = in_stream[f"calls, {rule}"]
+    assert first == last == passes
+    assert broken_off == [*passes[:6], [*STREAM, "ValueError"], [*EXCHANGE, *passes[7]]]
 
 
 @pytest.mark.thorough

@@ -5,17 +5,19 @@
 
 #include "engines/device_links.h"
 #include "engines/wait.h"
+#include "support/calls.h"
 
 namespace flockstep::test {
 
 class EngineLinks final : public engines::DeviceLinks {
  public:
-  explicit EngineLinks(engines::Engine& engine) : engine_(engine) {}
+  explicit EngineLinks(engines::Engine& engine, Calls* calls = nullptr) : engine_(engine), calls_(calls) {}
 
   void exchange(kernels::Queue& queue, std::span<const engines::DeviceBlock> blocks) override {
     for (const engines::DeviceBlock& block : blocks)
       if (block.peer != engine_.rank()) bytes_sent_ += block.send.size();
     queue.call([this, kept = std::vector(blocks.begin(), blocks.end())] { exchange_now(kept); });
+    if (calls_) record(blocks);
   }
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void check() override {}
@@ -23,6 +25,13 @@ class EngineLinks final : public engines::DeviceLinks {
   void abort() noexcept override { *failed_ = true; }
 
  private:
+  void record(std::span<const engines::DeviceBlock> blocks) const {
+    std::string line = "exchange:";
+    for (const auto& [peer, send, receive] : blocks)
+      line += " " + std::to_string(peer) + " gets " + std::to_string(send.size()) + " " + calls_->name_of(send.data()) +
+              " for " + std::to_string(receive.size()) + " " + calls_->name_of(receive.data()) + ",";
+    calls_->replace(line);
+  }
   void exchange_now(const std::vector<engines::DeviceBlock>& blocks) {
     std::vector<engines::Pending> pending;
     for (const auto& [peer, send, receive] : blocks) {
@@ -39,6 +48,7 @@ class EngineLinks final : public engines::DeviceLinks {
 
   static constexpr engines::Tag kTag = 77;
   engines::Engine& engine_;
+  Calls* const calls_;
   std::uint64_t bytes_sent_ = 0;
   const std::shared_ptr<std::atomic<bool>> failed_ = std::make_shared<std::atomic<bool>>(false);
 };

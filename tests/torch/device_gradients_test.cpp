@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <set>
 
 #include "base/files.h"
 #include "host_place.h"
@@ -133,6 +134,30 @@ TEST(DeviceGradients, setOutInBackwardFromTheThirdPassOnUnlessWeightsCount) {
         EXPECT_EQ(side.place->buckets - before, all);
       }
     });
+}
+
+// Autograd works in the streams that forward passes worked in.
+TEST(DeviceGradients, travelBehindEveryStreamThatHasMadeAPart) {
+  on_contexts(2, [](runtime::Context& context) {
+    Side side(context, {.algorithm = "adacons", .bucket_kib = 4}, Where::device);
+    for (int step = 0; step < 3; ++step) side.step(step);
+    side.place->alternates = true;
+    side.place->calls.take();
+    side.step(4);
+    std::set<std::string> makers, followed;
+    std::size_t most = 0;
+    std::string calls = side.place->calls.take();
+    for (std::size_t end; (end = calls.find('\n')) != std::string::npos; calls.erase(0, end + 1)) {
+      const std::string line = calls.substr(0, end);
+      if (line.starts_with("asked for ")) makers.insert(line.substr(10));
+      if (line.starts_with("queue: follow ")) followed.insert(line.substr(14));
+      if (!line.starts_with("exchange:")) continue;
+      EXPECT_EQ(followed, makers);
+      most = std::max(most, makers.size());
+      makers.clear(), followed.clear();
+    }
+    EXPECT_EQ(most, 2u);
+  });
 }
 
 TEST(DeviceGradients, leaveOutWhoHasNoBatch) {

@@ -1,5 +1,5 @@
-// Exact rules in the order of a stream, without a GPU: a thread stands for the device, and an engine's messages for
-// NCCL. The oracle is the hook that waits on the host.
+// Exact rules in the order of a stream, without a GPU: a thread that lags stands for the device, and an engine's
+// messages for NCCL. The oracle is the hook that waits on the host.
 #include "torch/stream_hook.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,31 @@ using namespace test_passes;
 using test::HostPlace;
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-struct Streamed : SideOf<StreamHook> {
+// Buckets are made in torch's current stream, which lags, too: NaN until then.
+class LateHook : public StreamHook {
+ public:
+  LateHook(runtime::Context& context, const GradientPassesSettings& settings, std::unique_ptr<HostPlace> place)
+      : LateHook(context, settings, *place, std::move(place)) {}
+
+  Future add(GradientOffer offer) {
+    const at::Tensor bucket = offer.bucket.numbers, made = bucket.clone();
+    if (offer.weight > 0) {  // else zeros follow
+      bucket.fill_(kNaN);
+      place_.current().call([bucket, made] { bucket.copy_(made); });
+    }
+    return StreamHook::add(std::move(offer));
+  }
+
+ private:
+  LateHook(runtime::Context& context, const GradientPassesSettings& settings, HostPlace& place,
+           std::unique_ptr<HostPlace>&& given)
+      : StreamHook(context, settings, std::move(given)), place_(place) {}
+  HostPlace& place_;
+};
+
+struct Streamed : SideOf<LateHook> {
   Streamed(runtime::Context& context, const GradientPassesSettings& settings)
-      : Streamed(context, settings, std::make_unique<HostPlace>()) {}
+      : Streamed(context, settings, std::make_unique<HostPlace>(test::Pace::late)) {}
   Streamed(runtime::Context& context, const GradientPassesSettings& settings, std::unique_ptr<HostPlace> made)
       : SideOf(context, settings, (place = made.get(), std::move(made))) {}
   GradientNews news() { return exchange.final_news(); }
@@ -51,10 +73,10 @@ void expect_alike(int workers, const RuleChoice& rule, const Change& change = {}
     Streamed streamed(context, {.rule = rule});
     Waiting waiting(context, {.rule = rule});
     for (int step = 0; step < steps; ++step) {
-      const SideOf<StreamHook>::Pass pass{.buckets = step < 2 ? kAsMade : kRebuilt,
-                                          .weight = context.rank() + 1.0,
-                                          .factor = change ? change(context.rank(), step) : 1};
-      const SideOf<CommunicationHook>::Pass same{.buckets = pass.buckets, .weight = pass.weight, .factor = pass.factor};
+      const Streamed::Pass pass{.buckets = step < 2 ? kAsMade : kRebuilt,
+                                .weight = context.rank() + 1.0,
+                                .factor = change ? change(context.rank(), step) : 1};
+      const Waiting::Pass same{.buckets = pass.buckets, .weight = pass.weight, .factor = pass.factor};
       EXPECT_TRUE(are_alike(streamed.step(step, pass), waiting.step(step, same))) << "step " << step;
       const GradientNews one = streamed.news(), other = waiting.news();
       EXPECT_EQ(one.step, other.step);
@@ -105,7 +127,7 @@ TEST(StreamHook, countsWhoHasAGradientAndDividesByAllOnlyWhereAsked) {
     const bool has_gradient = context.rank() != 1;
     const oracle::Gradients gradients = gradients_of({0, 2}, 4);
     const auto pass = [&](bool divides) {
-      return SideOf<StreamHook>::Pass{.has_gradient = has_gradient, .divides_by_all = divides};
+      return Streamed::Pass{.has_gradient = has_gradient, .divides_by_all = divides};
     };
     EXPECT_TRUE(are_near(mean.step(4, pass(false)), oracle::mean(gradients)));
     EXPECT_TRUE(are_near(mean.step(4, pass(true)), oracle::scaled(2.0 / 3, oracle::mean(gradients))));
@@ -188,6 +210,39 @@ TEST(StreamHook, aDeviceWithoutMemoryIsAnErrorOnAllWorkersAtOnce) {
       EXPECT_EQ(refusal([&] { side.step(0, {}); }),
                 "worker 1 cannot exchange gradients between GPUs: there is no memory left");
   });
+}
+
+// Nobody waits for a future before the last pass: all that waits is the hook itself, where buckets are rebuilt and
+// around changes of the rule.
+TEST(StreamHook, resultsAreThoseOfTheOtherHoweverFarHostsAreAhead) {
+  for (const char* const granularity : {"model", "tensor"})
+    test::on_threads(3, [&](runtime::Context& context) {
+      const RuleChoice rule{"weighted_mean", {{"granularity", granularity}, {"watch", "always"}}},
+          next{"adacons", {{"granularity", granularity}, {"beta", "0.9"}}},
+          last{"adacons", {{"granularity", granularity}, {"beta", "0.5"}, {"magnitude", "mean_norm"}}};
+      Streamed streamed(context, {.rule = rule});
+      Waiting waiting(context, {.rule = rule});
+      streamed.place->runs_ahead = true;
+      std::vector<GradientPasses::Future> passes, expected;
+      for (int step = 0; step < 12; ++step) {
+        const Buckets& buckets = step % 6 == 0 ? kAsMade : kRebuilt;
+        const double weight = context.rank() * step + 1.0;
+        // The other answers in the step that asks.
+        if (step == 3 || step == 8) streamed.exchange.set_rule(step == 3 ? next : last);
+        if (step == 4 || step == 9) waiting.exchange.set_rule(step == 4 ? next : last);
+        std::ranges::copy(streamed.send(step, {.buckets = buckets, .weight = weight}), std::back_inserter(passes));
+        for (const auto& future : waiting.send(step, {.buckets = buckets, .weight = weight})) {
+          future->waitAndThrow();
+          expected.push_back(future);
+        }
+      }
+      streamed.place->queue().catch_up();
+      for (std::size_t i = 0; i < passes.size(); ++i) {
+        passes[i]->waitAndThrow();
+        EXPECT_TRUE(torch::allclose(passes[i]->value().toTensor(), expected[i]->value().toTensor(), 1e-5, 1e-6)) << i;
+      }
+      EXPECT_EQ(streamed.news().step, 12);
+    });
 }
 
 TEST(StreamHook, theHostGoesOnWhileTheDeviceIsBusy) {
