@@ -134,23 +134,6 @@ TEST(AdaCons, thePublishedPermutationGivesSharesToTheWrongWorkers) {
   }
 }
 
-TEST(AdaCons, thePublishedPermutationDiffersAtSomeStepForThreeWorkersAndMore) {
-  for (std::size_t workers = 3; workers <= 9; ++workers) {
-    const Draw draw{workers, 11};
-    const Steps right = steps_of(adacons(), draw, 10, unchanged);
-    const Steps wrong = steps_of(adacons({.permutation = Permutation::published}), draw, 10, unchanged);
-    EXPECT_NE(right.c, wrong.c) << "P = " << workers;
-  }
-}
-
-TEST(AdaCons, thePublishedPermutationIsTheInverseForSortedInputAndForTwo) {
-  const AdaConsOptions published{.permutation = Permutation::published};
-  const Statistics sorted = Statistics::of_row_sums({1, 2, 5, 9}, {1, 1, 1, 1}, {1, 1, 1, 1});
-  EXPECT_EQ(adacons().apply(sorted, {})->c, adacons(published).apply(sorted, {})->c);
-  const Draw pair{2, 11};
-  EXPECT_EQ(steps_of(adacons(), pair, 10, unchanged).c, steps_of(adacons(published), pair, 10, unchanged).c);
-}
-
 TEST(AdaCons, rowSumsAreEnough) {
   const Statistics statistics = statistics_of(drawn({6}));
   EXPECT_EQ(adacons().apply(statistics, {})->c, adacons().apply(without_matrix(statistics), {})->c);
