@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "flockstep/error.h"
+#include "support/refusal.h"
 #include "support/temporary_folder.h"
 
 namespace flockstep::base {
@@ -23,19 +24,12 @@ TEST_F(Files, whatIsWrittenIsReadBackAndNothingElseStays) {
 }
 
 TEST_F(Files, everyFailureNamesThePath) {
-  for (const auto& action : {+[](const std::filesystem::path& path) { read_text(path); },
-                             +[](const std::filesystem::path& path) { write_atomically(path, std::string_view("x")); },
-                             +[](const std::filesystem::path& path) { check_writable(path); },
-                             +[](const std::filesystem::path& path) { make_directory(path / "deeper"); }}) {
-    write_atomically(folder_ / "plain", std::string_view("a file, not a folder"));
-    try {
-      action(folder_ / "plain" / "nowhere");
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_file);
-      EXPECT_NE(std::string(error.what()).find("plain/nowhere"), std::string::npos) << error.what();
-    }
-  }
+  write_atomically(folder_ / "plain", std::string_view("a file, not a folder"));
+  const std::filesystem::path path = folder_ / "plain" / "nowhere";
+  test::expect_refused({{path, [&] { read_text(path); }, ErrorCode::bad_file},
+                        {path, [&] { write_atomically(path, std::string_view("x")); }, ErrorCode::bad_file},
+                        {path, [&] { check_writable(path); }, ErrorCode::bad_file},
+                        {path, [&] { make_directory(path / "deeper"); }, ErrorCode::bad_file}});
 }
 
 TEST_F(Files, aFolderIsRemovedWithAllThatIsInItAndLinksAreNotFollowed) {

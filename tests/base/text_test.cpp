@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "base/split.h"
+
 namespace flockstep::base {
 namespace {
 
@@ -19,6 +21,13 @@ TEST(Text, partsAreWordsAndWholeNumbers) {
             "worker 3 runs adacons!-1");
   EXPECT_EQ(bracketed(std::vector<std::size_t>{2, 3}), "[2, 3]");
   EXPECT_EQ(bracketed(std::vector<int>{}), "[]");
+}
+
+TEST(Split, keepsEmptyParts) {
+  EXPECT_EQ(split("mean", ','), (std::vector<std::string>{"mean"}));
+  EXPECT_EQ(split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(split(":", ':'), (std::vector<std::string>{"", ""}));
+  EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));
 }
 
 }  // namespace

@@ -1,10 +1,30 @@
 #include "conformance.h"
 
+#include <exception>
+#include <thread>
+
 namespace flockstep::engines::conformance {
 
 Subject& subject() {
   static Subject chosen;
   return chosen;
+}
+
+void on_a_thread_each(const std::function<void(int rank)>& body) {
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(subject().workers));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < subject().workers; ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (...) {
+          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& each : thrown)
+    if (each) std::rethrow_exception(each);
 }
 
 CheckedAllToAll::CheckedAllToAll(Engine& engine, int round, std::size_t base_size)

@@ -25,6 +25,8 @@ Subject& subject();
 void on_every_worker(const WorkerMain& body);
 void on_lanes(const WorkerMain& body);
 void on_mesh(const WorkerMain& body);
+// Calls body(rank) on a thread for each worker and returns when all are done. Rethrows.
+void on_a_thread_each(const std::function<void(int rank)>& body);
 
 // Long enough never to pass in a test that works, short enough to end one that hangs.
 inline base::Time in_good_time(const Engine& engine) { return engine.now() + base::Duration(600); }
@@ -73,6 +75,22 @@ inline Words words(int round, int from, int to, std::size_t size) {
 
 inline Bytes bytes(Words& values) { return bytes_of(std::span(values)); }
 inline ConstBytes bytes(const Words& values) { return const_bytes_of(std::span(values)); }
+
+// A place for so many words of every worker.
+struct Blocks {
+  Blocks(const Engine& engine, std::size_t size) : words(static_cast<std::size_t>(engine.size()), Words(size)) {}
+  Words& operator[](int rank) { return words[static_cast<std::size_t>(rank)]; }
+  std::vector<Bytes> places() {
+    std::vector<Bytes> places;
+    for (Words& each : words) places.push_back(bytes(each));
+    return places;
+  }
+  std::vector<Words> words;
+};
+
+// The workers form a ring.
+inline int next_of(const Engine& engine) { return (engine.rank() + 1) % engine.size(); }
+inline int previous_of(const Engine& engine) { return (engine.rank() + engine.size() - 1) % engine.size(); }
 
 // One all-to-all whose blocks all differ in size and content, checked against the formula on arrival.
 class CheckedAllToAll {

@@ -53,9 +53,8 @@ std::pair<std::string, double> lose_a_peer(const py::function& make) {
       constexpr std::size_t kSize = 16 << 20;
       const Words block(kSize);
       const std::vector<ConstBytes> send(static_cast<std::size_t>(engine.size()), bytes(block));
-      std::vector<Words> blocks(send.size(), Words(kSize));
-      std::vector<Bytes> receive;
-      for (auto& each : blocks) receive.push_back(bytes(each));
+      Blocks blocks(engine, kSize);
+      std::vector<Bytes> receive = blocks.places();
       receive[static_cast<std::size_t>(engine.rank())] = {};
       const base::Time begin = engine.now();
       try {  // whoever comes late hears of it at the start

@@ -21,24 +21,29 @@
 
 namespace flockstep::engines::conformance {
 
-void on_every_worker(const WorkerMain& body) {
-  if (subject().engine == "c10d") return on_lanes(body);
-  if (subject().engine == "mesh") return on_mesh(body);
+namespace {
+
+LaunchOptions launch_options() {
   LaunchOptions options;
   options.workers = subject().workers;
   options.deterministic = subject().deterministic;
   options.seed = subject().seed;
-  find_backend(subject().engine).run(options, body);
+  return options;
+}
+
+}  // namespace
+
+void on_every_worker(const WorkerMain& body) {
+  if (subject().engine == "c10d") return on_lanes(body);
+  if (subject().engine == "mesh") return on_mesh(body);
+  find_backend(subject().engine).run(launch_options(), body);
 }
 
 bool subject_outlives_peers() { return subject().engine == "threads" || subject().engine == "mesh"; }
 
 void on_mortal_workers(const WorkerMain& body) {
   if (subject().engine == "mesh") return on_mesh(body);
-  LaunchOptions options;
-  options.workers = subject().workers;
-  options.deterministic = subject().deterministic;
-  options.seed = subject().seed;
+  LaunchOptions options = launch_options();
   options.elastic.outlives_peers = true;
   find_backend(subject().engine).run(options, [&](Engine& engine) {
     if (engine.incarnation() == 1) meet(engine, engine.size() - 1);

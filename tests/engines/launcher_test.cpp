@@ -37,34 +37,37 @@ class Environment {
   std::map<std::string, std::string> before_;
 };
 
-void expect_place(const std::map<std::string, std::string>& variables, int number, int workers) {
-  const Environment environment(variables);
-  const auto place = launched_place(16);
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->number, number);
-  EXPECT_EQ(place->workers, workers);
-}
+struct PlaceCase {
+  std::map<std::string, std::string> variables;
+  int number, workers;
+};
 
 TEST(Launcher, tellsThePlaceOfAWorkerOnItsNode) {
-  expect_place({{"FLOCKSTEP_LOCAL_RANK", "1"}, {"FLOCKSTEP_LOCAL_WORKERS", "4"}, {"FLOCKSTEP_WORKERS", "16"}}, 1, 4);
-  expect_place({{"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "8"}, {"WORLD_SIZE", "16"}}, 2, 8);
-  expect_place(
-      {{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}, {"OMPI_COMM_WORLD_SIZE", "16"}}, 3, 8);
-  expect_place({{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_SIZE", "16"}}, 0, 2);
-}
-
-TEST(Launcher, thatStartedAnotherOneDoesNotCount) {  // such as an mpirun that has started a torchrun on each node
-  expect_place({{"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
-                {"OMPI_COMM_WORLD_SIZE", "2"},
-                {"LOCAL_RANK", "5"},
-                {"LOCAL_WORLD_SIZE", "8"},
-                {"WORLD_SIZE", "16"}},
-               5, 8);
-}
-
-TEST(Launcher, whoWasStartedWithoutOneHasNoPlace) {
-  const Environment environment(std::map<std::string, std::string>{{"WORLD_SIZE", "16"}});
+  const PlaceCase cases[] = {
+      {{{"FLOCKSTEP_LOCAL_RANK", "1"}, {"FLOCKSTEP_LOCAL_WORKERS", "4"}, {"FLOCKSTEP_WORKERS", "16"}}, 1, 4},
+      {{{"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "8"}, {"WORLD_SIZE", "16"}}, 2, 8},
+      {{{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}, {"OMPI_COMM_WORLD_SIZE", "16"}},
+       3,
+       8},
+      {{{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_SIZE", "16"}}, 0, 2},
+      // An mpirun that has started a torchrun on each node does not count.
+      {{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"LOCAL_RANK", "5"},
+        {"LOCAL_WORLD_SIZE", "8"},
+        {"WORLD_SIZE", "16"}},
+       5,
+       8}};
+  for (const PlaceCase& each : cases) {
+    SCOPED_TRACE(testing::PrintToString(each.variables));
+    const Environment environment(each.variables);
+    const auto place = launched_place(16);
+    ASSERT_TRUE(place);
+    EXPECT_EQ(place->number, each.number);
+    EXPECT_EQ(place->workers, each.workers);
+  }
+  const Environment none(std::map<std::string, std::string>{{"WORLD_SIZE", "16"}});
   EXPECT_FALSE(launched_place(16));
 }
 

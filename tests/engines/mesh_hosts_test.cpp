@@ -66,16 +66,14 @@ class MeshHosts : public MeshExchange {
   const std::string space_ = "mesh" + name_, bridge_ = "mb" + name_, link_ = "ml" + name_;
 };
 
-TEST_F(MeshHosts, aPartitionOfFiveSecondsIsALossAndThenAMeeting) {
+TEST_F(MeshHosts, aPartitionIsALossAndThenAMeeting) {
   MeshRun run(2, Duration(1), kHere);
   WorkerProcess other(run.options(1), "idles", space_);
   const auto engine = run.make(0);
   ASSERT_TRUE(wait_for(*engine, What::met, 1));
-  const base::Time begin = engine->now();
   cut();
   ASSERT_TRUE(wait_for(*engine, What::lost, 1));
-  EXPECT_LT((engine->now() - begin).count(), 2);
-  engine->sleep(begin + Duration(5) - engine->now());
+  engine->sleep(Duration(3));  // the other end has given up, too
   heal();
   const auto met = wait_for(*engine, What::met, 1);
   ASSERT_TRUE(met);
@@ -84,12 +82,10 @@ TEST_F(MeshHosts, aPartitionOfFiveSecondsIsALossAndThenAMeeting) {
   EXPECT_FALSE(wait_for(*engine, What::lost, 1, Duration(2)));
 }
 
-TEST_F(MeshHosts, aHostThatVanishesSilentlyIsLostInTimeThoughDataAreUnderWay) {
+TEST_F(MeshHosts, aHostThatVanishesSilentlyIsLostThoughDataAreUnderWay) {
   MeshRun run(2, Duration(1), kHere);
   WorkerProcess other(run.options(1), "exchanges", space_);
-  const double noticed = exchange_until_lost(run, [&] { cut(); });
-  EXPECT_GT(noticed, 0.4);
-  EXPECT_LT(noticed, 2);
+  EXPECT_EQ(exchange_until_lost(run, [&] { cut(); }), "worker 1 has been silent for 1 s");
 }
 
 TEST_F(MeshHosts, aSlowHostIsNotLost) {

@@ -41,30 +41,27 @@ TEST(MeshProcess, DISABLED_exchanges) {
 
 using MeshLoss = MeshExchange;
 
-TEST_F(MeshLoss, aKilledPeerIsLostAtOnce) {
-  MeshRun run(2);
+// Silence would be noticed after ten minutes.
+TEST_F(MeshLoss, aKilledPeerIsLostThoughItHasNotBeenSilentForLong) {
+  MeshRun run(2, Duration(600));
   WorkerProcess other(run.options(1), "exchanges");
-  EXPECT_LT(exchange_until_lost(run, [&] { other.signal(SIGKILL); }), 1);
+  EXPECT_NE(exchange_until_lost(run, [&] { other.signal(SIGKILL); }), "");
 }
 
-TEST_F(MeshLoss, aStoppedPeerIsLostInTimeThoughDataAreUnderWay) {
+TEST_F(MeshLoss, aStoppedPeerIsLostThoughDataAreUnderWay) {
   MeshRun run(2, Duration(1));
   WorkerProcess other(run.options(1), "exchanges");
-  const double noticed = exchange_until_lost(run, [&] { other.signal(SIGSTOP); });
-  EXPECT_GT(noticed, 0.4);
-  EXPECT_LT(noticed, 2);
+  EXPECT_EQ(exchange_until_lost(run, [&] { other.signal(SIGSTOP); }), "worker 1 has been silent for 1 s");
 }
 
-TEST_F(MeshLoss, aStoppedPeerThatSendsNothingIsLostInTimeAndIsMetAgainWhenItGoesOn) {
+TEST_F(MeshLoss, aStoppedPeerThatSendsNothingIsLostAndIsMetAgainWhenItGoesOn) {
   MeshRun run(2, Duration(0.5));
   WorkerProcess other(run.options(1), "idles");
   const auto engine = run.make(0);
   ASSERT_TRUE(wait_for(*engine, What::met, 1));
   other.signal(SIGSTOP);
-  const base::Time stopped = engine->now();
   const auto lost = wait_for(*engine, What::lost, 1);
   ASSERT_TRUE(lost);
-  EXPECT_LT((engine->now() - stopped).count(), 1.5);
   EXPECT_EQ(text_of(*lost), "worker 1 has been silent for 0.5 s");
   other.signal(SIGCONT);
   const auto met = wait_for(*engine, What::met, 1);
@@ -78,77 +75,12 @@ TEST_F(MeshLoss, twoPeersKilledAtOnceLeaveTheOthersAtWork) {
   const auto first = run.make(0), fourth = run.make(3);
   meet(*first, 3);
   meet(*fourth, 3);
-  Words never(10), data(kLong);
+  Words never(10);
   const Pending from_second = first->receive(1, 1, bytes(never));
   second.signal(SIGKILL), third.signal(SIGKILL);
-  const Words sent = words(1, 0, 3, kLong);
-  const Pending receive = fourth->receive(0, 9, bytes(data));
-  const Pending send = first->send(3, 9, bytes(sent));
-  ASSERT_TRUE(settles(*fourth, *receive) && settles(*first, *send) && settles(*first, *from_second));
-  EXPECT_TRUE(receive->done() && send->done());
-  EXPECT_EQ(data, sent);
+  expect_transfer(*first, *fourth, 9, kLong);
+  ASSERT_TRUE(settles(*first, *from_second));
   EXPECT_EQ(from_second->gone(), 1);
-}
-
-TEST(Mesh, aPeerThatClosesIsLostAfterWhatItHasSaid) {
-  MeshRun run(2);
-  const auto first = run.make(0);
-  {
-    const auto second = run.make(1);
-    ASSERT_TRUE(wait_for(*second, What::met, 0));
-    for (std::uint32_t i = 0; i < 100; ++i) second->send_control(0, bytes(Words{i}));
-  }
-  EXPECT_EQ(first->take_control().value().what, What::met);
-  for (std::uint32_t i = 0; i < 100; ++i) {
-    const auto said = wait_for(*first, What::message, 1);
-    ASSERT_TRUE(said);
-    EXPECT_TRUE(std::ranges::equal(said->payload, bytes(Words{i})));
-  }
-  const auto lost = wait_for(*first, What::lost, 1);
-  ASSERT_TRUE(lost);
-  EXPECT_EQ(text_of(*lost), "worker 1 has ended");
-  first->send_control(1, bytes(Words{1}));  // which nobody hears
-  Words data(10);
-  const Pending late = first->receive(1, 3, bytes(data));
-  ASSERT_TRUE(settles(*first, *late));
-  EXPECT_EQ(late->gone(), 1);
-  EXPECT_FALSE(late->done());
-  late->withdraw();
-  EXPECT_TRUE(late->done());
-}
-
-TEST(Mesh, aWorkerThatFailsBreaksItsOwnEngineAndItsPeersHearWhy) {
-  MeshRun run(3);
-  const auto first = run.make(0), second = run.make(1), third = run.make(2);
-  for (Engine* engine : {first.get(), second.get(), third.get()}) meet(*engine, 2);
-  EXPECT_EQ(test::code_of([&] { second->fail(Error(ErrorCode::bad_file, "the disk is full")); }), ErrorCode::bad_file);
-  EXPECT_EQ(test::code_of([&] { second->send_control(0, {}); }), ErrorCode::bad_file);
-  for (Engine* engine : {first.get(), third.get()}) {
-    const auto lost = wait_for(*engine, What::lost, 1);
-    ASSERT_TRUE(lost);
-    EXPECT_EQ(text_of(*lost), "the disk is full");
-  }
-  first->send_control(2, bytes(Words{1}));
-  EXPECT_TRUE(wait_for(*third, What::message, 0));
-  // A collective needs everybody.
-  const Pending barrier = first->barrier();
-  EXPECT_EQ(test::code_of([&] { finish(*first, barrier); }), ErrorCode::bad_file);
-}
-
-TEST(Mesh, aCollectiveNamesTheLostRank) {
-  MeshRun run(3);
-  const auto first = run.make(0), third = run.make(2);
-  auto second = run.make(1);
-  ASSERT_TRUE(wait_for(*first, What::met, 1));
-  const Pending barrier = first->barrier();
-  second.reset();
-  try {
-    finish(*first, barrier);
-    ADD_FAILURE() << "a barrier without worker 1";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_NE(std::string_view(error.what()).find("worker 1"), std::string_view::npos) << error.what();
-  }
 }
 
 TEST(Mesh, aCollectiveWaitsForThoseWhoHaveNotComeYet) {
@@ -180,30 +112,6 @@ TEST(Mesh, aRestartedWorkerTakesThePlaceOfItsPredecessorThoughThatIsStillThere) 
   EXPECT_EQ(waiting->gone(), 1);
 }
 
-TEST(Mesh, aWorkerThatBeginsAgainIsLostAndMetUnderAHigherIncarnation) {
-  MeshRun run(2);
-  const auto first = run.make(0), second = run.make(1);
-  ASSERT_TRUE(wait_for(*first, What::met, 1) && wait_for(*second, What::met, 0));
-  Words data(kLong);
-  const Words sent = words(1, 1, 0, kLong);
-  const Pending old = first->receive(1, 1, bytes(data)), old_send = second->send(0, 2, bytes(sent));
-  second->begin_again(5);
-  EXPECT_EQ(second->incarnation(), 5u);
-  EXPECT_EQ(run.store().book().at(1).incarnation, 5u);
-  ASSERT_TRUE(settles(*first, *old) && settles(*second, *old_send));
-  EXPECT_EQ(old->gone(), 1);
-  EXPECT_EQ(old_send->gone(), 0);
-  ASSERT_TRUE(wait_for(*first, What::lost, 1));
-  const auto met = wait_for(*first, What::met, 1);
-  ASSERT_TRUE(met);
-  EXPECT_EQ(met->incarnation, 5u);
-  ASSERT_TRUE(wait_for(*second, What::met, 0));
-  const Pending receive = first->receive(1, 1, bytes(data));
-  finish(*second, second->send(0, 1, bytes(sent)));
-  finish(*first, receive);
-  EXPECT_EQ(data, sent);
-}
-
 TEST(Mesh, workersBeyondTheFirstJoinLater) {
   MeshRun run(2);
   const auto first = run.make(0), second = run.make(1);
@@ -212,28 +120,27 @@ TEST(Mesh, workersBeyondTheFirstJoinLater) {
   const auto third = run.make(rank);
   EXPECT_EQ(third->size(), 2);
   ASSERT_TRUE(wait_for(*second, What::met, rank));
-  const Words sent = words(1, 2, 1, 100000);
-  Words data(sent.size());
-  const Pending receive = second->receive(rank, kMaximalLongTag, bytes(data));
-  finish(*third, third->send(1, kMaximalLongTag, bytes(sent)));
-  finish(*second, receive);
-  EXPECT_EQ(data, sent);
-  finish(*first, [&] {
-    const auto barrier = second->barrier();
-    auto own = first->barrier();
-    finish(*second, barrier);
-    return own;
-  }());
+  expect_transfer(*third, *second, kMaximalLongTag);
+  const auto barrier = second->barrier(), own = first->barrier();
+  finish(*second, barrier);
+  finish(*first, own);
 }
 
-TEST(Mesh, workersGoOnWithoutTheirStore) {
+TEST(Mesh, workersBeginAgainAlsoWithoutTheirStore) {
   auto run = std::make_unique<MeshRun>(2);
   const auto first = run->make(0), second = run->make(1);
   ASSERT_TRUE(wait_for(*first, What::met, 1) && wait_for(*second, What::met, 0));
+  const Words sent(kLong);
+  const Pending send = second->send(0, 2, bytes(sent));
+  second->begin_again(5);
+  EXPECT_EQ(run->store().book().at(1).incarnation, 5u);
+  ASSERT_TRUE(settles(*second, *send));
+  EXPECT_EQ(send->gone(), 0);
+  ASSERT_TRUE(wait_for(*first, What::met, 1) && wait_for(*second, What::met, 0));
   run.reset();
-  second->begin_again(2);
+  second->begin_again(6);
   ASSERT_TRUE(wait_for(*first, What::met, 1));
-  EXPECT_EQ(second->incarnation(), 2u);
+  EXPECT_EQ(second->incarnation(), 6u);
 }
 
 // ---- admission ----
@@ -274,12 +181,11 @@ TEST(Mesh, aStoreThatSaysNothingIsNamedInWordsOfTheUser) {
   asio::io_context io;
   asio::ip::tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
   const std::string address = "127.0.0.1:" + std::to_string(silent.local_endpoint().port());
-  try {
-    (void)mesh::read_book({address, mesh::make_secret(), Duration(1)});
-    FAIL() << "a store that says nothing has answered";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), "the run's store at " + address + " does not answer: it has said nothing for 2 s");
-  }
+  EXPECT_EQ(test::refusal(ErrorCode::unavailable,
+                          [&] {
+                            (void)mesh::read_book({address, mesh::make_secret(), Duration(1)});
+                          }),
+            "the run's store at " + address + " does not answer: it has said nothing for 2 s");
 }
 
 // ---- who may begin ----
@@ -312,41 +218,9 @@ class MeshWithdraw : public testing::TestWithParam<bool> {
   }
   void SetUp() override { ASSERT_TRUE(wait_for(*first_, What::met, 1) && wait_for(*second_, What::met, 0)); }
 
-  // What is sent next arrives, whatever was withdrawn before.
-  void expect_to_work(Tag tag) {
-    const Words sent = words(3, 0, 1, 50000);
-    Words data(sent.size());
-    const Pending receive = second_->receive(0, tag, bytes(data));
-    finish(*first_, first_->send(1, tag, bytes(sent)));
-    finish(*second_, receive);
-    EXPECT_EQ(data, sent);
-  }
-
   MeshRun run_{2};
   std::unique_ptr<Engine> first_ = make(0), second_ = make(1);
 };
-
-TEST_P(MeshWithdraw, aSendThatNobodyWantsIsTakenBack) {
-  for (const std::size_t size : {std::size_t{10}, std::size_t{50000}}) {
-    const Words sent(size, 1);
-    const Pending send = first_->send(1, 5, bytes(sent));
-    EXPECT_FALSE(first_->wait_until([&] { return send->done(); }, first_->now() + Duration(0.02)));
-    send->withdraw();
-    ASSERT_TRUE(settles(*first_, *send));
-    EXPECT_TRUE(send->done());
-    expect_to_work(5);
-  }
-}
-
-TEST_P(MeshWithdraw, aReceiveThatNothingCameForIsTakenBack) {
-  Words data(50000);
-  const Pending receive = second_->receive(0, 5, bytes(data));
-  receive->withdraw();
-  ASSERT_TRUE(settles(*second_, *receive, Duration(1)));
-  EXPECT_TRUE(receive->done());
-  EXPECT_EQ(data, Words(50000));
-  expect_to_work(5);
-}
 
 TEST_P(MeshWithdraw, sendsAndReceivesThatAreUnderWayEndSoon) {
   for (int delay_us = 0; delay_us < 3000; delay_us += 300) {
@@ -362,7 +236,7 @@ TEST_P(MeshWithdraw, sendsAndReceivesThatAreUnderWayEndSoon) {
     (is_receive ? data : sent).reset();  // nobody touches it any more
     receive.reset();
     send.reset();
-    expect_to_work(6 + delay_us);
+    expect_transfer(*first_, *second_, 6 + delay_us);
   }
 }
 
@@ -377,7 +251,7 @@ TEST_P(MeshWithdraw, droppedOperationsAreWithdrawn) {
       const Pending send = first_->send(1, 3, bytes(std::as_const(*sent)));
       const Pending receive = second_->receive(0, 3, bytes(*data));
     }
-    expect_to_work(10 + round);
+    expect_transfer(*first_, *second_, 10 + round);
   }
 }
 
@@ -397,17 +271,12 @@ TEST(Mesh, sixtyFourWorkersMeetWithFewThreadsEach) {
   std::vector<std::unique_ptr<Engine>> engines;
   for (int rank = 0; rank < kWorkers; ++rank) engines.push_back(run.make(rank));
   for (auto& engine : engines) ASSERT_NO_FATAL_FAILURE(meet(*engine, kWorkers - 1));
-  const Words one = words(1, 0, 0, 30000);
-  std::vector<Words> data(kWorkers, Words(one.size()));
-  std::vector<Pending> pending;
-  for (int rank = 0; rank < kWorkers; ++rank) {
-    pending.push_back(engines[static_cast<std::size_t>(rank)]->receive((rank + 1) % kWorkers, 1,
-                                                                       bytes(data[static_cast<std::size_t>(rank)])));
-    pending.push_back(engines[static_cast<std::size_t>(rank)]->send((rank + kWorkers - 1) % kWorkers, 1, bytes(one)));
-    pending.push_back(engines[static_cast<std::size_t>(rank)]->barrier());
+  std::vector<Pending> barriers;
+  for (const auto& engine : engines) barriers.push_back(engine->barrier());
+  for (std::size_t i = 0; i < kWorkers; ++i) {
+    expect_transfer(*engines[(i + 1) % kWorkers], *engines[i], 1, 30000);
+    finish(*engines[i], barriers[i]);
   }
-  for (std::size_t i = 0; i < pending.size(); ++i) finish(*engines[i / 3], pending[i]);
-  for (const Words& each : data) EXPECT_EQ(each, one);
   EXPECT_LE(threads_of_this_process() - before, 2 * kWorkers);
 }
 

@@ -48,6 +48,16 @@ inline bool settles(Engine& engine, Operation& operation, base::Duration patienc
   return engine.wait_until([&] { return operation.done() || operation.gone(); }, engine.now() + patience);
 }
 
+// Words from one engine of this process arrive at another one.
+inline void expect_transfer(Engine& from, Engine& to, Tag tag, std::size_t size = 50000) {
+  const Words sent = words(3, from.rank(), to.rank(), size);
+  Words data(size);
+  const Pending receive = to.receive(from.rank(), tag, bytes(data)), send = from.send(to.rank(), tag, bytes(sent));
+  ASSERT_TRUE(settles(to, *receive) && settles(from, *send));
+  EXPECT_TRUE(receive->done() && send->done());
+  EXPECT_EQ(data, sent);
+}
+
 inline std::string text_of(const Control& control) {
   std::string text;
   for (const std::byte each : control.payload) text += static_cast<char>(each);

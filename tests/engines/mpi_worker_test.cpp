@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "flockstep/mpi.h"
+#include "support/refusal.h"
 
 extern "C" int MPI_Comm_get_attr(MPI_Comm communicator, int key, void* value, int* is_set) {
   static int highest = 32767;  // the least that the standard allows
@@ -26,29 +27,17 @@ class MpiWorkerTest : public testing::Test {
     ASSERT_EQ(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
   }
   static void TearDownTestSuite() { EXPECT_EQ(MPI_Finalize(), MPI_SUCCESS); }
-
-  template <typename Action>
-  static void expect_refused(ErrorCode code, const std::string& sentence, const Action& action) {
-    try {
-      action();
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      EXPECT_EQ(error.what(), sentence);
-    }
-  }
 };
 
 TEST_F(MpiWorkerTest, tooFewTagsAreFoundWhoeverHasStartedMpi) {
   const std::string sentence = "this MPI has tags up to 32767, and Flockstep needs 1048576: use another transport";
-  expect_refused(ErrorCode::unavailable, sentence, [] { MpiWorker worker(MPI_COMM_SELF); });
-  expect_refused(ErrorCode::unavailable, sentence, [] { launch({.engine = "mpi"}, [](Worker&) {}); });
+  EXPECT_EQ(test::refusal(ErrorCode::unavailable, [] { MpiWorker worker(MPI_COMM_SELF); }), sentence);
+  EXPECT_EQ(test::refusal(ErrorCode::unavailable, [] { launch({.engine = "mpi"}, [](Worker&) {}); }), sentence);
 }
 
 TEST_F(MpiWorkerTest, aDeadlineThatIsNoneIsRefused) {
-  expect_refused(ErrorCode::bad_input,
-                 "a deadline cannot be inf: give a number of seconds above 0 and at most 1000000000",
-                 [] { MpiWorker worker(MPI_COMM_SELF, std::numeric_limits<double>::infinity()); });
+  EXPECT_EQ(test::refusal([] { MpiWorker worker(MPI_COMM_SELF, std::numeric_limits<double>::infinity()); }),
+            "a deadline cannot be inf: give a number of seconds above 0 and at most 1000000000");
 }
 
 }  // namespace

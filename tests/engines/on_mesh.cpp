@@ -1,7 +1,5 @@
 // The conformance suite on the mesh engine: all workers in this process, over connections on this host.
 #include <barrier>
-#include <exception>
-#include <thread>
 
 #include "mesh_run.h"
 
@@ -30,27 +28,16 @@ void on_mesh(const WorkerMain& body) {
   store_options.secret = mesh::make_secret();
   store_options.workers = workers;
   const mesh::Store store(store_options);
-  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(workers));
   std::barrier all_have_met(workers);
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < workers; ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          mesh::MeshOptions options;
-          options.rank = rank;
-          options.workers = workers;
-          options.store = store.address();
-          options.secret = store_options.secret;
-          options.reads_memory = rank % 2 == 0;  // the others get long messages through their connections
-          live(options, body, [&] { all_have_met.arrive_and_wait(); });
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        }
-      });
-  }
-  for (const auto& each : thrown)
-    if (each) std::rethrow_exception(each);
+  on_a_thread_each([&](int rank) {
+    mesh::MeshOptions options;
+    options.rank = rank;
+    options.workers = workers;
+    options.store = store.address();
+    options.secret = store_options.secret;
+    options.reads_memory = rank % 2 == 0;  // the others get long messages through their connections
+    live(options, body, [&] { all_have_met.arrive_and_wait(); });
+  });
 }
 
 }  // namespace flockstep::engines::conformance

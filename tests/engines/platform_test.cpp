@@ -8,6 +8,7 @@
 
 #include "engines/sim/presets.h"
 #include "engines/sim/simulator.h"
+#include "support/refusal.h"
 
 namespace flockstep::engines::sim {
 namespace {
@@ -60,9 +61,11 @@ void expect_near(double expected, double seen, const std::string& what) {
   EXPECT_NEAR(seen, expected, 1e-6 * expected + 2 * kTick_s) << what;
 }
 
-void expect_times_of_single_messages(const std::string& name) {
-  const Tree tree = tree_of(name);
-  Network network(4096, on(name));
+class Presets : public testing::TestWithParam<const char*> {};
+
+TEST_P(Presets, haveTheLatenciesOfTheirLevels) {
+  const Tree tree = tree_of(GetParam());
+  Network network(4096, on(GetParam()));
   network.run([&] {
     for (const auto& [from, to, links_between_switches] :
          std::vector<std::tuple<int, int, int>>{{0, tree.workers_per_switch - 1, 0},
@@ -78,10 +81,7 @@ void expect_times_of_single_messages(const std::string& name) {
   });
 }
 
-TEST(Platform, ethernet10gHasTheLatenciesOfItsLevels) { expect_times_of_single_messages("ethernet-10g"); }
-TEST(Platform, ethernet100gHasTheLatenciesOfItsLevels) { expect_times_of_single_messages("ethernet-100g"); }
-TEST(Platform, ariesHasTheLatenciesOfItsLevels) { expect_times_of_single_messages("aries"); }
-TEST(Platform, nvlinkNodeHasTheLatenciesOfItsLevels) { expect_times_of_single_messages("nvlink-node"); }
+INSTANTIATE_TEST_SUITE_P(Platform, Presets, testing::Values("ethernet-10g", "ethernet-100g", "aries", "nvlink-node"));
 
 // Everybody sends to the one so many places on.
 void expect_shifts_at_full_bandwidth(int workers, const SimOptions& options, double gbps, double most_latency_s) {
@@ -98,18 +98,22 @@ void expect_shifts_at_full_bandwidth(int workers, const SimOptions& options, dou
   });
 }
 
-TEST(Platform, aFullPermutationHasFullBandwidthAt7Workers) {
-  expect_shifts_at_full_bandwidth(7, on("ethernet-10g"), 10, 25e-6);
+struct Shift {
+  int workers;
+  const char* platform;
+  double gbps, most_latency_s;
+};
+
+class Permutations : public testing::TestWithParam<Shift> {};
+
+TEST_P(Permutations, haveFullBandwidth) {
+  const auto& [workers, platform, gbps, most_latency_s] = GetParam();
+  expect_shifts_at_full_bandwidth(workers, on(platform), gbps, most_latency_s);
 }
-TEST(Platform, aFullPermutationHasFullBandwidthAt100Workers) {
-  expect_shifts_at_full_bandwidth(100, on("ethernet-100g"), 100, 6e-6);
-}
-TEST(Platform, aFullPermutationHasFullBandwidthAt1024Workers) {
-  expect_shifts_at_full_bandwidth(1024, on("aries"), 80, 2e-6);
-}
-TEST(Platform, aFullPermutationHasFullBandwidthAt1500Workers) {
-  expect_shifts_at_full_bandwidth(1500, on("ethernet-10g"), 10, 25e-6);
-}
+
+INSTANTIATE_TEST_SUITE_P(Platform, Permutations,
+                         testing::Values(Shift{7, "ethernet-10g", 10, 25e-6}, Shift{100, "ethernet-100g", 100, 6e-6},
+                                         Shift{1024, "aries", 80, 2e-6}, Shift{1500, "ethernet-10g", 10, 25e-6}));
 
 std::string written(const std::string& name, const std::string& content) {
   const std::string path = ::testing::TempDir() + name;
@@ -196,14 +200,9 @@ TEST(Platform, whatBreaksSimGridIsAnErrorAndLeavesTheProcessUsable) {
        std::vector<std::pair<std::string, std::string>>{{"", "cannot use"},  // SimGrid crashes over this one
                                                         {"<zone id=\"z\" routing=\"Silly\"/>", "Not a valid model!"},
                                                         {"<zone id=\"z\" routing=\"Full\"/>", "it has no hosts"}}) {
-    const std::string path = written("broken.xml", content);
-    try {
-      Simulator simulator(2, on(path));
-      FAIL() << content;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_file);
-      EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
-    }
+    const std::string said =
+        test::refusal(ErrorCode::bad_file, [&] { Simulator(2, on(written("broken.xml", content))); });
+    EXPECT_NE(said.find(sentence), std::string::npos) << said;
   }
   Network network(2, on("aries"));
   network.run([&] { EXPECT_GT(network.time({0, 1, 1}), 0); });

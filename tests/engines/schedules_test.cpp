@@ -101,12 +101,8 @@ TEST(Schedules, aBarrierEndsForAllIfAllHaveComeAndForNobodyIfOneHasNot) {
 }
 
 TEST(Schedules, roundsAreAsFewAsDoublingAllows) {
-  EXPECT_EQ(waves_among(1), 0);
-  EXPECT_EQ(waves_among(2), 1);
-  EXPECT_EQ(waves_among(3), 2);
-  EXPECT_EQ(waves_among(8), 3);
-  EXPECT_EQ(waves_among(9), 4);
-  EXPECT_EQ(waves_among(1024), 10);
+  for (const auto& [workers, waves] : {std::pair(1, 0), {2, 1}, {3, 2}, {8, 3}, {9, 4}, {1024, 10}})
+    EXPECT_EQ(waves_among(workers), waves) << workers;
   EXPECT_EQ(barrier_schedule(3, 1024).size(), 20u);
 }
 

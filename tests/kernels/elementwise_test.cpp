@@ -10,81 +10,51 @@ template <typename T>
 class Elementwise : public ::testing::Test {};
 TYPED_TEST_SUITE(Elementwise, NumberTypes);
 
-TEST(Scale, matchesTheReferenceToTheBit) {
-  on_every_target([] {
-    for (const std::size_t n : lengths()) {
-      for (std::size_t shift = 0; shift < 4; ++shift) {
-        MadeRows<float> x(1, n, shift), expected(1, n, shift + 1);
-        for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = x.row(0)[k];
-        scale(1.0f / 3, x.writable(0));
-        reference::scale(1.0f / 3, expected.writable(0));
-        for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(x.row(0)[k], expected.row(0)[k]) << "n = " << n << ", k = " << k;
-      }
-    }
+// `kernel` and `expected` change the second row of two, and have to give it the same bits.
+void expect_same_bits(const std::function<void(std::span<const float>, std::span<float>)>& kernel,
+                      const std::function<void(std::span<const float>, std::span<float>)>& expected) {
+  for_all_rows<float>(2, kOrdinary, [&](const MadeRows<float>& rows) {
+    MadeRows<float> got(2, rows.n(), rows.n() % 4);
+    std::vector<float> reference(rows.row(1).begin(), rows.row(1).end());
+    std::ranges::copy(rows.row(1), got.writable(1).begin());
+    kernel(rows.row(0), got.writable(1));
+    expected(rows.row(0), reference);
+    for (std::size_t k = 0; k < rows.n(); ++k)
+      ASSERT_EQ(got.row(1)[k], reference[k]) << "n = " << rows.n() << ", k = " << k;
   });
+}
+
+TEST(Scale, matchesTheReferenceToTheBit) {
+  expect_same_bits([](auto, auto y) { scale(1.0f / 3, y); }, [](auto, auto y) { reference::scale(1.0f / 3, y); });
 }
 
 TEST(Axpy, matchesTheReferenceToTheBit) {
-  on_every_target([] {
-    for (const std::size_t n : lengths()) {
-      for (std::size_t shift = 0; shift < 4; ++shift) {
-        const MadeRows<float> x(1, n, shift);
-        MadeRows<float> y(1, n, shift + 1, 2), expected(1, n, shift, 2);
-        for (std::size_t k = 0; k < n; ++k) expected.writable(0)[k] = y.row(0)[k];
-        axpy(-0.3f, x.row(0), y.writable(0));
-        reference::axpy(-0.3f, x.row(0), expected.writable(0));
-        for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(y.row(0)[k], expected.row(0)[k]) << "n = " << n << ", k = " << k;
-      }
-    }
-  });
-}
-
-void expect_reference_dot(const MadeRows<float>& rows) {
-  double magnitudes = 0;
-  for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
-  ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
-      << "n = " << rows.n();
+  expect_same_bits([](auto x, auto y) { axpy(-0.3f, x, y); }, [](auto x, auto y) { reference::axpy(-0.3f, x, y); });
 }
 
 TEST(Dot, matchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference_dot(MadeRows<float>(2, n, shift));
+  for_all_rows<float>(2, kAllMagnitudes, [](const MadeRows<float>& rows) {
+    double magnitudes = 0;
+    for (std::size_t k = 0; k < rows.n(); ++k) magnitudes += rows.magnitude(0, k) * rows.magnitude(1, k);
+    ASSERT_NEAR(dot(rows.row(0), rows.row(1)), reference::dot(rows.row(0), rows.row(1)), tolerance(magnitudes))
+        << "n = " << rows.n();
   });
-}
-
-TEST(Dot, ofProductsThatDoNotFitAFloatMatchesTheReference) {
-  on_every_target([] {
-    for (const std::vector<float>& factors : extremes())
-      for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference_dot(MadeRows<float>(2, n, shift).scaled(factors));
-  });
-}
-
-void expect_reference_distance(const MadeRows<float>& rows) {
-  double expected = 0, magnitudes = 0;
-  for (std::size_t k = 0; k < rows.n(); ++k) {
-    expected += std::pow(static_cast<double>(rows.row(0)[k]) - static_cast<double>(rows.row(1)[k]), 2);
-    magnitudes += std::pow(rows.magnitude(0, k) + rows.magnitude(1, k), 2);
-  }
-  ASSERT_NEAR(squared_distance(rows.row(0), rows.row(1)), expected, tolerance(magnitudes)) << "n = " << rows.n();
 }
 
 TEST(SquaredDistance, matchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) {
-        expect_reference_distance(MadeRows<float>(2, n, shift));
-        for (const std::vector<float>& factors : extremes())
-          expect_reference_distance(MadeRows<float>(2, n, shift).scaled(factors));
-      }
+  for_all_rows<float>(2, kAllMagnitudes, [](const MadeRows<float>& rows) {
+    double expected = 0, magnitudes = 0;
+    for (std::size_t k = 0; k < rows.n(); ++k) {
+      expected += std::pow(static_cast<double>(rows.row(0)[k]) - static_cast<double>(rows.row(1)[k]), 2);
+      magnitudes += std::pow(rows.magnitude(0, k) + rows.magnitude(1, k), 2);
+    }
+    ASSERT_NEAR(squared_distance(rows.row(0), rows.row(1)), expected, tolerance(magnitudes)) << "n = " << rows.n();
   });
 }
 
 TEST(SquaredDistance, isNotFiniteWhereANumberIsNot) {
   on_every_target([] {
-    for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (const float broken : kNotFinite)
       for (const std::size_t n : lengths()) {
         if (n == 0) continue;
         MadeRows<float> rows(2, n, 1);
@@ -102,8 +72,7 @@ TYPED_TEST(Elementwise, aNonFiniteNumberIsFoundAtEveryPlace) {
       EXPECT_FALSE(has_non_finite(rows.row(0)));
       for (std::size_t k = 0; k < n; ++k) {
         const TypeParam kept = x[k];
-        for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                                std::numeric_limits<float>::quiet_NaN()}) {
+        for (const float bad : kNotFinite) {
           x[k] = from_float<TypeParam>(bad);
           ASSERT_TRUE(has_non_finite(rows.row(0))) << bad << " at " << k << " of " << n;
         }
@@ -124,24 +93,7 @@ TYPED_TEST(Elementwise, theLargestFiniteNumberIsFinite) {
 }
 
 // Every bit pattern through the vector loads, against the scalar conversion: infinity, NaN and subnormals included.
-TEST(Widening, everyBFloat16IsExact) {
-  std::vector<BFloat16> patterns;
-  for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) patterns.push_back({static_cast<std::uint16_t>(bits)});
-  on_every_target([&] {
-    std::vector<float> widened(patterns.size());
-    widen(patterns, widened);
-    for (std::size_t k = 0; k < patterns.size(); ++k) {
-      const float expected = to_float(patterns[k]);
-      if (std::isnan(expected)) {
-        ASSERT_TRUE(std::isnan(widened[k])) << k;
-      } else {
-        ASSERT_EQ(widened[k], expected) << k;
-      }
-    }
-  });
-}
-
-TEST(Wire, everyBFloat16SurvivesWideningAndNarrowing) {
+TEST(Wire, everyBFloat16IsWidenedExactlyAndSurvivesNarrowing) {
   std::vector<BFloat16> patterns;
   for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) patterns.push_back({static_cast<std::uint16_t>(bits)});
   on_every_target([&] {
@@ -150,10 +102,13 @@ TEST(Wire, everyBFloat16SurvivesWideningAndNarrowing) {
     widen(patterns, wide);
     narrow(wide, narrowed);
     for (std::size_t k = 0; k < patterns.size(); ++k) {
-      if (std::isnan(to_float(patterns[k])))
-        ASSERT_TRUE(std::isnan(to_float(narrowed[k]))) << k;
-      else
+      const float expected = to_float(patterns[k]);
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(wide[k]) && std::isnan(to_float(narrowed[k]))) << k;
+      } else {
+        ASSERT_EQ(wide[k], expected) << k;
         ASSERT_EQ(narrowed[k].bits, patterns[k].bits) << k;
+      }
     }
   });
 }

@@ -8,6 +8,7 @@
 //
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,13 @@ inline BFloat16 from_float<BFloat16>(float value) {
   return to_bfloat16(value);
 }
 
+// NaN is NaN, and the sign of zero counts.
+inline std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
+  std::vector<std::uint32_t> bits;
+  for (const float number : numbers) bits.push_back(std::bit_cast<std::uint32_t>(number));
+  return bits;
+}
+
 // P rows of n normal numbers. Row i starts `(i + shift) % 4` numbers after an address that is aligned as vectors are,
 // and each is an allocation of its own size, so that a sanitizer sees any step beyond an end.
 template <typename T>
@@ -52,6 +60,7 @@ class MadeRows {
   }
 
   std::size_t n() const { return n_; }
+  std::size_t workers() const { return pointers_.size(); }
   std::span<const T* const> pointers() const { return pointers_; }
   std::span<const T> row(std::size_t i) const { return {pointers_[i], n_}; }
   std::span<T> writable(std::size_t i) { return {memory_[i].data() + (memory_[i].size() - n_), n_}; }
@@ -77,11 +86,12 @@ inline std::vector<std::size_t> lengths() {
           63, 64, 65, 127, 129, 255, 256, 257, 511, 513, 1023, 1025, 2049};
 }
 
-// Factors that bring normal numbers to the ends of both formats, where their squares do not fit a float: all rows at
-// one end, and rows that lie as far apart as the formats let them.
-inline std::vector<std::vector<float>> extremes() {
-  return {{1e-44f}, {1e-37f}, {1e-23f}, {1e-19f}, {1e19f}, {5e37f}, {5e37f, 1, 1e-44f, 1e-20f, 1e18f}};
-}
+// Factors of normal numbers: none, and those that bring them to the ends of both formats, where their squares do not
+// fit a float: all rows at one end, and rows that lie as far apart as the formats let them.
+using Factors = std::vector<std::vector<float>>;
+inline const Factors kOrdinary = {{1}};
+inline const Factors kAllMagnitudes = {{1},      {1e-44f}, {1e-37f}, {1e-23f},
+                                       {1e-19f}, {1e19f},  {5e37f},  {5e37f, 1, 1e-44f, 1e-20f, 1e18f}};
 
 // What float sums over runs of 16 vectors may differ by from double ones, for products whose magnitudes add up to
 // `magnitudes`: one rounding per addition of a run, two across lanes, and one per product where it is not fused.
@@ -104,5 +114,28 @@ inline void on_every_target(const std::function<void()>& test) {
 }
 
 using NumberTypes = ::testing::Types<float, BFloat16>;
+
+// Numbers that are no numbers.
+inline constexpr float kNotFinite[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                                       std::numeric_limits<float>::quiet_NaN()};
+
+// Calls check(rows) on every target for so many rows of every length and misalignment, times these factors.
+template <typename T>
+void for_all_rows(std::size_t workers, const Factors& factors, const std::function<void(const MadeRows<T>&)>& check) {
+  on_every_target([&] {
+    for (const std::vector<float>& each : factors)
+      for (const std::size_t n : lengths())
+        for (std::size_t shift = 0; shift < 4; ++shift) check(MadeRows<T>(workers, n, shift).scaled(each));
+  });
+}
+
+// The same for many numbers of rows, of a few lengths.
+template <typename T>
+void for_many_rows(std::initializer_list<std::size_t> many, const std::function<void(const MadeRows<T>&)>& check) {
+  on_every_target([&] {
+    for (const std::size_t workers : many)
+      for (const std::size_t n : {1, 17, 515, 1031, 3001}) check(MadeRows<T>(workers, n, workers));
+  });
+}
 
 }  // namespace flockstep::kernels::cpu

@@ -10,7 +10,8 @@ class Gram : public ::testing::Test {};
 TYPED_TEST_SUITE(Gram, NumberTypes);
 
 template <typename T>
-void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
+void expect_reference(const MadeRows<T>& rows) {
+  const std::size_t workers = rows.workers();
   std::vector<double> K(packed_size(workers), -1.0), expected(K.size());
   gram(rows.pointers(), rows.n(), K);
   reference::gram(rows.pointers(), rows.n(), std::span<double>(expected));
@@ -24,41 +25,19 @@ void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
   }
 }
 
-TYPED_TEST(Gram, everyLengthAndMisalignmentMatchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
-  });
-}
-
-TYPED_TEST(Gram, everyNumberOfRowsMatchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t workers : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33})
-      for (const std::size_t n : {1, 17, 515, 1031})
-        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
-  });
-}
-
-TYPED_TEST(Gram, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
-  on_every_target([] {
-    for (const std::vector<float>& factors : extremes())
-      for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference(MadeRows<TypeParam>(5, n, shift).scaled(factors), 5);
-  });
+TYPED_TEST(Gram, matchesTheReferenceForRowsOfAllShapesAndMagnitudes) {
+  for_all_rows<TypeParam>(5, kAllMagnitudes, expect_reference<TypeParam>);
+  for_many_rows<TypeParam>({1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33}, expect_reference<TypeParam>);
+  // Longer than any distance that is prefetched over, at the number of rows where each pace of it begins.
+  for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(MadeRows<TypeParam>(workers, 20'011));
 }
 
 TYPED_TEST(Gram, oneNumberWhoseSquareDoesNotFitAFloatIsSeenAmongMany) {
   for (const float value : {1e-25f, 1e30f}) {
     MadeRows<TypeParam> rows = MadeRows<TypeParam>(3, 3000).scaled({0});
     rows.writable(1)[2999] = from_float<TypeParam>(value);
-    if (std::isfinite(to_float(rows.row(1)[2999]))) expect_reference(rows, 3);
+    if (std::isfinite(to_float(rows.row(1)[2999]))) expect_reference(rows);
   }
-}
-
-// Longer than any distance that is prefetched over, at the number of rows where each pace of it begins.
-TYPED_TEST(Gram, longRowsMatchTheReference) {
-  for (const std::size_t workers : {1, 5, 9, 18}) expect_reference(MadeRows<TypeParam>(workers, 20'011), workers);
 }
 
 TYPED_TEST(Gram, oneNumberTimesItselfIsExact) {
@@ -71,52 +50,38 @@ TYPED_TEST(Gram, oneNumberTimesItselfIsExact) {
 
 TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAndNowhereElse) {
   on_every_target([] {
-    MadeRows<TypeParam> rows(6, 77);
-    rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN());
-    std::vector<double> K(packed_size(6));
-    gram(rows.pointers(), 77, K);
-    for (std::size_t i = 0; i < 6; ++i)
-      for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isnan(K[packed_index(i, j)]), i == 4 || j == 4);
+    for (const std::vector<float>& factors : {kOrdinary[0], kAllMagnitudes.back()})
+      for (const float wrong : kNotFinite) {
+        MadeRows<TypeParam> rows = MadeRows<TypeParam>(6, 77).scaled(factors);
+        rows.writable(4)[76] = from_float<TypeParam>(wrong);
+        std::vector<double> K(packed_size(6));
+        gram(rows.pointers(), 77, K);
+        for (std::size_t i = 0; i < 6; ++i)
+          for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isfinite(K[packed_index(i, j)]), i != 4 && j != 4);
+      }
   });
-}
-
-TYPED_TEST(Gram, aNonFiniteNumberShowsInItsRowAloneBesideRowsWhoseSquaresDoNotFitAFloat) {
-  MadeRows<TypeParam> rows = MadeRows<TypeParam>(6, 77).scaled({extremes().back()});
-  rows.writable(4)[76] = from_float<TypeParam>(std::numeric_limits<float>::infinity());
-  std::vector<double> K(packed_size(6));
-  gram(rows.pointers(), 77, K);
-  for (std::size_t i = 0; i < 6; ++i)
-    for (std::size_t j = 0; j <= i; ++j) EXPECT_EQ(std::isfinite(K[packed_index(i, j)]), i != 4 && j != 4);
 }
 
 // Adding 0.01 to a float again and again stops having any effect at about 2e5. Here no float sum goes beyond 16
 // vectors, and what follows is in double: the relative error is that of one run of 16 vectors, whatever the number of
 // runs. Adding R runs in double adds R * 1e-16 to it, 2e-10 at 1e9 numbers in vectors of four. So what holds here holds
 // for 1e9.
-TEST(GramAccuracy, fiftyMillionEqualNumbersKeepSixDigits) {
-  constexpr std::size_t kLength = 50'000'000;
-  const std::vector<float> row(kLength, 0.1f);
+TEST(GramAccuracy, millionsOfEqualNumbersKeepSixDigits) {
+  const std::vector<float> row(50'000'000, 0.1f);
   const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
-  const std::vector<const float*> rows = {row.data()};
-  double K = 0;
-  gram(rows, kLength, {&K, 1});
-  EXPECT_NEAR(K / (square * kLength), 1.0, 1e-6);
+  const auto expect_six_digits = [&](std::size_t length) {
+    const std::vector<const float*> rows = {row.data(), row.data()};
+    std::vector<double> K(3);
+    gram(rows, length, K);
+    for (const double product : K) EXPECT_NEAR(product / (square * static_cast<double>(length)), 1.0, 1e-6);
+  };
+  expect_six_digits(row.size());
+  on_every_target([&] { expect_six_digits(2'000'003); });
 
   float naive = 0;
   for (const float value : row) naive += value * value;
-  EXPECT_GT(std::abs(static_cast<double>(naive) / (square * kLength) - 1.0), 0.01) << "the test would not fail";
-}
-
-TEST(GramAccuracy, everyTargetKeepsSixDigits) {
-  constexpr std::size_t kLength = 2'000'003;
-  const std::vector<float> row(kLength, 0.1f);
-  const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
-  const std::vector<const float*> rows = {row.data(), row.data()};
-  on_every_target([&] {
-    std::vector<double> K(3);
-    gram(rows, kLength, K);
-    for (const double product : K) EXPECT_NEAR(product / (square * kLength), 1.0, 1e-6);
-  });
+  EXPECT_GT(std::abs(static_cast<double>(naive) / (square * static_cast<double>(row.size())) - 1.0), 0.01)
+      << "the test would not fail";
 }
 
 TEST(PackedIndex, listsTheLowerTriangleRowByRow) {

@@ -10,7 +10,8 @@ class RowStatistics : public ::testing::Test {};
 TYPED_TEST_SUITE(RowStatistics, NumberTypes);
 
 template <typename T>
-void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
+void expect_reference(const MadeRows<T>& rows) {
+  const std::size_t workers = rows.workers();
   std::vector<double> d(workers, -1.0), q(workers, -1.0), expected_d(workers), expected_q(workers);
   row_statistics(rows.pointers(), rows.n(), d, q);
   reference::row_statistics(rows.pointers(), rows.n(), std::span<double>(expected_d), std::span<double>(expected_q));
@@ -29,30 +30,14 @@ void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
   }
 }
 
-TYPED_TEST(RowStatistics, everyLengthAndMisalignmentMatchesTheReference) {
+TYPED_TEST(RowStatistics, matchTheReferenceForRowsOfAllShapesAndMagnitudes) {
+  for_all_rows<TypeParam>(5, kAllMagnitudes, expect_reference<TypeParam>);
+  for_many_rows<TypeParam>({1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300}, expect_reference<TypeParam>);
   on_every_target([] {
-    for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
+    for (const std::vector<float>& factors : kAllMagnitudes)
+      expect_reference(MadeRows<TypeParam>(300, 1031).scaled(factors));
   });
-}
-
-TYPED_TEST(RowStatistics, everyNumberOfRowsMatchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
-      for (const std::size_t n : {1, 17, 515, 1031})
-        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
-  });
-}
-
-TYPED_TEST(RowStatistics, rowsWhoseSquaresDoNotFitAFloatMatchTheReference) {
-  on_every_target([] {
-    for (const std::vector<float>& factors : extremes()) {
-      for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift)
-          expect_reference(MadeRows<TypeParam>(5, n, shift).scaled(factors), 5);
-      expect_reference(MadeRows<TypeParam>(300, 1031).scaled(factors), 300);
-    }
-  });
+  for (const std::size_t workers : {3, 300}) expect_reference(MadeRows<TypeParam>(workers, 10'007));
 }
 
 // Each square fits a float, and their sum over the rows' common direction does not.
@@ -64,24 +49,6 @@ TEST(RowStatisticsOverflow, manyEqualRowsBelowTheLimitMatchTheReference) {
   for (std::size_t i = 0; i < 300; ++i) {
     EXPECT_NEAR(d[i] / 3e40, 1, 1e-6);
     EXPECT_NEAR(q[i] / 1e38, 1, 1e-6);
-  }
-}
-
-TYPED_TEST(RowStatistics, longRowsMatchTheReference) {
-  for (const std::size_t workers : {3, 300}) expect_reference(MadeRows<TypeParam>(workers, 10'007), workers);
-}
-
-TEST(RowStatisticsAgree, theyAreTheRowSumsAndTheDiagonalOfTheGramMatrix) {
-  constexpr std::size_t kWorkers = 9;
-  const MadeRows<float> rows(kWorkers, 3001);
-  std::vector<double> K(packed_size(kWorkers)), d(kWorkers), q(kWorkers);
-  gram(rows.pointers(), rows.n(), K);
-  row_statistics(rows.pointers(), rows.n(), d, q);
-  for (std::size_t i = 0; i < kWorkers; ++i) {
-    double row_sum = 0;
-    for (std::size_t j = 0; j < kWorkers; ++j) row_sum += K[packed_index(i, j)];
-    EXPECT_NEAR(d[i], row_sum, 1e-6 * kWorkers * 3001);
-    EXPECT_NEAR(q[i], K[packed_index(i, i)], 1e-6 * 3001);
   }
 }
 

@@ -18,12 +18,6 @@ std::vector<double> some_coefficients(std::size_t workers) {
   return coefficients;
 }
 
-std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
-  std::vector<std::uint32_t> bits;
-  for (const float number : numbers) bits.push_back(std::bit_cast<std::uint32_t>(number));
-  return bits;
-}
-
 template <typename T>
 std::vector<float> sum_of(const MadeRows<T>& rows, const std::vector<double>& coefficients) {
   std::vector<float> out(rows.n(), -1.0f);
@@ -32,47 +26,30 @@ std::vector<float> sum_of(const MadeRows<T>& rows, const std::vector<double>& co
 }
 
 template <typename T>
-void expect_reference(const MadeRows<T>& rows, std::size_t workers) {
-  const std::vector<double> coefficients = some_coefficients(workers);
+void expect_reference(const MadeRows<T>& rows, const std::vector<double>& coefficients) {
   const std::vector<float> out = sum_of(rows, coefficients);
   std::vector<double> expected(rows.n());
   reference::weighted_sum(rows.pointers(), std::span<const double>(coefficients), std::span<double>(expected));
   // The reference adds in the same order in double, so one rounding to float is all that may differ: none.
   for (std::size_t k = 0; k < rows.n(); ++k)
-    ASSERT_EQ(out[k], static_cast<float>(expected[k])) << "P = " << workers << ", n = " << rows.n() << ", k = " << k;
+    ASSERT_EQ(out[k], static_cast<float>(expected[k]))
+        << "P = " << rows.workers() << ", n = " << rows.n() << ", k = " << k;
 }
 
-TYPED_TEST(WeightedSum, everyLengthAndMisalignmentMatchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t n : lengths())
-      for (std::size_t shift = 0; shift < 4; ++shift) expect_reference(MadeRows<TypeParam>(5, n, shift), 5);
-  });
-}
-
-TYPED_TEST(WeightedSum, everyNumberOfRowsMatchesTheReference) {
-  on_every_target([] {
-    for (const std::size_t workers : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300})
-      for (const std::size_t n : {1, 17, 1031, 3001})
-        expect_reference(MadeRows<TypeParam>(workers, n, workers), workers);
-  });
+TYPED_TEST(WeightedSum, matchesTheReferenceToTheBitForRowsOfAllShapes) {
+  const auto check = [](const MadeRows<TypeParam>& rows) { expect_reference(rows, some_coefficients(rows.workers())); };
+  for_all_rows<TypeParam>(5, kOrdinary, check);
+  for_many_rows<TypeParam>({1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 300}, check);
 }
 
 // A gradient's norm may be beyond any float, and what it is divided by with it.
 TYPED_TEST(WeightedSum, coefficientsBeyondAnyFloatMatchTheReferenceToTheBit) {
-  on_every_target([] {
-    for (const double size : {1e-60, 1e-41, 1e41, 1e60})
-      for (const std::size_t n : lengths())
-        for (std::size_t shift = 0; shift < 4; ++shift) {
-          const bool small = size < 1;
-          const MadeRows<TypeParam> rows = MadeRows<TypeParam>(5, n, shift).scaled({small ? 5e37f : 1e-37f});
-          std::vector<double> coefficients, expected(n);
-          for (const double c : some_coefficients(5)) coefficients.push_back(c * size / 3);
-          std::vector<float> out(n, -1.0f);
-          weighted_sum(rows.pointers(), coefficients, out);
-          reference::weighted_sum(rows.pointers(), std::span<const double>(coefficients), std::span<double>(expected));
-          for (std::size_t k = 0; k < n; ++k) ASSERT_EQ(out[k], static_cast<float>(expected[k])) << size << ", " << k;
-        }
-  });
+  for (const double size : {1e-60, 1e-41, 1e41, 1e60})
+    for_all_rows<TypeParam>(5, {{size < 1 ? 5e37f : 1e-37f}}, [&](const MadeRows<TypeParam>& rows) {
+      std::vector<double> coefficients;
+      for (const double c : some_coefficients(5)) coefficients.push_back(c * size / 3);
+      expect_reference(rows, coefficients);
+    });
 }
 
 TEST(WeightedSumCoefficients, inDoubleCountAsTheFloatNearestToThem) {

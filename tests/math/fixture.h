@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -29,6 +30,8 @@ using oracle::Vector;
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kEps = 1e-8;
+inline constexpr Magnitude kMagnitudes[] = {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm,
+                                            Magnitude::matched};
 
 struct Draw {
   std::size_t workers;
@@ -50,6 +53,16 @@ inline Gradients drawn(const Draw& draw) {
     for (std::size_t k = 0; k < draw.dimension; ++k)
       gradients[i][k] = size * (draw.signal * direction[k] + (1 - draw.signal) * own.normal());
   }
+  return gradients;
+}
+
+inline Gradients without(Gradients gradients, std::size_t worker) {
+  gradients.erase(gradients.begin() + static_cast<std::ptrdiff_t>(worker));
+  return gradients;
+}
+
+inline Gradients times(double factor, std::size_t worker, Gradients gradients) {
+  gradients[worker] = oracle::scaled(factor, std::move(gradients[worker]));
   return gradients;
 }
 
@@ -106,6 +119,21 @@ inline std::vector<NamedRule> rules_with_shares() {
   std::vector<NamedRule> rules = every_rule();
   std::erase_if(rules, [](const NamedRule& named) { return named.name == "adasum"; });
   return rules;
+}
+
+// Those that mix directions, whatever the norms.
+inline std::vector<NamedRule> rules_on_directions() {
+  return {{"normalized_mean", normalized_mean(kEps)},
+          {"adacons", adacons()},
+          {"direction_consensus", direction_consensus()},
+          {"geometric_median", geometric_median()}};
+}
+
+// Of one norm, and of one direction but for a tenth.
+inline Gradients nearly_alike(std::size_t workers, std::size_t dimension = 20) {
+  Gradients gradients = drawn({workers, 1, 0, dimension, 0.9});
+  for (Vector& gradient : gradients) gradient = oracle::scaled(2 / oracle::norm(gradient), gradient);
+  return gradients;
 }
 
 }  // namespace flockstep::math

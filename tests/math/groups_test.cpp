@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "math/reach.h"
 
@@ -53,8 +52,6 @@ Partition sorted(Partition partition) {
   return partition;
 }
 
-std::set<std::vector<int>> as_set(const Partition& partition) { return {partition.begin(), partition.end()}; }
-
 void for_all_small(const std::function<void(int workers, int group_size)>& check) {
   for (int workers = 2; workers <= 64; ++workers)
     for (int group_size = 2; group_size <= workers; ++group_size) check(workers, group_size);
@@ -74,7 +71,7 @@ std::string named(int workers, int group_size) {
   return "P = " + std::to_string(workers) + ", S = " + std::to_string(group_size);
 }
 
-void expect_a_partition_into_even_groups(const Partition& partition, int workers, int group_size) {
+void expect_even_groups(const Partition& partition, int workers, int group_size) {
   const int count = group_size == 2 ? workers / 2 : (workers + group_size - 1) / group_size;
   ASSERT_EQ(partition.size(), static_cast<std::size_t>(count));
   std::vector<int> met(static_cast<std::size_t>(workers));
@@ -96,7 +93,7 @@ TEST(Groups, holdEveryWorkerOnceInSizesThatDifferByOneAtMost) {
     for (const std::int64_t round : kSomeRounds) {
       const Partition partition = schedule.partition(round);
       EXPECT_EQ(schedule.groups(), static_cast<int>(partition.size()));
-      expect_a_partition_into_even_groups(partition, workers, group_size);
+      expect_even_groups(partition, workers, group_size);
     }
   };
   for_all_small(check);
@@ -127,19 +124,26 @@ TEST(Groups, ofOneWorkerAreThoseOfThePartition) {
   for (const int workers : {65, 700, kMostWorkers}) check(workers, workers / 3);
 }
 
+constexpr std::int64_t kLongPeriod = 1000;
+
+// Rounds until the order is that of the start again, or kLongPeriod.
+std::int64_t period_of(int workers, int group_size) {
+  Iterative order(workers, group_size);
+  std::int64_t period = 0;
+  do {
+    order.advance();
+    ++period;
+  } while (!order.is_at_start() && period < kLongPeriod);
+  return period;
+}
+
 TEST(Groups, ofAFarRoundAreThoseOfItsPlaceInThePeriod) {
   int periods = 0;
   for_all_small([&](int workers, int group_size) {
-    Iterative order(workers, group_size);
-    std::int64_t period = 0;
-    do {
-      order.advance();
-      ++period;
-    } while (!order.is_at_start() && period < 1000);
-    if (!order.is_at_start()) return;
+    const std::int64_t period = period_of(workers, group_size), far = period * 1'000'000'000'000;
+    if (period == kLongPeriod) return;
     ++periods;
     const GroupSchedule schedule(workers, group_size);
-    const std::int64_t far = period * 1'000'000'000'000;
     for (const std::int64_t round : {std::int64_t{0}, std::int64_t{1}, period - 1})
       ASSERT_EQ(schedule.partition(far + round), schedule.partition(round)) << named(workers, group_size);
   });
@@ -151,9 +155,11 @@ TEST(Groups, areNeverTheSameTwiceInARowUnlessThereIsOne) {
     const GroupSchedule schedule(workers, group_size);
     if (schedule.groups() == 1) return;
     for (const std::int64_t begin : kSomeRounds) {
-      auto groups = as_set(schedule.partition(begin));
+      Partition groups = schedule.partition(begin);
+      std::ranges::sort(groups);
       for (std::int64_t round = begin; round < begin + 4; ++round) {
-        auto next = as_set(schedule.partition(round + 1));
+        Partition next = schedule.partition(round + 1);
+        std::ranges::sort(next);
         ASSERT_NE(groups, next) << named(workers, group_size) << ", round " << round;
         groups = std::move(next);
       }
@@ -163,42 +169,27 @@ TEST(Groups, areNeverTheSameTwiceInARowUnlessThereIsOne) {
   for_some_large(check);
 }
 
-std::size_t rounds_to_reach_all(int workers, int group_size) {  // ceil(log_S P) + 1
-  std::size_t rounds = 1;
-  for (std::int64_t reach = 1; reach < workers; reach *= group_size) ++rounds;
-  return rounds;
+// From each of so many rounds on, within ceil(log_S P) + 1 rounds.
+template <std::size_t kMost>
+void expect_all_are_reached(int workers, int group_size, std::int64_t first, std::size_t starts) {
+  std::size_t window = 1;
+  for (std::int64_t reach = 1; reach < workers; reach *= group_size) ++window;
+  const GroupSchedule schedule(workers, group_size);
+  std::vector<Partition> rounds;
+  for (std::size_t round = 0; round + 1 < starts + window; ++round)
+    rounds.push_back(schedule.partition(first + static_cast<std::int64_t>(round)));
+  for (std::size_t start = 0; start < starts; ++start)
+    ASSERT_EQ(least_reach<kMost>(std::span(rounds).subspan(start, window), workers), static_cast<std::size_t>(workers))
+        << named(workers, group_size) << ", from round " << first << " + " << start;
 }
 
 TEST(Groups, letEverybodyInfluenceEverybodyWithinTheLogarithmAndOneRoundFromAnyRoundOn) {
-  constexpr std::int64_t kStarts = 1000;  // or a whole period
   for_all_small([](int workers, int group_size) {
-    const GroupSchedule schedule(workers, group_size);
-    const std::size_t window = rounds_to_reach_all(workers, group_size);
-    std::vector<Partition> rounds;
-    Iterative order(workers, group_size);
-    std::size_t starts = 0;
-    do {
-      order.advance();
-      ++starts;
-    } while (!order.is_at_start() && starts < kStarts);
-    for (std::size_t round = 0; round < starts + window; ++round)
-      rounds.push_back(schedule.partition(static_cast<std::int64_t>(round)));
-    for (std::size_t start = 0; start < starts; ++start)
-      ASSERT_EQ(least_reach<64>(std::span(rounds).subspan(start, window), workers), static_cast<std::size_t>(workers))
-          << named(workers, group_size) << ", from round " << start;
+    expect_all_are_reached<64>(workers, group_size, 0, static_cast<std::size_t>(period_of(workers, group_size)));
   });
-}
-
-TEST(Groups, letEverybodyInfluenceEverybodyInLargeFlocksToo) {
   for_some_large([](int workers, int group_size) {
-    const GroupSchedule schedule(workers, group_size);
-    for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1}, std::int64_t{5}, std::int64_t{1'000'000'007}}) {
-      std::vector<Partition> rounds;
-      for (std::size_t round = 0; round < rounds_to_reach_all(workers, group_size); ++round)
-        rounds.push_back(schedule.partition(start + static_cast<std::int64_t>(round)));
-      ASSERT_EQ(least_reach<kMostWorkers>(rounds, workers), static_cast<std::size_t>(workers))
-          << named(workers, group_size) << ", from round " << start;
-    }
+    for (const std::int64_t start : {std::int64_t{0}, std::int64_t{1}, std::int64_t{5}, std::int64_t{1'000'000'007}})
+      expect_all_are_reached<kMostWorkers>(workers, group_size, start, 1);
   });
 }
 
@@ -223,22 +214,6 @@ TEST(Groups, ofPowersOfTwoAreThoseOfTheButterfly) {
           for (const int rank : {group.front(), group.back()})
             ASSERT_EQ(group, butterfly_group(rank, bits, group_bits, round))
                 << named(1 << bits, 1 << group_bits) << ", round " << round;
-    }
-}
-
-TEST(Groups, ofThePapersExample) {
-  const GroupSchedule schedule(8, 4);
-  EXPECT_EQ(schedule.partition(0), (Partition{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  EXPECT_EQ(schedule.partition(1), (Partition{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  EXPECT_EQ(schedule.partition(2), (Partition{{0, 2, 4, 6}, {1, 3, 5, 7}}));
-}
-
-TEST(Groups, asLargeAsTheFlockAreOne) {
-  for (const int workers : {2, 3, 7, 64, 1000})
-    for (const std::int64_t round : kSomeRounds) {
-      std::vector<int> all(static_cast<std::size_t>(workers));
-      std::iota(all.begin(), all.end(), 0);
-      EXPECT_EQ(GroupSchedule(workers, workers).partition(round), Partition{all});
     }
 }
 

@@ -5,19 +5,13 @@
 namespace flockstep::math {
 namespace {
 
-Gradients times(double factor, std::size_t worker, Gradients gradients) {
-  gradients[worker] = oracle::scaled(factor, gradients[worker]);
-  return gradients;
-}
-
 TEST(LowerMedian, ofTwoInTheMiddleIsTheSmaller) {
   EXPECT_EQ(lower_median({7}), 7);
   EXPECT_EQ(lower_median({7, 3}), 3);
   EXPECT_EQ(lower_median({9, 7, 3}), 7);
   EXPECT_EQ(lower_median({9, 2, 7, 3}), 3);
+  EXPECT_DEATH(lower_median({}), "at least one");
 }
-
-TEST(LowerMedianDeathTest, ofNothingIsAProgrammerError) { EXPECT_DEATH(lower_median({}), "at least one"); }
 
 TEST(GuardReference, leavesOutZerosAndWhatIsNotFinite) {
   EXPECT_EQ(reference_of(std::vector<double>{0, 4, kNaN, 2, kInfinity, 8, 0, 3}), 3);
@@ -27,23 +21,9 @@ TEST(GuardReference, leavesOutZerosAndWhatIsNotFinite) {
 
 TEST(GuardFactor, cutsToSoManyTimesTheReference) {
   EXPECT_EQ(guard_factor(3, 2, 12), 0.5);
-  EXPECT_EQ(guard_factor(3, 2, 6), 1);
-  EXPECT_EQ(guard_factor(3, 2, 1e-30), 1);
+  for (const double norm : {6.0, 1e-30, 0.0, kNaN}) EXPECT_EQ(guard_factor(3, 2, norm), 1) << norm;
   EXPECT_EQ(guard_factor(0, 2, 12), 1);
   EXPECT_EQ(guard_factor(3, 0, 12), 1);
-  EXPECT_EQ(guard_factor(3, 2, 0), 1);
-  EXPECT_EQ(guard_factor(3, 2, kNaN), 1);
-}
-
-TEST(GuardClip, aSpikeOfOneStepIsCutToThreeTimesTheMedian) {
-  const Gradients quiet = alike(5);
-  Flock flock(normalized_mean(kEps), kGuarded, {5, kBuckets});
-  for (int step = 0; step < 3; ++step) flock.step(quiet);
-  const std::vector<double> references = flock.state.references();
-  const Taken taken = flock.step(times(1000, 2, quiet));
-  for (std::size_t bucket = 0; bucket < kBuckets.size(); ++bucket)
-    EXPECT_NEAR(norm_of(bucket_of(taken.parts[2], kBuckets, bucket)) / references[bucket], 3, 1e-9);
-  EXPECT_EQ(taken.outcome.clipped, (std::vector<bool>{false, false, true, false, false}));
 }
 
 TEST(GuardClip, aSpikeMovesTheSumByNoMoreThanTheGuardAndIsForgotten) {
@@ -86,58 +66,6 @@ TEST(GuardClip, noPartIsEverLongerThanThreeTimesTheMedianOne) {
     }
 }
 
-TEST(GuardClip, aRiseOfAllCostsOneStep) {
-  for (const std::size_t workers : {2, 5}) {
-    const Gradients quiet = alike(workers);
-    Gradients loud = quiet;
-    for (Vector& gradient : loud) gradient = oracle::scaled(10, gradient);
-    Flock flock(direction_consensus(), kGuarded, {workers, kBuckets});
-    for (int step = 0; step < 5; ++step) flock.step(quiet);
-    const Vector before = flock.step(quiet).sum;
-    const Taken cut = flock.step(loud);
-    EXPECT_EQ(cut.outcome.clipped, std::vector<bool>(workers, true));
-    EXPECT_LE(oracle::norm(cut.sum), 3.5 * oracle::norm(before));
-    const Taken after = flock.step(loud);
-    EXPECT_EQ(after.outcome.clipped, std::vector<bool>(workers, false));
-    expect_near(after.sum, oracle::scaled(10, before), 1e-6);
-  }
-}
-
-TEST(GuardClip, aBucketThatIsZeroEveryOtherStepKeepsItsReference) {
-  const Gradients full = alike(4);
-  Gradients without = full;
-  for (Vector& gradient : without) std::fill_n(gradient.begin(), 7, 0.0);
-  Flock flock(normalized_mean(kEps), kGuarded, {4, kBuckets});
-  for (int step = 0; step < 6; ++step) {
-    flock.step(full);
-    const double reference = flock.state.references()[0];
-    EXPECT_GT(reference, 0);
-    flock.step(without);
-    EXPECT_EQ(flock.state.references()[0], reference);
-  }
-  EXPECT_EQ(flock.step(times(1000, 1, full)).outcome.clipped, (std::vector<bool>{false, true, false, false}));
-}
-
-TEST(GuardClip, oneWorkerAloneHasNoGuard) {
-  for (const Rule& rule : {mean(), direction_consensus()}) {
-    Flock flock(rule, kGuarded, {1, kBuckets});
-    for (int step = 0; step < 3; ++step) flock.step(alike(1));
-    const Taken taken = flock.step(times(1000, 0, alike(1)));
-    expect_near(taken.sum, oracle::scaled(1000, alike(1)[0]), 1e-6);
-    EXPECT_EQ(taken.outcome.clipped, std::vector<bool>{false});
-  }
-}
-
-TEST(GuardClip, ofTwoWorkersTheLargerPartIsTheMeasure) {
-  Flock flock(normalized_mean(kEps), kGuarded, {2, {20}});
-  flock.step(alike(2));
-  flock.step(times(2, 1, alike(2)));  // parts of 1 and 2
-  const double reference = flock.state.references()[0], c = flock.state.coefficients(0)[1];
-  EXPECT_GT(reference, 1.5);
-  EXPECT_NEAR(oracle::norm(flock.step(times(1000, 1, alike(2))).parts[1]), 3 * reference, 1e-5);
-  EXPECT_LT(flock.state.coefficients(0)[1], c);
-}
-
 TEST(GuardClip, ofOneWorkerThereIsNoMeasure) {
   Flock flock(mean(), {.guard = 3}, {3, {20}});
   const Gradients one = times(0, 0, times(0, 1, alike(3)));
@@ -150,27 +78,21 @@ TEST(GuardClip, measuresFallSlowly) {
   Flock flock(mean(), {.guard = 3}, {3, {20}});
   flock.step(alike(3));
   const double reference = flock.state.references()[0];
-  flock.step(times(0.01, 0, times(0.01, 1, times(0.01, 2, alike(3)))));  // a step in which all were small
+  flock.step(times(0.01, 0, times(0.01, 1, times(0.01, 2, alike(3)))));  // a step in which all are small
   EXPECT_NEAR(flock.state.references()[0], 0.9 * reference, 1e-9);
   EXPECT_EQ(flock.step(alike(3)).outcome.clipped, std::vector<bool>(3, false));
 }
 
-TEST(GuardClip, whatIsOnlyCountedIsNotCut) {
-  AggregateOptions options = kGuarded;
-  options.guard_clips = false;
-  Flock flock(normalized_mean(kEps), options, {3, kBuckets});
-  for (int step = 0; step < 3; ++step) flock.step(alike(3));
-  const Taken taken = flock.step(times(1000, 1, alike(3)));
-  EXPECT_EQ(taken.outcome.clipped, (std::vector<bool>{false, true, false}));
-  EXPECT_GT(oracle::norm(taken.sum), 500);
-}
-
-TEST(GuardClip, withoutAGuardNothingIsCutOrCounted) {
-  Flock flock(normalized_mean(kEps), {.magnitude = Magnitude::matched}, {3, kBuckets});
-  for (int step = 0; step < 3; ++step) flock.step(alike(3));
-  const Taken taken = flock.step(times(1000, 1, alike(3)));
-  EXPECT_EQ(taken.outcome.clipped, std::vector<bool>(3, false));
-  EXPECT_GT(oracle::norm(taken.sum), 500);
+TEST(GuardClip, whatIsOnlyCountedOrHasNoGuardIsNotCut) {
+  AggregateOptions counts = kGuarded;
+  counts.guard_clips = false;
+  for (const AggregateOptions& options : {counts, AggregateOptions{.magnitude = Magnitude::matched}}) {
+    Flock flock(normalized_mean(kEps), options, {3, kBuckets});
+    for (int step = 0; step < 3; ++step) flock.step(alike(3));
+    const Taken taken = flock.step(times(1000, 1, alike(3)));
+    EXPECT_EQ(taken.outcome.clipped, (std::vector<bool>{false, options.guard > 0, false}));
+    EXPECT_GT(oracle::norm(taken.sum), 500);
+  }
 }
 
 TEST(GuardClip, bucketsThatWereCutAnewAreNotCounted) {
@@ -209,26 +131,14 @@ TEST(GuardClip, rulesThatLookAtNothingAreGuardedToo) {
   }
 }
 
-TEST(GuardClip, theSameStepsGiveTheSameBits) {
-  for (const NamedRule& named : rules_with_shares()) {
-    Flock one(named.rule, kGuarded, {5, kBuckets}), other(named.rule, kGuarded, {5, kBuckets});
-    for (std::uint32_t step = 0; step < 20; ++step) {
-      const Gradients gradients = times(step == 7 ? 1e6 : 1, 3, rounded(drawn({5, 2, step, 20, 0.5, 100})));
-      EXPECT_EQ(one.step(gradients).sum, other.step(gradients).sum);
-      EXPECT_EQ(one.state.state(), other.state.state());
-    }
-  }
-}
-
 TEST(GuardClip, nothingThatIsSentMakesACoefficientThatIsNotFinite) {
   for (const NamedRule& named : rules_with_shares())
     for (std::uint32_t run = 0; run < 12; ++run) {
       SCOPED_TRACE(testing::Message() << named.name << ", run " << run);
       base::Random random(run, base::Purpose::test);
       const std::size_t workers = 1 + random.below(6);
-      const auto magnitude = std::vector{Magnitude::matched, Magnitude::mean_norm, Magnitude::median_norm}[run % 3];
       AggregateOptions options = kGuarded;
-      options.magnitude = magnitude;
+      options.magnitude = kMagnitudes[1 + run % 3];
       Flock flock(named.rule, options, {workers, kBuckets, run % 2 == 1});
       flock.matrix = run % 4 < 2;
       for (std::uint32_t step = 0; step < 40; ++step) {

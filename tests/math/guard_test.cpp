@@ -16,11 +16,6 @@ std::vector<double> memory_after(const Rule& rule, std::size_t workers, std::uin
   return memory;
 }
 
-Gradients without(Gradients gradients, std::size_t worker) {
-  gradients.erase(gradients.begin() + static_cast<std::ptrdiff_t>(worker));
-  return gradients;
-}
-
 bool are_zero(const std::vector<double>& c) {
   return std::all_of(c.begin(), c.end(), [](double value) { return value == 0; });
 }
@@ -43,57 +38,69 @@ TEST(Guard, aHealthyStepIsTheRulesOwn) {
 TEST(Guard, aNumberThatIsNotFinitePropagatesAndIsForgotten) {
   for (const NamedRule& named : every_rule()) {
     for (const std::uint32_t steps_before : {0u, 3u}) {
-      for (const double bad : {kNaN, kInfinity, -kInfinity}) {
-        SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps, " << bad);
-        Gradients gradients = drawn({4});
-        gradients[2][1] = bad;
-        const std::vector<double> memory = memory_after(named.rule, 4, steps_before);
-        const Decision decision = decide(named.rule, {}, statistics_of(gradients), memory);
+      const std::vector<double> memory = memory_after(named.rule, 4, steps_before);
+      const auto expect_propagates = [&](const AggregateOptions& options, const Gradients& gradients) {
+        SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
+        const Decision decision = decide(named.rule, options, statistics_of(gradients), memory);
         EXPECT_EQ(decision.event, Event::non_finite);
         EXPECT_TRUE(decision.propagates);
         EXPECT_EQ(decision.memory, memory);
         for (const double value : combined(decision.c, gradients)) EXPECT_FALSE(std::isfinite(value));
+      };
+      for (const double bad : {kNaN, kInfinity, -kInfinity}) {
+        Gradients gradients = drawn({4});
+        gradients[2][1] = bad;
+        expect_propagates({}, gradients);
       }
+      expect_propagates(kExclude, Gradients(4, Vector(4, kNaN)));  // no worker is left
     }
   }
 }
 
-TEST(Guard, anExcludedWorkerIsAsIfItHadNeverBeen) {
-  for (const NamedRule& named : every_rule()) {
-    for (const std::size_t broken : {0u, 2u, 4u}) {
-      SCOPED_TRACE(testing::Message() << named.name << " without worker " << broken);
-      Gradients gradients = drawn({5});
-      gradients[broken][0] = kNaN;
-      const Decision decision = decide(named.rule, kExclude, statistics_of(gradients), {});
-      EXPECT_EQ(decision.event, Event::non_finite);
-      EXPECT_FALSE(decision.propagates);
-      EXPECT_TRUE(decision.memory.empty());
-      EXPECT_EQ(decision.c[broken], 0);
-      std::vector<double> c = decision.c;
-      c.erase(c.begin() + static_cast<std::ptrdiff_t>(broken));
-      EXPECT_EQ(c, named.rule.apply(statistics_of(without(gradients, broken)), {})->c);
-    }
-  }
+template <typename T>
+std::vector<T> inserted(std::vector<T> values, std::size_t place, T value) {
+  values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), value);
+  return values;
 }
 
-TEST(Guard, excludingFitsTheMemoryByPositionAndKeepsTheWholeOne) {
-  Gradients gradients = drawn({4});
-  gradients[1][0] = kNaN;
-  const std::vector<double> memory = {0.3, 0.5, 0.9, 1.7};
-  const Decision decision = decide(adacons(), kExclude, statistics_of(gradients), memory);
-  EXPECT_EQ(decision.memory, memory);
-  const auto expected = adacons().apply(statistics_of(without(gradients, 1)), resample(memory, Belonging::position, 3));
-  EXPECT_EQ(decision.c, (std::vector<double>{expected->c[0], 0, expected->c[1], expected->c[2]}));
-}
-
-TEST(Guard, excludingFitsTheMemoryByWorkerAndKeepsTheWholeOne) {
-  Gradients gradients = drawn({4});
-  gradients[1][0] = kNaN;
-  const std::vector<double> memory = {0.3, 0.5, 0.9, 0.1};
-  const Decision decision = decide(direction_consensus(), kExclude, statistics_of(gradients), memory);
-  EXPECT_EQ(decision.memory, memory);
-  const auto expected = direction_consensus().apply(statistics_of(without(gradients, 1)), {0.3, 0.9, 0.1});
-  EXPECT_EQ(decision.c, (std::vector<double>{expected->c[0], 0, expected->c[1], expected->c[2]}));
+// A worker without samples, without which the memory goes on, or one that is not finite and is excluded, in whose step
+// nothing is remembered.
+TEST(Guard, aWorkerThatIsLeftOutIsAsIfItHadNeverBeen) {
+  for (const NamedRule& named : every_rule())
+    for (const bool has_samples : {false, true})
+      for (const std::uint32_t steps_before : {0u, 3u})
+        for (const Magnitude magnitude : kMagnitudes)
+          for (const std::size_t out : {0u, 1u, 3u}) {
+            if (magnitude == Magnitude::matched && named.name == "adasum") continue;
+            SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps without worker "
+                                            << out << (has_samples ? ", which is not finite" : ""));
+            AggregateOptions options{.magnitude = magnitude};
+            Gradients gradients = drawn({4});
+            std::vector<double> weights = ones(4);
+            if (has_samples) {
+              options.non_finite = NonFinite::exclude;
+              gradients[out][0] = kNaN;
+            } else {
+              weights[out] = 0;
+            }
+            const bool is_by_worker = named.rule.belonging == Belonging::worker;
+            const std::vector<double> memory = memory_after(named.rule, 4, steps_before);
+            std::vector<double> of_others = memory;
+            if (is_by_worker && !memory.empty()) of_others.erase(of_others.begin() + static_cast<std::ptrdiff_t>(out));
+            if (!is_by_worker) of_others = resample(memory, named.rule.belonging, 3);
+            const Decision decision = decide(named.rule, options, statistics_of(gradients, weights), memory);
+            const Decision others = decide(named.rule, options, statistics_of(without(gradients, out)), of_others);
+            EXPECT_EQ(decision.event, has_samples ? Event::non_finite : Event::none);
+            EXPECT_FALSE(decision.propagates);
+            EXPECT_EQ(decision.c, inserted(others.c, out, 0.0));
+            EXPECT_EQ(decision.norm, others.norm);
+            std::vector<double> expected = has_samples ? memory : others.memory;
+            if (!has_samples && is_by_worker) {  // it begins with the mean of the others
+              const double first = (expected[0] + expected[1] + expected[2]) / 3;
+              expected = inserted(expected, out, memory.empty() ? first : memory[out]);
+            }
+            EXPECT_EQ(decision.memory, expected);
+          }
 }
 
 TEST(Guard, excludingWithRowSumsUsesTheSumsOfTheFinite) {
@@ -106,22 +113,10 @@ TEST(Guard, excludingWithRowSumsUsesTheSumsOfTheFinite) {
   EXPECT_EQ(living_workers(statistics), (std::vector<std::size_t>{0, 2, 3}));
 }
 
-TEST(Guard, withNobodyLeftItPropagates) {
-  for (const NamedRule& named : every_rule()) {
-    SCOPED_TRACE(named.name);
-    const std::vector<double> memory = memory_after(named.rule, 3, 2);
-    const Decision decision = decide(named.rule, kExclude, statistics_of(Gradients(3, Vector(4, kNaN))), memory);
-    EXPECT_EQ(decision.event, Event::non_finite);
-    EXPECT_TRUE(decision.propagates);
-    EXPECT_EQ(decision.memory, memory);
-  }
-}
-
 TEST(Guard, zerosEverywhereGiveZero) {
   for (const NamedRule& named : every_rule()) {
     for (const std::uint32_t steps_before : {0u, 3u}) {
-      for (const Magnitude magnitude :
-           {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm, Magnitude::matched}) {
+      for (const Magnitude magnitude : kMagnitudes) {
         if (magnitude == Magnitude::matched && named.name == "adasum") continue;
         SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
         const std::vector<double> memory = memory_after(named.rule, 3, steps_before);
@@ -147,32 +142,32 @@ TEST(Guard, zerosFromOneWorkerAreNoEvent) {
   }
 }
 
-TEST(Guard, withoutASafeNormalisationItIsTheNormalizedMean) {
-  const Gradients gradients = drawn({3});
-  const std::vector<double> memory = {-30, -20, -10};
-  for (const Negative negative : {Negative::keep, Negative::clip}) {
-    const Decision decision = decide(adacons({.negative = negative}), {}, statistics_of(gradients), memory);
-    EXPECT_EQ(decision.event, Event::unsafe);
-    EXPECT_EQ(decision.memory, memory);
-    expect_near(combined(decision.c, gradients), oracle::normalized_mean(gradients, kEps), 1e-9);
-  }
-}
+struct UnsafeCase {
+  const char* name;
+  Rule rule;
+  Gradients gradients;
+  std::vector<double> memory;
+};
 
-TEST(Guard, onTheFirstStepThereIsStillNoMemory) {
-  const Gradients opposed = {{1, 2}, {-1, -2}};
-  for (const Rule& rule : {adacons(), direction_consensus()}) {
-    const Decision decision = decide(rule, {}, statistics_of(opposed), {});
-    EXPECT_EQ(decision.event, Event::unsafe);
-    EXPECT_TRUE(decision.memory.empty());
-  }
-}
-
-TEST(Guard, directionsThatAgreeWithNobodyAreUnsafe) {
-  const Gradients gradients = drawn({3});
-  const Decision decision = decide(direction_consensus(), {}, statistics_of(gradients), {-1, -1, -1});
-  EXPECT_EQ(decision.event, Event::unsafe);
-  EXPECT_EQ(decision.memory, (std::vector<double>{-1, -1, -1}));
-  expect_near(combined(decision.c, gradients), oracle::normalized_mean(gradients, kEps), 1e-9);
+TEST(Guard, withoutASafeNormalisationItIsTheNormalizedMeanAtTheSameMagnitude) {
+  const UnsafeCase cases[] = {
+      {"shares below zero", adacons(), drawn({3}), {-30, -20, -10}},
+      {"the same, clipped", adacons({.negative = Negative::clip}), drawn({3}), {-30, -20, -10}},
+      {"workers that agree with none", direction_consensus(), drawn({3}), {-1, -1, -1}},
+      {"two that cancel beside one that counts nothing", direction_consensus(), {{2, 0}, {-3, 0}, {0, 5}}, {1, 1, -1}},
+      {"zeros alone count", direction_consensus(), {{0, 0}, {0, 5}}, {1, -1}}};
+  for (const UnsafeCase& each : cases)
+    for (const Magnitude magnitude : kMagnitudes) {
+      SCOPED_TRACE(testing::Message() << each.name << ", magnitude " << static_cast<int>(magnitude));
+      const AggregateOptions options{.magnitude = magnitude};
+      const Statistics statistics = statistics_of(each.gradients);
+      const Decision decision = decide(each.rule, options, statistics, each.memory);
+      EXPECT_EQ(decision.event, Event::unsafe);
+      EXPECT_EQ(decision.memory, each.memory);
+      const Vector result = combined(decision.c, each.gradients);
+      expect_near(result, combined(decide(normalized_mean(kEps), options, statistics, {}).c, each.gradients), 1e-7);
+      if (magnitude == Magnitude::own) expect_near(result, oracle::normalized_mean(each.gradients, kEps), 1e-7);
+    }
 }
 
 TEST(Guard, sumsThatOverflowedAreUnsafe) {
@@ -187,10 +182,11 @@ TEST(Guard, withoutStatisticsNothingIsSeenAndTheRuleStands) {
   const Decision plain = decide(mean(), {}, Statistics::none(ones(4)), {});
   EXPECT_EQ(plain.event, Event::none);
   EXPECT_EQ(plain.c, std::vector<double>(4, 0.25));
+  EXPECT_EQ(decide(mean(), {.magnitude = Magnitude::mean_norm}, Statistics::none(ones(4)), {}).c, plain.c);
   EXPECT_EQ(decide(weighted_mean(), {}, Statistics::none({1, 3}), {}).c, (std::vector<double>{0.25, 0.75}));
 }
 
-TEST(Guard, aWorkerWithoutSamplesMaySendAnything) {
+TEST(Guard, onlyAWorkerWithoutSamplesMaySendAnything) {
   Gradients gradients = drawn({3});
   gradients[1].assign(gradients[1].size(), kNaN);
   for (const NonFinite non_finite : {NonFinite::propagate, NonFinite::exclude}) {
@@ -202,36 +198,10 @@ TEST(Guard, aWorkerWithoutSamplesMaySendAnything) {
   EXPECT_EQ(decide(weighted_mean(), {}, Statistics::none({1, 0, 3}), {}).c, (std::vector<double>{0.25, 0, 0.75}));
   EXPECT_EQ(decide(mean(), {}, statistics_of(gradients, {1, 0, 3}), {}).c, (std::vector<double>{0.5, 0, 0.5}))
       << "other weights mean nothing to this rule";
-}
-
-TEST(Guard, aWorkerWithoutSamplesIsLeftOutUnderEveryRuleAndMemoryGoesOnWithoutIt) {
-  for (const NamedRule& named : every_rule())
-    for (const std::uint32_t steps_before : {0u, 3u})
-      for (const Magnitude magnitude :
-           {Magnitude::own, Magnitude::mean_norm, Magnitude::median_norm, Magnitude::matched}) {
-        if (magnitude == Magnitude::matched && named.name == "adasum") continue;
-        SCOPED_TRACE(testing::Message() << named.name << " after " << steps_before << " steps");
-        const AggregateOptions options{.magnitude = magnitude};
-        const Gradients gradients = drawn({4});
-        const std::vector<double> memory = memory_after(named.rule, 4, steps_before);
-        const std::vector<double> of_others = named.rule.belonging == Belonging::worker && !memory.empty()
-                                                  ? std::vector{memory[0], memory[2], memory[3]}
-                                                  : resample(memory, named.rule.belonging, 3);
-        const Decision decision = decide(named.rule, options, statistics_of(gradients, {1, 0, 1, 1}), memory);
-        const Decision others = decide(named.rule, options, statistics_of(without(gradients, 1)), of_others);
-        EXPECT_EQ(decision.event, Event::none);
-        EXPECT_EQ(decision.c, (std::vector<double>{others.c[0], 0, others.c[1], others.c[2]}));
-        EXPECT_EQ(decision.norm, others.norm);
-        if (others.memory.empty()) {
-          EXPECT_TRUE(decision.memory.empty());
-        } else if (named.rule.belonging == Belonging::worker) {
-          const double first = (others.memory[0] + others.memory[1] + others.memory[2]) / 3;
-          EXPECT_EQ(decision.memory, (std::vector{others.memory[0], memory.empty() ? first : memory[1],
-                                                  others.memory[1], others.memory[2]}));
-        } else {
-          EXPECT_EQ(decision.memory, others.memory);
-        }
-      }
+  gradients[2][0] = kNaN;
+  const Statistics statistics = statistics_of(gradients, {1, 0, 3});
+  EXPECT_TRUE(decide(weighted_mean(), {}, statistics, {}).propagates);
+  EXPECT_EQ(decide(weighted_mean(), kExclude, statistics, {}).c, (std::vector<double>{1, 0, 0}));
 }
 
 TEST(Guard, whatIsRememberedOfPositionsIsReSampledOnceAndNotBlurredStepByStep) {
@@ -246,30 +216,17 @@ TEST(Guard, whatIsRememberedOfPositionsIsReSampledOnceAndNotBlurredStepByStep) {
   EXPECT_EQ(decide(rule, {}, statistics_of(drawn({4, 5, 9})), with_absent).memory.size(), 4u);
 }
 
-TEST(Guard, aWorkerWithSamplesMayNot) {
-  Gradients gradients = drawn({3});
-  gradients[1][0] = kNaN;
-  gradients[2][0] = kNaN;
-  const Statistics statistics = statistics_of(gradients, {1, 0, 3});
-  EXPECT_TRUE(decide(weighted_mean(), {}, statistics, {}).propagates);
-  EXPECT_EQ(decide(weighted_mean(), kExclude, statistics, {}).c, (std::vector<double>{1, 0, 0}));
-}
-
-TEST(Guard, withoutAnySamplesItIsTheNormalizedMeanOfWhatIsFinite) {
+TEST(Guard, withoutAnySamplesItIsTheNormalizedMeanOfWhatIsFiniteOrZero) {
   Gradients gradients = drawn({3});
   gradients[1][0] = kNaN;
   const Decision decision = decide(weighted_mean(), {}, statistics_of(gradients, {0, 0, 0}), {});
   EXPECT_EQ(decision.event, Event::unsafe);
   expect_near(combined(decision.c, gradients), oracle::normalized_mean(without(gradients, 1), kEps), 1e-9);
-}
-
-TEST(Guard, withoutAnySamplesAndNothingKnownTheResultIsZero) {
-  const Decision unknown = decide(weighted_mean(), {}, Statistics::none({0, 0}), {});
-  EXPECT_EQ(unknown.event, Event::unsafe);
-  EXPECT_TRUE(are_zero(unknown.c));
-  const Decision nothing = decide(weighted_mean(), {}, statistics_of(Gradients(2, Vector(3, kNaN)), {0, 0}), {});
-  EXPECT_EQ(nothing.event, Event::unsafe);
-  EXPECT_TRUE(are_zero(nothing.c));
+  for (const Statistics& unknown : {Statistics::none({0, 0}), statistics_of(Gradients(2, Vector(3, kNaN)), {0, 0})}) {
+    const Decision nothing = decide(weighted_mean(), {}, unknown, {});
+    EXPECT_EQ(nothing.event, Event::unsafe);
+    EXPECT_TRUE(are_zero(nothing.c));
+  }
 }
 
 TEST(Guard, ofTwoTheFirstIsReported) {
@@ -281,17 +238,11 @@ TEST(Guard, ofTwoTheFirstIsReported) {
   EXPECT_TRUE(are_zero(decision.c));
 }
 
-TEST(GuardDeathTest, tooFewStatisticsAreAProgrammerError) {
+TEST(GuardDeathTest, whatDoesNotFitTheRuleIsAProgrammerError) {
   EXPECT_DEATH(decide(adasum(), {}, without_matrix(statistics_of(drawn({2}))), {}), "statistics that this rule needs");
   EXPECT_DEATH(decide(mean(), kExclude, Statistics::none(ones(2)), {}), "statistics that this rule needs");
-}
-
-TEST(GuardDeathTest, matchingWhatHasNoSharesIsAProgrammerError) {
   EXPECT_DEATH(decide(adasum(), {.magnitude = Magnitude::matched}, statistics_of(drawn({2})), {}),
                "shares that can be matched");
-}
-
-TEST(GuardDeathTest, aMemoryOfOtherWorkersIsAProgrammerError) {
   EXPECT_DEATH(decide(direction_consensus(), {}, statistics_of(drawn({3})), {1, 2}), "a memory for as many workers");
 }
 
@@ -336,13 +287,6 @@ TEST(NonFiniteRuns, countOnlyWorkersThatHaveSomethingToSend) {
   const NonFiniteRuns::Verdict verdict = runs.count(std::vector<double>{1, 1, 1, 1, 0}, finite);
   EXPECT_EQ(verdict.left_out, std::vector<bool>(5)) << "two of four are half";
   EXPECT_FALSE(runs.leaves_out(0) || runs.leaves_out(1));
-}
-
-TEST(Event, hasAName) {
-  EXPECT_EQ(to_string(Event::none), "none");
-  EXPECT_EQ(to_string(Event::non_finite), "non_finite");
-  EXPECT_EQ(to_string(Event::all_zero), "all_zero");
-  EXPECT_EQ(to_string(Event::unsafe), "unsafe");
 }
 
 }  // namespace

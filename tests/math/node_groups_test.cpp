@@ -88,32 +88,33 @@ TEST(NodeGroups, letEverybodyInfluenceEverybodyWithinOneRoundMoreThanFromAcrossT
   EXPECT_GT(within_k, 1000);
 }
 
-TEST(NodeGroups, areNodesInMostRoundsAndEqualPlacesInEveryKth) {
-  const NodeSchedule schedule({3, 3, 3}, 4);
-  const Partition nodes{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, places{{0, 3, 6}, {1, 4, 7}, {2, 5, 8}};
-  for (std::int64_t round = 0; round < 12; ++round) {
-    EXPECT_EQ(schedule.goes_across(round), round % 4 == 3);
-    EXPECT_EQ(schedule.partition(round), round % 4 == 3 ? places : nodes) << round;
-  }
-}
+struct NodeCase {
+  const char* name;
+  Sizes sizes;
+  Partition nodes, across;  // the latter in every kth round
+};
 
-TEST(NodeGroups, ofALastNodeThatIsPartlyFilledMeetThePlacesThatItHas) {
-  const NodeSchedule schedule(node_sizes(8, {}, 3), 2);
-  EXPECT_EQ(schedule.partition(0), (Partition{{0, 1, 2}, {3, 4, 5}, {6, 7}}));
-  EXPECT_EQ(schedule.partition(1), (Partition{{0, 3, 6}, {1, 4, 7}, {2, 5}}));
-}
-
-TEST(NodeGroups, ofPlacesThatOneNodeHasBeginAgain) {
-  const NodeSchedule two(node_sizes(6, {}, 4), 2), one_large({4, 2, 2}, 2);
-  EXPECT_EQ(two.partition(1), (Partition{{0, 2, 4}, {1, 3, 5}}));
-  EXPECT_EQ(one_large.partition(1), (Partition{{0, 2, 4, 6}, {1, 3, 5, 7}}));
-}
-
-TEST(NodeGroups, ofAWorkerThatHasANodeToItselfAreThoseOfTheNodeBeforeIt) {
-  const NodeSchedule last(node_sizes(7, {}, 3), 2), first({1, 3, 1}, 2);
-  EXPECT_EQ(last.partition(0), (Partition{{0, 1, 2}, {3, 4, 5, 6}}));
-  EXPECT_EQ(last.partition(1), (Partition{{0, 3, 6}, {1, 4}, {2, 5}}));
-  EXPECT_EQ(first.partition(0), (Partition{{0, 1, 2, 3, 4}}));
+TEST(NodeGroups, areNodesAndInEveryKthRoundEqualPlaces) {
+  const NodeCase cases[] = {
+      {"equal nodes", {3, 3, 3}, {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, {{0, 3, 6}, {1, 4, 7}, {2, 5, 8}}},
+      {"a last node that is partly filled", {3, 3, 2}, {{0, 1, 2}, {3, 4, 5}, {6, 7}}, {{0, 3, 6}, {1, 4, 7}, {2, 5}}},
+      {"places that one node has begin again", {4, 2}, {{0, 1, 2, 3}, {4, 5}}, {{0, 2, 4}, {1, 3, 5}}},
+      {"so with more nodes", {4, 2, 2}, {{0, 1, 2, 3}, {4, 5}, {6, 7}}, {{0, 2, 4, 6}, {1, 3, 5, 7}}},
+      {"a worker with a node to itself joins the node before",
+       {3, 3, 1},
+       {{0, 1, 2}, {3, 4, 5, 6}},
+       {{0, 3, 6}, {1, 4}, {2, 5}}},
+      {"or after", {1, 3, 1}, {{0, 1, 2, 3, 4}}, {{0, 1, 2, 3, 4}}},
+      {"one node", {5}, {{0, 1, 2, 3, 4}}, {{0, 1, 2, 3, 4}}}};
+  for (const NodeCase& each : cases)
+    for (const std::int64_t k : {2, 4}) {
+      const NodeSchedule schedule(each.sizes, k);
+      for (std::int64_t round = 0; round < 12; ++round) {
+        const bool is_kth = round % k == k - 1;
+        EXPECT_EQ(schedule.partition(round), is_kth ? each.across : each.nodes) << each.name << ", round " << round;
+        EXPECT_TRUE(schedule.goes_across(round) == is_kth || each.nodes.size() == 1) << each.name;
+      }
+    }
 }
 
 TEST(NodeGroups, whereEachWorkerHasANodeToItselfAreThoseOfRounds) {
@@ -125,12 +126,6 @@ TEST(NodeGroups, whereEachWorkerHasANodeToItselfAreThoseOfRounds) {
       EXPECT_EQ(schedule.group_of(1, round), expected.group_of(1, round));
     }
   }
-}
-
-TEST(NodeGroups, ofOneNodeAreEverybody) {
-  const NodeSchedule schedule(node_sizes(5, {}, 8), 2);
-  for (std::int64_t round = 0; round < 4; ++round)
-    EXPECT_EQ(schedule.partition(round), (Partition{{0, 1, 2, 3, 4}})) << round;
 }
 
 TEST(NodeSizes, areThoseToldAndThenAsManyAsThereAreWorkers) {

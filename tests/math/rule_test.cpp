@@ -17,12 +17,6 @@ TEST(Normalised, isNotSafeWhereTheSumIsLostInTheMagnitudes) {
   EXPECT_FALSE(normalised({1, kInfinity}));
 }
 
-TEST(Resample, theSameNumberOfWorkersKeepsTheMemory) {
-  const Memory memory = {0.1, 0.7, 0.9};
-  EXPECT_EQ(resample(memory, Belonging::position, 3), memory);
-  EXPECT_EQ(resample(memory, Belonging::worker, 3), memory);
-}
-
 TEST(Resample, keepsTheEndsAndTheOrder) {
   const Memory memory = {-1.3, 0.1, 0.2, 0.7, 3.1};
   for (std::size_t workers = 2; workers < 40; ++workers) {
@@ -34,42 +28,52 @@ TEST(Resample, keepsTheEndsAndTheOrder) {
   }
 }
 
-TEST(Resample, interpolatesBetweenThePlaces) {
-  EXPECT_EQ(resample({0, 4}, Belonging::position, 5), (Memory{0, 1, 2, 3, 4}));
-  EXPECT_EQ(resample({0, 1, 2, 3, 4}, Belonging::position, 3), (Memory{0, 2, 4}));
+struct ResampleCase {
+  Memory memory;
+  Belonging belonging;
+  std::size_t workers;
+  Memory expected;
+};
+
+TEST(Resample, interpolatesPositionsAndKeepsNothingElse) {
+  const ResampleCase cases[] = {{{0.1, 0.7, 0.9}, Belonging::position, 3, {0.1, 0.7, 0.9}},
+                                {{0.1, 0.7, 0.9}, Belonging::worker, 3, {0.1, 0.7, 0.9}},
+                                {{0, 4}, Belonging::position, 5, {0, 1, 2, 3, 4}},
+                                {{0, 1, 2, 3, 4}, Belonging::position, 3, {0, 2, 4}},
+                                {{1, 2, 9}, Belonging::position, 1, {2}},  // one worker gets the middle
+                                {{1, 2}, Belonging::position, 1, {1.5}},
+                                {{2}, Belonging::position, 3, {2, 2, 2}},
+                                {{1, 2, 3}, Belonging::worker, 2, {}},
+                                {{}, Belonging::position, 4, {}},
+                                {{}, Belonging::nobody, 4, {}}};
+  for (const ResampleCase& each : cases)
+    EXPECT_EQ(resample(each.memory, each.belonging, each.workers), each.expected)
+        << testing::PrintToString(each.memory) << " for " << each.workers;
 }
 
-TEST(Resample, oneWorkerGetsTheMiddleAndGivesItToAll) {
-  EXPECT_EQ(resample({1, 2, 9}, Belonging::position, 1), (Memory{2}));
-  EXPECT_EQ(resample({1, 2}, Belonging::position, 1), (Memory{1.5}));
-  EXPECT_EQ(resample({2}, Belonging::position, 3), (Memory{2, 2, 2}));
-}
+struct NeedCase {
+  Rule rule;
+  AggregateOptions options;
+  Need need;
+};
 
-TEST(Resample, whatBelongsToWorkersOrNobodyStartsAnew) {
-  EXPECT_EQ(resample({1, 2, 3}, Belonging::worker, 2), Memory{});
-  EXPECT_EQ(resample({}, Belonging::position, 4), Memory{});
-  EXPECT_EQ(resample({}, Belonging::nobody, 4), Memory{});
-}
-
-TEST(Rule, saysWhatItNeeds) {
-  const AggregateOptions own;
-  EXPECT_EQ(needed(mean(), own), Need::nothing);
-  EXPECT_EQ(needed(weighted_mean(), own), Need::nothing);
-  EXPECT_EQ(needed(normalized_mean(kEps), own), Need::row_sums);
-  EXPECT_EQ(needed(adacons(), own), Need::row_sums);
-  for (const Rule& rule : {direction_consensus(), geometric_median(), adasum()})
-    EXPECT_EQ(needed(rule, own), Need::matrix);
-}
-
-TEST(Rule, needsRowSumsToScaleOrToExclude) {
-  EXPECT_EQ(needed(mean(), {.magnitude = Magnitude::median_norm}), Need::row_sums);
-  EXPECT_EQ(needed(weighted_mean(), {.magnitude = Magnitude::mean_norm}), Need::row_sums);
-  EXPECT_EQ(needed(mean(), {.non_finite = NonFinite::exclude}), Need::row_sums);
-  EXPECT_EQ(needed(adasum(), {.magnitude = Magnitude::mean_norm}), Need::matrix);
-}
-
-TEST(Rule, theMeanHasTheMeansNormForFree) {
-  EXPECT_EQ(needed(mean(), {.magnitude = Magnitude::mean_norm}), Need::nothing);
+TEST(Rule, saysWhatItNeedsAlsoToScaleOrToExclude) {
+  const AggregateOptions own, mean_norm{.magnitude = Magnitude::mean_norm},
+      median_norm{.magnitude = Magnitude::median_norm}, exclude{.non_finite = NonFinite::exclude};
+  const NeedCase cases[] = {{mean(), own, Need::nothing},
+                            {weighted_mean(), own, Need::nothing},
+                            {normalized_mean(kEps), own, Need::row_sums},
+                            {adacons(), own, Need::row_sums},
+                            {direction_consensus(), own, Need::matrix},
+                            {geometric_median(), own, Need::matrix},
+                            {adasum(), own, Need::matrix},
+                            {mean(), median_norm, Need::row_sums},
+                            {mean(), mean_norm, Need::nothing},  // the mean has the mean's norm
+                            {weighted_mean(), mean_norm, Need::row_sums},
+                            {mean(), exclude, Need::row_sums},
+                            {adasum(), mean_norm, Need::matrix}};
+  for (std::size_t i = 0; i < std::size(cases); ++i)
+    EXPECT_EQ(needed(cases[i].rule, cases[i].options), cases[i].need) << "case " << i;
 }
 
 }  // namespace

@@ -97,11 +97,9 @@ inline Gradients rounded(Gradients gradients) {
   return gradients;
 }
 
-// The same in every step: of one norm, and of one direction but for a tenth.
+// The same in every step.
 inline Gradients alike(std::size_t workers, std::size_t dimension = 20) {
-  Gradients gradients = drawn({workers, 1, 0, dimension, 0.9});
-  for (Vector& gradient : gradients) gradient = oracle::scaled(2 / oracle::norm(gradient), gradient);
-  return rounded(gradients);
+  return rounded(nearly_alike(workers, dimension));
 }
 
 namespace oracle {
@@ -149,26 +147,23 @@ struct Lagged {
       if (finite) present.push_back(i);
       if (finite && norm(g[i]) > 0) living.push_back(i);
     }
-    Vector sum(g[0].size());
-    std::size_t first = 0;
-    for (std::size_t b = 0; b < buckets.size(); first += buckets[b], ++b) {
-      const auto part_norm = [&](std::size_t i) {
-        return norm({g[i].begin() + static_cast<std::ptrdiff_t>(first),
-                     g[i].begin() + static_cast<std::ptrdiff_t>(first + buckets[b])});
-      };
+    Vector sum;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
       std::vector<double> own;
       for (const std::size_t i : present)
-        if (part_norm(i) > 0) own.push_back(part_norm(i));
+        if (part_norm(g, i, b) > 0) own.push_back(part_norm(g, i, b));
+      Vector part(buckets[b]);
       for (const std::size_t i : present) {
-        const double n = part_norm(i);
+        const double n = part_norm(g, i, b);
         if (n == 0) continue;
         const double ci = c.empty() ? lower_middle(own) / (static_cast<double>(own.size()) * n) : c[i];
-        if (ci == 0) continue;
         const double length = std::abs(ci) * n, longest = 3 * ref[b];
         const bool cuts = P > 1 && ref[b] > 0 && length > longest;
         if (cuts) clipped[i] = true;
-        for (std::size_t k = first; k < first + buckets[b]; ++k) sum[k] += ci * g[i][k] * (cuts ? longest / length : 1);
+        const auto values = bucket_of(g[i], buckets, b);
+        for (std::size_t k = 0; k < part.size(); ++k) part[k] += ci * values[k] * (cuts ? longest / length : 1);
       }
+      sum.insert(sum.end(), part.begin(), part.end());
     }
     if (stops) return sum;
     if (!living.empty()) {
@@ -180,16 +175,17 @@ struct Lagged {
   }
 
  private:
+  double part_norm(const Gradients& g, std::size_t i, std::size_t b) const {
+    return norm_of(bucket_of(g[i], buckets, b));
+  }
+
   // By the coefficients of the next step.
   void refer(const Gradients& g, const std::vector<std::size_t>& present) {
-    std::size_t first = 0;
-    for (std::size_t b = 0; b < buckets.size(); first += buckets[b], ++b) {
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
       std::vector<double> lengths;
-      for (const std::size_t i : present) {
-        const double n = norm({g[i].begin() + static_cast<std::ptrdiff_t>(first),
-                               g[i].begin() + static_cast<std::ptrdiff_t>(first + buckets[b])});
-        if (!c.empty() && std::abs(c[i]) * n > 0) lengths.push_back(std::abs(c[i]) * n);
-      }
+      for (const std::size_t i : present)
+        if (const double n = part_norm(g, i, b); !c.empty() && std::abs(c[i]) * n > 0)
+          lengths.push_back(std::abs(c[i]) * n);
       if (lengths.size() < 2) continue;
       const double measure = lengths.size() == 2 ? std::max(lengths[0], lengths[1]) : lower_middle(lengths);
       ref[b] = std::max(measure, 0.9 * ref[b]);

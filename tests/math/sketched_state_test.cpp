@@ -36,46 +36,33 @@ TEST(SketchedState, aStepThatIsNotFiniteLeavesItAsItWas) {
 TEST(SketchedState, aFirstStepThatIsNotFiniteIsTakenAgain) {
   Flock flock(direction_consensus(), kGuarded, {3, kBuckets});
   EXPECT_EQ(flock.step(broken(2, alike(3))).outcome.event, Event::non_finite);
-  EXPECT_FALSE(flock.state.knows(0));
+  EXPECT_FALSE(flock.state.knows_all());
   EXPECT_EQ(flock.state.references(), std::vector<double>(3, 0));
   flock.step(alike(3));
-  EXPECT_TRUE(flock.state.knows(0));
+  EXPECT_TRUE(flock.state.knows_all());
 }
 
+// Absence is no end of a run of steps that are not finite, and no part of it. Without patience no run ends.
 TEST(SketchedState, fiveStepsOnEndAndAWorkerIsLeftOutUntilItIsFinite) {
-  Flock flock = practised(direction_consensus(), {4, kBuckets});
-  for (int step = 0; step < 5; ++step) {
+  const std::vector<double> all = ones(4), three = {1, 0, 1, 1};
+  for (const std::int64_t patience : {0, 5}) {
+    AggregateOptions options = kGuarded;
+    options.patience = patience;
+    Flock flock = practised(direction_consensus(), {4, kBuckets}, options);
+    for (const std::vector<double>& weights : {all, all, three, three, all, three, three, three, all, all, all, all}) {
+      const bool leaves_out = flock.state.leaves_out(1), is_there = weights[1] > 0;
+      const Taken taken = flock.step(broken(1, alike(4)), weights);
+      EXPECT_EQ(taken.outcome.event, is_there && !leaves_out ? Event::non_finite : Event::none);
+      if (leaves_out) {
+        EXPECT_EQ(flock.state.coefficients(0)[1], 0);
+        EXPECT_GT(flock.state.coefficients(0)[0], 0);
+      }
+    }
+    EXPECT_EQ(flock.state.leaves_out(1), patience > 0);
+    EXPECT_EQ(flock.step(alike(4)).outcome.event, Event::none);
     EXPECT_FALSE(flock.state.leaves_out(1));
+    EXPECT_GT(flock.state.coefficients(0)[1], 0);
     EXPECT_EQ(flock.step(broken(1, alike(4))).outcome.event, Event::non_finite);
-  }
-  for (int step = 0; step < 3; ++step) {
-    EXPECT_TRUE(flock.state.leaves_out(1));
-    EXPECT_EQ(flock.step(broken(1, alike(4))).outcome.event, Event::none);
-    EXPECT_EQ(flock.state.coefficients(0)[1], 0);
-    EXPECT_GT(flock.state.coefficients(0)[0], 0);
-  }
-  EXPECT_EQ(flock.step(alike(4)).outcome.event, Event::none);
-  EXPECT_FALSE(flock.state.leaves_out(1));
-  EXPECT_GT(flock.state.coefficients(0)[1], 0);
-  EXPECT_EQ(flock.step(broken(1, alike(4))).outcome.event, Event::non_finite);
-}
-
-TEST(SketchedState, absenceIsNoEndOfARunAndNoPartOfIt) {
-  Flock flock = practised(direction_consensus(), {4, kBuckets});
-  for (int step = 0; step < 4; ++step) flock.step(broken(1, alike(4)));
-  for (int step = 0; step < 4; ++step) flock.step(broken(1, alike(4)), {1, 0, 1, 1});
-  EXPECT_FALSE(flock.state.leaves_out(1));
-  flock.step(broken(1, alike(4)));
-  EXPECT_TRUE(flock.state.leaves_out(1));
-}
-
-TEST(SketchedState, aPatienceOfZeroNeverEnds) {
-  AggregateOptions options = kGuarded;
-  options.patience = 0;
-  Flock flock = practised(direction_consensus(), {4, kBuckets}, options);
-  for (int step = 0; step < 20; ++step) {
-    EXPECT_EQ(flock.step(broken(1, alike(4))).outcome.event, Event::non_finite);
-    EXPECT_FALSE(flock.state.leaves_out(1));
   }
 }
 

@@ -17,21 +17,15 @@ std::vector<Pair> pairs() {
           {"direction_consensus", direction_consensus(), oracle::Agreement::direction_consensus}};
 }
 
-void expect_same(const Flock& flock, const oracle::Lagged& expected) {
-  expect_near(flock.state.references(), expected.ref, 1e-7);
-  if (flock.state.knows(0))
-    expect_near(flock.state.coefficients(0), expected.c, 1e-7);
-  else
-    EXPECT_TRUE(expected.c.empty());
-}
-
 void take_and_compare(Flock& flock, oracle::Lagged& expected, const Gradients& gradients,
                       const std::vector<double>& weights) {
   const Taken taken = flock.step(gradients, weights);
   const Vector sum = expected.step(gradients, weights);
   if (taken.outcome.event != Event::non_finite) expect_near(taken.sum, sum, 1e-7);
   EXPECT_EQ(taken.outcome.clipped, expected.clipped);
-  expect_same(flock, expected);
+  expect_near(flock.state.references(), expected.ref, 1e-7);
+  ASSERT_EQ(flock.state.knows(0), !expected.c.empty());
+  if (!expected.c.empty()) expect_near(flock.state.coefficients(0), expected.c, 1e-7);
 }
 
 TEST(Sketched, followsTheDefinitionWithSpikesAndRisesAndEmptyBuckets) {
@@ -78,86 +72,27 @@ TEST(Sketched, followsTheDefinitionWithWorkersThatAreAbsentOrZeroOrNotFinite) {
     }
 }
 
-TEST(Sketched, aWorkerAgainstTheFlockCountsNothingOneStepLater) {
-  Flock flock(direction_consensus(), kGuarded, {8, kBuckets});
-  oracle::Lagged expected{oracle::Agreement::direction_consensus, kBuckets};
-  for (std::uint32_t step = 0; step < 5; ++step) {
-    Gradients gradients = drawn({8, 5, step, 20, 0.8});
-    gradients[6] = oracle::scaled(-5, gradients[6]);
-    take_and_compare(flock, expected, rounded(gradients), ones(8));
-    EXPECT_EQ(flock.state.coefficients(0)[6], 0);
+// Worker 1 against the others: direction_consensus counts it as nothing, adacons with a coefficient below zero, which
+// the guard measures by its size.
+TEST(Sketched, followsTheDefinitionWhereAWorkerIsAgainstTheOthers) {
+  for (const Pair& pair : {pairs()[1], pairs()[2]}) {
+    SCOPED_TRACE(pair.name);
+    Flock flock(pair.rule, kGuarded, {3, kBuckets});
+    oracle::Lagged expected{pair.agreement, kBuckets};
+    for (std::uint32_t step = 0; step < 8; ++step) {
+      const Gradients gradients = times(step == 5 ? -1000 : -0.8, 1, drawn({3, 5, step, 20, 0.8}));
+      take_and_compare(flock, expected, rounded(gradients), ones(3));
+      const double c = flock.state.coefficients(0)[1];
+      EXPECT_TRUE(pair.name == "adacons" ? c < 0 : c == 0) << c;
+      EXPECT_TRUE(step != 5 || pair.name != "adacons" || expected.clipped[1]);
+    }
   }
-}
-
-TEST(Sketched, negativeCoefficientsAreGuardedByTheirSizes) {
-  Flock flock(adacons(), kGuarded, {3, kBuckets});
-  oracle::Lagged expected{oracle::Agreement::adacons, kBuckets};
-  for (std::uint32_t step = 0; step < 8; ++step) {
-    Gradients gradients = drawn({3, 5, step, 20, 0.8});
-    gradients[1] = oracle::scaled(step == 5 ? -1000 : -0.8, gradients[1]);
-    take_and_compare(flock, expected, rounded(gradients), ones(3));
-    EXPECT_LT(flock.state.coefficients(0)[1], 0);
-    EXPECT_TRUE(step != 5 || expected.clipped[1]);
-  }
-}
-
-TEST(Sketched, theFirstStepTakesEveryWorkerAtTheMedianNorm) {
-  Gradients gradients = alike(4, 8);
-  for (std::size_t i = 0; i < 4; ++i) gradients[i] = oracle::scaled(std::pow(10, i), gradients[i]);
-  Flock flock(adacons(), kGuarded, {4, {5, 3}});
-  EXPECT_FALSE(flock.state.knows_all());
-  const Taken taken = flock.step(gradients, {1, 1, 0, 1});
-  for (std::size_t bucket = 0; bucket < 2; ++bucket) {
-    const auto norm = [&](std::size_t i) { return norm_of(bucket_of(gradients[i], {5, 3}, bucket)); };
-    for (const std::size_t i : {0u, 1u, 3u})  // over the three that are there
-      EXPECT_NEAR(norm_of(bucket_of(taken.parts[i], {5, 3}, bucket)), norm(1) / 3, 1e-6 * norm(1));
-    EXPECT_EQ(norm_of(bucket_of(taken.parts[2], {5, 3}, bucket)), 0);
-  }
-  EXPECT_TRUE(flock.state.knows_all());
 }
 
 TEST(Sketched, firstCoefficientsLeaveOutWhoHasNoneOrIsNotFinite) {
   EXPECT_EQ(Sketched::first_coefficients(std::vector<double>{4, 0, 2, kNaN, 8, kInfinity, 1}),
             (std::vector<double>{2.0 / 16, 0, 2.0 / 8, 0, 2.0 / 32, 0, 2.0 / 4}));
   EXPECT_EQ(Sketched::first_coefficients(std::vector<double>{0, 0}), (std::vector<double>{0, 0}));
-}
-
-TEST(Sketched, isThePlainMeanWhereNormsAndDirectionsAreEqual) {
-  for (const Pair& pair : pairs())
-    for (const std::size_t workers : {1, 2, 5}) {
-      Flock flock(pair.rule, kGuarded, {workers, kBuckets});
-      for (int step = 0; step < 4; ++step) {
-        const Taken taken = flock.step(Gradients(workers, alike(1)[0]));
-        expect_near(taken.sum, alike(1)[0], 1e-6);
-        for (const double c : flock.state.coefficients(0)) EXPECT_NEAR(c, 1 / static_cast<double>(workers), 1e-12);
-        for (const double c : taken.outcome.coefficients) EXPECT_NEAR(c, 1 / static_cast<double>(workers), 1e-12);
-      }
-    }
-}
-
-TEST(Sketched, aWorkerWithAThousandthOfTheOthersNormStallsNobody) {
-  for (const Pair& pair : pairs()) {
-    SCOPED_TRACE(pair.name);
-    Gradients gradients = alike(4);
-    gradients[1] = oracle::scaled(0.001, gradients[1]);
-    Flock flock(pair.rule, kGuarded, {4, kBuckets});
-    for (int step = 0; step < 5; ++step) EXPECT_NEAR(oracle::norm(flock.step(gradients).sum), 2, 0.2);
-  }
-}
-
-TEST(Sketched, zerosForEverAreNoEventAndCountNothing) {
-  for (const Pair& pair : pairs()) {
-    SCOPED_TRACE(pair.name);
-    Gradients gradients = alike(4);
-    gradients[2].assign(20, 0.0);
-    Flock four(pair.rule, kGuarded, {4, kBuckets}), three(pair.rule, kGuarded, {3, kBuckets});
-    for (int step = 0; step < 10; ++step) {
-      const Taken taken = four.step(gradients);
-      EXPECT_EQ(taken.outcome.event, Event::none);
-      EXPECT_EQ(four.state.coefficients(0)[2], 0);
-      expect_near(taken.sum, three.step({gradients[0], gradients[1], gradients[3]}).sum, 1e-9);
-    }
-  }
 }
 
 TEST(Sketched, zerosFromEverybodyLeaveTheStateAsItWas) {
@@ -169,35 +104,6 @@ TEST(Sketched, zerosFromEverybodyLeaveTheStateAsItWas) {
   EXPECT_EQ(flock.step(Gradients(3, Vector(20))).outcome.event, Event::all_zero);
   before[0][0] += 1;
   EXPECT_EQ(flock.state.state(), before);
-}
-
-TEST(Sketched, absentWorkersCountNothingAtOnceAndAreRemembered) {
-  Flock flock(direction_consensus(), kGuarded, {4, kBuckets});
-  const auto remembered = [&](std::size_t worker) {
-    const Sketched::State state = flock.state.state();
-    return std::pair(state[4][worker], state[5][worker]);  // agreement and norm
-  };
-  for (std::uint32_t step = 0; step < 4; ++step) flock.step(rounded(drawn({4, 2, step})));
-  const auto before = remembered(3);
-  for (std::uint32_t step = 4; step < 8; ++step) {
-    Gradients gradients = rounded(drawn({4, 2, step}));
-    gradients[3].assign(20, kNaN);  // whatever it has is not its gradient
-    EXPECT_EQ(flock.step(gradients, {1, 1, 1, 0}).outcome.event, Event::none);
-    EXPECT_EQ(flock.state.coefficients(0)[3], 0);
-    EXPECT_EQ(remembered(3), before);
-    EXPECT_NE(remembered(2), before);
-  }
-  flock.step(rounded(drawn({4, 2, 8})));
-  EXPECT_GT(flock.state.coefficients(0)[3], 0);
-}
-
-TEST(Sketched, whoComesLateIsTakenAtNoMoreThanThreeTimesTheMedian) {
-  Flock flock(normalized_mean(kEps), kGuarded, {3, kBuckets});
-  Gradients gradients = alike(3);
-  gradients[2] = oracle::scaled(1000, gradients[2]);
-  flock.step(gradients, {1, 1, 0});
-  flock.step(gradients);
-  EXPECT_NEAR(flock.state.state()[5][2], 6, 1e-5);
 }
 
 TEST(Sketched, sectionsHaveCoefficientsOfTheirOwn) {
@@ -284,7 +190,7 @@ TEST(Sketched, theMatrixIsForThoseWhoWatchAndChangesNothing) {
   EXPECT_EQ(with.state.state(), without.state.state());
 }
 
-TEST(Sketched, aSketchThatOverflowedHasNoDirectionAndSpoilsNoOther) {
+TEST(Sketched, whatIsNotFiniteInOneSketchOrNormSpoilsNoOtherRowSum) {
   // Sums of floats overflow before the norm, which is a double.
   const auto huge = static_cast<float>(kInfinity), nan = static_cast<float>(kNaN);
   const std::vector<std::vector<float>> sketches = {{1, 0, 0}, {1, 1, 0}, {huge, nan, 1}, {nan, 1, 1}};
@@ -299,9 +205,6 @@ TEST(Sketched, aSketchThatOverflowedHasNoDirectionAndSpoilsNoOther) {
     for (const double c : sketched.coefficients(0)) EXPECT_GT(c, 0);
     EXPECT_NEAR(sketched.coefficients(0)[0] / sketched.coefficients(0)[2], 1 + std::sqrt(0.5), 1e-6);
   }
-}
-
-TEST(Sketched, aNormThatIsNotFiniteSpoilsNoOtherRowSum) {
   const std::vector<float> sketch = {1, 2, 2};  // finite, whatever the norm
   for (const double bad : {kInfinity, kNaN}) {
     Sketched sketched(adacons(), kGuarded, {3, {3}});
@@ -329,22 +232,6 @@ TEST(SketchedDeathTest, sketchesOfOtherLengthsAreAProgrammerError) {
   EXPECT_DEATH(model.observe({.weights = ones(2), .norms = {{1}, {1}}, .sketches = {whole, part}}), "length");
   EXPECT_DEATH(model.observe({.weights = ones(2), .norms = {{1}, {1}}, .sketches = {whole}}), "every worker");
   EXPECT_DEATH(sections.observe({.weights = ones(2), .norms = {{1, 1}, {1, 1}}, .sketches = {part, part}}), "length");
-}
-
-TEST(Sketched, permutingWorkersPermutesCoefficients) {
-  const std::vector<std::size_t> order = {3, 0, 4, 1, 2};
-  for (const Pair& pair : pairs()) {
-    SCOPED_TRACE(pair.name);
-    Flock flock(pair.rule, kGuarded, {5, kBuckets}), permuted(pair.rule, kGuarded, {5, kBuckets});
-    for (std::uint32_t step = 0; step < 10; ++step) {
-      const Gradients gradients = rounded(drawn({5, 3, step, 20, 0.6, 20}));
-      Gradients other;
-      for (const std::size_t i : order) other.push_back(gradients[i]);
-      expect_near(permuted.step(other).sum, flock.step(gradients).sum, 1e-9);
-      for (std::size_t k = 0; k < 5; ++k)
-        EXPECT_NEAR(permuted.state.coefficients(0)[k], flock.state.coefficients(0)[order[k]], 1e-12);
-    }
-  }
 }
 
 }  // namespace

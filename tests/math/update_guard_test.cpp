@@ -1,19 +1,12 @@
 // The guard of model averaging, by its definition.
 #include "math/update_guard.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
 #include <random>
 
-#include "math/direction_consensus.h"
-#include "math/geometric_median.h"
+#include "fixture.h"
 
 namespace flockstep::math {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 
 UpdateGuard::Update of_norm(double norm) { return {.squared_norm = norm * norm}; }
 
@@ -24,19 +17,30 @@ UpdateGuard with_norms(std::initializer_list<float> norms) {
   return guard;
 }
 
-TEST(UpdateGuard, nothingHeard_nothingIsCut) {
+double reference_after(const std::vector<std::pair<int, double>>& heard) {
   UpdateGuard guard;
-  EXPECT_EQ(guard.judge(of_norm(1e9)), 1);
-  EXPECT_EQ(guard.counts().clipped, 0);
+  for (const auto& [peer, norm] : heard) guard.hear(peer, {.norm = static_cast<float>(norm)});
+  return guard.reference();
 }
 
-TEST(UpdateGuard, anUpdateIsCutToTwiceTheLowerMedianOfWhatWasHeard) {
-  UpdateGuard guard = with_norms({1, 4, 2, 100});
-  EXPECT_EQ(guard.reference(), 2);
+TEST(UpdateGuard, theReferenceIsTheLowerMedianOfTheLastEightNormsOfPeers) {
+  EXPECT_EQ(reference_after({}), 0);
+  EXPECT_EQ(reference_after({{1, 0}, {1, -1}, {1, kNaN}, {1, kInfinity}}), 0) << "none is a norm";
+  EXPECT_EQ(reference_after({{0, 1}, {1, 4}, {2, 2}, {3, 100}}), 2);
+  EXPECT_EQ(reference_after({{1, 50}, {1, 50}, {1, 50}, {2, 1}}), 1) << "the same is heard once";
+  std::vector<std::pair<int, double>> many(5, {0, 100});
+  for (int peer = 10; peer < 18; ++peer) many.emplace_back(peer, 1);
+  EXPECT_EQ(reference_after(many), 1);
+}
+
+TEST(UpdateGuard, anUpdateIsCutToTwiceTheReference) {
+  UpdateGuard guard = with_norms({2}), deaf;
   EXPECT_EQ(guard.judge(of_norm(4)), 1);
   EXPECT_DOUBLE_EQ(guard.judge(of_norm(5)), 4.0 / 5);
+  EXPECT_DOUBLE_EQ(guard.factor_of(5 * 5), 4.0 / 5) << "asked for ahead, it counts nothing";
   EXPECT_EQ(guard.counts().updates, 2);
   EXPECT_EQ(guard.counts().clipped, 1);
+  EXPECT_EQ(deaf.judge(of_norm(1e9)), 1) << "nothing was heard";
 }
 
 TEST(UpdateGuard, normsArePerStep) {
@@ -56,31 +60,12 @@ TEST(UpdateGuard, anUpdateOfFewerStepsMayBeLongerPerStepAsNoiseIs) {
   EXPECT_DOUBLE_EQ(guard.judge(of_norm(36 * 4)), 2.0 / 4) << "of more steps, not shorter";
 }
 
-TEST(UpdateGuard, theLastEightNormsCount) {
-  UpdateGuard guard = with_norms({100, 100, 100, 100, 100});
-  for (int peer = 10; peer < 18; ++peer) guard.hear(peer, {.norm = 1});
-  EXPECT_EQ(guard.reference(), 1);
-}
-
-TEST(UpdateGuard, theSameNormOfAPeerIsHeardOnce) {
-  UpdateGuard guard;
-  for (int i = 0; i < 8; ++i) guard.hear(1, {.norm = 50});
-  guard.hear(2, {.norm = 1});
-  EXPECT_EQ(guard.reference(), 1) << "the lower of two";
-}
-
-TEST(UpdateGuard, whatIsNoNormIsNotHeard) {
-  UpdateGuard guard;
-  for (const double norm : {0.0, -1.0, kNan, kInfinity}) guard.hear(1, {.norm = static_cast<float>(norm)});
-  EXPECT_EQ(guard.reference(), 0);
-}
-
 TEST(UpdateGuard, anUpdateThatIsNotFinite_isLeftOutAndNotTold) {
   UpdateGuard guard = with_norms({1});
   guard.judge(of_norm(1));
   EXPECT_EQ(guard.judge(of_norm(kInfinity)), 0);
   EXPECT_EQ(guard.news().norm, 0);
-  EXPECT_EQ(guard.judge(of_norm(kNan)), 0);
+  EXPECT_EQ(guard.judge(of_norm(kNaN)), 0);
   EXPECT_EQ(guard.counts().non_finite, 2);
   EXPECT_EQ(guard.judge(of_norm(1)), 1) << "the next one counts again";
 }
@@ -109,21 +94,17 @@ TEST(UpdateGuard, longUpdatesAgainstThoseOfOthersAreLeftOut) {
   EXPECT_EQ(guard.counts().clipped, 2);
 }
 
-TEST(UpdateGuard, longUpdatesThatAreNotAgainstThoseOfOthersAreCutAndNoMore) {
-  UpdateGuard guard = among_others_along(0);
-  for (int update = 0; update < 100; ++update)
-    EXPECT_DOUBLE_EQ(guard.judge(along(update % 2 == 0 ? 0 : 1, 5)), 2.0 / 5);
-}
-
-TEST(UpdateGuard, longUpdatesAgainstOthersWhoHaveNothingInCommonAreCutAndNoMore) {
-  UpdateGuard guard;
-  for (int peer = 0; peer < 4; ++peer) {
+TEST(UpdateGuard, longUpdatesThatAreNotAgainstACommonDirectionAreCutAndNoMore) {
+  UpdateGuard along_and_across = among_others_along(0), against_none;  // the latter's peers have nothing in common
+  for (std::size_t peer = 0; peer < 4; ++peer) {
     UpdateNews news{.norm = 1};
-    news.sketch[static_cast<std::size_t>(peer)] = 1;
-    guard.hear(peer, news);
+    news.sketch[peer] = 1;
+    against_none.hear(static_cast<int>(peer), news);
   }
-  for (int update = 0; update < 100; ++update)
-    EXPECT_DOUBLE_EQ(guard.judge(along(static_cast<std::size_t>(update % 4), 5, -1)), 2.0 / 5);
+  for (std::size_t update = 0; update < 100; ++update) {
+    EXPECT_DOUBLE_EQ(along_and_across.judge(along(update % 2, 5)), 2.0 / 5);
+    EXPECT_DOUBLE_EQ(against_none.judge(along(update % 4, 5, -1)), 2.0 / 5);
+  }
 }
 
 TEST(UpdateGuard, whoPointsWithTheOthersAgainIsHeardAgain) {
@@ -131,14 +112,6 @@ TEST(UpdateGuard, whoPointsWithTheOthersAgainIsHeardAgain) {
   for (int update = 0; update < 20; ++update) guard.judge(along(0, 5, -1));
   for (int update = 0; update < 10; ++update) guard.judge(along(0, 1));
   EXPECT_DOUBLE_EQ(guard.judge(along(0, 5)), 2.0 / 5);
-}
-
-TEST(UpdateGuard, aFactorThatIsAskedForAheadCountsNothing) {
-  UpdateGuard guard = with_norms({1});
-  guard.count_step();
-  EXPECT_DOUBLE_EQ(guard.factor_of(5 * 5), 2.0 / 5);
-  EXPECT_EQ(guard.counts().updates, 0);
-  EXPECT_DOUBLE_EQ(guard.judge(of_norm(5)), 2.0 / 5);
 }
 
 TEST(UpdateGuard, aRestoredGuardJudgesAsTheOneThatWasSaved) {
@@ -180,16 +153,12 @@ struct Workers {
   }
   // What the rule says of them, as shares of directions.
   std::vector<double> shares(const Rule& rule) const {
-    std::vector<double> cosines;
-    const auto product = [&](std::size_t i, std::size_t j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < UpdateNews::kSketch; ++k)
-        sum += static_cast<double>(updates[i].sketch[k]) * static_cast<double>(updates[j].sketch[k]);
-      return sum;
-    };
-    for (std::size_t i = 0; i < updates.size(); ++i)
-      for (std::size_t j = 0; j <= i; ++j) cosines.push_back(product(i, j) / std::sqrt(product(i, i) * product(j, j)));
-    return rule.apply(Statistics::of_matrix(cosines, std::vector<double>(updates.size(), 1)), {})->c;
+    Gradients directions;
+    for (const UpdateGuard::Update& update : updates) {
+      const Vector sketch(update.sketch.begin(), update.sketch.end());
+      directions.push_back(oracle::scaled(1 / oracle::norm(sketch), sketch));
+    }
+    return rule.apply(statistics_of(directions), {})->c;
   }
   int told = 0;
 };

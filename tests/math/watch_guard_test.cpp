@@ -28,7 +28,7 @@ class Guarded {
   std::int64_t step_ = 0;
 };
 
-TEST(WatchGuard, whoMeetsItInEveryOtherStepIsNamed) {
+TEST(WatchGuard, whoMeetsItInHalfOfTheLastFortyStepsIsNamed) {
   Guarded run;
   std::size_t raised = 0;
   for (int step = 0; step < 100; ++step) raised += run.step({1, 1.2, 0.9, step % 3 == 0 ? 1.0 : 4.0}).size();
@@ -43,26 +43,21 @@ TEST(WatchGuard, whoMeetsItInEveryOtherStepIsNamed) {
   EXPECT_EQ(finding.evidence, 27);
   EXPECT_EQ(finding.first_step, 1);
   EXPECT_EQ(finding.last_step, 98);
-}
-
-TEST(WatchGuard, ofTwoWorkersTheLargerOneIsNobodysFault) {
-  Guarded run;
-  for (int step = 0; step < 60; ++step) run.step({1, 4});
-  EXPECT_TRUE(run.watch.findings().empty());
-}
-
-TEST(WatchGuard, aHalfOfTheLastFortyStepsIsOften) {
   for (const int often : {19, 20}) {
-    Guarded run;
-    for (int step = 0; step < 400; ++step) run.step({1, 1, step % 40 < often ? 5.0 : 1.0});
-    EXPECT_EQ(run.watch.findings().size(), often == 20 ? 1u : 0u);
+    Guarded other;
+    for (int step = 0; step < 400; ++step) other.step({1, 1, step % 40 < often ? 5.0 : 1.0});
+    EXPECT_EQ(other.watch.findings().size(), often == 20 ? 1u : 0u);
   }
 }
 
-TEST(WatchGuard, gradientsThatGrowTogetherBlameNobody) {
-  Guarded run;  // two losses take turns
-  for (int step = 0; step < 200; ++step) run.step(std::vector<double>(4, step % 2 == 0 ? 1.0 : 10.0));
-  EXPECT_TRUE(run.watch.findings().empty());
+TEST(WatchGuard, theLargerOneOfTwoAndGradientsThatGrowTogetherAreNoWorkersFault) {
+  Guarded of_two, together;
+  for (int step = 0; step < 200; ++step) {
+    of_two.step({1, 4});
+    together.step(std::vector<double>(4, step % 2 == 0 ? 1.0 : 10.0));  // two losses take turns
+  }
+  EXPECT_TRUE(of_two.watch.findings().empty());
+  EXPECT_TRUE(together.watch.findings().empty());
 }
 
 TEST(WatchGuard, stepsWithoutSamplesAndWithoutAGuardAreNotCounted) {
@@ -94,81 +89,86 @@ TEST(WatchGuard, healthyTrainingRaisesNothing) {
   }
 }
 
+// A watch over steps of these norms, and what it has raised.
+struct Patient {
+  Watch watch = {};
+  NonFiniteRuns runs;
+  std::vector<std::string> raised = {};
+
+  Patient(std::size_t workers, std::int64_t patience) : runs(workers, patience) {}
+  void take(std::int64_t first, std::int64_t last, const std::vector<double>& norms) {
+    for (std::int64_t step = first; step < last; ++step) {
+      std::vector<bool> finite;
+      for (const double norm : norms) finite.push_back(std::isfinite(norm));
+      const NonFiniteRuns::Verdict verdict = runs.count(ones(norms.size()), finite);
+      for (const Finding& finding : watch.observe(step, norms_alone(norms), {}, verdict.left_out, verdict.stuck))
+        raised.push_back(finding.sentence);
+    }
+  }
+  void expect_last(FindingKind kind, const std::vector<int>& workers, double evidence, std::int64_t first_step,
+                   std::int64_t last_step) const {
+    const Finding& finding = watch.findings().back();
+    EXPECT_EQ(finding.kind, kind);
+    EXPECT_EQ(finding.workers, workers);
+    EXPECT_EQ(finding.evidence, evidence);
+    EXPECT_EQ(finding.first_step, first_step);
+    EXPECT_EQ(finding.last_step, last_step);
+  }
+};
+
+using Sentences = std::vector<std::string>;
+
 TEST(WatchGuard, whoIsLeftOutIsNamedAtOnceAndCounted) {
-  Watch watch;
-  NonFiniteRuns runs(3, 5);
-  const auto observe = [&](std::int64_t step, double norm) {
-    const std::vector<bool> finite{true, true, std::isfinite(norm)};
-    return watch.observe(step, norms_alone({1, 1, norm}), {}, runs.count(ones(3), finite).left_out);
-  };
-  std::int64_t step = 0;
-  while (step < 10) observe(step++, 1);
-  for (; step < 15; ++step)
-    for (const Finding& finding : observe(step, kNaN)) EXPECT_EQ(finding.kind, FindingKind::non_finite);
-  const auto raised = observe(step++, kNaN);
-  ASSERT_EQ(raised.size(), 1u);
-  EXPECT_EQ(raised[0].kind, FindingKind::left_out);
-  EXPECT_EQ(raised[0].workers, (std::vector<int>{2}));
-  EXPECT_EQ(raised[0].sentence,
+  Patient run(3, 5);
+  run.take(0, 10, {1, 1, 1});
+  run.take(10, 15, {1, 1, kNaN});
+  EXPECT_EQ(run.raised, Sentences{"worker 2 sent numbers that are not finite in 1 step"});
+  run.take(15, 16, {1, 1, kNaN});
+  run.take(16, 30, {1, 1, kInfinity});
+  run.take(30, 50, {1, 1, 1});
+  EXPECT_EQ(run.raised.at(1),
             "worker 2 has sent numbers that are not finite for 6 steps in a row and is left out until it sends finite "
             "ones");
-  while (step < 30) EXPECT_TRUE(observe(step++, kInfinity).empty());
-  while (step < 50) EXPECT_TRUE(observe(step++, 1).empty());
-  ASSERT_EQ(watch.findings().size(), 2u);
-  EXPECT_EQ(watch.findings()[1].evidence, 20);
-  EXPECT_EQ(watch.findings()[1].first_step, 10);
-  EXPECT_EQ(watch.findings()[1].last_step, 29);
+  EXPECT_EQ(run.raised.size(), 2u);
+  EXPECT_EQ(run.watch.findings().size(), 2u);
+  run.expect_last(FindingKind::left_out, {2}, 20, 10, 29);
 }
 
 TEST(WatchGuard, whoStaysInThoughItIsNotFiniteIsNamedAfterThePatience) {
-  Watch watch;
-  NonFiniteRuns runs(2, 5);
-  std::vector<std::string> raised;
-  for (std::int64_t step = 0; step < 30; ++step) {
-    const NonFiniteRuns::Verdict verdict = runs.count(ones(2), {true, step < 10});
-    for (const Finding& finding :
-         watch.observe(step, norms_alone({1, step < 10 ? 1 : kNaN}), {}, verdict.left_out, verdict.stuck))
-      raised.push_back(finding.sentence);
-  }
-  EXPECT_EQ(raised,
-            (std::vector<std::string>{
-                "worker 1 sent numbers that are not finite in 1 step",
-                "worker 1 (1 of 2) sent numbers that are not finite for 5 steps in a row. Fewer than half of "
-                "the workers are ever left out, so with non_finite = propagate no worker has taken these steps"}));
-  ASSERT_EQ(watch.findings().size(), 2u);
-  EXPECT_EQ(watch.findings()[1].kind, FindingKind::stuck);
-  EXPECT_EQ(watch.findings()[1].workers, (std::vector<int>{1}));
-  EXPECT_EQ(watch.findings()[1].evidence, 20);
+  Patient run(2, 5);
+  run.take(0, 10, {1, 1});
+  run.take(10, 30, {1, kNaN});
+  EXPECT_EQ(run.raised,
+            (Sentences{"worker 1 sent numbers that are not finite in 1 step",
+                       "worker 1 (1 of 2) sent numbers that are not finite for 5 steps in a row. Fewer than half of "
+                       "the workers are ever left out, so with non_finite = propagate no worker has taken these "
+                       "steps"}));
+  run.expect_last(FindingKind::stuck, {1}, 20, 10, 29);
 }
 
 TEST(WatchGuard, whatOverflowsOnAllWorkersNamesNoneAndIsAFindingWhereItLasts) {
-  Watch watch;
-  for (std::int64_t step = 0; step < 60; ++step)  // a scaler backs off
-    EXPECT_TRUE(watch.observe(step, norms_alone(step % 20 < 15 ? std::vector{kNaN, kInfinity} : std::vector{1.0, 2.0}))
-                    .empty());
-  std::vector<Finding> raised;
-  for (std::int64_t step = 60; step < 100; ++step)
-    for (const Finding& finding : watch.observe(step, norms_alone({kNaN, kNaN}))) raised.push_back(finding);
-  ASSERT_EQ(raised.size(), 1u);
-  EXPECT_EQ(raised[0].workers, (std::vector<int>{0, 1}));
-  EXPECT_EQ(raised[0].sentence,
-            "all 2 workers send numbers that are not finite (20 steps in a row): the model is not being trained");
+  Patient run(2, 0);
+  for (std::int64_t step = 0; step < 60; step += 20) {  // a scaler backs off
+    run.take(step, step + 15, {kNaN, kInfinity});
+    run.take(step + 15, step + 20, {1, 2});
+  }
+  EXPECT_EQ(run.raised, Sentences{});
+  run.take(60, 100, {kNaN, kNaN});
+  EXPECT_EQ(run.raised, Sentences{"all 2 workers send numbers that are not finite (20 steps in a row): the model is "
+                                  "not being trained"});
+  run.expect_last(FindingKind::stuck, {0, 1}, 40, 60, 99);
 }
 
 TEST(WatchGuard, workersThatStayInTogetherAreOneFinding) {
-  Watch watch;
-  NonFiniteRuns runs(4, 3);
-  for (std::int64_t step = 0; step < 12; ++step) {
-    const NonFiniteRuns::Verdict verdict = runs.count(ones(4), {true, false, true, step < 6});
-    watch.observe(step, norms_alone({1, kNaN, 1, step < 6 ? 1 : kInfinity}), {}, verdict.left_out, verdict.stuck);
-  }
-  ASSERT_EQ(watch.findings().size(), 4u);  // each on its own, worker 1 left out, and both
-  EXPECT_EQ(watch.findings()[3].workers, (std::vector<int>{1, 3}));
-  EXPECT_EQ(watch.findings()[3].sentence.find("workers 1 and 3 (2 of 4) sent numbers that are not finite for 6 steps"),
-            0u);
+  Patient run(4, 3);
+  run.take(0, 6, {1, kNaN, 1, 1});
+  run.take(6, 12, {1, kNaN, 1, kInfinity});
+  EXPECT_EQ(run.watch.findings().size(), 4u);  // each on its own, worker 1 left out, and both
+  run.expect_last(FindingKind::stuck, {1, 3}, 6, 6, 11);
+  EXPECT_EQ(run.watch.findings().back().sentence.find("workers 1 and 3 (2 of 4) sent numbers"), 0u);
 }
 
-// Whoever leaves it out may tell of its numbers as zeros.
+// A transport that leaves a worker out may tell of its numbers as zeros.
 TEST(WatchGuard, whoIsLeftOutDoesNotSendZeros) {
   Watch watch;
   for (std::int64_t step = 0; step < 60; ++step) watch.observe(step, norms_alone({1, 0, 1}), {}, {false, true, false});
@@ -176,15 +176,6 @@ TEST(WatchGuard, whoIsLeftOutDoesNotSendZeros) {
   EXPECT_EQ(watch.findings()[0].kind, FindingKind::non_finite);
   EXPECT_EQ(watch.findings()[1].kind, FindingKind::left_out);
   EXPECT_EQ(watch.findings()[1].evidence, 60);
-}
-
-TEST(WatchGuard, withNormsAloneTheseAreStillLookedAt) {
-  Watch watch;
-  for (std::int64_t step = 0; step < 100; ++step)
-    watch.observe(step, norms_alone({1, step < 50 ? 1.0 : 0.0, step < 50 ? 1.0 : 40.0, 1}));
-  ASSERT_EQ(watch.findings().size(), 2u);
-  EXPECT_EQ(watch.findings()[0].kind, FindingKind::exploding);
-  EXPECT_EQ(watch.findings()[1].kind, FindingKind::zeros);
 }
 
 }  // namespace

@@ -1,156 +1,91 @@
+#include <functional>
+
 #include "fixture.h"
 #include "math/watch.h"
 
 namespace flockstep::math {
 namespace {
 
-struct Healthy {
+// The gradients of one step.
+using Course = std::function<Gradients(std::size_t workers, std::uint32_t step)>;
+
+void expect_no_finding(const std::string& name, std::size_t workers, std::uint32_t steps, const Course& course) {
+  Watch watch;
+  for (std::uint32_t step = 0; step < steps; ++step) watch.observe(step, statistics_of(course(workers, step)));
+  for (const Finding& finding : watch.findings())
+    ADD_FAILURE() << name << ", P = " << workers << ": " << finding.sentence;
+}
+
+struct Noise {
   const char* name;
   double signal, spread;
   std::size_t dimension;
+
+  Course course(std::uint64_t seed) const {
+    return [*this, seed](std::size_t workers, std::uint32_t step) {
+      return drawn({workers, seed, step, dimension, signal, spread});
+    };
+  }
 };
 
-constexpr Healthy kHealthy[] = {{"a shared signal", 0.5, 1, 50},
-                                {"little noise", 0.95, 1, 50},
-                                {"pure noise", 0, 1, 50},
-                                {"pure noise, unequal norms", 0, 5, 50},
-                                {"a shared signal, unequal norms", 0.5, 5, 50},
-                                {"a model of five numbers", 0, 1, 5}};
-
 TEST(WatchHealthy, noiseNeverRaisesAFinding) {
-  for (const Healthy& healthy : kHealthy) {
-    for (const std::size_t workers : {1u, 2u, 3u, 4u, 6u, 9u, 16u}) {
-      Watch watch;
-      for (std::uint32_t step = 0; step < 3000; ++step) {
-        const Draw draw{workers, 17, step, healthy.dimension, healthy.signal, healthy.spread};
-        watch.observe(step, statistics_of(drawn(draw)));
-      }
-      for (const Finding& finding : watch.findings())
-        ADD_FAILURE() << healthy.name << ", P = " << workers << ": " << finding.sentence;
-    }
+  for (const Noise& noise :
+       {Noise{"a shared signal", 0.5, 1, 50}, Noise{"little noise", 0.95, 1, 50}, Noise{"pure noise", 0, 1, 50},
+        Noise{"pure noise, unequal norms", 0, 5, 50}, Noise{"a shared signal, unequal norms", 0.5, 5, 50},
+        Noise{"a model of five numbers", 0, 1, 5}}) {
+    for (const std::size_t workers : {1u, 2u, 3u, 4u, 6u, 9u, 16u})
+      expect_no_finding(noise.name, workers, 3000, noise.course(17));
+    // Many short runs: the first steps have the least to go by.
+    for (const std::size_t workers : {2u, 3u, 5u})
+      for (std::uint64_t seed = 0; seed < 300; ++seed) expect_no_finding(noise.name, workers, 45, noise.course(seed));
   }
 }
 
-// Many short runs: the first steps have the least to go by.
-TEST(WatchHealthy, theFirstStepsOfManyRunsRaiseNothing) {
-  for (const Healthy& healthy : kHealthy) {
-    for (const std::size_t workers : {2u, 3u, 5u}) {
-      for (std::uint64_t seed = 0; seed < 300; ++seed) {
-        Watch watch;
-        for (std::uint32_t step = 0; step < 45; ++step) {
-          const Draw draw{workers, seed, step, healthy.dimension, healthy.signal, healthy.spread};
-          watch.observe(step, statistics_of(drawn(draw)));
-        }
-        for (const Finding& finding : watch.findings())
-          ADD_FAILURE() << healthy.name << ", P = " << workers << ", seed " << seed << ": " << finding.sentence;
-      }
-    }
-  }
+// Gradients with this much in common, changed in each step.
+void expect_healthy(const std::string& name, const std::vector<std::size_t>& fleets, std::uint32_t steps,
+                    std::size_t dimension, double signal,
+                    const std::function<void(Gradients& g, std::uint32_t step)>& change) {
+  for (const std::size_t workers : fleets)
+    expect_no_finding(name, workers, steps, [&](std::size_t count, std::uint32_t step) {
+      Gradients gradients = drawn({count, 3, step, dimension, signal});
+      change(gradients, step);
+      return gradients;
+    });
 }
 
-// One worker is always five times as large as the rest.
-TEST(WatchHealthy, aWorkerWithALargerGradientThroughoutIsNotExploding) {
-  for (const std::size_t workers : {2u, 3u, 8u}) {
-    Watch watch;
-    for (std::uint32_t step = 0; step < 2000; ++step) {
-      Gradients gradients = drawn({workers, 3, step, 50, 0.5});
-      gradients[0] = oracle::scaled(5, std::move(gradients[0]));
-      watch.observe(step, statistics_of(gradients));
-    }
-    EXPECT_TRUE(watch.findings().empty());
-  }
+TEST(WatchHealthy, normsThatLieFarApartRaiseNoFinding) {
+  expect_healthy("one worker is five times as large as the others throughout", {2, 3, 8}, 2000, 50, 0.5,
+                 [](Gradients& g, std::uint32_t) { g = times(5, 0, g); });
+  expect_healthy("data of their own make some gradients many times the others", {8}, 500, 50, 0.5,
+                 [](Gradients& g, std::uint32_t) { g = times(3.5, 1, times(6, 5, times(9, 6, g))); });
+  expect_healthy("the others have fitted their data; what they learn makes one worker's worse", {2, 3, 8}, 1000, 50,
+                 0.5, [](Gradients& g, std::uint32_t step) {
+                   g = times(std::exp(0.003 * step), 0, g);
+                   for (std::size_t i = 1; i < g.size(); ++i) g = times(std::exp(-0.02 * step), i, g);
+                 });
+  expect_healthy("all data are fitted, and one worker rounds to zero before the others", {4}, 500, 50, 0.5,
+                 [](Gradients& g, std::uint32_t step) {
+                   for (std::size_t i = 0; i < g.size(); ++i)
+                     g = times(i == 1 && step > 300 ? 0 : std::exp(-0.05 * step), i, g);
+                 });
+  expect_healthy("training that comes apart throws each worker in turn", {2, 3, 8}, 1000, 50, 0.5,
+                 [](Gradients& g, std::uint32_t step) {
+                   if (step / 8 % 2 == 0) g = times(std::pow(10, step % 8), step / 8 % g.size(), g);
+                 });
 }
 
-// Data of their own make some workers' gradients many times those of the rest.
-TEST(WatchHealthy, theLargestOfWorkersThatLieFarApartIsNotExploding) {
-  Watch watch;
-  for (std::uint32_t step = 0; step < 500; ++step) {
-    Gradients gradients = drawn({8, 3, step, 50, 0.5});
-    for (const auto& [worker, factor] : {std::pair(1, 3.5), std::pair(5, 6.0), std::pair(6, 9.0)})
-      gradients[worker] = oracle::scaled(factor, std::move(gradients[worker]));
-    watch.observe(step, statistics_of(gradients));
-  }
-  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
-}
-
-// One worker has data of its own, which the others have fitted while it has not; what they learn makes it worse.
-TEST(WatchHealthy, aWorkerThatIsLeftBehindIsNotExploding) {
-  for (const std::size_t workers : {2u, 3u, 8u}) {
-    Watch watch;
-    for (std::uint32_t step = 0; step < 1000; ++step) {
-      Gradients gradients = drawn({workers, 3, step, 50, 0.5});
-      for (std::size_t i = 1; i < workers; ++i)
-        gradients[i] = oracle::scaled(std::exp(-0.02 * step), std::move(gradients[i]));
-      gradients[0] = oracle::scaled(std::exp(0.003 * step), std::move(gradients[0]));
-      watch.observe(step, statistics_of(gradients));
-    }
-    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
-  }
-}
-
-// Where all data are fitted exactly some workers round to zero before others do.
-TEST(WatchHealthy, zerosAmongRoundingErrorsBlameNobody) {
-  Watch watch;
-  for (std::uint32_t step = 0; step < 500; ++step) {
-    Gradients gradients = drawn({4, 3, step, 50, 0.5});
-    for (Vector& gradient : gradients) gradient = oracle::scaled(std::exp(-0.05 * step), std::move(gradient));
-    if (step > 300) gradients[1].assign(50, 0.0);
-    watch.observe(step, statistics_of(gradients));
-  }
-  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
-}
-
-// Training that comes apart throws each worker in turn.
-TEST(WatchHealthy, spikesAreNotExploding) {
-  for (const std::size_t workers : {2u, 3u, 8u}) {
-    Watch watch;
-    for (std::uint32_t step = 0; step < 1000; ++step) {
-      Gradients gradients = drawn({workers, 3, step, 50, 0.5});
-      Vector& thrown = gradients[step / 8 % workers];
-      if (step / 8 % 2 == 0) thrown = oracle::scaled(std::pow(10, step % 8), std::move(thrown));
-      watch.observe(step, statistics_of(gradients));
-    }
-    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
-  }
-}
-
-// Each worker has classes of its own, and what is good for one is bad for the next.
-TEST(WatchHealthy, aWorkerAgainstOthersThatDoNotAgreeIsNotBroken) {
-  for (const std::size_t workers : {3u, 4u, 8u, 16u}) {
-    Watch watch;
-    for (std::uint32_t step = 0; step < 500; ++step) {
-      Gradients gradients = drawn({workers, 3, step, 200, 0});
-      const Vector others =
-          oracle::added(oracle::scaled(-static_cast<double>(workers), oracle::mean(gradients)), gradients[1]);
-      gradients[1] = others;
-      watch.observe(step, statistics_of(gradients));
-    }
-    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
-  }
-}
-
-TEST(WatchHealthy, twoWorkersWithClassesOfTheirOwnAreNotOpposed) {
-  Watch watch;
-  for (std::uint32_t step = 0; step < 1000; ++step) {
-    Gradients gradients = drawn({2, 3, step, 200, 0});
-    gradients[1] = oracle::added(std::move(gradients[1]), oracle::scaled(-0.37, gradients[0]));  // a cosine of -0.35
-    watch.observe(step, statistics_of(gradients));
-  }
-  for (const Finding& finding : watch.findings()) ADD_FAILURE() << finding.sentence;
-}
-
-// At an optimum of unequal data the gradients cancel: all cosines are negative and nobody is broken.
-TEST(WatchHealthy, gradientsThatCancelBlameNobody) {
-  for (const std::size_t workers : {3u, 4u, 8u, 16u}) {
-    Watch watch;
-    for (std::uint32_t step = 0; step < 1000; ++step) {
-      Gradients gradients = drawn({workers, 3, step, 50, 0});
-      const Vector center = oracle::scaled(-1, oracle::mean(gradients));
-      for (Vector& gradient : gradients) gradient = oracle::added(std::move(gradient), center);
-      watch.observe(step, statistics_of(gradients));
-    }
-    for (const Finding& finding : watch.findings()) ADD_FAILURE() << "P = " << workers << ": " << finding.sentence;
-  }
+TEST(WatchHealthy, directionsThatDoNotAgreeRaiseNoFinding) {
+  expect_healthy("each worker has classes of its own: what is good for one is bad for the next", {3, 4, 8, 16}, 500,
+                 200, 0, [](Gradients& g, std::uint32_t) {
+                   g[1] = oracle::added(oracle::scaled(-static_cast<double>(g.size()), oracle::mean(g)), g[1]);
+                 });
+  expect_healthy("two workers have classes of their own: a cosine of -0.35", {2}, 1000, 200, 0,
+                 [](Gradients& g, std::uint32_t) { g[1] = oracle::added(g[1], oracle::scaled(-0.37, g[0])); });
+  expect_healthy("at an optimum of unequal data gradients cancel: all cosines are negative", {3, 4, 8, 16}, 1000, 50, 0,
+                 [](Gradients& g, std::uint32_t) {
+                   const Vector center = oracle::scaled(-1, oracle::mean(g));
+                   for (Vector& gradient : g) gradient = oracle::added(gradient, center);
+                 });
 }
 
 }  // namespace

@@ -42,76 +42,51 @@ Statistics sketched(const Gradients& gradients, std::size_t length, std::uint64_
   return statistics_of(sketches);
 }
 
-TEST(WatchSketch, theNoiseOfACosineIsThatOfTheLength) {
-  const Gradients gradients = agreeing(2, 0);
-  for (const std::size_t length : kLengths) {
-    double squares = 0;
-    for (std::int64_t step = 0; step < 2000; ++step) {
-      const double cosine = sketched(gradients, length, 1, step).at(1, 0);
-      squares += cosine * cosine / 2000;
-    }
-    EXPECT_NEAR(std::sqrt(squares * static_cast<double>(length)), 1, 0.06) << length;
-  }
+std::vector<Finding> findings_after(std::int64_t steps, const Gradients& gradients, std::size_t length,
+                                    std::uint64_t seed = 3) {
+  Watch watch;
+  for (std::int64_t step = 0; step < steps; ++step) watch.observe(step, sketched(gradients, length, seed, step));
+  return watch.findings();
 }
 
 TEST(WatchSketch, orthogonalGradientsRaiseNothing) {
-  for (const std::size_t length : kLengths) {
-    for (const std::size_t workers : {2u, 3u, 4u, 8u}) {
-      const Gradients gradients = agreeing(workers, 0);
-      for (std::uint64_t seed = 0; seed < 2; ++seed) {
-        Watch watch;
-        for (std::int64_t step = 0; step < 20000; ++step) watch.observe(step, sketched(gradients, length, seed, step));
-        for (const Finding& finding : watch.findings())
+  for (const std::size_t length : kLengths)
+    for (const std::size_t workers : {2u, 3u, 4u, 8u})
+      for (std::uint64_t seed = 0; seed < 2; ++seed)
+        for (const Finding& finding : findings_after(20000, agreeing(workers, 0), length, seed))
           ADD_FAILURE() << length << " numbers, P = " << workers << ", seed " << seed << ": " << finding.sentence;
-      }
-    }
-  }
 }
 
 TEST(WatchSketch, aWrongSignAmongWorkersThatAgreeALittleIsFoundInSixtySteps) {
-  for (const std::size_t length : kLengths) {
-    for (const std::size_t workers : {3u, 4u, 8u, 16u}) {
-      Gradients gradients = agreeing(workers, 0.2);
-      gradients[1] = oracle::scaled(-1, std::move(gradients[1]));
+  for (const std::size_t length : kLengths)
+    for (const std::size_t workers : {3u, 4u, 8u, 16u})
       for (std::uint64_t seed = 0; seed < 20; ++seed) {
-        Watch watch;
-        for (std::int64_t step = 0; step < 60; ++step) watch.observe(step, sketched(gradients, length, seed, step));
-        ASSERT_EQ(watch.findings().size(), 1u) << length << " numbers, P = " << workers << ", seed " << seed;
-        EXPECT_EQ(watch.findings()[0].kind, FindingKind::against);
-        EXPECT_EQ(watch.findings()[0].workers, (std::vector<int>{1}));
+        const std::vector<Finding> findings = findings_after(60, times(-1, 1, agreeing(workers, 0.2)), length, seed);
+        ASSERT_EQ(findings.size(), 1u) << length << " numbers, P = " << workers << ", seed " << seed;
+        EXPECT_EQ(findings[0].kind, FindingKind::against);
+        EXPECT_EQ(findings[0].workers, (std::vector<int>{1}));
       }
-    }
-  }
 }
 
 TEST(WatchSketch, opposedAreTwoThatAreAndNotTwoWithClassesOfTheirOwn) {
-  for (const std::size_t length : kLengths) {
-    for (const double cosine : {0.35, 0.8}) {
-      Gradients gradients = agreeing(2, cosine);
-      gradients[1] = oracle::scaled(-1, std::move(gradients[1]));
-      Watch watch;
-      for (std::int64_t step = 0; step < 2000; ++step) watch.observe(step, sketched(gradients, length, 3, step));
-      EXPECT_EQ(watch.findings().size(), cosine > 0.65 ? 1u : 0u) << length << " numbers";
-    }
-  }
+  for (const std::size_t length : kLengths)
+    for (const double cosine : {0.35, 0.8})
+      EXPECT_EQ(findings_after(2000, times(-1, 1, agreeing(2, cosine)), length).size(), cosine > 0.65 ? 1u : 0u)
+          << length << " numbers";
 }
 
 TEST(WatchSketch, onlyEqualGradientsAreTheSame) {
-  for (const std::size_t length : kLengths) {
+  for (const std::size_t length : kLengths)
     for (const double cosine : {1.0, 0.9999}) {
       Gradients gradients = agreeing(4, 0);
       gradients[3] =
           oracle::added(oracle::scaled(cosine, gradients[1]), oracle::scaled(std::sqrt(1 - cosine * cosine), walsh(7)));
-      Watch watch;
-      for (std::int64_t step = 0; step < 2000; ++step) {
-        const auto raised = watch.observe(step, sketched(gradients, length, 3, step));
-        EXPECT_EQ(raised.size(), cosine == 1 && step == Watch::kSteps - 1 ? 1u : 0u);
-      }
-      if (cosine < 1) continue;
-      ASSERT_EQ(watch.findings().size(), 1u);
-      EXPECT_EQ(watch.findings()[0].workers, (std::vector<int>{1, 3}));
+      EXPECT_TRUE(findings_after(Watch::kSteps - 1, gradients, length).empty());
+      EXPECT_EQ(findings_after(Watch::kSteps, gradients, length).size(), cosine == 1 ? 1u : 0u);
+      const std::vector<Finding> findings = findings_after(2000, gradients, length);
+      ASSERT_EQ(findings.size(), cosine == 1 ? 1u : 0u);
+      for (const Finding& finding : findings) EXPECT_EQ(finding.workers, (std::vector<int>{1, 3}));
     }
-  }
 }
 
 }  // namespace

@@ -19,43 +19,43 @@ Options some_options() {
   return options;
 }
 
-std::string refusal(const std::function<void(Options&)>& change) {
-  Options options = some_options();
-  change(options);
-  return test::refusal([&] { check(options); });
-}
-
-TEST(LaunchOptions, thatAreFineAreTaken) {
-  EXPECT_EQ(refusal([](Options&) {}), "");
-  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"a", "me@b.example.org", "10.0.0.3"}; }), "");
-  EXPECT_EQ(refusal([](Options& o) { o.join = "a.b:4000", o.secret_file = "secret"; }), "");
-}
-
-TEST(LaunchOptions, thatCannotBeMeantAreRefusedWithOneSentence) {
-  EXPECT_EQ(refusal([](Options& o) { o.command.clear(); }),
-            "launch needs the command of a worker after --, such as `-- python train.py`");
-  EXPECT_EQ(refusal([](Options& o) { o.workers = 0; }), "launch needs --workers, the number of workers to start");
-  EXPECT_EQ(refusal([](Options& o) { o.workers = -1; }), "--workers takes a whole number from 1 to 4096, not -1");
-  EXPECT_EQ(refusal([](Options& o) { o.restarts = -1; }), "--restarts takes a whole number from 0 to 1000000, not -1");
-  EXPECT_EQ(refusal([](Options& o) { o.port = 65536; }), "--port takes a whole number from 0 to 65535, not 65536");
-  EXPECT_EQ(refusal([](Options& o) { o.heartbeat = "5"; }),
-            "--heartbeat takes a time such as 320ms, 1.5s or 50us, not '5'");
-  EXPECT_EQ(refusal([](Options& o) { o.heartbeat = "1ms"; }), "--heartbeat takes a time from 100ms to 3600s, not 1ms");
-  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"a", ""}; }), "--hosts takes names such as a,b or user@a, not ''");
-  EXPECT_EQ(refusal([](Options& o) { o.hosts = {"-oProxyCommand=x"}; }),
-            "--hosts takes names such as a,b or user@a, not '-oProxyCommand=x'");
-  EXPECT_EQ(refusal([](Options& o) {
-              o.hosts = {"a", "b"}, o.workers = 1;
-            }),
-            "1 worker cannot be spread over 2 hosts: give each host one at least");
-  EXPECT_EQ(refusal([](Options& o) { o.join = "a", o.secret_file = "s"; }),
-            "--join takes host:port, as the launcher of the run to join has told, not 'a'");
-  EXPECT_EQ(refusal([](Options& o) { o.join = "a:0", o.secret_file = "s"; }),
-            "the port in --join takes a whole number from 1 to 65535, not '0'");
-  EXPECT_EQ(refusal([](Options& o) { o.join = "a:1"; }),
-            "--join needs the run's secret: give its file with --secret-file");
-  EXPECT_EQ(refusal([](Options& o) { o.join = "a:1", o.secret_file = "s", o.port = 5; }),
-            "--port is for the store of a new run, and --join uses that of another run: leave one of them out");
+TEST(LaunchOptions, thatCannotBeMeantAreRefusedAndOthersTaken) {
+  using Names = std::vector<std::string>;
+  const std::pair<std::string, std::function<void(Options&)>> cases[] = {
+      {"", [](Options&) {}},  // these three are fine
+      {"",
+       [](Options& o) {
+         o.hosts = Names{"a", "me@b.example.org", "10.0.0.3"};
+       }},
+      {"", [](Options& o) { o.join = "a.b:4000", o.secret_file = "secret"; }},
+      {"after --, such as `-- python train.py`", [](Options& o) { o.command.clear(); }},
+      {"needs --workers", [](Options& o) { o.workers = 0; }},
+      {"--workers takes a whole number from 1 to 4096, not -1", [](Options& o) { o.workers = -1; }},
+      {"--restarts takes a whole number from 0 to 1000000, not -1", [](Options& o) { o.restarts = -1; }},
+      {"--port takes a whole number from 0 to 65535, not 65536", [](Options& o) { o.port = 65536; }},
+      {"--heartbeat takes a time such as 320ms, 1.5s or 50us, not '5'", [](Options& o) { o.heartbeat = "5"; }},
+      {"--heartbeat takes a time from 100ms to 3600s, not 1ms", [](Options& o) { o.heartbeat = "1ms"; }},
+      {"--hosts takes names such as a,b or user@a, not ''",
+       [](Options& o) {
+         o.hosts = Names{"a", ""};
+       }},
+      {"--hosts takes names such as a,b or user@a, not '-oP=x'", [](Options& o) { o.hosts = {"-oP=x"}; }},
+      {"1 worker cannot be spread over 2 hosts",
+       [](Options& o) {
+         o.hosts = Names{"a", "b"}, o.workers = 1;
+       }},
+      {"--join takes host:port", [](Options& o) { o.join = "a", o.secret_file = "s"; }},
+      {"the port in --join", [](Options& o) { o.join = "a:0", o.secret_file = "s"; }},
+      {"--secret-file", [](Options& o) { o.join = "a:1"; }},
+      {"leave one of them out", [](Options& o) { o.join = "a:1", o.secret_file = "s", o.port = 5; }}};
+  for (const auto& [words, change] : cases) {
+    SCOPED_TRACE(words);
+    Options options = some_options();
+    change(options);
+    const std::string said = test::refusal([&] { check(options); });
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+    EXPECT_EQ(said.empty(), words.empty()) << said;
+  }
 }
 
 TEST(LaunchOptions, spreadWorkersInBlocks) {

@@ -1,9 +1,13 @@
+// Whom workers exchange with in a step, by the letter of the definitions: push-sum's peers, and fixed pairs.
 #include "math/push_sum.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
+#include <vector>
+
+#include "math/fixed_partners.h"
 
 namespace flockstep::math {
 namespace {
@@ -49,23 +53,35 @@ TEST(PushSum, receivesFromExactlyThoseWhoSend) {
   });
 }
 
-TEST(PushSum, letsEverybodyInfluenceEverybodyWithinTheLogarithmFromAnyStepOn) {
-  for (int workers = 1; workers <= 64; ++workers) {
-    const int logarithm = push_sum_neighbours(workers, 64);
-    for (std::int64_t start = 0; start < std::max(1, logarithm); ++start) {
-      std::set<int> reached{0};
-      for (std::int64_t step = start; step < start + logarithm; ++step)
-        for (const int rank : std::set<int>(reached))
-          for (const int peer : out_neighbours(rank, workers, 1, step)) reached.insert(peer);
-      ASSERT_EQ(reached.size(), static_cast<std::size_t>(workers));
-    }
+constexpr int kMostPartners = 65;
+
+// The distances to those above, and the same below: 1, 3, 5, 9, ..., floor(log2 P) of them.
+std::vector<int> distances_of(int workers) {
+  std::vector<int> distances{1};
+  for (int power = 2; 2 * power <= workers; power *= 2) distances.push_back(power + 1);
+  return distances;
+}
+
+TEST(FixedPartners, ofAnEvenNumberOfWorkersAreThoseAtOddDistancesAboveAndBelow) {
+  for (int workers = 2; workers <= kMostPartners; workers += 2) {
+    const std::vector<int> distances = distances_of(workers);
+    for (int place = 0; place < workers; place += 2)
+      for (std::int64_t step = 0; step < 100; ++step) {
+        const int distance = distances[static_cast<std::size_t>(step / 2) % distances.size()];
+        const int asked = step % 2 == 0 ? place + distance : place - distance;
+        EXPECT_EQ(fixed_partner(place, workers, step), (asked % workers + workers) % workers)
+            << "P = " << workers << ", worker " << place << ", step " << step;
+      }
   }
 }
 
-TEST(PushSum, aloneHasNoNeighbours) {
-  EXPECT_EQ(push_sum_neighbours(1, 3), 0);
-  EXPECT_TRUE(out_neighbours(0, 1, 3, 17).empty());
-  EXPECT_TRUE(in_neighbours(0, 1, 3, 17).empty());
+TEST(FixedPartners, ofAnOddNumberAreThoseOfOneLessAndTheLastAsksThoseOfTheFirst) {
+  for (int workers = 3; workers <= kMostPartners; workers += 2)
+    for (std::int64_t step = 0; step < 100; ++step) {
+      for (int place = 0; place < workers - 1; place += 2)
+        EXPECT_EQ(fixed_partner(place, workers, step), fixed_partner(place, workers - 1, step));
+      EXPECT_EQ(fixed_partner(workers - 1, workers, step), fixed_partner(0, workers, step));
+    }
 }
 
 }  // namespace
