@@ -67,10 +67,7 @@ TEST(Crop, ofAnyPartOfAnyPictureIsBetweenItsPixels) {
 
 TEST(Crop, inTheMiddleIsASquareOfSevenEighths) {
   const Crop crop = central_crop(500, 256);
-  EXPECT_EQ(crop.width, 224);
-  EXPECT_EQ(crop.height, 224);
-  EXPECT_EQ(crop.left, 138);
-  EXPECT_EQ(crop.top, 16);
+  EXPECT_EQ((std::array{crop.width, crop.height, crop.left, crop.top}), (std::array{224.0, 224.0, 138.0, 16.0}));
 }
 
 TEST(Crop, drawnAtRandomLiesInThePictureAndCoversItsShapes) {

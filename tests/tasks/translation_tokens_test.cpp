@@ -76,13 +76,6 @@ std::vector<std::string> random_lines(std::uint32_t seed, int count) {
   return lines;
 }
 
-TEST(Subwords, joinTheMostFrequentPairFirst) {
-  const Subwords learned = learn_subwords({{"low", 5}, {"lower", 2}, {"newest", 6}, {"widest", 3}}, 16);
-  EXPECT_EQ(learned.symbols,
-            (Parts{"e", " ", "w", "s", "t", "l", "o", "n", "d", "i", "r", "es", "t ", "est ", "lo", "low"}));
-  EXPECT_TRUE((learned.merges[2] == Merge{"es", "t "}));
-}
-
 TEST(Subwords, areThoseOfThePlainDefinition) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     WordCounts words;
@@ -134,15 +127,11 @@ TEST(Tokenizer, whatWasNeverSeenIsUnknown) {
   EXPECT_EQ(std::ranges::count(subwords.encode("azb"), kUnknown), 1);
   EXPECT_EQ(subwords.encode(std::string(1000, 'a')), Tokens{kUnknown});  // no word
   EXPECT_EQ(words.encode("b a, ba c"), (Tokens{5, 4, kUnknown, 6, kUnknown}));
-  EXPECT_EQ(words.decode(std::array<Token, 7>{kBegin, 4, 5, kPadding, 6, kEnd, 99}), "a b ba");
-}
-
-TEST(Tokenizer, aSmallVocabularyKeepsWhatIsFrequent) {
-  const std::vector<std::string> lines{"b b b a a c"};
-  EXPECT_EQ(Tokenizer(TokenKind::words, lines, 6).encode("a b c"), (Tokens{5, 4, kUnknown}));
-  const Tokenizer subwords(TokenKind::bpe, lines, 6);  // the space and b
-  EXPECT_EQ(subwords.encode("b a"), (Tokens{5, 4, kUnknown, 4}));
+  EXPECT_EQ(Tokenizer(TokenKind::bpe, std::vector<std::string>{"b b b a a c"}, 6).encode("b a"),
+            (Tokens{5, 4, kUnknown, 4}))
+      << "a small vocabulary has the space and b";
   EXPECT_EQ(Tokenizer(TokenKind::words, {}, 100).size(), kReserved);
+  EXPECT_EQ(words.decode(std::array<Token, 7>{kBegin, 4, 5, kPadding, 6, kEnd, 99}), "a b ba");
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
+// Words of numbers, UTF-8, and BLEU. tests/command/test_metrics.py compares words of numbers with those of another
+// generator, and words, counts and penalties of BLEU with those of sacrebleu.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "tasks/translation/bleu.h"
 #include "tasks/translation/number_words.h"
 #include "tasks/translation/parallel_text.h"
 #include "tasks/translation/utf8.h"
@@ -10,34 +14,10 @@
 namespace flockstep::tasks {
 namespace {
 
-TEST(NumberWords, areThoseThatPeopleSay) {
-  const auto check = [](std::uint32_t number, const std::string& english, const std::string& german) {
-    EXPECT_EQ(english_number(number), english);
-    EXPECT_EQ(german_number(number), german);
-  };
-  check(0, "zero", "null");
-  check(1, "one", "eins");
-  check(7, "seven", "sieben");
-  check(12, "twelve", "zwölf");
-  check(16, "sixteen", "sechzehn");
-  check(17, "seventeen", "siebzehn");
-  check(21, "twenty-one", "einundzwanzig");
-  check(30, "thirty", "dreißig");
-  check(66, "sixty-six", "sechsundsechzig");
-  check(77, "seventy-seven", "siebenundsiebzig");
-  check(100, "one hundred", "einhundert");
-  check(101, "one hundred one", "einhunderteins");
-  check(111, "one hundred eleven", "einhundertelf");
-  check(1000, "one thousand", "eintausend");
-  check(1001, "one thousand one", "eintausendeins");
-  check(1121, "one thousand one hundred twenty-one", "eintausendeinhunderteinundzwanzig");
-  check(21021, "twenty-one thousand twenty-one", "einundzwanzigtausendeinundzwanzig");
-  check(101101, "one hundred one thousand one hundred one", "einhunderteintausendeinhunderteins");
-  check(999999, "nine hundred ninety-nine thousand nine hundred ninety-nine",
-        "neunhundertneunundneunzigtausendneunhundertneunundneunzig");
-}
-
-TEST(NumberWords, areMadeOfTheSamePartsWhenWrittenApart) {
+// tests/command/test_metrics.py compares thousands of them with those of another generator.
+TEST(NumberWords, areThoseThatPeopleSayTogetherOrApart) {
+  EXPECT_EQ(english_number(101'121), "one hundred one thousand one hundred twenty-one");
+  EXPECT_EQ(german_number(101'121), "einhunderteintausendeinhunderteinundzwanzig");
   EXPECT_EQ(english_number(721'405, Spelling::apart), "seven hundred twenty one thousand four hundred five");
   EXPECT_EQ(german_number(721'405, Spelling::apart), "sieben hundert ein und zwanzig tausend vier hundert fünf");
   for (std::uint32_t number = 0; number < kNumbers; number += 37) {
@@ -54,17 +34,16 @@ TEST(NumberSentences, areTheSameEveryTimeAndKeepTestsOutOfTraining) {
   const ParallelText text = generate_number_sentences(options), again = generate_number_sentences(options);
   EXPECT_EQ(text.train.size(), 20000u);
   EXPECT_EQ(text.validation.size(), 500u);
-  ASSERT_EQ(text.test.size(), 500u);
+  EXPECT_EQ(text.test.size(), 500u);
   std::set<std::string> aside;
   for (const auto* part : {&text.test, &text.validation})
     for (const SentencePair& pair : *part) aside.insert(pair.source);
-  EXPECT_GT(aside.size(), 500u);
+  std::set<std::size_t> lengths;
   for (std::size_t i = 0; i < text.train.size(); ++i) {
     EXPECT_EQ(text.train[i].target, again.train[i].target);
     EXPECT_FALSE(aside.contains(text.train[i].source));
+    lengths.insert(words_of(text.train[i].source).size());
   }
-  std::set<std::size_t> lengths;
-  for (const SentencePair& pair : text.train) lengths.insert(words_of(pair.source).size());
   EXPECT_EQ(*lengths.begin(), 1u);
   EXPECT_EQ(*lengths.rbegin(), 14u);  // nine hundred ninety-nine thousand nine hundred ninety-nine, twice
 }
@@ -86,6 +65,23 @@ TEST(Utf8, wordsStandBetweenSpacesOfAnyKind) {
   EXPECT_EQ(words_of("\u2003a\u00a0bü\u3000\u2028c\u0085"), expected);
   EXPECT_TRUE(words_of(" \u00a0\t").empty());
   EXPECT_EQ(words_of("a\u200bb").size(), 1u);  // of no width, and no space for Unicode
+}
+
+TEST(Bleu, countsAreClippedAndOrdersWithoutAMatchSmoothed) {
+  const BleuCounts counts = count_for_bleu("the the the the the the the", "the cat is on the mat");
+  EXPECT_EQ(counts.words, 7);
+  EXPECT_EQ(counts.reference_words, 6);
+  EXPECT_EQ(counts.matches, (std::array<double, 4>{2, 0, 0, 0}));
+  EXPECT_EQ(counts.ngrams, (std::array<double, 4>{7, 6, 5, 4}));
+  EXPECT_NEAR(bleu(counts), 100 * std::pow(2.0 / 7 / (2 * 6) / (4 * 5) / (8 * 4), 0.25), 1e-9);
+}
+
+TEST(Bleu, aCorpusIsTheSumOfItsSentences) {
+  BleuCounts corpus = count_for_bleu("a b c d x", "a b c d e");
+  corpus += count_for_bleu("f g", "f g h i j");
+  EXPECT_NEAR(bleu(corpus), 100 * std::exp(1 - 10.0 / 7) * std::pow(6.0 / 7 * 4 / 5 * 2 / 3 * 1 / 2, 0.25), 1e-9);
+  EXPECT_EQ(bleu({}), 0);
+  EXPECT_EQ(bleu(count_for_bleu("a b c", "a b c")), 0) << "sentences of three words have no group of four";
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 
 const base::Settings kNarrow{{"hidden", "8"}, {"view", "3"}, {"limit", "12"}, {"layers", "2"}};
 
-TaskCase navigation(base::Settings settings = kNarrow, int rank = 2, int workers = 3) {
-  return TaskCase(make_navigation, std::move(settings), {.rank = rank, .workers = workers});
+TaskCase navigation(base::Settings settings = kNarrow, int rank = 2) {
+  return TaskCase(make_navigation, std::move(settings), {.rank = rank});
 }
 
 PolicyOptions policy_of(const base::Settings& settings) { return navigation_options_of(settings, 3, 0).policy; }
@@ -88,30 +88,14 @@ TEST(Navigation, theGradientIsThatOfAPlainComputation) {
   ASSERT_EQ(rollout.first_step, 0);
   ASSERT_EQ(rollout.tracks.size(), 12u);
   const Policy shapes(policy_of(kNarrow));
-  Tensors tensors = cut(task.parameters(), shapes);
-  for (auto& [name, tensor] : tensors) tensor.set_requires_grad(true);
+  const Tensors tensors = cut_to_learn(task.parameters(), shapes);
   torch::Tensor sum = torch::zeros({}, torch::kFloat64);
   double actions = 0;
   for (const Track& track : std::span(rollout.tracks).last(6)) {
     sum = sum + plain_loss(track, tensors);
     actions += static_cast<double>(track.size());
   }
-  const torch::Tensor expected = sum / actions;
-  expected.backward();
-  EXPECT_NEAR(loss, expected.item<double>(), 1e-5);
-  for (const auto& [name, ours] : cut(task.gradient, shapes)) {
-    const torch::Tensor theirs = tensors.at(name).grad();
-    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-4 * (0.01 + theirs.abs().max().item<double>())) << name;
-  }
-}
-
-TEST(Navigation, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
-  for (const base::Settings& settings :
-       {kNarrow,
-        base::Settings{{"hidden", "8"}, {"encoder", "resnet"}, {"width", "4"}, {"image", "32"}, {"limit", "4"}}}) {
-    TaskCase first = navigation(settings, 0), second = navigation(settings, 1);
-    expect_ranges_in_order(first, second);
-  }
+  expect_loss_and_gradient(loss, task.gradient, shapes, sum / actions, tensors);
 }
 
 TEST(Navigation, aRolloutGoesOnWhereACheckpointLeftIt) {
@@ -124,6 +108,7 @@ TEST(Navigation, aRolloutGoesOnWhereACheckpointLeftIt) {
   base::Archive archive;
   before.task->save(archive);
   after.task->restore(archive);
+  EXPECT_THROW(navigation(kNarrow, 0).task->restore(archive), Error) << "of 7 episodes in a batch, not 6";
   for (std::int64_t step = 2; step < 7; ++step) {  // at 4 comes another rollout
     after.model = without.model = whole.model;
     const double loss = whole.compute(step);
@@ -136,63 +121,15 @@ TEST(Navigation, aRolloutGoesOnWhereACheckpointLeftIt) {
   }
 }
 
-TEST(Navigation, aRolloutOfAnotherBatchIsRefused) {
-  TaskCase first = navigation(kNarrow, 0), last = navigation(kNarrow, 2);  // with 7 and 6 episodes in a batch
-  first.compute(0);
-  base::Archive archive;
-  first.task->save(archive);
-  EXPECT_THROW(last.task->restore(archive), Error);
-  EXPECT_NO_THROW(navigation(kNarrow, 1).task->restore(archive));
-}
-
-TEST(Navigation, stepsThatCollectAndThoseOfLongEpisodesWeighMore) {
-  TaskCase task = navigation();
-  task.compute(0);
-  const double collecting = task.task->load();
-  task.compute(1);
-  const double learning = task.task->load();
-  const Rollout rollout = rollout_of(task);
-  double first = 0, second = 0;  // actions of the two halves
-  for (std::size_t i = 0; i < 12; ++i) (i < 6 ? first : second) += static_cast<double>(rollout.tracks[i].size());
-  EXPECT_NEAR(collecting / learning, (first + second + first) / second, 1e-9);
-}
-
-TEST(Navigation, workersStartAlikeWalkElsewhereAndShareTheTestMazes) {
-  TaskCase first = navigation(kNarrow, 0), second = navigation(kNarrow, 1);
-  EXPECT_EQ(first.model, second.model);
-  EXPECT_NE(first.compute(0), second.compute(0));
-  EXPECT_EQ(first.task->samples_per_step(), 7);
-  EXPECT_TRUE(first.task->has_validation());
-  for (const auto& [split, mazes] : {std::pair{train::Split::test, 256u}, {train::Split::validation, 128u}}) {
-    std::vector<double> records;
-    for (int rank = 0; rank < 3; ++rank) {
-      const auto own = navigation(kNarrow, rank).task->evaluate(first.model, split);
-      records.insert(records.end(), own.begin(), own.end());
-    }
-    EXPECT_EQ(records.size(), 3 * mazes);
-    EXPECT_EQ(records, navigation(kNarrow, 0, 1).task->evaluate(first.model, split));
-  }
+TEST(Navigation, qualityAndFiguresAreMeansOverTheEpisodesOfAllWorkers) {
+  const TaskCase task = navigation();
+  EXPECT_EQ(task.task->evaluate(task.model, train::Split::test).size(), 3 * (256u / 3));
   const std::vector<double> records{1, 1, 10, 0.5, 1, 30, 0, 0, 50, 0, 0, 2};
-  EXPECT_EQ(first.task->quality(records), 0.375);
-  const auto figures = first.task->figures(records);
+  EXPECT_EQ(task.task->quality(records), 0.375);
+  const auto figures = task.task->figures(records);
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].value, 0.5);
   EXPECT_EQ(figures[1].value, 23);
-}
-
-TEST(Navigation, noisyWorkersDrawTheirRewards) {
-  base::Settings noisy = kNarrow;
-  noisy["noisy_workers"] = "1";
-  TaskCase honest = navigation(noisy, 1), last = navigation(noisy, 2), plain = navigation(kNarrow, 2);
-  for (TaskCase* task : {&honest, &last, &plain}) task->compute(0);
-  const auto largest = [](const TaskCase& task) {
-    float largest = -1;
-    for (const Track& track : rollout_of(task).tracks) largest = std::max(largest, std::ranges::max(track.rewards));
-    return largest;
-  };
-  EXPECT_LT(largest(honest), 0.1f);  // no untrained policy of this seed stops at the goal
-  EXPECT_GT(largest(last), 0.9f);
-  EXPECT_EQ(rollout_of(last).tracks[0].actions, rollout_of(plain).tracks[0].actions);
 }
 
 }  // namespace

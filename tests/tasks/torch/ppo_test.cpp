@@ -42,13 +42,10 @@ Policy::Outputs outputs_of(Policy& policy, const Policy::Inputs& inputs) {
 
 double difference(const torch::Tensor& a, const torch::Tensor& b) { return (a - b).abs().max().item<double>(); }
 
-TEST(Policy, ofThePaperHasItsParameters) {
-  EXPECT_EQ(parameters_of(Policy(navigation_options_of({{"size", "paper"}}, 4, 0).policy)), 8'476'421);
-}
-
-TEST(Policy, ofThePaperTakesViews) {
+TEST(Policy, ofThePaperHasItsParametersAndTakesViews) {
   const torch::NoGradGuard no_grad;
   Policy policy(navigation_options_of({{"size", "paper"}}, 4, 0).policy);
+  EXPECT_EQ(parameters_of(policy), 8'476'421);
   policy.reset(1);
   const auto outputs =
       outputs_of(policy, {torch::ones({2, 1, 15, 15}), torch::ones({2, 1, 3}), torch::zeros({2, 1}, torch::kInt64)});
@@ -56,26 +53,15 @@ TEST(Policy, ofThePaperTakesViews) {
   EXPECT_LT(difference(outputs.scores.softmax(-1), torch::full({1}, 0.25)), 0.02);  // all actions alike
 }
 
-TEST(Policy, remembersThePastAndKnowsNothingOfTheFuture) {
+// navigation_test.cpp compares a policy with a memory with plain LSTMs.
+TEST(Policy, withoutAMemoryOutputsFollowFromWhatIsSeenAlone) {
   const torch::NoGradGuard no_grad;
-  const auto policy = random_policy();
-  const auto inputs = [](std::int64_t changed_at) {
-    Policy::Inputs all{torch::ones({6, 2, 3, 3}), torch::ones({6, 2, 3}), torch::zeros({6, 2}, torch::kInt64)};
-    if (changed_at >= 0) all.views[changed_at][0].fill_(-1);
-    return all;
-  };
-  const Policy::Outputs plain = outputs_of(*policy, inputs(-1));
-  const auto forgetful = random_policy({.view = 3, .hidden = 8, .layers = 2, .memory = false});
-  const Policy::Outputs forgetful_plain = outputs_of(*forgetful, inputs(-1));
-  for (std::int64_t changed = 0; changed < 6; ++changed) {
-    const Policy::Outputs other = outputs_of(*policy, inputs(changed)),
-                          forgetful_other = outputs_of(*forgetful, inputs(changed));
-    for (std::int64_t t = 0; t < 6; ++t) {
-      EXPECT_EQ(difference(other.scores[t][0], plain.scores[t][0]) > 0, t >= changed) << changed << ' ' << t;
-      EXPECT_EQ(difference(other.scores[t][1], plain.scores[t][1]), 0);  // another episode
-      EXPECT_EQ(difference(forgetful_other.scores[t][0], forgetful_plain.scores[t][0]) > 1e-6, t == changed);
-    }
-  }
+  const auto policy = random_policy({.view = 3, .hidden = 8, .layers = 2, .memory = false});
+  Policy::Inputs inputs{torch::ones({6, 2, 3, 3}), torch::ones({6, 2, 3}), torch::zeros({6, 2}, torch::kInt64)};
+  const torch::Tensor plain = outputs_of(*policy, inputs).scores;
+  inputs.views[2][0].fill_(-1);
+  const torch::Tensor other = outputs_of(*policy, inputs).scores;
+  for (std::int64_t t = 0; t < 6; ++t) EXPECT_EQ(difference(other[t][0], plain[t][0]) > 1e-6, t == 2) << t;
 }
 
 // Episodes end at different times, and the others go on with what they remember.
@@ -114,83 +100,34 @@ TEST(Walk, drawsActionsInProportionToTheirChances) {
   for (std::size_t action = 0; action < expected.size(); ++action) EXPECT_NEAR(drawn[action], expected[action], 40);
 }
 
-torch::Tensor loss_of(Policy& policy, const PpoBatch& batch) {
-  return ppo_loss(outputs_of(policy, batch.inputs), batch, {});
-}
-
-TEST(PpoLoss, isTheMeanOverActionsWhateverStandsBehindTheEnds) {
-  const torch::NoGradGuard no_grad;
-  const auto policy = random_policy();
-  const std::vector<Track> tracks = walked(*policy, 5);
-  double sum = 0, actions = 0;
-  for (const Track& track : tracks) {
-    const auto size = static_cast<double>(track.size());
-    sum += size * loss_of(*policy, batch_of({&track, 1}, 3)).item<double>();
-    actions += size;
-  }
-  PpoBatch batch = batch_of(tracks, 3);
-  const double loss = loss_of(*policy, batch).item<double>();
-  EXPECT_NEAR(loss, sum / actions, 1e-5);
-
-  const torch::Tensor behind = 1 - batch.taken;
-  ASSERT_GT(behind.sum().item<double>(), 0);
-  batch.inputs.views += 3 * behind.view({behind.size(0), behind.size(1), 1, 1});
-  batch.inputs.goals -= behind.unsqueeze(-1);
-  batch.actions += behind.to(torch::kInt64);
-  for (torch::Tensor* part : {&batch.log_chances, &batch.advantages, &batch.returns}) *part += 2 * behind;
-  EXPECT_EQ(loss_of(*policy, batch).item<double>(), loss);
-}
-
-// Chances 0.4, 0.3, 0.2 and 0.1; the first action has become likelier or less likely by the ratio.
-struct Clipped {
-  torch::Tensor scores, loss;
-};
-Clipped clipped(double ratio, double advantage) {
-  const torch::Tensor scores = torch::tensor({0.4, 0.3, 0.2, 0.1}).log().view({1, 1, 4}).set_requires_grad(true);
-  const auto number = [](double value) { return torch::full({1, 1}, value); };
-  const PpoBatch batch{.inputs = {},
-                       .actions = torch::zeros({1, 1}, torch::kInt64),
-                       .log_chances = number(std::log(0.4 / ratio)),
-                       .advantages = number(advantage),
-                       .returns = number(0),
-                       .taken = number(1)};
-  const torch::Tensor loss = ppo_loss({scores, number(0)}, batch, {.clip = 0.2, .entropy = 0, .value = 0});
-  loss.backward();
-  return {scores.grad(), loss};
-}
-
+// Chances 0.4, 0.3, 0.2 and 0.1; the first action has become likelier or less likely by the ratio. navigation_test.cpp
+// compares the whole loss with a plain computation.
 TEST(PpoLoss, stopsAtTheBorderOnlyOnTheWayOut) {
+  const auto number = [](double value) { return torch::full({1, 1}, value); };
   struct Case {
     double ratio, advantage, loss;
     bool moves;
   };
-  for (const auto& [ratio, advantage, loss, moves] : std::vector<Case>{{1, 2, -2, true},
-                                                                       {1.1, 1, -1.1, true},
-                                                                       {1.5, 1, -1.2, false},
-                                                                       {1.5, -1, 1.5, true},
-                                                                       {0.5, 1, -0.5, true},
-                                                                       {0.5, -1, 0.8, false}}) {
-    const auto [gradient, value] = clipped(ratio, advantage);
-    EXPECT_NEAR(value.item<double>(), loss, 1e-5) << ratio << ' ' << advantage;
-    EXPECT_EQ(gradient.abs().max().item<double>() > 0, moves) << ratio << ' ' << advantage;
+  for (const auto& [ratio, advantage, expected, moves] : std::vector<Case>{{1, 2, -2, true},
+                                                                           {1.1, 1, -1.1, true},
+                                                                           {1.5, 1, -1.2, false},
+                                                                           {1.5, -1, 1.5, true},
+                                                                           {0.5, 1, -0.5, true},
+                                                                           {0.5, -1, 0.8, false}}) {
+    const torch::Tensor scores = torch::tensor({0.4, 0.3, 0.2, 0.1}).log().view({1, 1, 4}).set_requires_grad(true);
+    const PpoBatch batch{.inputs = {},
+                         .actions = torch::zeros({1, 1}, torch::kInt64),
+                         .log_chances = number(std::log(0.4 / ratio)),
+                         .advantages = number(advantage),
+                         .returns = number(0),
+                         .taken = number(1)};
+    const torch::Tensor loss = ppo_loss({scores, number(0)}, batch, {.clip = 0.2, .entropy = 0, .value = 0});
+    loss.backward();
+    EXPECT_NEAR(loss.item<double>(), expected, 1e-5) << ratio << ' ' << advantage;
     // By the chain rule: -A r times the gradient of the log-softmax.
-    EXPECT_NEAR(gradient[0][0][0].item<double>(), moves ? -advantage * ratio * 0.6 : 0, 1e-5);
+    EXPECT_NEAR(scores.grad()[0][0][0].item<double>(), moves ? -advantage * ratio * 0.6 : 0, 1e-5)
+        << ratio << ' ' << advantage;
   }
-}
-
-TEST(PpoLoss, addsTheErrorOfValuesAndTakesOffTheEntropy) {
-  const auto number = [](double value) { return torch::full({1, 1}, value); };
-  const PpoBatch batch{.inputs = {},
-                       .actions = torch::zeros({1, 1}, torch::kInt64),
-                       .log_chances = number(std::log(0.25)),
-                       .advantages = number(0),
-                       .returns = number(3),
-                       .taken = number(1)};
-  const auto loss = [&](const PpoOptions& options) {
-    return ppo_loss({torch::zeros({1, 1, 4}), number(1)}, batch, options).item<double>();
-  };
-  EXPECT_NEAR(loss({.entropy = 0, .value = 0.5}), 0.5 * 4 / 2, 1e-6);
-  EXPECT_NEAR(loss({.entropy = 0.1, .value = 0}), -0.1 * std::log(4), 1e-6);
 }
 
 }  // namespace
