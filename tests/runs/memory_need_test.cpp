@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "algorithms/registry.h"
-#include "flockstep/error.h"
 #include "runs/run.h"
 #include "runtime/rounds/round_parts.h"
+#include "support/refusal.h"
 
 namespace flockstep::runs {
 namespace {
@@ -73,33 +73,19 @@ TEST(MemoryNeed, countsTwoMatricesOfAllPairsWhereARuleTakesThem) {
   EXPECT_EQ(beside_mean("adacons", 1024), 0) << "row sums";
 }
 
-// So that the workers it names do fit, and one more would not.
-TEST(MemoryNeed, ofPairsGrowsWithTheWorkers) {
-  try {
-    require_memory([](int workers) { return 1e6 * workers; }, 4096, 1000000000, "");
-    FAIL() << "nothing was refused";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "4096 workers need 16.8 TB of memory, and 1 GB are free: use up to 31 workers");
-  }
-}
-
 TEST(MemoryNeed, whatDoesNotFitIsRefusedWithWhatWould) {
   const auto sentence_of = [](double bytes, std::optional<std::uint64_t> available, const std::string& ways) {
-    try {
-      require_memory([&](int) { return bytes; }, 64, available, ways);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::refusal([&] { require_memory([&](int) { return bytes; }, 64, available, ways); });
   };
   EXPECT_EQ(sentence_of(1e9, 16000000000, "a smaller --size"),
-            "64 workers need 64 GB of memory, and 16 GB are free: use up to 16 workers, or a smaller "
-            "--size");
+            "64 workers need 64 GB of memory, and 16 GB are free: use up to 16 workers, or a smaller --size");
   EXPECT_EQ(sentence_of(2e11, 16000000000, ""),
             "64 workers need 12.8 TB of memory, and 16 GB are free: use a smaller model");
   EXPECT_EQ(sentence_of(1e9, 64000000000, ""), "");
-  EXPECT_EQ(sentence_of(1e9, std::nullopt, ""), "") << "nobody knows";
+  EXPECT_EQ(sentence_of(1e9, std::nullopt, ""), "") << "what is free is unknown";
+  // Pairs grow with the workers, so that those it names do fit, and one more would not.
+  EXPECT_EQ(test::refusal([] { require_memory([](int workers) { return 1e6 * workers; }, 4096, 1000000000, ""); }),
+            "4096 workers need 16.8 TB of memory, and 1 GB are free: use up to 31 workers");
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ TEST(StandIn, hasNoMoreBucketsThanASimulationCanServe) {
   }
   EXPECT_EQ(stand_in_size(256 << 20, kBucketKib, 4).buckets, 256);
   EXPECT_EQ(stand_in_size(255 << 20, kBucketKib, 4).buckets, 255);
+  EXPECT_EQ(stand_in_size(1000, kBucketKib, 4096).numbers, 1000u) << "never larger than the model";
+  EXPECT_EQ(stand_in_size(1, kBucketKib, 1).numbers, 1u);
 }
 
 TEST(StandIn, givesAllWorkersEqualSharesOfEveryBucketAndStaysSmall) {
@@ -41,12 +43,6 @@ TEST(StandIn, givesAllWorkersEqualSharesOfEveryBucketAndStaysSmall) {
       EXPECT_EQ(size.numbers % static_cast<std::size_t>(workers * size.buckets), 0u) << workers;
       EXPECT_LE(size.numbers, 1u << 18);
     }
-}
-
-TEST(StandIn, isNeverLargerThanTheModel) {
-  EXPECT_EQ(stand_in_size(1000, kBucketKib, 4096).numbers, 1000u);
-  EXPECT_EQ(stand_in_size(1000, kBucketKib, 4096).buckets, 1);
-  EXPECT_EQ(stand_in_size(1, kBucketKib, 1).numbers, 1u);
 }
 
 TEST(StandIn, hasAGradientThatRulesTakeForOne) {
