@@ -30,19 +30,16 @@ TEST(TaskOptions, aSizeSetsWhatIsNotGiven) {
 
   const TranslationOptions translation =
       translation_options_of({{"size", "paper"}, {"dropout", "0"}, {"beam", "4"}}, 4, 100);
-  EXPECT_EQ(translation.network.layers, 6);
   EXPECT_EQ(translation.network.vocabulary, 33708);
   EXPECT_EQ(translation.corpus.vocabulary, 33708u);
   EXPECT_EQ(translation.corpus.tokens, TokenKind::bpe);
   EXPECT_EQ(translation.dropout, 0);
   EXPECT_EQ(translation.search.width, 4u);
   EXPECT_EQ(translation.adam.rate.schedule, Schedule::inverse_root);
-  EXPECT_GT(translation.adam.rate.warmup, 0);
 
   const NavigationOptions navigation = navigation_options_of({{"size", "paper"}, {"hidden", "64"}}, 4, 100);
   EXPECT_EQ(navigation.policy.encoder, Encoder::resnet);
   EXPECT_EQ(navigation.policy.hidden, 64);
-  EXPECT_EQ(navigation.policy.layers, 2);
   EXPECT_EQ(navigation.adam.rate.steps, 100);
 
   for (const char* task : {"vision", "translation"}) {
