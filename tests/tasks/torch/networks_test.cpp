@@ -123,6 +123,23 @@ TEST(Transformer, hasTheParametersOfThePaper) {
             30 * 16 + 2 * (12 * 16 * 16 + 2 * (2 * 16 * 24 + 16 + 24) + 5 * 2 * 16) + 2 * 2 * 16);
 }
 
+// The sentences of a batch are alike in length, so that the task's gradient shows little of this.
+TEST(Transformer, paddingNeverChangesAResult) {
+  const torch::NoGradGuard no_grad;
+  const auto model = network();
+  const torch::Tensor alone = model->forward(tokens({{5, 6, 7}}), tokens({{1, 9, 10}}));
+  const auto padded = [&] {
+    return model
+        ->forward(tokens({{5, 6, 7, 0, 0, 0, 0}, {8, 9, 10, 11, 12, 13, 14}}),
+                  tokens({{1, 9, 10, 0, 0}, {1, 20, 21, 22, 23}}))[0]
+        .narrow(0, 0, 3);
+  };
+  const torch::Tensor quiet = padded();
+  EXPECT_LT(farthest(quiet, alone[0]), 1e-5);
+  model->named_parameters()["embedding.rows"].detach()[kPadding].fill_(100);
+  EXPECT_TRUE(at::equal(padded().narrow(1, 1, 29), quiet.narrow(1, 1, 29))) << "whatever the embedding of padding is";
+}
+
 TEST(Transformer, tokenByTokenItFindsWhatItFindsAtOnce) {
   const torch::NoGradGuard no_grad;
   const auto model = network();
