@@ -6,6 +6,7 @@
 #include "algorithms/registry.h"
 #include "base/files.h"
 #include "made_up.h"
+#include "support/refusal.h"
 #include "support/temporary_folder.h"
 
 namespace flockstep::compare::compare_test {
@@ -18,15 +19,13 @@ TEST(Spread, isMeanSampleDeviationMedianAndRange) {
   EXPECT_DOUBLE_EQ(spread_of({1, 2, 3, 4}).mean, 2.5);
   EXPECT_DOUBLE_EQ(spread_of({1, 2, 3, 4}).deviation, std::sqrt(5.0 / 3));
   EXPECT_DOUBLE_EQ(spread_of({4, 1, 3, 2}).median, 2.5);
-  EXPECT_DOUBLE_EQ(spread_of({7, 1, 3}).median, 3);
   EXPECT_EQ(spread_of({7, 1, 3}).min, 1);
   EXPECT_EQ(spread_of({7, 1, 3}).max, 7);
 }
 
 TEST(Spread, countsADivergedSeedAsWorst) {
   const Spread low = spread_of({1, kNaN, 3}, true), high = spread_of({1, kNaN, 3}, false);
-  EXPECT_TRUE(std::isnan(low.mean));
-  EXPECT_TRUE(std::isnan(low.deviation));
+  EXPECT_TRUE(std::isnan(low.mean) && std::isnan(low.deviation));
   EXPECT_EQ(low.median, 3);
   EXPECT_EQ(high.median, 1);
   EXPECT_EQ(low.min, 1);
@@ -57,8 +56,7 @@ TEST(Compare, allStandsForEveryAlgorithmInTheirOrder) {
   CompareRequest all = request();
   all.algorithms = {"all", "local_sgd:period=2"};
   all.seeds = 1;
-  const auto comparison = compare(all, outcome_of);
-  const auto& rows = comparison.cases[0].rows;
+  const auto rows = compare(all, outcome_of).cases[0].rows;
   ASSERT_EQ(rows.size(), algorithms::algorithms().size() + 1);
   for (std::size_t i = 0; i + 1 < rows.size(); ++i) EXPECT_EQ(rows[i].algorithm, algorithms::algorithms()[i].name);
   EXPECT_EQ(rows.back().algorithm, "local_sgd:period=2");
@@ -80,39 +78,37 @@ TEST(Compare, stopsAfterAnInterruptedRunNamesItAndKeepsWhatWasMeasured) {
       << comparison.unfinished[0];
 }
 
+std::vector<std::string> folders_of(const CompareRequest& request) {
+  std::vector<std::string> folders;
+  for (const PlannedRun& run : plan_of(request).runs) folders.push_back(run.folder);
+  return folders;
+}
+
 TEST(Compare, makesACaseOfEveryCombinationOfSizesWithSeedsOutermost) {
   CompareRequest sizes = request();
   sizes.workers = {2, 8};
   sizes.batches = {16, 32};
   sizes.seeds = 2;
   sizes.algorithms = {"mean"};
-  std::vector<std::string> order;
-  const auto comparison = compare(sizes, [&](const PlannedRun& run) {
-    order.push_back(run.folder);
-    return outcome_of(run);
-  });
-  EXPECT_EQ(comparison.cases.size(), 4u);
+  const auto comparison = compare(sizes, outcome_of);
+  ASSERT_EQ(comparison.cases.size(), 4u);
   EXPECT_EQ(comparison.cases[1].workers, 2);
   EXPECT_EQ(comparison.cases[1].batch, 32);
-  ASSERT_EQ(order.size(), 8u);
-  EXPECT_EQ(order[0], "runs/workers-2-batch-16/mean-seed-1");
-  EXPECT_EQ(order[1], "runs/workers-2-batch-16/mean-seed-2");
-  EXPECT_EQ(order[7], "runs/workers-8-batch-32/mean-seed-2");
+  const auto folders = folders_of(sizes);
+  ASSERT_EQ(folders.size(), 8u);
+  EXPECT_EQ(folders[1], "runs/workers-2-batch-16/mean-seed-2");
+  EXPECT_EQ(folders[7], "runs/workers-8-batch-32/mean-seed-2");
 }
 
 TEST(Compare, givesAVariantItsOwnOptionsOnTopOfTheCommonOnes) {
   CompareRequest variants = request();
   variants.algorithms = {"local_sgd", "local_sgd:period=2"};
   variants.seeds = 1;
-  std::vector<std::string> periods, folders;
-  const auto comparison = compare(variants, [&](const PlannedRun& run) {
-    periods.push_back(run.request.train.algorithm_settings.at("period"));
-    folders.push_back(run.folder);
-    return outcome_of(run);
-  });
-  EXPECT_EQ(periods, (std::vector<std::string>{"4", "2"}));
-  EXPECT_EQ(folders, (std::vector<std::string>{"runs/local_sgd-seed-1", "runs/local_sgd-period-2-seed-1"}));
-  EXPECT_EQ(comparison.cases[0].rows[1].algorithm, "local_sgd:period=2");
+  EXPECT_EQ(folders_of(variants),
+            (std::vector<std::string>{"runs/local_sgd-seed-1", "runs/local_sgd-period-2-seed-1"}));
+  const auto runs = plan_of(variants).runs;
+  for (const std::size_t i : {0, 1})
+    EXPECT_EQ(runs[i].request.train.algorithm_settings.at("period"), i == 0 ? "4" : "2");
 }
 
 TEST(Compare, keepsTheBestValueOfASearchAndListsAll) {
@@ -132,9 +128,6 @@ TEST(Compare, keepsTheBestValueOfASearchAndListsAll) {
   ASSERT_TRUE(rows[1].searched);
   EXPECT_EQ(rows[1].searched->name, "local_sgd.period");
   EXPECT_EQ(rows[1].searched->value, "4");
-  EXPECT_FALSE(rows[1].searched->edge);
-  ASSERT_EQ(rows[1].tried.size(), 3u);
-  EXPECT_EQ(rows[1].tried[2].result.quality.mean, 4);
   const auto json = to_json(comparison)["cases"][0]["rows"][1];
   EXPECT_EQ(json["tried"][0]["value"], "2");
   EXPECT_EQ(json["searched"]["edge"], false);
@@ -149,20 +142,6 @@ TEST(Compare, marksABestValueAtTheEdgeWhateverTheOrderOfTheList) {
       return run.request.train.algorithm_settings.at("period") == std::to_string(best) ? 0.0 : 1.0;
     });
     EXPECT_EQ(comparison.cases[0].rows[0].searched->edge, edge) << best;
-  }
-}
-
-TEST(Compare, searchesATasksOptionForEveryAlgorithmAndNeverChoosesADivergedValue) {
-  CompareRequest search = request();
-  search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_with(search, [](const PlannedRun& run) {
-    const std::string& dimension = run.request.train.task_settings.at("dimension");
-    return dimension == "10" ? 5.0 : dimension == "20" ? (run.request.train.seed == 2 ? kNaN : 0.0) : 3.0;
-  });
-  for (const Row& row : comparison.cases[0].rows) {
-    EXPECT_EQ(row.searched->value, "30");
-    EXPECT_TRUE(row.searched->edge);
-    EXPECT_EQ(row.tried[1].result.diverged, 1);
   }
 }
 
@@ -190,14 +169,10 @@ TEST(Compare, tellsHowModelsMetWhereTheyDid) {
     }
     return outcome;
   });
-  const auto& rows = comparison.cases[0].rows;
-  EXPECT_FALSE(rows[0].result.meetings);
-  ASSERT_TRUE(rows[1].result.meetings);
-  EXPECT_DOUBLE_EQ(rows[1].result.meetings->fresh_fraction.mean, 0.2);
-  EXPECT_EQ(rows[1].result.meetings->staleness, (std::vector<std::int64_t>{2, 4, 5}));
   const auto json = to_json(comparison)["cases"][0]["rows"];
   EXPECT_TRUE(json[0]["fresh_fraction"].is_null());
   EXPECT_TRUE(json[0]["staleness"].is_null());
+  EXPECT_DOUBLE_EQ(json[1]["fresh_fraction"]["mean"], 0.2);
   EXPECT_DOUBLE_EQ(json[1]["fresh_fraction"]["max"], 0.1 * 3);
   EXPECT_EQ(json[1]["mean_round_s"]["mean"], 0.01);
   EXPECT_EQ(json[1]["staleness"], (std::vector<std::int64_t>{2, 4, 5}));
@@ -220,58 +195,50 @@ TEST(Compare, keepsWhatWasMeasuredWhenALaterRunFails) {
   EXPECT_EQ(json["cases"][0]["rows"][0]["folders"][1], "runs/mean-seed-2");
 }
 
-struct Wrong {
-  std::string what;
-  std::function<void(CompareRequest&)> make;
-};
-
 TEST(Compare, refusesWhatIsWrongBeforeAnyRun) {
+  using Change = std::function<void(CompareRequest&)>;
   const auto algorithms = [](std::vector<std::string> names) {
-    return [names](CompareRequest& wrong) { wrong.algorithms = names; };
+    return Change([names](CompareRequest& wrong) { wrong.algorithms = names; });
   };
-  const auto search = [](std::string text) { return [text](CompareRequest& wrong) { wrong.search = text; }; };
-  const std::vector<Wrong> all{
-      {"names mean twice", algorithms({"mean", "mean"})},
-      {"did you mean mean", algorithms({"maen"})},
-      {"nothing to compare", algorithms({})},
-      {"unknown option of mean 'period'", algorithms({"mean:period=2"})},
-      {"did you mean period", algorithms({"mean", "local_sgd:perid=2"})},
-      {"gives period twice", algorithms({"local_sgd:period=2:period=3"})},
-      {"'period' in --algorithms local_sgd:period should be an option", algorithms({"local_sgd:period"})},
-      {"local_sgd:period=0 with 4 workers: --local_sgd.period takes a whole number at least 1, not '0'",
-       algorithms({"mean", "local_sgd:period=0"})},
-      {"takes the form NAME.OPTION=VALUE,VALUE", search("period")},
-      {"needs two or more values", search("local_sgd.period=4")},
-      {"names 4 twice", search("local_sgd.period=4,4")},
-      {"neither the task (linear) nor one of the --algorithms", search("images.rate=1,2")},
-      {"did you mean period", search("local_sgd.perod=1,2")},
-      {"local_sgd:period=no with 4 workers: --local_sgd.period takes a whole number", search("local_sgd.period=4,no")},
-      {"--linear.dimension takes a whole number", search("linear.dimension=10,0")},
-      {"--workers names 2 twice",
-       [](CompareRequest& wrong) {
-         wrong.workers = {2, 4, 2};
-       }},
-      {"a batch of 20 cannot be split evenly over 8 workers",
-       [](CompareRequest& wrong) {
-         wrong.workers = {4, 8};
-         wrong.batches = {16, 20};
-       }},
-      {"the self engine has one worker, not 2",
-       [](CompareRequest& wrong) {
-         wrong.base.engine = "self";
-         wrong.workers = {1, 2};
-       }},
-  };
-  for (const Wrong& each : all) {
+  const auto search = [](std::string text) { return Change([text](CompareRequest& wrong) { wrong.search = text; }); };
+  for (const auto& [what, change] : std::vector<std::pair<std::string, Change>>{
+           {"names mean twice", algorithms({"mean", "mean"})},
+           {"did you mean mean", algorithms({"maen"})},
+           {"nothing to compare", algorithms({})},
+           {"unknown option of mean 'period'", algorithms({"mean:period=2"})},
+           {"did you mean period", algorithms({"mean", "local_sgd:perid=2"})},
+           {"gives period twice", algorithms({"local_sgd:period=2:period=3"})},
+           {"'period' in --algorithms local_sgd:period should be an option", algorithms({"local_sgd:period"})},
+           {"local_sgd:period=0 with 4 workers: --local_sgd.period", algorithms({"mean", "local_sgd:period=0"})},
+           {"takes the form NAME.OPTION=VALUE,VALUE", search("period")},
+           {"needs two or more values", search("local_sgd.period=4")},
+           {"names 4 twice", search("local_sgd.period=4,4")},
+           {"neither the task (linear) nor one of the --algorithms", search("images.rate=1,2")},
+           {"did you mean period", search("local_sgd.perod=1,2")},
+           {"local_sgd:period=no with 4 workers: --local_sgd.period", search("local_sgd.period=4,no")},
+           {"--linear.dimension takes a whole number", search("linear.dimension=10,0")},
+           {"--search-seeds needs a search", [](auto& wrong) { wrong.search_seeds = 1; }},
+           {"--search-seeds 4 is more than there are seeds",
+            [](auto& wrong) { wrong.search = "local_sgd.period=2,4", wrong.search_seeds = 4; }},
+           {"--workers names 2 twice",
+            [](auto& wrong) {
+              wrong.workers = {2, 4, 2};
+            }},
+           {"a batch of 20 cannot be split evenly over 8 workers",
+            [](auto& wrong) {
+              wrong.workers = {4, 8}, wrong.batches = {16, 20};
+            }},
+           {"the self engine has one worker, not 2",
+            [](auto& wrong) {
+              wrong.base.engine = "self", wrong.workers = {1, 2};
+            }},
+       }) {
     CompareRequest wrong = request();
-    each.make(wrong);
-    try {
+    change(wrong);
+    const std::string sentence = test::refusal([&] {
       compare(wrong, [](const PlannedRun&) -> runs::RunOutcome { throw std::logic_error("a run was started"); });
-      ADD_FAILURE() << "not refused: " << each.what;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_input);
-      EXPECT_NE(std::string(error.what()).find(each.what), std::string::npos) << error.what();
-    }
+    });
+    EXPECT_NE(sentence.find(what), std::string::npos) << what << ": " << sentence;
   }
 }
 

@@ -54,7 +54,7 @@ class LastFirst : public Runner {
     under_way_.pop_back();
     ended_.push_back(run->folder);
     Ended ended{run, outcome_(*run)};
-    ended.outcome.summary.interrupted = ended_.size() == interrupted_;
+    if (ended_.size() == interrupted_) ended.outcome.summary.interrupted = true;
     return ended;
   }
 

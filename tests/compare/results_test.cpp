@@ -38,50 +38,41 @@ void disagree(const PlannedRun& run, telemetry::Summary& summary) {
 }
 
 TEST(Search, choosesByValidationAndReportsOnTest) {
-  CompareRequest search = two_algorithms(2);
-  search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, disagree);
-  const Row& row = comparison.cases[0].rows[0];
-  EXPECT_EQ(row.searched->value, "10");
-  EXPECT_TRUE(row.searched->by_validation);
-  EXPECT_EQ(row.result.quality.mean, 90);
-  const auto json = to_json(comparison)["cases"][0]["rows"][0];
-  EXPECT_EQ(json["searched"]["by"], "validation");
-  EXPECT_EQ(json["validation"]["mean"], 10);
-  EXPECT_EQ(json["tried"][2]["validation"]["mean"], 30);
-}
-
-TEST(Search, choosesByWhatIsReportedWhereNothingIsKeptAside) {
-  CompareRequest search = two_algorithms(2);
-  search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
-    disagree(run, summary);
-    summary.validation.reset();
-  });
-  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "30");
-  const auto json = to_json(comparison)["cases"][0]["rows"][0];
-  EXPECT_EQ(json["searched"]["by"], "quality");
-  EXPECT_TRUE(json["validation"].is_null());
-}
-
-TEST(Search, neverChoosesAValueWithoutValidationWhereOthersHaveOne) {
-  CompareRequest search = two_algorithms(1);
-  search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
-    disagree(run, summary);
-    if (run.request.train.task_settings.at("dimension") == "10") summary.validation.reset();
-  });
-  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "20");
-}
-
-TEST(Search, prefersWhatDivergedLeastWhateverItsValidation) {
-  CompareRequest search = two_algorithms(2);
-  search.search = "linear.dimension=10,20,30";
-  const auto comparison = compare_changed(search, [](const PlannedRun& run, telemetry::Summary& summary) {
-    disagree(run, summary);
-    if (run.request.train.task_settings.at("dimension") == "10" && run.request.train.seed == 2) summary.quality = kNaN;
-  });
-  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "20");
+  struct Case {
+    std::string name, chosen;
+    Change change;
+  };
+  const auto is = [](const PlannedRun& run, const char* dimension) {
+    return run.request.train.task_settings.at("dimension") == dimension;
+  };
+  for (const Case& each : std::vector<Case>{
+           {"by validation", "10", [](const auto&, auto&) {}},
+           {"by what is reported, as nothing is kept aside", "30",
+            [](const auto&, auto&summary) { summary.validation.reset(); }},
+           {"never a value without validation where others have one", "20",
+            [&](const auto&run, auto&summary) {
+              if (is(run, "10")) summary.validation.reset();
+            }},
+           {"what diverged least, whatever its validation", "20",
+            [&](const auto&run, auto&summary) {
+              if (is(run, "10") && run.request.train.seed == 2) summary.quality = kNaN;
+            }},
+       }) {
+    CompareRequest search = two_algorithms(2);
+    search.search = "linear.dimension=10,20,30";
+    const auto comparison = compare_changed(search, [&](const PlannedRun& run, telemetry::Summary& summary) {
+      disagree(run, summary);
+      each.change(run, summary);
+    });
+    for (const Row& row : comparison.cases[0].rows) EXPECT_EQ(row.searched->value, each.chosen) << each.name;
+    const auto json = to_json(comparison)["cases"][0]["rows"][0];
+    EXPECT_EQ(json["searched"]["by"], each.chosen == "30" ? "quality" : "validation");
+    EXPECT_EQ(json["validation"].is_null(), each.chosen == "30");
+    if (each.chosen != "10") continue;
+    EXPECT_EQ(json["quality"]["mean"], 90);
+    EXPECT_EQ(json["validation"]["mean"], 10);
+    EXPECT_EQ(json["tried"][2]["validation"]["mean"], 30);
+  }
 }
 
 // Three seeds at steps 0, 10 and 20; the second has missed step 10, and the third is slower.
@@ -129,15 +120,12 @@ TEST(Target, isNineTenthsOfTheWayToTheMedianOfTheAlgorithms) {
   const CaseResult& result = comparison.cases[0];
   ASSERT_TRUE(result.target);
   EXPECT_EQ(*result.target, 4.15);
-  EXPECT_EQ(result.rows[0].target->reached, 3);
   EXPECT_EQ(result.rows[0].target->time_s.median, 12);
-  EXPECT_EQ(result.rows[1].target->reached, 2);
   EXPECT_EQ(result.rows[1].target->time_s.median, 6);
   const auto json = to_json(comparison);
   EXPECT_TRUE(json["how"]["target"].is_null());
   EXPECT_EQ(json["cases"][0]["target"], 4.15);
   EXPECT_EQ(json["cases"][0]["rows"][1]["target_reached"], 2);
-  EXPECT_EQ(json["cases"][0]["rows"][1]["target_time_s"]["median"], 6);
   EXPECT_EQ(json["cases"][0]["rows"][0]["curve"]["steps"].size(), 7u) << "down to the worst seed's 4";
 }
 
@@ -208,9 +196,9 @@ TEST(Tables, haveAColumnForWhatAnyRowTells) {
   const Table table = table_of(comparison, result);
   EXPECT_EQ(table.columns, (Cells{"algorithm", "loss", "samples/s", "waiting", "fresh", "time to 4.15", "time in steps",
                                   "kB sent/step"}));
-  ASSERT_EQ(table.rows.size(), 2u);
-  EXPECT_EQ(table.rows[0], (Cells{"mean", "3 ± 1", "100 ± 0", "25.0%", "-", "12 s", "1.5 s", "7"}));
-  EXPECT_EQ(table.rows[1], (Cells{"local_sgd", "4 ± 1", "300 ± 0", "25.0%", "75.0%", "6 s (2 of 3)", "1.5 s", "7"}));
+  EXPECT_EQ(table.rows,
+            (std::vector<Cells>{{"mean", "3 ± 1", "100 ± 0", "25.0%", "-", "12 s", "1.5 s", "7"},
+                                {"local_sgd", "4 ± 1", "300 ± 0", "25.0%", "75.0%", "6 s (2 of 3)", "1.5 s", "7"}}));
   EXPECT_EQ(about_quality(comparison, result), "loss, mean ± deviation of 3 seeds; lower is better");
   EXPECT_FALSE(tried_table_of(comparison, result));
   EXPECT_TRUE(notes_of(comparison, result).empty());
@@ -255,16 +243,6 @@ TEST(Verdict, saysWhoWonWhatAndCallsATieATie) {
   EXPECT_EQ(verdict(comparison, comparison.cases[0]),
             "mean ended with the best loss (3 ± 1), tied with local_sgd within the spread of the seeds. local_sgd was "
             "fastest to 4.15 (6 s) and had the highest throughput (300 samples/s, waiting 0% of its time).");
-}
-
-TEST(Verdict, namesEveryWinnerAndNoTieWhereThereIsNone) {
-  const auto comparison = compare_changed(two_algorithms(1), [](const PlannedRun& run, telemetry::Summary& summary) {
-    fall(run, summary);
-    if (run.request.train.algorithm == "mean") summary.evaluations = {{0, 0, 9}, {1, 0.5, 2}};
-  });
-  EXPECT_EQ(verdict(comparison, comparison.cases[0]),
-            "mean ended with the best loss (2). mean was fastest to 3.2 (0.5 s); local_sgd had the highest throughput "
-            "(300 samples/s, waiting 0% of its time).");
 }
 
 TEST(Verdict, countsTiesThatAreTooManyToName) {

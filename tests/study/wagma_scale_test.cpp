@@ -16,17 +16,7 @@
 namespace flockstep::study {
 namespace {
 
-class WagmaScaleTest : public testing::Test {
- protected:
-  StudyResult make(MadeUpRuns& runs, bool quick = false) {
-    KeptCells cells({}, runs);
-    return study_wagma_scale({.steps = 0, .quick = quick, .folder = folder_}, cells);
-  }
-
-  const test::TemporaryFolder folder_;
-};
-
-// Everybody waits for the delayed, and twice the model passes in the open.
+// All workers wait for the delayed, and twice the model passes in the open.
 double lockstep_s(const runs::RunRequest& request) {
   const engines::SimOptions& sim = request.launch.sim;
   const double gbps = sim.platform == "aries" ? 80 : sim.bandwidth_gbps;
@@ -34,9 +24,19 @@ double lockstep_s(const runs::RunRequest& request) {
          64e-9 * static_cast<double>(request.train.pretend_parameters) / gbps;
 }
 
+class WagmaScaleTest : public testing::Test {
+ protected:
+  StudyResult make(bool quick = false) {
+    KeptCells cells({}, runs_);
+    return study_wagma_scale({.steps = 0, .quick = quick, .folder = folder_}, cells);
+  }
+
+  MadeUpRuns runs_{lockstep_s};
+  const test::TemporaryFolder folder_;
+};
+
 TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedToInEveryConfiguration) {
-  MadeUpRuns runs(lockstep_s);
-  const StudyResult result = make(runs);
+  const StudyResult result = make();
   ASSERT_EQ(result.tables.size(), 3u);
   ASSERT_EQ(result.words.size(), configurations().size());
   for (std::size_t i = 0; i < result.words.size(); ++i) {
@@ -48,14 +48,17 @@ TEST_F(WagmaScaleTest, comparesFiftyCellsThatNothingIsFittedToInEveryConfigurati
 }
 
 TEST_F(WagmaScaleTest, drawsStragglersAsTheAuthorsDoAndRunsSgpWithOneNeighbourAndWithTwo) {
-  MadeUpRuns runs(lockstep_s);
-  const StudyResult result = make(runs);
+  const StudyResult result = make();
   std::set<std::string> neighbours;
-  for (const runs::RunRequest& request : runs.requests_) {
-    const train::PaceOptions& pace = request.train.pace;
-    EXPECT_EQ(pace.independent_stragglers, pace.random_stragglers > 0);
-    if (request.train.algorithm == "sgp") neighbours.insert(request.train.algorithm_settings.at("neighbours"));
+  std::set<std::uint64_t> seeds_of_network_fits;
+  for (std::size_t i = 0; i < runs_.requests_.size(); ++i) {
+    const train::TrainOptions& train = runs_.requests_[i].train;
+    EXPECT_EQ(train.pace.independent_stragglers, train.pace.random_stragglers > 0);
+    if (train.algorithm == "sgp") neighbours.insert(train.algorithm_settings.at("neighbours"));
+    if (runs_.started_[i].starts_with("resnet-mean-256") && runs_.started_[i].find("-network-") != std::string::npos)
+      seeds_of_network_fits.insert(train.seed);
   }
+  EXPECT_EQ(seeds_of_network_fits.size(), 4u) << "since stragglers are drawn";
   EXPECT_EQ(neighbours, (std::set<std::string>{"1", "2"}));
   const auto& rows = result.tables[0].rows;
   for (const char* name : {"SGP, 2 neighbours", "SGP, 1 neighbour", "SGP, 2 neighbours, models whole"})
@@ -64,19 +67,8 @@ TEST_F(WagmaScaleTest, drawsStragglersAsTheAuthorsDoAndRunsSgpWithOneNeighbourAn
     EXPECT_EQ(series.x.size(), 4u) << series.name;
 }
 
-TEST_F(WagmaScaleTest, fitsTheNetworkToSeveralSeedsSinceStragglersAreDrawn) {
-  MadeUpRuns runs(lockstep_s);
-  make(runs);
-  std::set<std::uint64_t> seeds;
-  for (std::size_t i = 0; i < runs.requests_.size(); ++i)
-    if (runs.started_[i].find("resnet-mean-256") == 0 && runs.started_[i].find("-network-") != std::string::npos)
-      seeds.insert(runs.requests_[i].train.seed);
-  EXPECT_EQ(seeds.size(), 4u);
-}
-
 TEST_F(WagmaScaleTest, findsTheBandwidthThatGivesThePublishedAllreduce) {
-  MadeUpRuns runs(lockstep_s);
-  const StudyResult result = make(runs);
+  const StudyResult result = make();
   const PublishedWorkload& resnet = published_workloads()[0];
   bool fitted = false;
   for (const auto& cell : result.tables[0].figures)
@@ -92,8 +84,7 @@ TEST_F(WagmaScaleTest, findsTheBandwidthThatGivesThePublishedAllreduce) {
 }
 
 TEST_F(WagmaScaleTest, writesStepTimesWhoseMeanIsThatOfTheIdealColumn) {
-  MadeUpRuns runs(lockstep_s);
-  make(runs);
+  make();
   const PublishedWorkload& rl = published_workloads()[2];
   std::ifstream file(folder_ / "step-times-rl-1024.txt");
   std::string comment;
@@ -105,11 +96,8 @@ TEST_F(WagmaScaleTest, writesStepTimesWhoseMeanIsThatOfTheIdealColumn) {
 }
 
 TEST_F(WagmaScaleTest, quicklyIsAFirstImpressionWithFewRanks) {
-  MadeUpRuns runs([](const runs::RunRequest& request) {
-    EXPECT_LE(request.launch.workers, 16);
-    return 1.0;
-  });
-  EXPECT_EQ(make(runs, true).tables.size(), 3u);
+  EXPECT_EQ(make(true).tables.size(), 3u);
+  for (const runs::RunRequest& request : runs_.requests_) EXPECT_LE(request.launch.workers, 16);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/files.h"
@@ -33,15 +34,14 @@ TEST(CocoAnnotations, belongToTheirPicturesUnderLabelsInOrder) {
   EXPECT_EQ(all.categories, (std::vector<std::int64_t>{3, 7}));
   ASSERT_EQ(all.pictures.size(), 2u);
   EXPECT_EQ(all.pictures[0].file, "a.png");
-  ASSERT_EQ(all.pictures[0].objects.size(), 2u);
-  EXPECT_EQ(all.pictures[0].objects[0].box, (Box{3, 0, 12, 1}));
-  EXPECT_EQ(all.pictures[0].objects[1].box, (Box{1, 1, 1, 2}));
-  EXPECT_EQ(all.pictures[0].objects[0].label, 0u);
-  EXPECT_TRUE(all.pictures[0].objects[0].is_crowd);
-  ASSERT_EQ(all.pictures[1].objects.size(), 1u);
-  EXPECT_EQ(all.pictures[1].objects[0].box, (Box{0.5, 1, 1.5, 3.5}));
-  EXPECT_EQ(all.pictures[1].objects[0].label, 1u);
-  EXPECT_FALSE(all.pictures[1].objects[0].is_crowd);
+  const auto &first = all.pictures[0].objects, &second = all.pictures[1].objects;
+  ASSERT_EQ(first.size(), 2u);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(first[0].box, (Box{3, 0, 12, 1}));
+  EXPECT_EQ(first[1].box, (Box{1, 1, 1, 2}));
+  EXPECT_EQ(second[0].box, (Box{0.5, 1, 1.5, 3.5}));
+  EXPECT_TRUE(first[0].label == 0 && first[0].is_crowd);
+  EXPECT_TRUE(second[0].label == 1 && !second[0].is_crowd);
 }
 
 TEST(CocoAnnotations, boxesToLearnEndWithThePictureAndHaveAnArea) {
@@ -55,58 +55,49 @@ TEST(CocoAnnotations, boxesToLearnEndWithThePictureAndHaveAnArea) {
 }
 
 TEST(CocoAnnotations, whatIsWrongIsToldWithItsEntry) {
-  const std::string intro = "the file is not a file of COCO annotations: ";
   EXPECT_EQ(refusal_of(kGood), "");
-  EXPECT_EQ(refusal_of("{"), "the file is not JSON that can be read: it is damaged or cut short");
-  EXPECT_EQ(refusal_of("\xff\xfe"), "the file is not JSON that can be read: it is damaged or cut short");
-  EXPECT_EQ(refusal_of(with("0.5", "1e999")), "the file is not JSON that can be read: it is damaged or cut short");
-  EXPECT_EQ(refusal_of("[]"), intro + "it has no list of categories");
-  EXPECT_EQ(refusal_of("3"), intro + "it has no list of categories");
-  EXPECT_EQ(refusal_of(with("\"images\"", "\"pictures\"")), intro + "it has no list of images");
-  EXPECT_EQ(refusal_of(R"({"categories": [], "images": [], "annotations": []})"), "the file names no categories");
-  EXPECT_EQ(refusal_of(R"({"categories": [{"id": 1}], "images": [], "annotations": []})"), "the file names no images");
-  EXPECT_EQ(refusal_of(R"({"categories": [{"id": 1}], "images": {}, "annotations": []})"),
-            intro + "it has no list of images");
-  EXPECT_EQ(refusal_of(with("\"id\": 3", "\"id\": 7")), "the file names two categories by the same id");
-  EXPECT_EQ(refusal_of(with("\"id\": 3", "\"id\": \"3\"")), intro + "category number 2 has a wrong id");
-  EXPECT_EQ(refusal_of(with("\"id\": 3", "\"id\": -3")), intro + "category number 2 has a wrong id");
-  EXPECT_EQ(refusal_of(with("\"id\": 3", "\"id\": 18446744073709551615")), intro + "category number 2 has a wrong id");
-  EXPECT_EQ(refusal_of(with("\"id\": 3", "\"id\": 3.5")), intro + "category number 2 has a wrong id");
-  EXPECT_EQ(refusal_of(with("{\"id\": 3}", "4")), intro + "category number 2 is not an object");
-  EXPECT_EQ(refusal_of(with("\"id\": 9", "\"id\": 5")), intro + "image number 2 has the id of another");
-  EXPECT_EQ(refusal_of(with("\"width\": 2", "\"width\": 0")), intro + "image number 2 has a wrong width");
-  EXPECT_EQ(refusal_of(with("\"width\": 2", "\"width\": 99999999999")), intro + "image number 2 has a wrong width");
-  EXPECT_EQ(refusal_of(with("\"width\": 2, ", "")), intro + "image number 2 has no width");
+  EXPECT_EQ(refusal_of(with("\"b.png\"", "\"x/\\u00e4 \\u00a0\\u4e00.png\"")), "");
+  struct Case {
+    std::string part, other, said;
+  };
+  std::vector<Case> wrong{
+      {"0.5", "1e999", "JSON that can be read"},
+      {"\"images\"", "\"pictures\"", "no list of images"},
+      {"\"id\": 3", "\"id\": 7", "two categories by the same id"},
+      {"{\"id\": 3}", "4", "category number 2 is not an object"},
+      {"\"id\": 9", "\"id\": 5", "image number 2 has the id of another"},
+      {"\"width\": 2", "\"width\": 0", "image number 2 has a wrong width"},
+      {"\"width\": 2", "\"width\": 99999999999", "image number 2 has a wrong width"},
+      {"\"width\": 2, ", "", "image number 2 has no width"},
+      {"\"image_id\": 9", "\"image_id\": 8", "annotation number 1 is of an image that the file does not name"},
+      {"\"category_id\": 3", "\"category_id\": 4", "annotation number 2 is of a category that the file does not name"},
+      {"\"iscrowd\": 0", "\"iscrowd\": 2", "annotation number 1 has a wrong iscrowd"},
+  };
+  for (const std::string id : {"\"3\"", "-3", "18446744073709551615", "3.5"})
+    wrong.push_back({"\"id\": 3", "\"id\": " + id, "category number 2 has a wrong id"});
   for (const std::string name : {"\"/etc/passwd\"", "\"../a.png\"", "\"x/../../a.png\"", "\"\"", "7", "\"a\\u0000b\"",
                                  "\"a\\nb\"", "\"\\u001b[2J\"", "\"a\\u007f\"", "\"\\u009b2J\"", "\"a\\u0085\""})
-    EXPECT_EQ(refusal_of(with("\"b.png\"", name)), intro + "image number 2 has a wrong file_name") << name;
-  EXPECT_EQ(refusal_of(with("\"b.png\"", "\"x/\\u00e4 \\u00a0\\u4e00.png\"")), "");
-  EXPECT_EQ(refusal_of(with("\"image_id\": 9", "\"image_id\": 8")),
-            intro + "annotation number 1 is of an image that the file does not name");
-  EXPECT_EQ(refusal_of(with("\"category_id\": 3", "\"category_id\": 4")),
-            intro + "annotation number 2 is of a category that the file does not name");
-  const std::string wrong_box = intro + "annotation number 1 has a wrong bbox: it takes left, top, width and height";
+    wrong.push_back({"\"b.png\"", name, "image number 2 has a wrong file_name"});
   for (const std::string box : {"[1, 2, 3]", "[1, 2, 3, 4, 5]", "7", "[1, 2, null, 4]", "[1, 2, 1e300, 4]", "{}"})
-    EXPECT_EQ(refusal_of(with("[0.5, 1, 1, 2.5]", box)), wrong_box) << box;
-  EXPECT_EQ(refusal_of(with("\"iscrowd\": 0", "\"iscrowd\": 2")), intro + "annotation number 1 has a wrong iscrowd");
+    wrong.push_back({"[0.5, 1, 1, 2.5]", box, "annotation number 1 has a wrong bbox"});
+  for (const std::string whole : {"{", "\xff\xfe"}) wrong.push_back({kGood, whole, "JSON that can be read"});
+  for (const std::string whole : {"[]", "3"}) wrong.push_back({kGood, whole, "no list of categories"});
+  wrong.push_back({kGood, R"({"categories": [], "images": [], "annotations": []})", "names no categories"});
+  wrong.push_back({kGood, R"({"categories": [{"id": 1}], "images": [], "annotations": []})", "names no images"});
+  for (const auto& [part, other, said] : wrong)
+    EXPECT_NE(refusal_of(with(part, other)).find(said), std::string::npos) << other << " in place of " << part;
 }
 
 TEST(CocoAnnotations, noDamageDoesMoreThanASentence) {
-  base::Random random(1, base::Purpose::test);
-  for (int i = 0; i < 4000; ++i) {
-    const std::string text = damaged(kGood, random);
-    const std::string sentence = refusal([&] {
-      const Annotations all = parse(text);
-      for (const AnnotatedPicture& picture : all.pictures)
-        for (const Object& object : learnable_objects(picture)) {
-          EXPECT_LT(object.label, all.categories.size());
-          EXPECT_GT(object.box.area(), 0);
-          EXPECT_LE(object.box.right, static_cast<double>(picture.width));
-        }
-    });
-    EXPECT_TRUE(sentence.empty() || sentence.starts_with("the file ")) << sentence;
-    EXPECT_EQ(sentence.find('\n'), std::string::npos);
-  }
+  refused_of_damaged(kGood, 4000, "the file ", [](const std::string& text) {
+    const Annotations all = parse(text);
+    for (const AnnotatedPicture& picture : all.pictures)
+      for (const Object& object : learnable_objects(picture)) {
+        EXPECT_LT(object.label, all.categories.size());
+        EXPECT_GT(object.box.area(), 0);
+        EXPECT_LE(object.box.right, static_cast<double>(picture.width));
+      }
+  });
   EXPECT_NE(refusal_of(std::string(1'000'000, '[')), "");
   EXPECT_NE(refusal_of("{\"categories\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}"), "");
 }
@@ -116,8 +107,8 @@ TEST(Fitting, keepsTheShapeOfAPictureAndMovesItsBoxesAlong) {
   for (std::uint8_t i = 0; i < 8; ++i) picture.pixels.insert(picture.pixels.end(), {i, std::uint8_t(10 * i), 0});
   const std::vector<Object> objects{{.box = {1, 0, 2, 2}, .label = 4}};
   const auto reds = [](const Sample& sample) {
-    return std::vector<int>(sample.pixels.begin(),
-                            sample.pixels.begin() + static_cast<std::ptrdiff_t>(sample.pixels.size() / 3));
+    const auto first = std::span(sample.pixels).first(sample.pixels.size() / 3);
+    return std::vector<int>(first.begin(), first.end());
   };
   const Sample same = fit(picture, objects, 4, false);
   EXPECT_EQ(reds(same), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 128, 128, 128, 128, 128, 128, 128, 128}));
@@ -137,152 +128,117 @@ TEST(Fitting, keepsTheShapeOfAPictureAndMovesItsBoxesAlong) {
 }
 
 // A folder of twelve training pictures and one for the test; number i shows category i mod 3.
-struct CocoFiles : test::TemporaryFolder {
-  CocoFiles() {
+class CocoFolder : public testing::Test, protected test::TemporaryFolder {
+ protected:
+  static constexpr const char *kTrain = "annotations/instances_train2017.json",
+                              *kVal = "annotations/instances_val.json";
+
+  CocoFolder() {
     for (const char* sub : {"annotations", "train2017", "val"}) base::make_directory(*this / sub);
-    std::string images, annotations;
+    nlohmann::json categories, images, annotations;
     for (int i = 0; i < 12; ++i) {
-      const std::string id = std::to_string(i);
-      write("train2017/" + id + ".png", png_bytes(2, 1, std::string(6, static_cast<char>(i))));
-      images += (i == 0 ? "" : ", ") +
-                (R"({"id": )" + id + R"(, "file_name": ")" + id + R"(.png", "width": 2, "height": 1})");
-      annotations += (i == 0 ? "" : ", ") + (R"({"image_id": )" + id + R"(, "category_id": )" + std::to_string(i % 3) +
-                                             R"(, "bbox": [0, 0, 1, 1]})");
+      if (i < 3) categories.push_back({{"id", i}});
+      const std::string name = std::to_string(i) + ".png";
+      write("train2017/" + name, png_bytes(2, 1, std::string(6, static_cast<char>(i))));
+      images.push_back({{"id", i}, {"file_name", name}, {"width", 2}, {"height", 1}});
+      annotations.push_back({{"image_id", i}, {"category_id", i % 3}, {"bbox", {0, 0, 1, 1}}});
     }
-    const std::string categories = R"("categories": [{"id": 0}, {"id": 1}, {"id": 2}])";
-    write("annotations/instances_train2017.json",
-          "{" + categories + R"(, "images": [)" + images + R"(], "annotations": [)" + annotations + "]}");
+    train_ = {{"categories", categories}, {"images", images}, {"annotations", annotations}};
+    val_ = train_;
+    val_["images"] = {{{"id", 0}, {"file_name", "x.png"}, {"width", 2}, {"height", 1}}};
+    val_["annotations"] = nlohmann::json::array();
     write("val/x.png", png_bytes(2, 1, "abcdef"));
-    write("annotations/instances_val.json",
-          "{" + categories +
-              R"(, "images": [{"id": 0, "file_name": "x.png", "width": 2, "height": 1}], "annotations": []})");
+    save();
   }
+  void SetUp() override {
+    if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
+  }
+  void save() const {
+    write(kTrain, train_.dump());
+    write(kVal, val_.dump());
+  }
+  // The first pixel of each training picture that is drawn for these labels, which tells its number.
+  std::set<int> drawn(const std::vector<std::size_t>& labels) const {
+    const auto data = load_coco(string(), 2, false);
+    base::Random random(1, base::Purpose::test);
+    std::set<int> pictures;
+    for (int i = 0; i < 200; ++i) pictures.insert(data->draw(random, labels).pixels[0]);
+    return pictures;
+  }
+
+  nlohmann::json train_, val_;
+  const std::vector<std::size_t> all_labels_{0, 1, 2};
 };
 
-TEST(CocoFolders, trainingTestAndValidationAreApart) {
-  const CocoFiles files;
-  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const auto data = load_coco(files.string(), 2, false);
+TEST_F(CocoFolder, hasTrainingTestAndValidationApart) {
+  const auto data = load_coco(string(), 2, false);
   EXPECT_EQ(data->labels(), 3u);
   EXPECT_EQ(data->count(train::Split::test), 1u);
   ASSERT_EQ(data->count(train::Split::validation), 1u);
   EXPECT_EQ(data->at(train::Split::test, 0).pixels[0], 'a');
   EXPECT_EQ(data->at(train::Split::validation, 0).pixels[0], 9);  // every tenth
-  base::Random random(1, base::Purpose::test);
-  const auto drawn = [&](const std::vector<std::size_t>& labels) {
-    std::set<int> pictures;
-    for (int i = 0; i < 200; ++i) pictures.insert(data->draw(random, labels).pixels[0]);
-    return pictures;
-  };
-  EXPECT_EQ(drawn({0, 1, 2}), (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11}));
+  EXPECT_EQ(drawn(all_labels_), (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11}));
   EXPECT_EQ(drawn({1}), (std::set<int>{1, 4, 7, 10}));
+  EXPECT_EQ(coco_files(string()), (std::vector{*this / kTrain, *this / kVal, *this / "train2017", *this / "val"}));
 }
 
-TEST(CocoFolders, theirFilesAreToldWithoutNamingEveryPicture) {
-  const CocoFiles files;
-  const std::filesystem::path folder = files.string();
-  EXPECT_EQ(coco_files(files.string()),
-            (std::vector{folder / "annotations/instances_train2017.json", folder / "annotations/instances_val.json",
-                         folder / "train2017", folder / "val"}));
-}
-
-TEST(CocoFolders, boxesAreCutForTrainingButNotForEvaluations) {
-  const CocoFiles files;
-  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const std::string train = "annotations/instances_train2017.json";
-  std::string text = base::read_text(files.string() + "/" + train);
-  for (std::size_t at = 0; (at = text.find("[0, 0, 1, 1]", at)) != std::string::npos; ++at) text[at + 7] = '3';
-  files.write(train, text);
-  const auto data = load_coco(files.string(), 2, false);
+TEST_F(CocoFolder, boxesAreCutForTrainingButNotForEvaluations) {
+  for (auto& annotation : train_["annotations"]) annotation["bbox"][2] = 3;
+  train_["annotations"][4]["iscrowd"] = 1;
+  save();
+  EXPECT_EQ(drawn({1}), (std::set<int>{1, 7, 10})) << "crowds are not drawn for a category";
+  const auto data = load_coco(string(), 2, false);
   base::Random random(1, base::Purpose::test);
-  EXPECT_EQ(data->draw(random, std::vector<std::size_t>{0, 1, 2}).objects[0].box, (Box{0, 0, 2, 1}));
+  EXPECT_EQ(data->draw(random, all_labels_).objects[0].box, (Box{0, 0, 2, 1}));
   EXPECT_EQ(data->at(train::Split::validation, 0).objects[0].box, (Box{0, 0, 3, 1}));
 }
 
-TEST(CocoFolders, trainingPicturesAreMirroredEveryOtherTime) {
-  const CocoFiles files;
-  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const auto data = load_coco(files.string(), 2, true);
+TEST_F(CocoFolder, trainingPicturesAreMirroredEveryOtherTime) {
+  const auto data = load_coco(string(), 2, true);
   base::Random random(1, base::Purpose::test);
   int mirrored = 0;
-  for (int i = 0; i < 400; ++i)
-    mirrored += data->draw(random, std::vector<std::size_t>{0, 1, 2}).objects[0].box.left > 0 ? 1 : 0;
+  for (int i = 0; i < 400; ++i) mirrored += data->draw(random, all_labels_).objects[0].box.left > 0 ? 1 : 0;
   EXPECT_NEAR(mirrored, 200, 50);
 }
 
-TEST(CocoFolders, whatDoesNotFitTogetherIsRefusedByName) {
-  const CocoFiles files;
-  const std::string folder = files.string();
-  const auto refused = [&] {
-    return refusal([&] {
-      const auto data = load_coco(folder, 12, false);
-      data->at(train::Split::test, 0);
-    });
+TEST_F(CocoFolder, whatDoesNotFitTogetherIsRefusedByName) {
+  const auto expect_refusal = [&](const std::string& said) {
+    const std::string sentence = refusal([&] { load_coco(string(), 12, false)->at(train::Split::test, 0); });
+    EXPECT_NE(sentence.find(said), std::string::npos) << sentence;
+    EXPECT_TRUE(sentence.starts_with(string())) << sentence;
+    save();
   };
-  const std::string val = "annotations/instances_val.json";
-  const auto good = base::read_text(folder + "/" + val);
-  const auto rewrite = [&](std::string_view part, std::string_view other) {
-    std::string text = good;
-    files.write(val, text.replace(text.find(part), part.size(), other));
-  };
-  rewrite("{\"id\": 2}", "{\"id\": 4}");
-  EXPECT_EQ(refused(),
-            folder + "/" + val + " names other categories than " + folder + "/annotations/instances_train2017.json");
-  files.write(val, "");
-  EXPECT_EQ(refused(), folder + "/" + val + " is empty");
-  files.write("annotations/instances_val2.json", "");
-  EXPECT_EQ(refused(), folder + " holds more than one annotations/instances_val*.json");
-  files.remove("annotations/instances_val2.json");
-  files.remove(val);
-  EXPECT_EQ(refused(), folder + " holds no annotations/instances_val*.json");
-  EXPECT_EQ(refusal([&] { annotation_files(folder + "/nowhere"); }),
-            folder + "/nowhere holds no annotations/instances_train*.json");
-  files.write(val, good);
-  files.remove("val/x.png");
-  EXPECT_EQ(refused(), folder + "/val/x.png is not there");
-  files.write("val/x.png", "text");
-  EXPECT_EQ(refused(), folder + "/val/x.png is neither a PNG nor a JPEG image");
-  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  files.write("val/x.png", png_bytes(1, 2, "abcdef"));
-  EXPECT_EQ(refused(), folder + "/val/x.png is 1 x 2 pixels, but annotated as 2 x 1");
+  write("val/x.png", png_bytes(1, 2, "abcdef"));
+  expect_refusal("/val/x.png is 1 x 2 pixels, but annotated as 2 x 1");
+  write("val/x.png", "text");
+  expect_refusal("/val/x.png is neither a PNG nor a JPEG image");
+  remove("val/x.png");
+  expect_refusal("/val/x.png is not there");
+  auto other = val_;
+  other["categories"][2]["id"] = 4;
+  write(kVal, other.dump());
+  expect_refusal("/annotations/instances_val.json names other categories than " + (*this / kTrain).string());
+  write(kVal, "");
+  expect_refusal("/annotations/instances_val.json is empty");
+  write("annotations/instances_val2.json", "");
+  expect_refusal(" holds more than one annotations/instances_val*.json");
+  remove("annotations/instances_val2.json");
+  remove(kVal);
+  expect_refusal(" holds no annotations/instances_val*.json");
+  remove(kTrain);
+  expect_refusal(" holds no annotations/instances_train*.json");
 }
 
-TEST(CocoFolders, aNetworkWithTooFewClassesIsRefused) {
-  const CocoFiles files;
+TEST_F(CocoFolder, needsAClassForEachCategoryAndAPictureForEachWorker) {
   DetectionOptions options;
-  options.data = files.string();
+  options.data = string();
   options.classes = 2;
-  try {
-    load_detection_data(options);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), "--detection.classes takes 0, or at least the 3 of " + files.string() + ", not '2'");
-  }
-}
-
-TEST(CocoFolders, aWorkerWhoseCategoriesNoPictureShowsSaysSo) {
-  const CocoFiles files;
-  const std::string train = "annotations/instances_train2017.json";
-  std::string text = base::read_text(files.string() + "/" + train);
-  for (std::size_t at = 0; (at = text.find("\"category_id\": 2", at)) != std::string::npos; ++at) text[at + 15] = '1';
-  files.write(train, text);
-  base::Random random(1, base::Purpose::test);
-  const auto data = load_coco(files.string(), 12, false);
-  EXPECT_EQ(refusal([&] { data->draw(random, std::vector<std::size_t>{2}); }),
-            files.string() + " has no training image with an object of one worker's categories: use --shard iid");
-}
-
-TEST(CocoFolders, picturesOfCrowdsAreNotDrawnForACategory) {
-  const CocoFiles files;
-  if (!build_reads(png_bytes(1, 1, "abc"))) GTEST_SKIP() << "built without libpng";
-  const std::string train = "annotations/instances_train2017.json", part = "\"image_id\": 4, ";
-  std::string text = base::read_text(files.string() + "/" + train);
-  files.write(train, text.replace(text.find(part), part.size(), part + "\"iscrowd\": 1, "));
-  base::Random random(1, base::Purpose::test);
-  const auto data = load_coco(files.string(), 2, false);
-  std::set<int> pictures;
-  for (int i = 0; i < 200; ++i) pictures.insert(data->draw(random, std::vector<std::size_t>{1}).pixels[0]);
-  EXPECT_EQ(pictures, (std::set<int>{1, 7, 10}));
+  EXPECT_EQ(test::refusal([&] { load_detection_data(options); }),
+            "--detection.classes takes 0, or at least the 3 of " + string() + ", not '2'");
+  for (auto& annotation : train_["annotations"]) annotation["category_id"] = 1;
+  save();
+  EXPECT_EQ(refusal([&] { drawn({2}); }),
+            string() + " has no training image with an object of one worker's categories: use --shard iid");
 }
 
 }  // namespace

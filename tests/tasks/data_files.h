@@ -33,4 +33,19 @@ inline std::string damaged(std::string bytes, base::Random& random) {
   return bytes;
 }
 
+// Reads damaged copies of `good`. Each is read or refused with one printable sentence that starts with `name`, whatever
+// it holds. Returns how many were refused.
+inline int refused_of_damaged(const std::string& good, int copies, const std::string& name,
+                              const std::function<void(const std::string& bytes)>& read) {
+  base::Random random(8, base::Purpose::test);
+  int refused = 0;
+  for (int copy = 0; copy < copies; ++copy) {
+    const std::string bytes = damaged(good, random), sentence = refusal([&] { read(bytes); });
+    EXPECT_TRUE(sentence.empty() || sentence.starts_with(name)) << sentence;
+    EXPECT_TRUE(std::ranges::all_of(sentence, [](char c) { return c >= ' ' && c <= '~'; })) << sentence;
+    refused += sentence.empty() ? 0 : 1;
+  }
+  return refused;
+}
+
 }  // namespace flockstep::tasks

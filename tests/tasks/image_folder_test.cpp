@@ -109,15 +109,5 @@ TEST(VisionData, picturesAreDecodedCroppedAndCentredWhenTheyAreAskedFor) {
   data->copy(train::Split::test, 0, values);
 }
 
-TEST(VisionData, theSideOfPicturesIsForFoldersAlone) {
-  try {
-    vision_options_of({{"side", "64"}}, 1, 0);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "--vision.side is only for --data with folders of pictures: other images have a fixed size");
-  }
-}
-
 }  // namespace
 }  // namespace flockstep::tasks

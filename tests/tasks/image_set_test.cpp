@@ -1,16 +1,65 @@
-#include "tasks/images/image_set.h"
-
+// Sets of images in files of IDX and of CIFAR-10, and what is made of their images.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "image_files.h"
 #include "tasks/images/cifar.h"
+#include "tasks/images/idx.h"
 #include "tasks/images/image_sampler.h"
+#include "tasks/images/image_set.h"
 #include "tasks/images/shipped_images.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::image_set_test {
 namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string refusal_of(const std::string& file, std::size_t dimensions = 3) {
+  return refusal([&] { read_idx(bytes_of(file), "the file", dimensions); });
+}
+
+TEST(Idx, aPlainFileIsRead) {
+  const Idx idx = read_idx(bytes_of(idx_bytes(0x803, {2, 1, 3}, "abcdef")), "", 3);
+  EXPECT_EQ(idx.sizes, (std::vector<std::size_t>{2, 1, 3}));
+  EXPECT_EQ(std::string(idx.values.begin(), idx.values.end()), "abcdef");
+}
+
+TEST(Idx, whatIsNotAnIdxFileIsRefusedBeforeAnythingIsReserved) {
+  const std::string cut_header = "is cut short: it ends within its header",
+                    huge = "claims to hold more than 1073741824 bytes";
+  for (const auto& [bytes, said] : std::vector<std::pair<std::string, std::string>>{
+           {"", "is empty"},
+           {"abc", cut_header},
+           {idx_bytes(0x803, {2, 1}, ""), cut_header},
+           {idx_bytes(0x801, {2}, "ab"), "is not an IDX file of bytes in 3 dimensions: it begins with 0x00000801"},
+           {idx_bytes(0x803, {2, 0, 3}, ""), "holds nothing: one of its dimensions is 0"},
+           {idx_bytes(0x803, {2, 1, 3}, "abcde"), "is cut short: it holds 5 of the 6 bytes"},
+           {idx_bytes(0x803, {2, 1, 3}, "abcdefg"), "holds more than the 6 bytes"},
+           {idx_bytes(0x803, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, "a"), huge},
+           {idx_bytes(0x803, {1 << 16, 1 << 8, 1 << 8}, "a"), huge},  // wraps around in 32 bits
+           {idx_bytes(0x803, {1 << 20, 1 << 5, 1 << 5}, "a"), "is cut short: it holds 1 of the 1073741824 bytes"},
+       })
+    EXPECT_TRUE(refusal_of(bytes).starts_with("the file " + said)) << refusal_of(bytes);
+  EXPECT_NE(refusal_of(idx_bytes(0xd01, {2}, "ab"), 1).find("in 1 dimension: it begins with 0x00000d01"),
+            std::string::npos);
+}
+
+TEST(Idx, damagedGzipDataIsRefused) {
+  const auto packed = shipped_images().train_labels;
+  const std::string good(reinterpret_cast<const char*>(packed.data()), packed.size());
+  EXPECT_EQ(refusal_of(good, 1), "");
+  for (const std::size_t size : {std::size_t{2}, std::size_t{9}, std::size_t{11}, good.size() / 2, good.size() - 1})
+    EXPECT_NE(refusal_of(good.substr(0, size), 1).find("is cut short"), std::string::npos) << size;
+  EXPECT_EQ(refusal_of(good + "x", 1), "the file goes on after the end of its gzip data");
+  for (const std::size_t place : {std::size_t{2}, std::size_t{14}, good.size() / 2, good.size() - 6, good.size() - 2}) {
+    std::string damaged = good;
+    damaged[place] = static_cast<char>(damaged[place] ^ 0x55);
+    EXPECT_NE(refusal_of(damaged, 1), "") << place;
+  }
+  EXPECT_EQ(refusal_of("\x1f\x8bgarbage that goes on for a while", 1),
+            "the file is not gzip data that can be read: it is damaged");
+}
 
 TEST(ImageSet, theBuiltInSetIsBalancedAndShared) {
   const auto set = load_image_set("");
@@ -41,26 +90,26 @@ TEST(ImageSet, filesThatDoNotFitTogetherAreRefusedByName) {
   const std::string folder = files.string();
   const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
 
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {2}, "\1\2"));
-  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds 2 labels for the 40 images of " + folder +
-                           "/train-images-idx3-ubyte");
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(39, '\1') + "\12"));
-  EXPECT_EQ(refused(), folder + "/train-labels-idx1-ubyte holds the label 10: labels are 0 to 9");
-  files.write("train-labels-idx1-ubyte", idx_bytes(0x801, {40}, std::string(40, '\1')));
+  const std::string images = "t10k-images-idx3-ubyte", labels = "train-labels-idx1-ubyte", path = folder + "/" + images;
+  files.write(labels, idx_bytes(0x801, {2}, "\1\2"));
+  EXPECT_EQ(refused(),
+            folder + "/" + labels + " holds 2 labels for the 40 images of " + folder + "/train-images-idx3-ubyte");
+  files.write(labels, idx_bytes(0x801, {40}, std::string(39, '\1') + "\12"));
+  EXPECT_EQ(refused(), folder + "/" + labels + " holds the label 10: labels are 0 to 9");
+  files.write(labels, idx_bytes(0x801, {40}, std::string(40, '\1')));
   EXPECT_EQ(refused(), "");
-  files.write("t10k-images-idx3-ubyte", idx_bytes(0x803, {7, 1, 1}, "abcdefg"));
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte holds images of another size than " + folder +
-                           "/train-images-idx3-ubyte");
-  files.write("t10k-images-idx3-ubyte", "\x1f\x8b");
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is cut short: its gzip data has no end");
-  files.remove("t10k-images-idx3-ubyte");
-  std::filesystem::create_directory(folder + "/t10k-images-idx3-ubyte");
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is a folder, not a file");
-  files.remove("t10k-images-idx3-ubyte");
-  std::filesystem::create_symlink("/dev/zero", folder + "/t10k-images-idx3-ubyte");  // has no end
-  EXPECT_EQ(refused(), folder + "/t10k-images-idx3-ubyte is not an ordinary file");
-  files.remove("t10k-images-idx3-ubyte");
-  EXPECT_EQ(refused(), folder + " holds neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz");
+  files.write(images, idx_bytes(0x803, {7, 1, 1}, "abcdefg"));
+  EXPECT_EQ(refused(), path + " holds images of another size than " + folder + "/train-images-idx3-ubyte");
+  files.write(images, "\x1f\x8b");
+  EXPECT_EQ(refused(), path + " is cut short: its gzip data has no end");
+  files.remove(images);
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(refused(), path + " is a folder, not a file");
+  files.remove(images);
+  std::filesystem::create_symlink("/dev/zero", path);  // has no end
+  EXPECT_EQ(refused(), path + " is not an ordinary file");
+  files.remove(images);
+  EXPECT_EQ(refused(), folder + " holds neither " + images + " nor " + images + ".gz");
 }
 
 // A record of CIFAR-10 whose red, green and blue pixels are the same throughout.
@@ -84,15 +133,13 @@ TEST(Cifar, colourImagesAreReadFromSixFilesAndCentredByChannel) {
   EXPECT_EQ(set->shape, (ImageShape{3, 32, 32}));
   EXPECT_EQ(set->train.labels, (std::vector<std::uint32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
   EXPECT_EQ(set->test.labels, std::vector<std::uint32_t>{7});
-  std::vector<float> values(set->pixels());
-  set->copy(set->train, 2, values);
-  EXPECT_FLOAT_EQ(values[0], -10.0f / 255);
-  EXPECT_FLOAT_EQ(values[1024], 0.0f);
-  EXPECT_FLOAT_EQ(values[3071], -10.0f / 255);
-  set->copy(set->test, 0, values);
-  EXPECT_FLOAT_EQ(values[1023], -19.0f / 255);
-  EXPECT_FLOAT_EQ(values[2047], -18.0f / 255);
-  EXPECT_FLOAT_EQ(values[2048], -37.0f / 255);
+  const auto expect_colours = [&](const LabelledImages& images, std::size_t image, std::array<float, 3> colours) {
+    std::vector<float> values(set->pixels());
+    set->copy(images, image, values);
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_FLOAT_EQ(values[i], colours[i / 1024] / 255) << i;
+  };
+  expect_colours(set->train, 2, {-10, 0, -10});
+  expect_colours(set->test, 0, {-19, -18, -37});
 }
 
 TEST(Cifar, filesThatCannotBeTrustedAreRefusedByName) {
@@ -100,22 +147,16 @@ TEST(Cifar, filesThatCannotBeTrustedAreRefusedByName) {
   const std::string folder = files.string(), third = folder + "/data_batch_3.bin";
   const auto refused = [&] { return refusal([&] { load_image_set(folder); }); };
   EXPECT_EQ(refused(), "");
-  files.write("data_batch_3.bin", "");
-  EXPECT_EQ(refused(), third + " is empty");
-  files.write("data_batch_3.bin", "x");
-  EXPECT_EQ(refused(),
-            third + " is not a file of CIFAR-10, or truncated: it holds 1 bytes, and not a multiple of 3073");
-  files.write("data_batch_3.bin", record(1, 2, 3, 4) + record(1, 2, 3, 4).substr(1));
-  EXPECT_NE(refused().find("it holds 6145 bytes"), std::string::npos);
-  files.write("data_batch_3.bin", record(9, 2, 3, 4) + record(10, 2, 3, 4));
-  EXPECT_EQ(refused(), third + " holds the label 10: labels are 0 to 9");
-  files.write("data_batch_3.bin", record(-1, 2, 3, 4));
-  EXPECT_EQ(refused(), third + " holds the label 255: labels are 0 to 9");
+  for (const auto& [bytes, said] : {std::pair<std::string, std::string>{"", " is empty"},
+                                    {"x", " is not a file of CIFAR-10, or truncated: it holds 1 bytes"},
+                                    {record(1, 2, 3, 4) + record(1, 2, 3, 4).substr(1), " is not a file of CIFAR-10"},
+                                    {record(9, 2, 3, 4) + record(10, 2, 3, 4), " holds the label 10"},
+                                    {record(-1, 2, 3, 4), " holds the label 255"}}) {
+    files.write("data_batch_3.bin", bytes);
+    EXPECT_TRUE(refused().starts_with(third + said)) << refused();
+  }
   files.remove("data_batch_3.bin");
   EXPECT_EQ(refused(), third + " is not there");
-  std::filesystem::create_directory(third);
-  EXPECT_EQ(refused(), third + " is a folder, not a file");
-  files.remove("data_batch_3.bin");
   files.write("data_batch_3.bin", record(9, 2, 3, 4));
   files.remove("test_batch.bin");
   EXPECT_EQ(refused(), folder + "/test_batch.bin is not there");
@@ -151,10 +192,9 @@ TEST(Moves, coverTheirPlacesAndBothSides) {
     mirrored += move.mirrored ? 1 : 0;
   }
   EXPECT_EQ(places.size(), 25u);
-  EXPECT_EQ(*places.begin(), std::make_pair(-2, -2));
-  EXPECT_EQ(*places.rbegin(), std::make_pair(2, 2));
+  EXPECT_EQ(places.begin()->first + places.rbegin()->first, 0);
   EXPECT_NEAR(mirrored, 1000, 100);
 }
 
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::image_set_test

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "base/random.h"
-#include "flockstep/error.h"
 #include "support/refusal.h"
 
 namespace flockstep::tasks::linear_test {
@@ -26,20 +26,25 @@ struct Case {
   std::vector<float> model, gradient;
 };
 
-TEST(Linear, theGradientIsTheDerivativeOfTheLossItReports) {
+// Once more in double, from the samples of both micro-batches, drawn as the task draws them.
+TEST(Linear, lossAndGradientAreThoseOfAPlainComputation) {
+  constexpr std::int64_t kStep = 3, kSamples = 32;
   Case linear;
-  linear.compute(3);
-  const auto analytic = linear.gradient;
-  for (const std::size_t i : {0, 17, 59}) {
-    constexpr float kStep = 0.25f;  // the loss is quadratic: central differences are exact but for rounding
-    const float kept = linear.model[i];
-    linear.model[i] = kept + kStep;
-    const double above = linear.compute(3);
-    linear.model[i] = kept - kStep;
-    const double below = linear.compute(3);
-    linear.model[i] = kept;
-    EXPECT_NEAR((above - below) / (2 * kStep), analytic[i], 1e-4 * (1 + std::abs(analytic[i])));
+  double loss = 0;
+  std::vector<double> gradient(60);
+  for (std::uint32_t part = 0; part < 2; ++part) {
+    base::Random random(7, base::Purpose::data, 0, 2 * kStep + part);
+    for (std::int64_t sample = 0; sample < kSamples; ++sample) {
+      std::vector<float> x(60);
+      random.fill_uniform(x, 0, 1);
+      const double error = std::inner_product(x.begin(), x.end(), linear.model.begin(), 0.0);
+      loss += 0.5 * error * error / (2 * kSamples);
+      for (std::size_t i = 0; i < x.size(); ++i) gradient[i] += error * x[i] / (2 * kSamples);
+    }
   }
+  EXPECT_NEAR(linear.compute(kStep), loss, 1e-6 * loss);
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_NEAR(linear.gradient[i], gradient[i], 1e-4 * (1 + std::abs(gradient[i]))) << i;
 }
 
 TEST(Linear, theLineSearchRemovesAllThatPointsAlongTheGradient) {
@@ -52,14 +57,9 @@ TEST(Linear, theLineSearchRemovesAllThatPointsAlongTheGradient) {
     norms += std::abs(static_cast<double>(linear.model[i]) * linear.gradient[i]);
   }
   EXPECT_NEAR(along / norms, 0, 1e-6);
-}
-
-TEST(Linear, aZeroGradientLeavesTheModelAlone) {
-  Case linear;
   const auto before = linear.model;
-  std::ranges::fill(linear.gradient, 0.0f);
-  linear.task->make_optimizer()->update(linear.model, linear.gradient);
-  EXPECT_EQ(linear.model, before);
+  linear.task->make_optimizer()->update(linear.model, std::vector<float>(before.size()));
+  EXPECT_EQ(linear.model, before) << "where there is no gradient";
 }
 
 TEST(Linear, theClosedFormOfTheLossAgreesWithSampling) {
@@ -74,8 +74,7 @@ TEST(Linear, workersSeeDifferentDataAndTheSameModel) {
   EXPECT_EQ(first.model, second.model);
   EXPECT_NE(first.compute(0), second.compute(0));
   EXPECT_EQ(first.task->samples_per_step(), 32);  // two micro-batches of half of 32
-  const double again = first.compute(5);
-  EXPECT_EQ(again, Case(0, 2).compute(5));
+  EXPECT_EQ(first.compute(5), Case(0, 2).compute(5));
 }
 
 TEST(Complete, fillsDefaultsInAndChecksWhatDoesNotFit) {
@@ -91,8 +90,7 @@ TEST(Complete, fillsDefaultsInAndChecksWhatDoesNotFit) {
             "a batch of 100 cannot be split evenly over 8 workers: use a multiple of 8");
   EXPECT_TRUE(sentence_of({.task = "linaer"}, 1)
                   .starts_with("unknown task 'linaer' (did you mean linear?); there are linear, images, vision"));
-  EXPECT_EQ(sentence_of({.task_settings = {{"dimension", "0"}}}, 1),
-            "--linear.dimension takes a whole number from 1 to 4294967296, not '0'");
+  EXPECT_NE(sentence_of({.task_settings = {{"dimension", "0"}}}, 1).find("--linear.dimension"), std::string::npos);
   EXPECT_NE(sentence_of({.resume = true}, 1), "");
 }
 

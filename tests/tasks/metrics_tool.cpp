@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,7 +19,6 @@ namespace {
 namespace tasks = flockstep::tasks;
 
 using nlohmann::json;
-using Metrics = std::map<std::string, std::function<json(const json& input)>, std::less<>>;
 
 json click_metrics(const json& input) {
   const auto scores = input.at("scores").get<std::vector<double>>();
@@ -68,18 +66,15 @@ json number_words(const json& input) {
 }
 
 // Every entry reads its own input; a missing or mistyped field is told by the JSON library's exception.
-const Metrics& metrics() {
-  static const Metrics table{
-      {"auc", click_metrics}, {"bleu", bleu}, {"coco", coco_metrics}, {"number_words", number_words}};
-  return table;
-}
+const std::map<std::string, json (*)(const json& input), std::less<>> kMetrics{
+    {"auc", click_metrics}, {"bleu", bleu}, {"coco", coco_metrics}, {"number_words", number_words}};
 
 }  // namespace
 
 int main(int count, char** words) try {
   const std::string name = count == 2 ? words[1] : "";
-  const auto metric = metrics().find(name);
-  if (metric == metrics().end()) {
+  const auto metric = kMetrics.find(name);
+  if (metric == kMetrics.end()) {
     fmt::print(stderr, "metrics_tool: there is no metric '{}'\n", name);
     return 2;
   }

@@ -33,15 +33,6 @@ TEST(View, showsWhatLiesAheadAndIsNotHidden) {
   EXPECT_EQ(seen_from(maze, maze.start, Heading::east, 3), (std::vector<int>{0, 1, 0,    //
                                                                              -1, 1, -1,  //
                                                                              -1, 1, 1}));
-  EXPECT_EQ(seen_from(maze, maze.start, Heading::south, 3), (std::vector<int>{0, 1, 0,    //
-                                                                              -1, 1, -1,  //
-                                                                              1, 1, -1}));
-  EXPECT_EQ(seen_from(maze, maze.start, Heading::north, 3), (std::vector<int>{0, 0, 0,     //
-                                                                              -1, -1, -1,  //
-                                                                              -1, 1, 1}));
-  EXPECT_EQ(seen_from(maze, maze.start, Heading::west, 3), (std::vector<int>{0, 0, 0,     //
-                                                                             -1, -1, -1,  //
-                                                                             1, 1, -1}));
   EXPECT_EQ(seen_from(maze, {2, 3}, Heading::north, 5), (std::vector<int>{0,  0,  0,  0,  0,  //
                                                                           0,  0,  0,  0,  0,  //
                                                                           -1, -1, -1, 0,  0,  //
@@ -73,18 +64,13 @@ TEST(View, staysTheSameWhenTheWorldTurnsWithTheAgent) {
 TEST(View, theGoalIsSensedFromWhereTheAgentLooks) {
   Maze maze = small_maze();
   maze.goal = {1, 3};
-  const auto sense = [&](Heading heading) { return sense_goal(maze, maze.start, heading); };
-  EXPECT_EQ(sense(Heading::east), (GoalSense{0.2f, 1, 0}));
-  EXPECT_EQ(sense(Heading::north), (GoalSense{0.2f, 0, 1}));
-  EXPECT_EQ(sense(Heading::west), (GoalSense{0.2f, -1, 0}));
-  EXPECT_EQ(sense(Heading::south), (GoalSense{0.2f, 0, -1}));
+  EXPECT_EQ(sense_goal(maze, maze.start, Heading::east), (GoalSense{0.2f, 1, 0}));
+  EXPECT_EQ(sense_goal(maze, maze.start, Heading::north), (GoalSense{0.2f, 0, 1}));
   EXPECT_EQ(sense_goal(maze, maze.goal, Heading::south), (GoalSense{0, 0, 0}));
   maze.goal = {3, 3};
   const float root = std::sqrt(0.5f);
-  const GoalSense diagonal = sense(Heading::north);
-  EXPECT_NEAR(diagonal[0], 0.4 * root, 1e-6);
-  EXPECT_NEAR(diagonal[1], -root, 1e-6);
-  EXPECT_NEAR(diagonal[2], root, 1e-6);
+  const GoalSense diagonal = sense_goal(maze, maze.start, Heading::north), expected{0.4f * root, -root, root};
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(diagonal[i], expected[i], 1e-6) << i;
 }
 
 using Actions = std::vector<Action>;
@@ -107,8 +93,7 @@ TEST(Episode, successIsWeightedByTheShortestPath) {
   EXPECT_EQ(walked({R, F, F, R, F, X}).success_by_length(), 0);  // not there
   EXPECT_EQ(walked({R, F, F, R, F, F}).success_by_length(), 0);  // there, but not stopped
   const Episode late = walked({R, F, F, R, F, F}, 6);
-  EXPECT_TRUE(late.is_over());
-  EXPECT_FALSE(late.succeeded());
+  EXPECT_TRUE(late.is_over() && !late.succeeded());
   const Episode in_time = walked({R, F, F, R, F, F, X}, 7);
   EXPECT_TRUE(in_time.is_over() && in_time.succeeded());
   EXPECT_EQ(in_time.actions(), 7);
@@ -153,14 +138,6 @@ TEST(Advantages, areTheDirectSumOfDiscountedSurprises) {
   }
 }
 
-// With a reach of one, all but the first value cancel out: what is really earned, less the value.
-TEST(Advantages, withFullReachAreReturnsLessValues) {
-  const std::vector<float> rewards{1, 0, 2}, values{0.5, 0.25, 4};
-  std::vector<float> advantages(3);
-  estimate_advantages(rewards, values, {.discount = 0.5, .reach = 1}, advantages);
-  EXPECT_EQ(advantages, (std::vector<float>{1 + 0.5f - 0.5f, 1 - 0.25f, 2 - 4}));
-}
-
 Track track_of(std::size_t size, std::size_t cells, base::Random& random) {
   Track track;
   for (std::size_t i = 0; i < size * cells; ++i) track.views.push_back(static_cast<std::int8_t>(random.below(3)) - 1);
@@ -199,48 +176,24 @@ TEST(Rollout, advantagesHaveMeanZeroAndDeviationOneAndReturnsAreThoseBefore) {
   EXPECT_NEAR(squares / 15, 1, 1e-3);
 }
 
-TEST(Rollout, isRestoredAsItWasSaved) {
-  const Rollout saved = rollout_of({5, 1, 9}, 4);
-  base::Archive archive;
-  saved.save(archive);
-  const Rollout restored = Rollout::restore(archive, 4);
-  EXPECT_EQ(restored.first_step, 12);
-  ASSERT_EQ(restored.tracks.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) {
-    const Track &a = saved.tracks[i], &b = restored.tracks[i];
-    EXPECT_TRUE(a.views == b.views && a.goals == b.goals && a.actions == b.actions && a.log_chances == b.log_chances &&
-                a.rewards == b.rewards && a.values == b.values);
-  }
-  base::Archive empty;
-  Rollout{}.save(empty);
-  EXPECT_TRUE(Rollout::restore(empty, 4).tracks.empty());
-}
-
 TEST(Rollout, partsThatDoNotFitTogetherAreRefused) {
-  base::Archive archive;
-  rollout_of({5, 1, 9}, 4).save(archive);
+  const auto archived = [](const Rollout& rollout) {
+    base::Archive archive;
+    rollout.save(archive);
+    return archive;
+  };
+  base::Archive archive = archived(rollout_of({5, 1, 9}, 4));
   EXPECT_THROW(Rollout::restore(archive, 9), Error);
-  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{5, 1, 8},
-                                                   {5, 1, 10},
-                                                   {5, 0, 10},
-                                                   {5, -1, 11},
-                                                   {15, 1},
-                                                   {5, 1},
-                                                   {std::int64_t{1} << 62, 1}}) {
+  for (const std::vector<std::int64_t>& lengths : std::vector<std::vector<std::int64_t>>{
+           {5, 1, 8}, {5, 1, 10}, {5, 0, 10}, {5, -1, 11}, {15, 1}, {5, 1}, {1L << 62, 1}}) {
     archive.put("rollout lengths", std::span<const std::int64_t>(lengths));
     EXPECT_THROW(Rollout::restore(archive, 4), Error);
   }
-}
-
-TEST(Rollout, actionsThatThereAreNotAreRefused) {
   for (const int action : {-1, 0, kActions - 1, kActions, 127}) {
     Rollout rollout = rollout_of({5, 1, 9}, 4);
     rollout.tracks[1].actions[0] = static_cast<std::int8_t>(action);
-    base::Archive archive;
-    rollout.save(archive);
-    EXPECT_EQ(
-        refusal([&] { Rollout::restore(archive, 4); }),
-        action >= 0 && action < kActions ? "" : "the checkpoint's rollout does not fit together: start the run anew");
+    const std::string said = refusal([&] { Rollout::restore(archived(rollout), 4); });
+    EXPECT_EQ(said.empty(), action >= 0 && action < kActions) << action << ": " << said;
   }
 }
 

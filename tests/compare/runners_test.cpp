@@ -1,4 +1,4 @@
-// A search in which only the first seeds try all values.
+// Searches in which only the first seeds try all values, and runs that are under way at the same time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,16 +27,20 @@ double loss_of(const PlannedRun& run) {
 }
 
 TEST(SearchSeeds, tryAllValuesAndTheOtherSeedsTheBestOnly) {
-  std::vector<std::string> folders;
-  const auto comparison = compare_with(two_stages(), [&](const PlannedRun& run) {
+  std::vector<std::string> folders, titles;
+  CompareRequest told = two_stages();
+  told.on_progress = [&](std::size_t, std::size_t to_make) { EXPECT_EQ(to_make, 10u); };
+  const auto comparison = compare_with(told, [&](const PlannedRun& run) {
     folders.push_back(run.folder.substr(run.folder.find('/') + 1));
+    titles.push_back(run.title);
     return loss_of(run);
   });
   EXPECT_EQ(folders,
             (std::vector<std::string>{"mean-seed-1-0.1", "mean-seed-1-0.2", "mean-seed-1-0.4", "local_sgd-seed-1-0.1",
                                       "local_sgd-seed-1-0.2", "local_sgd-seed-1-0.4", "mean-seed-2-0.2",
                                       "local_sgd-seed-2-0.4", "mean-seed-3-0.2", "local_sgd-seed-3-0.4"}));
-  EXPECT_FALSE(comparison.interrupted);
+  EXPECT_EQ(titles[0], "mean, seed 1, learning_rate 0.1 (1 of 10)");
+  EXPECT_EQ(titles[9], "local_sgd, seed 3, learning_rate 0.4 (10 of 10)");
   const Row& mean = comparison.cases[0].rows[0];
   EXPECT_EQ(mean.searched->value, "0.2");
   EXPECT_EQ(mean.searched->seeds, 1);
@@ -70,34 +74,6 @@ TEST(SearchSeeds, leaveAVariantAloneThatTheSearchDoesNotConcern) {
   EXPECT_EQ(runs, 3 + 2 + 2);
 }
 
-TEST(SearchSeeds, chooseByValidation) {
-  const auto comparison = compare(two_stages(), [](const PlannedRun& run) {
-    auto outcome = outcome_of(run);
-    outcome.summary.quality = rate_of(run);
-    outcome.summary.validation = -rate_of(run);
-    return outcome;
-  });
-  EXPECT_EQ(comparison.cases[0].rows[0].searched->value, "0.4");
-  EXPECT_EQ(comparison.cases[0].rows[0].result.runs, 3);
-}
-
-TEST(SearchSeeds, areTitledAndCountedByTheRunsThatWillBeMade) {
-  CompareRequest told = two_stages();
-  std::vector<std::string> titles;
-  std::size_t made = 0, to_make = 0;
-  told.on_progress = [&](std::size_t done, std::size_t of) { made = done, to_make = of; };
-  compare_with(told, [&](const PlannedRun& run) {
-    titles.push_back(run.title);
-    return loss_of(run);
-  });
-  EXPECT_EQ(made, 10u);
-  EXPECT_EQ(to_make, 10u);
-  ASSERT_EQ(titles.size(), 10u);
-  EXPECT_EQ(titles[0], "mean, seed 1, learning_rate 0.1 (1 of 10)");
-  EXPECT_EQ(titles[6], "mean, seed 2, learning_rate 0.2 (7 of 10)");
-  EXPECT_EQ(titles[9], "local_sgd, seed 3, learning_rate 0.4 (10 of 10)");
-}
-
 TEST(SearchSeeds, giveTheSameSeveralAtATimeAndStartWhatIsDecided) {
   LastFirst runner(4, [](const PlannedRun& run) {
     auto outcome = outcome_of(run);
@@ -112,32 +88,49 @@ TEST(SearchSeeds, giveTheSameSeveralAtATimeAndStartWhatIsDecided) {
 }
 
 TEST(SearchSeeds, doNotGoOnToTheOthersAfterAnInterruption) {
-  int runs = 0;
-  const auto comparison = compare(two_stages(), [&](const PlannedRun& run) {
-    auto outcome = outcome_of(run);
-    outcome.summary.quality = loss_of(run);
-    outcome.summary.interrupted = ++runs == 3;
-    return outcome;
-  });
-  EXPECT_EQ(runs, 3);
+  LastFirst runner(1);
+  runner.interrupted_ = 3;
+  const auto comparison = compare(two_stages(), runner);
+  EXPECT_EQ(runner.started_.size(), 3u);
   EXPECT_TRUE(comparison.interrupted);
   EXPECT_EQ(comparison.cases[0].rows[0].result.runs, 1);
 }
 
-TEST(SearchSeeds, thatCannotBeAreTold) {
-  const auto sentence = [](const CompareRequest& request) -> std::string {
-    try {
-      plan_of(request);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  CompareRequest without = two_stages(), many = two_stages();
-  without.search.clear();
-  many.search_seeds = 4;
-  EXPECT_NE(sentence(without).find("--search-seeds needs a search"), std::string::npos);
-  EXPECT_NE(sentence(many).find("--search-seeds 4 is more than there are seeds"), std::string::npos);
+TEST(SeveralAtATime, giveWhatOneAtATimeGives) {
+  const std::string expected = to_json(compare(request(), outcome_of)).dump();
+  LastFirst one(1);
+  compare(request(), one);
+  for (const std::size_t jobs : {1, 2, 4, 6, 100}) {
+    LastFirst runner(jobs);
+    CompareRequest told = request();
+    std::vector<std::size_t> made;
+    told.on_progress = [&](std::size_t done, std::size_t) { made.push_back(done); };
+    EXPECT_EQ(to_json(compare(told, runner)).dump(), expected) << jobs;
+    EXPECT_EQ(made, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6})) << jobs;
+    EXPECT_EQ(runner.started_, one.started_) << "in the order of the plan";
+    EXPECT_EQ(runner.most_, std::min<std::size_t>(jobs, 6));
+    EXPECT_EQ(runner.ended_ == runner.started_, jobs == 1) << "the order of their ends was to be another";
+  }
+}
+
+TEST(SeveralAtATime, areWaitedForAfterAnInterruptedOneAndNoneIsStarted) {
+  LastFirst runner(3);
+  runner.interrupted_ = 2;
+  const auto comparison = compare(request(), runner);
+  EXPECT_TRUE(comparison.interrupted);
+  EXPECT_EQ(runner.started_.size(), 4u);
+  EXPECT_TRUE(runner.under_way_.empty());
+  EXPECT_EQ(comparison.unfinished.size(), 1u);
+  EXPECT_EQ(comparison.cases[0].rows[0].result.runs + comparison.cases[0].rows[1].result.runs, 3);
+}
+
+TEST(SeveralAtATime, areNotStartedOnceAStopIsRequested) {
+  LastFirst runner(2);
+  CompareRequest stopped = request();
+  stopped.stop_requested = [&] { return runner.ended_.size() == 1; };
+  EXPECT_TRUE(compare(stopped, runner).interrupted);
+  EXPECT_EQ(runner.started_.size(), 2u);
+  EXPECT_EQ(runner.ended_.size(), 2u);
 }
 
 }  // namespace
