@@ -1,11 +1,14 @@
-"""What the cases of hooks_program.py share."""
+"""What the programs share that look at DDP models under gradient rules, and the cases of hooks_program.py."""
 
 import torch
-from ddp_training import batch, loss_of, made, own_gradient
+from cases import Cases
+from ddp_training import batch, distance, flat, loss_of, made, own_gradient
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-SMALL = {"bucket_cap_mb": 0.005}
+CASES = Cases(3)  # of hooks_program.py
+ALL = (0, 1, 2)
+SMALL = {"bucket_cap_mb": 0.005}  # several buckets, once DDP has rebuilt them
 STATES = {
     "mean": "MeanState",
     "weighted_mean": "WeightedMeanState",
@@ -32,6 +35,11 @@ class Breaks(torch.autograd.Function):
         return gradient, None
 
 
+def breaking(layer, breaks):
+    """A block within which backward raises where it comes to the layer's output."""
+    return layer.register_forward_hook(lambda module, inputs, output: Breaks.apply(output, breaks))
+
+
 def wrapped(**options):
     return DistributedDataParallel(made(), **{**SMALL, **options})
 
@@ -46,16 +54,44 @@ def gradient_of(module, step, rank):
     return own_gradient(module, backward)
 
 
-def refusal(action):
+def backward(model, step):
+    model.zero_grad()
+    loss_of(model, step).backward()
+
+
+def distance_of_step(model, step, expected, ranks=ALL):
+    """One backward pass, and how far its gradient is from what comes of those of these ranks."""
+    gradients = [gradient_of(model.module, step, rank) for rank in ranks]
+    backward(model, step)
+    return distance(flat(model.parameters()), expected(gradients, [1.0] * len(gradients)))
+
+
+def raised(action):
     try:
         action()
     except Exception as error:
-        return {"type": type(error).__name__, "code": getattr(error, "code", None), "text": str(error)}
+        return error
     return None
 
 
-def train(model, steps, *, lr=0.05, scaler=None, first=0):
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+def check_refusals(*rows):
+    """Of wrong calls: a word of the one sentence that each gets, the call, and the class of the error unless it is BadInputError."""
+    for words, action, *kind in rows:
+        error = raised(action)
+        assert type(error).__name__ == (kind or ["BadInputError"])[0], (words, error)
+        assert error.code == "bad_input", words
+        assert words in str(error), (words, error)
+        assert "--" not in str(error), words
+        assert "\n" not in str(error), words
+
+
+def values_of(model):
+    return torch.cat([p.detach().double().flatten() for p in model.parameters()])
+
+
+def train(model, steps, *, scaler=None, first=0):
+    """Returns all parameters."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for step in range(first, first + steps):
         optimizer.zero_grad()
         loss = loss_of(model, step)
@@ -66,4 +102,4 @@ def train(model, steps, *, lr=0.05, scaler=None, first=0):
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-    return torch.cat([p.detach().double().flatten() for p in model.parameters()])
+    return values_of(model)

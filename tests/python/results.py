@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from launching import run_workers
 
 
@@ -38,3 +39,14 @@ class Results:
         if any(rank.returncode for rank in ranks) or name not in self.outcomes:
             ends = [f"rank {number} ended with {rank.returncode}:\n{rank.stderr}" for number, rank in enumerate(ranks)]
             self.outcomes[last] = "\n".join([f"the workers ended in the case {last}, or after it", *ends])
+
+
+def each_of(cases):
+    """For pytest: the name of each of these Cases, and the size of each world that runs it."""
+    return pytest.mark.parametrize(
+        ("case", "workers"),
+        [
+            pytest.param(name, workers, marks=[pytest.mark.thorough] * thorough, id=f"{name}, {workers} workers")
+            for name, workers, thorough, _ in cases.known
+        ],
+    )

@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import flockstep
 import pytest
+import torch
 import torch.distributed as dist
 from flockstep import _meeting, _worker
+from torch.nn.parallel import DistributedDataParallel
 
 PATIENCE_S = 100.0
 RANKS = [3, 5, 8, 9]  # of the world, as sentences name them
@@ -168,3 +170,11 @@ def test_the_patience_is_five_minutes_and_never_more_than_the_timeout(monkeypatc
             _worker.attach(deadline=given and timedelta(seconds=given))
         dist.destroy_process_group()
     assert seen == [300, 60, 7200]
+
+
+def test_without_a_process_group_one_sentence_says_what_to_call():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = DistributedDataParallel(torch.nn.Linear(1, 1))
+    dist.destroy_process_group()
+    with pytest.raises(flockstep.BadInputError, match=r"init_process_group\(\)"):
+        flockstep.adacons(model)
