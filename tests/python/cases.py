@@ -65,7 +65,8 @@ class Cases:
         """A decorator: the function with these arguments is a case, named after all of them."""
 
         def added(function):
-            variant = [*map(str, arguments), *(f"{name} {value}" for name, value in options.items())]
+            variant = [*map(str, arguments)]
+            variant += [f"{name} {getattr(value, '__name__', value)}" for name, value in options.items()]
             name = ", ".join([function.__name__.replace("_", " "), *variant])
             is_thorough = self.thorough if thorough is None else thorough
             called = functools.partial(function, *arguments, **options)

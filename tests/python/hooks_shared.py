@@ -1,6 +1,11 @@
 """What the programs share that look at DDP models under gradient rules, and the cases of hooks_program.py."""
 
+import inspect
+from contextlib import closing, contextmanager
+
+import flockstep
 import torch
+import torch.distributed as dist
 from cases import Cases
 from ddp_training import batch, distance, flat, loss_of, made, own_gradient
 from torch import nn
@@ -9,15 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 CASES = Cases(3)  # of hooks_program.py
 ALL = (0, 1, 2)
 SMALL = {"bucket_cap_mb": 0.005}  # several buckets, once DDP has rebuilt them
-STATES = {
-    "mean": "MeanState",
-    "weighted_mean": "WeightedMeanState",
-    "normalized_mean": "NormalizedMeanState",
-    "adacons": "AdaConsState",
-    "direction_consensus": "DirectionConsensusState",
-    "geometric_median": "GeometricMedianState",
-    "adasum": "AdasumState",
-}
+
+
+def state_of(rule, **options):
+    """As frameworks make it that register the rule themselves."""
+    return inspect.signature(getattr(flockstep, rule)).return_annotation(**options)
 
 
 class Breaks(torch.autograd.Function):
@@ -42,6 +43,22 @@ def breaking(layer, breaks):
 
 def wrapped(**options):
     return DistributedDataParallel(made(), **{**SMALL, **options})
+
+
+@contextmanager
+def under(rule, model=None, **options):
+    """A DDP model, or another one, under a rule, and the state of the rule. Closes the state in the end."""
+    model = wrapped() if model is None else model
+    with closing(flockstep.register(model, rule, **options)) as state:
+        yield model, state
+
+
+def weights_for(rule, state, group=None):
+    """Gives each rank another weight if the rule takes weights; those of all ranks."""
+    if rule != "weighted_mean":
+        return None
+    state.weight = dist.get_rank() + 1.0
+    return [rank + 1.0 for rank in dist.get_process_group_ranks(group or dist.group.WORLD)]
 
 
 def gradient_of(module, step, rank):
@@ -89,17 +106,10 @@ def values_of(model):
     return torch.cat([p.detach().double().flatten() for p in model.parameters()])
 
 
-def train(model, steps, *, scaler=None, first=0):
+def train(model, steps, *, first=0):
     """Returns all parameters."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for step in range(first, first + steps):
-        optimizer.zero_grad()
-        loss = loss_of(model, step)
-        if scaler is None:
-            loss.backward()
-            optimizer.step()
-        else:
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
+        backward(model, step)
+        optimizer.step()
     return values_of(model)

@@ -4,7 +4,6 @@ import copy
 import sys
 import threading
 import time
-from contextlib import closing
 from datetime import timedelta
 
 import flockstep
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 from cases import tell, wait_to_hear
 from ddp_training import batch, loss_of, made
-from hooks_shared import CASES, SMALL, Breaks, breaking, check_refusals, distance_of_step, raised, train, wrapped
+from hooks_shared import CASES, SMALL, Breaks, breaking, check_refusals, distance_of_step, raised, train, under, wrapped
 from rule_oracle import Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -23,23 +22,21 @@ case = CASES.case
 @case()
 def python_threads_run_while_backward_waits():
     """Rank 0 comes into backward once a thread of each other has counted, which waits there."""
-    model = wrapped()
-    state = flockstep.adacons(model)
-    train(model, 2)
-    loss = loss_of(model, 2)
 
     def count():
         for _ in range(50):
             time.sleep(0.001)
         tell(f"counted, {dist.get_rank()}")
 
-    thread = threading.Thread(target=count)
-    thread.start()
-    if dist.get_rank() == 0:
-        wait_to_hear("counted, 1", "counted, 2")
-    loss.backward()
-    thread.join()
-    state.close()
+    with under("adacons") as (model, _):
+        train(model, 2)
+        loss = loss_of(model, 2)
+        thread = threading.Thread(target=count)
+        thread.start()
+        if dist.get_rank() == 0:
+            wait_to_hear("counted, 1", "counted, 2")
+        loss.backward()
+        thread.join()
 
 
 @case([1])
@@ -51,37 +48,32 @@ def python_threads_run_while_backward_waits():
 @case([1], "last", gradient_as_bucket_view=True)
 def a_backward_pass_that_breaks_off_leaves_nothing_pending_and_training_goes_on(broken, layer="first", **options):
     """In steps 2 and 4, on one rank or on all, where it comes to a layer's output."""
-    model, rank = wrapped(**options), dist.get_rank()
-    state = flockstep.adacons(model)
-    expected, worst = Expected("adacons"), 0.0
-    for step in range(6):
-        if step not in (2, 4):
-            worst = max(worst, distance_of_step(model, step, expected))
-            continue
-        model.zero_grad()
-        with breaking(getattr(model.module, layer), rank in broken):
-            loss = loss_of(model, step)
-        error = raised(loss.backward)
-        if rank in broken:
-            assert isinstance(error, ValueError)
-        else:
-            assert isinstance(error, flockstep.PeerLostError)
-            assert "worker 1's backward pass ended before its last bucket" in str(error)
-    state.close()
-    assert worst < 1e-5
+    expected = Expected("adacons")
+    with under("adacons", wrapped(**options)) as (model, _):
+        for step in range(6):
+            if step not in (2, 4):
+                assert distance_of_step(model, step, expected) < 1e-5
+                continue
+            model.zero_grad()
+            with breaking(getattr(model.module, layer), dist.get_rank() in broken):
+                loss = loss_of(model, step)
+            error = raised(loss.backward)
+            if dist.get_rank() in broken:
+                assert isinstance(error, ValueError)
+            else:
+                assert isinstance(error, flockstep.PeerLostError)
+                assert "worker 1's backward pass ended before its last bucket" in str(error)
 
 
 @case()
 def a_step_that_only_the_others_have_taken_ends_the_training_on_all_ranks():
     """Backward breaks off behind the model, on rank 1: the others have the result by then."""
-    model = wrapped()
-    state = flockstep.adacons(model)
-    train(model, 2)  # DDP itself exchanges something before the second forward pass
-    x, y = batch(2)
-    before = Breaks.apply(x.requires_grad_(), dist.get_rank() == 1)
-    first = raised(nn.functional.cross_entropy(model(before), y).backward)
-    later = raised(lambda: loss_of(model, 3).backward())
-    state.close()
+    with under("adacons") as (model, _):
+        train(model, 2)  # DDP itself exchanges something before the second forward pass
+        x, y = batch(2)
+        before = Breaks.apply(x.requires_grad_(), dist.get_rank() == 1)
+        first = raised(nn.functional.cross_entropy(model(before), y).backward)
+        later = raised(lambda: loss_of(model, 3).backward())
     kinds = [ValueError] if dist.get_rank() == 1 else [type(None), flockstep.MismatchError]  # which is faster
     assert type(first) in kinds
     assert later.code == "mismatch"
@@ -91,8 +83,7 @@ def a_step_that_only_the_others_have_taken_ends_the_training_on_all_ranks():
 @case()
 def a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp():
     """Without find_unused_parameters: backward comes to its end, but not to all of its buckets."""
-    model = wrapped()
-    with closing(flockstep.adacons(model)):
+    with under("adacons") as (model, _):
         loss_of(model, 0, uses_extra=False).backward()
         error = raised(lambda: loss_of(model, 1, uses_extra=False))
     assert type(error) is RuntimeError
@@ -101,18 +92,17 @@ def a_backward_pass_without_all_parameters_gets_the_sentence_of_ddp():
 
 @case()
 def steps_that_differ_after_loading_keep_their_error_type_through_backward_and_in_a_future():
-    model, futures = wrapped(), []
-    state = flockstep.adacons(model)
-    add = state._add
+    futures = []
+    with under("adacons") as (model, state):
+        add = state._add
 
-    def kept(bucket):
-        futures.append(add(bucket))
-        return futures[-1]
+        def kept(bucket):
+            futures.append(add(bucket))
+            return futures[-1]
 
-    state._add = kept
-    state.load_state_dict({"rule": "adacons", "step": 5 * (dist.get_rank() == 1), "memory": []})
-    errors = [raised(loss_of(model, 0).backward), raised(futures[0].wait)]
-    state.close()
+        state._add = kept
+        state.load_state_dict({"rule": "adacons", "step": 5 * (dist.get_rank() == 1), "memory": []})
+        errors = [raised(loss_of(model, 0).backward), raised(futures[0].wait)]
     for error in errors:
         assert isinstance(error, flockstep.MismatchError)
         assert error.code == "mismatch"
@@ -127,42 +117,39 @@ def check_mismatches(*rows):
         assert str(error) == f"{sentence}: give all ranks the same"
 
 
-def check_lone_failures(*rows):
-    """What one rank alone raises, and that the others say so at once."""
-    for failing, kind, sentence, action in rows:
-        error = raised(action)
-        if dist.get_rank() == failing:
-            assert isinstance(error, kind), (sentence, error)
-            assert str(error).startswith(sentence)
-        else:
-            assert isinstance(error, flockstep.MismatchError), (sentence, error)
-            told = f"rank {failing} has not registered a gradient rule: {kind.__name__}: {sentence}"
-            assert str(error).startswith(told), error
+def check_lone_failure(failing, kind, sentence, action):
+    """One rank raises an error, and the others say so at once."""
+    error = raised(action)
+    if dist.get_rank() == failing:
+        assert isinstance(error, kind)
+        assert str(error).startswith(sentence)
+    else:
+        assert isinstance(error, flockstep.MismatchError)
+        told = f"rank {failing} has not registered a gradient rule: {kind.__name__}: {sentence}"
+        assert str(error).startswith(told)
 
 
 @case()
 def what_ranks_disagree_on_is_named_before_anything_is_exchanged_and_later_all_may_meet():
     """Ranks that differ in one thing each; the patience is generous if all ranks come."""
     rank, second = dist.get_rank(), timedelta(seconds=1)
-    plain, alone = wrapped(), wrapped()
+    plain, alone = wrapped(), wrapped()  # on all ranks: DDP itself compares models
     averaged = torch.optim.SGD(plain.parameters(), lr=0.1)
+
+    def register(rule="adacons", **options):
+        return flockstep.register(wrapped(), rule, **options)
+
     check_mismatches(
-        (
-            "rank 1 has rule adacons where rank 0 has mean",
-            lambda: flockstep.register(wrapped(), "adacons" if rank == 1 else "mean"),
-        ),
+        ("rank 1 has rule adacons where rank 0 has mean", lambda: register("adacons" if rank == 1 else "mean")),
         (
             "ranks 1, 2 have transfer exact where rank 0 has sketch",
-            lambda: flockstep.adacons(wrapped(), transfer="exact" if rank else "sketch"),
+            lambda: register(transfer="exact" if rank else "sketch"),
         ),
-        (
-            "rank 1 has beta 0.5 where rank 0 has 0.9",
-            lambda: flockstep.adacons(wrapped(), beta=0.5 if rank == 1 else 0.9),
-        ),
-        ("ranks 1, 2 have seed 1 where rank 0 has 0", lambda: flockstep.adacons(wrapped(), seed=min(rank, 1))),
+        ("rank 1 has beta 0.5 where rank 0 has 0.9", lambda: register(beta=0.5 if rank == 1 else 0.9)),
+        ("ranks 1, 2 have seed 1 where rank 0 has 0", lambda: register(seed=min(rank, 1))),
         (
             "rank 2 has sketch_length 128 where rank 0 has 64",
-            lambda: flockstep.mean(wrapped(), sketch_length=128 if rank == 2 else 64),
+            lambda: register("mean", sketch_length=128 if rank == 2 else 64),
         ),
         (
             "rank 1 has made Flock where rank 0 has registered a gradient rule",
@@ -173,20 +160,10 @@ def what_ranks_disagree_on_is_named_before_anything_is_exchanged_and_later_all_m
             lambda: (flockstep.Flock if rank == 2 else flockstep.Wagma)(averaged, plain),
         ),
     )
-    check_lone_failures(
-        (
-            1,
-            flockstep.BadTypeError,
-            "AdaConsState has no option 'betta' (did you mean beta?); there are ",
-            lambda: flockstep.adacons(wrapped(), **{"betta" if rank == 1 else "beta": 0.5}),
-        ),
-        (
-            0,
-            flockstep.BadInputError,
-            "there is no gradient rule 'meen': take one of mean, ",
-            lambda: flockstep.register(wrapped(), "mean" if rank else "meen"),
-        ),
-    )
+    misspelt = "AdaConsState has no option 'betta' (did you mean beta?); there are "
+    check_lone_failure(1, flockstep.BadTypeError, misspelt, lambda: register(**{"betta" if rank == 1 else "beta": 0.5}))
+    unknown = "there is no gradient rule 'meen': take one of mean, "
+    check_lone_failure(0, flockstep.BadInputError, unknown, lambda: register("mean" if rank else "meen"))
     if rank == 0:
         error = raised(lambda: flockstep.mean(alone, timeout=second))
         sentence = "ranks 1, 2 have not registered a gradient rule within 1 s, as rank 0 has: "
@@ -197,25 +174,21 @@ def what_ranks_disagree_on_is_named_before_anything_is_exchanged_and_later_all_m
     dist.barrier()
     assert isinstance(error, flockstep.DeadlineExceededError)
     assert str(error).startswith(sentence)
-    model = wrapped()
-    state = flockstep.mean(model)
-    train(model, 1)
-    step = state.step
-    state.close()
+    with under("mean") as (model, state):
+        train(model, 1)
+        assert state.step == 1
     keys = [f"flockstep/0/0,1,2/{kind}/{place}" for kind in ("call", "answer") for place in range(3)]
     keys += [f"flockstep/0/0,1,2/failure/{number}.{attempt}" for number in range(9) for attempt in range(9)]
     left = [key for key in keys if dist.distributed_c10d._get_default_store().check([key])]
     dist.barrier()
-    assert (step, left) == (1, [])
+    assert left == []
 
 
 @case()
 def a_closed_state_says_so():
-    model = wrapped()
-    state = flockstep.adacons(model)
-    train(model, 1)
-    state.close()
-    state.close()
+    with under("adacons") as (model, state):
+        train(model, 1)
+        state.close()
     error = raised(lambda: train(model, 1))
     assert error.code == "unavailable"
     assert "was closed" in str(error)

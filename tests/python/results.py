@@ -1,6 +1,8 @@
 """What the ranks of a program returned, by case: see cases.py."""
 
+import functools
 import json
+from pathlib import Path
 
 import pytest
 from launching import run_workers
@@ -50,3 +52,10 @@ def each_of(cases):
             for name, workers, thorough, _ in cases.known
         ],
     )
+
+
+def worlds(program, *arguments):
+    """of(case, workers): runs a case of a program of this folder on so many ranks; what each returned."""
+    path = Path(__file__).with_name(program)
+    results = functools.cache(lambda workers: Results(path, workers, *arguments))
+    return lambda case, workers: results(workers)[case]

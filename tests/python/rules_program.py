@@ -1,11 +1,13 @@
 """Gradient rules with every feature of DDP: how far gradients are from those recomputed from every rank's own."""
 
+from contextlib import nullcontext
+
 import flockstep
 import torch
 import torch.distributed as dist
 from cases import Cases, run
 from ddp_training import Net, batch, distance, flat, loss_of, made, of_all, own_gradient
-from hooks_shared import SMALL, STATES
+from hooks_shared import SMALL, state_of, weights_for
 from rule_oracle import RULES, Expected
 from sketch_oracle import Beside, SketchedOracle
 from torch import nn
@@ -26,10 +28,7 @@ class Followed:
 
     def __init__(self, wrapped, rule, transfer, *, register=flockstep.register, group=None, **options):
         self.state = register(wrapped, rule, transfer=transfer, guard=0.0, **options)
-        self.group, self.worst, self.weights = group, 0.0, None
-        if rule == "weighted_mean":
-            self.state.weight = dist.get_rank() + 1.0
-            self.weights = [rank + 1.0 for rank in dist.get_process_group_ranks(group or dist.group.WORLD)]
+        self.group, self.worst, self.weights = group, 0.0, weights_for(rule, self.state, group)
         self.parameters = [*wrapped.parameters()]
         self.sizes = [p.numel() for p in self.parameters if p.requires_grad]
         if options.get("granularity") != "tensor":
@@ -78,69 +77,19 @@ for rule in RULES:
         case(rule, transfer, thorough=False)(no_feature)
 
 
-def with_features(*transfers):
-    """A decorator: a feature of DDP with a rule that remembers something, and with one that has weights."""
-
-    def added(function):
-        for transfer in transfers or ("exact", "sketch"):
-            for rule in ("adacons", "weighted_mean"):
-                case(rule, transfer)(function)
-        return function
-
-    return added
-
-
 def in_float_and_bfloat16():
     return made(kind=torch.bfloat16)
 
 
-@with_features()
-def options_of_ddp(rule, transfer):
-    check(rule, transfer, ddp(made(), bucket_cap_mb=25), simple)
-    check(rule, transfer, ddp(made(), gradient_as_bucket_view=True), simple)
-    check(rule, transfer, ddp(made(), static_graph=True), simple)
-
-
-@with_features()
-def parameters_of_two_types(rule, transfer):
-    """The first buckets of a static graph are two, and both are number 0. Results are rounded to bfloat16."""
-    check(rule, transfer, ddp(in_float_and_bfloat16()), simple, most=1e-2)
-    check(rule, transfer, ddp(in_float_and_bfloat16(), static_graph=True), simple, most=1e-2)
-
-
-@with_features()
-def parameters_that_are_not_used(rule, transfer):
-    """In step 1 no rank uses the extra layer, in step 2 only rank 0 does."""
-
-    def backward(model, step):
-        simple(model, step, uses_extra=step != 1 and (step != 2 or dist.get_rank() == 0))
-
-    check(rule, transfer, ddp(made(), find_unused_parameters=True), backward)
-
-
-@with_features()
-def frozen_parameters(rule, transfer):
+def partly_frozen():
     net = made()
     net.middle.requires_grad_(False)
     net.last.bias.requires_grad_(False)
-    check(rule, transfer, ddp(net), simple)
-
-
-@with_features()
-def gradients_that_are_accumulated(rule, transfer):
-    def backward(model, step):
-        if isinstance(model, DistributedDataParallel):
-            with model.no_sync():
-                simple(model, 2 * step)
-        else:
-            simple(model, 2 * step)
-        simple(model, 2 * step + 1)
-
-    check(rule, transfer, ddp(made()), backward)
+    return net
 
 
 class Checkpointed(Net):
-    def __init__(self, *, reentrant):
+    def __init__(self, *, reentrant=False):
         super().__init__()
         self.reentrant = reentrant
 
@@ -151,52 +100,64 @@ class Checkpointed(Net):
         return self.last(x)
 
 
-@with_features()
-def activation_checkpoints(rule, transfer):
-    for reentrant in (False, True):
-        check(rule, transfer, ddp(Checkpointed(reentrant=reentrant)), simple)
+def sometimes_without_a_layer(model, step):
+    """In step 1 no rank uses the extra layer, in step 2 only rank 0 does."""
+    simple(model, step, uses_extra=step != 1 and (step != 2 or dist.get_rank() == 0))
 
 
-@with_features()
-def autocast(rule, transfer):
-    def backward(model, step):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = loss_of(model, step)
-        loss.backward()
-
-    check(rule, transfer, ddp(made()), backward)
+def of_two_batches(model, step):
+    with model.no_sync() if isinstance(model, DistributedDataParallel) else nullcontext():
+        simple(model, 2 * step)
+    simple(model, 2 * step + 1)
 
 
-@with_features()
-def compiled_models(rule, transfer):
-    """With one bucket: torch.compile wants them as large as DDP's first one."""
-    wrapped = ddp(made(), bucket_cap_mb=25)
-    check(rule, transfer, wrapped, simple, prepare=lambda model: torch.compile(model, backend="eager"))
+def under_autocast(model, step):
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = loss_of(model, step)
+    loss.backward()
 
 
-@with_features()
-def the_form_in_which_frameworks_register_that_wrap_the_model_themselves(rule, transfer):
-    def register(model, rule, **options):
-        state = getattr(flockstep, STATES[rule])(**options)
-        model.register_comm_hook(state, getattr(flockstep, f"{rule}_hook"))
-        return state
-
-    check(rule, transfer, ddp(made()), simple, register=register)
+def compiled(model):
+    return torch.compile(model, backend="eager")
 
 
-@with_features("exact")
-def coefficients_of_each_parameter(rule, transfer):
-    """Also after DDP has ordered parameters anew."""
-    check(rule, transfer, ddp(made()), simple, granularity="tensor")
+def registered_in_torchs_form(model, rule, **options):
+    """As frameworks do that wrap the model themselves."""
+    state = state_of(rule, **options)
+    model.register_comm_hook(state, getattr(flockstep, f"{rule}_hook"))
+    return state
 
 
-@with_features("exact")
-def bfloat16_on_the_wire(rule, transfer):
-    """In several buckets, which leave before the last one is there."""
-    check(rule, transfer, ddp(made()), simple, wire="bfloat16", most=1e-2)
+ONE_BUCKET, STATIC, ROUNDED = {"bucket_cap_mb": 25}, {"static_graph": True}, 1e-2
+FEATURES = {
+    "one bucket": {"ddp_options": ONE_BUCKET},
+    "gradients as views": {"ddp_options": {"gradient_as_bucket_view": True}},
+    "a static graph": {"ddp_options": STATIC},
+    "two types": {"net": in_float_and_bfloat16, "most": ROUNDED},
+    # Its first buckets are two, and both are number 0.
+    "a static graph of two types": {"net": in_float_and_bfloat16, "ddp_options": STATIC, "most": ROUNDED},
+    "unused parameters": {
+        "ddp_options": {"find_unused_parameters": True},
+        "backward": sometimes_without_a_layer,
+    },
+    "frozen parameters": {"net": partly_frozen},
+    "accumulation": {"backward": of_two_batches},
+    "checkpoints": {"net": Checkpointed},
+    "reentrant checkpoints": {"net": lambda: Checkpointed(reentrant=True)},
+    "autocast": {"backward": under_autocast},
+    "torch.compile": {"prepare": compiled, "ddp_options": ONE_BUCKET},  # which wants one as large as DDP's first
+    "torch's form": {"register": registered_in_torchs_form},
+    "coefficients of each parameter": {"granularity": "tensor"},  # also after DDP has ordered them anew
+    "bfloat16 on the wire": {"wire": "bfloat16", "most": ROUNDED},  # in buckets that leave before the last one is there
+}
 
 
-@with_features()
+def the_feature(name, rule, transfer):
+    options = {"net": made, "ddp_options": {}, "backward": simple, **FEATURES[name]}
+    torch.manual_seed(0)
+    check(rule, transfer, ddp(options.pop("net")(), **options.pop("ddp_options")), **options)
+
+
 def a_sub_group(rule, transfer):
     """Ranks 0 and 2 train together, and rank 1 looks on."""
     group = dist.new_group([0, 2])
@@ -204,7 +165,6 @@ def a_sub_group(rule, transfer):
         check(rule, transfer, ddp(made(), process_group=group), simple, group=group)
 
 
-@with_features()
 def two_models_in_one_backward_pass(rule, transfer):
     models = [ddp(made(seed)) for seed in (0, 1)]
     both = [Followed(model, name, transfer) for model, name in zip(models, (rule, "adasum"), strict=True)]
@@ -225,6 +185,15 @@ def two_models_in_one_backward_pass(rule, transfer):
         followed.state.close()
         assert followed.worst < 1e-5
 
+
+# A rule that remembers something, and one that has weights.
+for rule in ("adacons", "weighted_mean"):
+    for transfer in ("exact", "sketch"):
+        for name, options in FEATURES.items():
+            if transfer == "exact" or not {"granularity", "wire"} & {*options}:
+                case(name, rule, transfer)(the_feature)
+        case(rule, transfer)(a_sub_group)
+        case(rule, transfer)(two_models_in_one_backward_pass)
 
 if __name__ == "__main__":
     run(CASES.of_this_world)

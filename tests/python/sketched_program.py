@@ -3,32 +3,78 @@
 import contextlib
 import gc
 import math
+import sys
 import threading
 import time
 import warnings
+from contextlib import closing
 
 import flockstep
 import torch
 import torch.distributed as dist
 from cases import Cases, run
-from ddp_training import loss_of, made
-from hooks_shared import backward, breaking, raised, wrapped
-from pretended_stream import pretended
+from ddp_training import flat, loss_of, made, of_all
+from hooks_shared import SMALL, backward, breaking, check_refusals, raised, under, weights_for, wrapped
+from pretended_stream import pretended, put_in_stream
 from rule_oracle import RULES
-from sketched_training import IN_STREAM, Recorded, same_everywhere
+from sketch_oracle import Beside, SketchedOracle
 from torch.nn.parallel import DistributedDataParallel
 
+IN_STREAM = "--in-stream" in sys.argv  # as on CUDA devices
 FOLLOWED = Cases(3, thorough=True)  # also with --in-stream
 CASES = Cases(3, thorough=True)
 followed, case = FOLLOWED.case, CASES.case
 
 
+class Recorded:
+    """A DDP model under a rule, and the oracle beside it."""
+
+    def __init__(self, rule, *, model=None, **options):
+        oracle = SketchedOracle(
+            rule,
+            length=256,
+            guard=options.get("guard"),
+            excludes=options.get("non_finite") == "exclude",
+            patience=options.get("non_finite_patience", 5),
+        )
+        self.model = model or wrapped()
+        self.state = flockstep.register(self.model, rule, transfer="sketch", sketch_length=256, **options)
+        self.beside = Beside(self.state, oracle)
+        self.same = True  # results on all ranks
+        if IN_STREAM:
+            put_in_stream(self.state)
+
+    def compare(self, weights=None):
+        result = self.beside.compare(weights)
+        self.same = self.same and same_everywhere(result)
+        return result
+
+    def train(self, steps, change=lambda loss, step: loss, weights=None):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
+        for step in range(steps):
+            optimizer.zero_grad()
+            change(loss_of(self.model, step), step).backward()
+            self.compare(weights)
+            if all(torch.isfinite(p.grad).all() for p in self.model.parameters()):
+                optimizer.step()
+
+    def closed(self, most):
+        """Checks what came of it. Returns the last report."""
+        report = self.state.report()
+        self.state.close()
+        assert self.beside.worst < most
+        assert self.same
+        assert report["guards"]["clipped"] == self.beside.oracle.clipped
+        return report
+
+
+def same_everywhere(tensor):
+    return all(torch.equal(each.nan_to_num(1e30), tensor.nan_to_num(1e30)) for each in of_all(tensor))
+
+
 def every_rule_gives_what_the_step_before_decides(rule):
-    recorded, weights = Recorded(rule), None
-    if rule == "weighted_mean":
-        recorded.state.weight = dist.get_rank() + 1.0
-        weights = [rank + 1.0 for rank in range(dist.get_world_size())]
-    recorded.train(6, weights=weights)
+    recorded = Recorded(rule)
+    recorded.train(6, weights=weights_for(rule, recorded.state))
     assert recorded.closed(1e-5 if IN_STREAM else 1e-6)["step"] == 6
 
 
@@ -76,7 +122,7 @@ def all_workers_times(factor):
 @followed(torch.float16, 1e-3)
 def factors_of_16_bit_gradients_are_not_rounded(kind, most):
     """One worker's gradient is a thousand times the others'."""
-    model = DistributedDataParallel(made().to(kind), bucket_cap_mb=0.005)
+    model = DistributedDataParallel(made().to(kind), **SMALL)
     recorded = Recorded("direction_consensus", model=model, guard=0.0)
     for step in range(5):
         model.zero_grad()
@@ -115,15 +161,12 @@ STANDS_STILL = {
 @case("adacons", "exact", workers=[2])
 def training_that_stands_still_is_a_finding_and_a_warning(rule, transfer):
     for words, factors in STANDS_STILL.items():
-        model = wrapped()
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, under(rule, transfer=transfer) as (model, state):
             warnings.simplefilter("always")
-            state = flockstep.register(model, rule, transfer=transfer)
             for step in range(24):
                 model.zero_grad()
                 (loss_of(model, step) * factors[dist.get_rank()]).backward()
             findings = state.findings
-            state.close()
         assert any(finding.startswith(words.split("(20")[0]) for finding in findings), (words, findings)
         assert dist.get_rank() or any(words in str(each.message) for each in caught), words
 
@@ -136,17 +179,14 @@ def plain_averaging_is_that_of_ddp_to_the_last_bit(ranks, rule="mean", *, clips,
     group = dist.new_group(ranks)
     if dist.get_rank() not in ranks:
         return
-    plain, ours = wrapped(process_group=group), wrapped(process_group=group)
-    state = flockstep.register(ours, rule, **options)
-    for step in range(4):
-        for model in (plain, ours):
-            model.zero_grad()
-            (loss_of(model, step) * (50 if step > 0 and dist.get_rank() == 2 else 1)).backward()
-        pairs = zip(plain.parameters(), ours.parameters(), strict=True)
-        assert all(torch.equal(p.grad, q.grad) for p, q in pairs)
-    clipped = state.report()["guards"]["clipped"]
-    state.close()
-    assert clipped == clips
+    plain = wrapped(process_group=group)
+    with under(rule, wrapped(process_group=group), **options) as (ours, state):
+        for step in range(4):
+            for model in (plain, ours):
+                model.zero_grad()
+                (loss_of(model, step) * (50 if step > 0 and dist.get_rank() == 2 else 1)).backward()
+            assert torch.equal(flat(plain.parameters()), flat(ours.parameters()))
+        assert state.report()["guards"]["clipped"] == clips
 
 
 class Normalized(torch.nn.Module):
@@ -164,18 +204,17 @@ class Normalized(torch.nn.Module):
 @case(workers=[2, 3])
 def so_it_is_while_ddp_has_collectives_of_its_own_under_way():
     """DDP broadcasts buffers and sums which parameters are used, while buckets travel."""
-    models = [DistributedDataParallel(Normalized(), find_unused_parameters=True, bucket_cap_mb=0.005) for _ in range(2)]
-    models[1].load_state_dict(models[0].state_dict())
-    state = flockstep.mean(models[1], guard=0.0)
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in models]
-    for step in range(20):
-        for model, optimizer in zip(models, optimizers, strict=True):
-            optimizer.zero_grad()
-            loss_of(model, step, uses_extra=step % 2 == 0 or dist.get_rank() > 0).backward()
-            optimizer.step()
-    plain, ours = (model.state_dict() for model in models)
-    state.close()
-    assert all(torch.equal(plain[name], ours[name]) for name in plain)
+    plain, ours = (DistributedDataParallel(Normalized(), find_unused_parameters=True, **SMALL) for _ in range(2))
+    ours.load_state_dict(plain.state_dict())
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (plain, ours)]
+    with under("mean", ours, guard=0.0):
+        for step in range(20):
+            for model, optimizer in zip((plain, ours), optimizers, strict=True):
+                optimizer.zero_grad()
+                loss_of(model, step, uses_extra=step % 2 == 0 or dist.get_rank() > 0).backward()
+                optimizer.step()
+    assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), ours.parameters(), strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(plain.buffers(), ours.buffers(), strict=True))
 
 
 @case(workers=[2])
@@ -190,178 +229,108 @@ def a_thread_comes_with_the_first_pass_and_ends_with_the_state():
         counts.append(count() - before)
         loss_of(model, 0).backward()
         counts.append(count() - before)
-        step = state.step
+        assert state.step == 1
         if closes:
             state.close()
         del model, state
         gc.collect()
         while count() > before:  # the case has a deadline
             time.sleep(0.01)
-        counts.append(count() - before)
-    assert (counts, step) == ([0, 1, 0] * 2, 1)
-
-
-@case("direction_consensus")
-@case("mean", divide_by_initial_world_size=False)
-@case("mean")
-def a_joined_rank_is_left_out(rule, **options):
-    """Rank r has 3 + 2 r batches."""
-    model, rank = wrapped(), dist.get_rank()
-    state = flockstep.register(model, rule, transfer="sketch")
-    counted = []
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    with model.join(**options):
-        for step in range(3 + 2 * rank):
-            backward(model, step)
-            counted.append(int((state.coefficients != 0).sum()))
-            optimizer.step()
-    findings = state.findings
-    state.close()
-    assert same_everywhere(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    assert findings == []
-    assert rule == "direction_consensus" or counted[-1] == [3, 2, 1][rank]
+    assert counts == [0, 1] * 2
 
 
 @case()
 def a_mean_over_no_samples_is_zero():
-    model = wrapped()
-    state = flockstep.weighted_mean(model)
-    norms = []
-    for step, weight in enumerate([0.0, 2.0, 0.0]):
-        state.weight = weight
-        backward(model, step)
-        norms.append(norm_of(model))
-    state.close()
-    assert norms[0] == norms[2] == 0
-    assert norms[1] > 0
-
-
-def norm_of(model):
-    return float(sum(p.grad.square().sum() for p in model.parameters()).sqrt())
+    with under("weighted_mean") as (model, state):
+        for step, weight in enumerate([0.0, 2.0, 0.0]):
+            state.weight = weight
+            backward(model, step)
+            assert (flat(model.parameters()).norm() > 0) == (weight > 0)
 
 
 @case()
 def a_rule_is_followed_one_step_after_it_was_asked_for():
     """Asked for before step 2: step 2 still follows the rule before."""
-    model = wrapped()
-    state = flockstep.mean(model)
-    rules = []
-    for step in range(5):
-        if step == 2:
-            state.set_rule("direction_consensus", beta=0.5)
-        backward(model, step)
-        rules.append(state.rule)
-    by_tensor = raised(lambda: state.set_rule("adacons", granularity="tensor"))
-    exact = raised(lambda: state.set_rule("adacons", transfer="exact"))
-    state.close()
-    assert rules == ["mean"] * 3 + ["direction_consensus"] * 2
-    assert 'granularity="tensor" needs transfer="exact"' in str(by_tensor)
-    assert "set_rule() cannot change it" in str(exact)
+    with under("mean") as (model, state):
+        rules = []
+        for step in range(5):
+            if step == 2:
+                state.set_rule("direction_consensus", beta=0.5)
+            backward(model, step)
+            rules.append(state.rule)
+        assert rules == ["mean"] * 3 + ["direction_consensus"] * 2
+        check_refusals(
+            ('granularity="tensor" needs transfer="exact"', lambda: state.set_rule("adacons", granularity="tensor")),
+            ("set_rule() cannot change it", lambda: state.set_rule("adacons", transfer="exact")),
+        )
 
 
 @case()
 def ranks_that_ask_for_different_rules_are_named():
-    model = wrapped()
-    state = flockstep.mean(model)
-    backward(model, 0)
-    state.set_rule("direction_consensus", beta=0.5 if dist.get_rank() == 1 else 0.9)
-    backward(model, 1)
-    error = raised(lambda: backward(model, 2))
-    state.close()
+    with under("mean") as (model, state):
+        backward(model, 0)
+        state.set_rule("direction_consensus", beta=0.5 if dist.get_rank() == 1 else 0.9)
+        backward(model, 1)
+        error = raised(lambda: backward(model, 2))
     assert isinstance(error, flockstep.MismatchError)
     assert "worker 1 has asked for another rule" in str(error)
 
 
 @case()
 def a_loss_belongs_to_the_step_that_was_just_taken():
-    model = wrapped()
-    state = flockstep.direction_consensus(model)
-    figures = []
-    for step in range(3):
-        backward(model, step)
-        state.record(loss=float(step))
-        metrics = state.metrics()
-        figures.append((metrics["step"], metrics["loss"]))
-    state.close()
-    assert figures == [(1, 0), (2, 1), (3, 2)]
+    with under("direction_consensus") as (model, state):
+        for step in range(3):
+            backward(model, step)
+            state.record(loss=float(step))
+            metrics = state.metrics()
+            assert (metrics["step"], metrics["loss"]) == (step + 1, step)
 
 
 @case()
 def a_model_that_changes_its_shape_is_refused():
     """A state that goes on with a larger model."""
     small, large = DistributedDataParallel(made().first), wrapped()
-    state = flockstep.DirectionConsensusState(sketch_length=64)
-    for model in (small, large):
-        model.register_comm_hook(state, flockstep.direction_consensus_hook)
-    small(torch.ones(1, 12)).sum().backward()
-    error = raised(loss_of(large, 0).backward)
-    state.close()
-    assert error.code == "bad_input"
-    assert "the model has changed its shape: its gradient has 3923 numbers where it had 520" in str(error)
+    with closing(flockstep.DirectionConsensusState(sketch_length=64)) as state:
+        for model in (small, large):
+            model.register_comm_hook(state, flockstep.direction_consensus_hook)
+        small(torch.ones(1, 12)).sum().backward()
+        words = "the model has changed its shape: its gradient has 3923 numbers where it had 520"
+        check_refusals((words, loss_of(large, 0).backward))
 
 
 @case("last")  # in the first bucket
 @case("first")
 def a_step_that_one_rank_lacks_ends_the_training_on_all(layer):
     """Backward breaks off in step 2 on rank 1: the others take that step, and all raise in the next."""
-    model, rank = wrapped(), dist.get_rank()
-    state = flockstep.direction_consensus(model)
     errors = []
-    for step in range(4):
-        with breaking(getattr(model.module, layer), step == 2 and rank == 1):
-            errors.append(raised(lambda step=step: loss_of(model, step).backward()))
-    state.close()
+    with under("direction_consensus") as (model, _):
+        for step in range(4):
+            with breaking(getattr(model.module, layer), step == 2 and dist.get_rank() == 1):
+                errors.append(raised(lambda step=step: loss_of(model, step).backward()))
     assert errors[:2] == [None, None]
-    assert errors[2] is None or (rank == 1 and isinstance(errors[2], ValueError))
+    assert errors[2] is None or (dist.get_rank() == 1 and isinstance(errors[2], ValueError))
     assert isinstance(errors[3], flockstep.MismatchError)
     assert "a step that worker 1 has not" in str(errors[3])
 
 
 @case()
-def more_passes_a_step_cost_one_step_at_most():
-    """From one backward pass a step to eight."""
-    model = wrapped()
-    state = flockstep.direction_consensus(model, guard=3.0)
-    sizes = []
-    for step in range(8):
-        model.zero_grad()
-        with model.no_sync():
-            for part in range(0 if step < 4 else 7):
-                loss_of(model, 10 * step + part).backward()
-        loss_of(model, 10 * step + 9).backward()
-        sizes.append(norm_of(model))
-    clipped = state.report()["guards"]["clipped"]
-    state.close()
-    assert clipped <= 2
-    assert min(sizes[5:]) > max(sizes[:4])
-
-
-@case()
 def buckets_can_have_coefficients_of_their_own():
-    model = wrapped()
-    state = flockstep.direction_consensus(model, granularity="bucket")
-    for step in range(5):
-        backward(model, step)
-        assert same_everywhere(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    step = state.step
-    state.close()
-    assert step == 5
+    with under("direction_consensus", granularity="bucket") as (model, state):
+        for step in range(5):
+            backward(model, step)
+            assert same_everywhere(flat(model.parameters()))
+        assert state.step == 5
 
 
 @case(False, [False, False, False, False])
 @case(2, [True, False, True, False])
 @case(True, [True, True, True, True])
 def workers_are_watched_as_often_as_asked_for(every, expected):
-    model = wrapped()
-    state = flockstep.mean(model, watch=every)
-    told = []
-    for step in range(4):
-        backward(model, step)
-        told.append(state.agreement is not None)
-    norms = len(state.norms)
-    state.close()
-    assert told == expected
-    assert norms == 3
+    with under("mean", watch=every) as (model, state):
+        for step, is_told in enumerate(expected):
+            backward(model, step)
+            assert (state.agreement is not None) == is_told
+        assert len(state.norms) == 3
 
 
 if __name__ == "__main__":

@@ -180,15 +180,6 @@ def test_a_rule_that_changes_other_options_than_granularity_keeps_its_memory():
     assert state.state_dict()["memory"] == []
 
 
-@pytest.mark.parametrize("name", flockstep.__all__)
-def test_every_public_name_says_what_it_is(name):
-    public = getattr(flockstep, name)
-    assert public.__doc__
-    for member, value in vars(public).items() if isinstance(public, type) else ():
-        if not member.startswith("_") and (callable(value) or isinstance(value, property)):
-            assert inspect.getdoc(getattr(public, member)), f"{name}.{member}"
-
-
 TYPED = """
 import flockstep
 import torch

@@ -1,19 +1,13 @@
 """Gradient rules behind DDP's hooks, against a recomputation from every rank's own gradient, with each feature of DDP."""
 
-from pathlib import Path
-
 import pytest
-from results import Results, each_of
+from results import each_of, worlds
 from rules_program import CASES
-
-PROGRAM = Path(__file__).with_name("rules_program.py")
 
 
 @pytest.fixture(scope="module")
 def of():
-    """of(case, workers): runs it on every rank."""
-    results = {workers: Results(PROGRAM, workers) for workers in (1, 3)}
-    return lambda case, workers: results[workers][case]
+    return worlds("rules_program.py")
 
 
 @each_of(CASES)

@@ -1,22 +1,16 @@
 """Gradient rules on models of fully_shard(), against a recomputation in double precision from what every rank hands over."""
 
-from pathlib import Path
-
 import flockstep
 import pytest
 import torch
 from flockstep import _sharded_model
-from results import Results, each_of
+from results import each_of, worlds
 from sharded_program import CASES
-
-PROGRAM = Path(__file__).with_name("sharded_program.py")
 
 
 @pytest.fixture(scope="module")
 def of():
-    """of(case, workers): runs it on every rank."""
-    results = {workers: Results(PROGRAM, workers) for workers in (1, 2, 4)}
-    return lambda case, workers: results[workers][case]
+    return worlds("sharded_program.py")
 
 
 @each_of(CASES)

@@ -28,9 +28,15 @@ def ddp():
     dist.destroy_process_group()
 
 
-def test_torch_still_has_reducer_of(ddp):
+def test_torch_still_has_a_reducer(ddp):
     assert private.reducer_of(ddp) is ddp.reducer
     assert private.reducer_of(object.__new__(DistributedDataParallel)) is None
+    assert "_use_python_reducer" in vars(ddp)
+    assert private.has_python_reducer(ddp) is False
+    assert private.local_used_map(ddp).shape == (2,)
+    assert [bucket.buffer().tolist() for bucket in private.zero_buckets(ddp)] == [[0.0] * 8]
+    private.reset_reducer(ddp)
+    ddp(torch.ones(1, 3)).sum().backward()
 
 
 def test_torch_still_has_reduced_parameters(ddp):
@@ -42,19 +48,6 @@ def test_torch_still_has_reduced_parameters(ddp):
     reduced = sum(bucket.buffer().numel() for bucket in private.zero_buckets(wrapped))
     assert names == ["0.weight", "0.bias"]
     assert reduced == 8
-
-
-def test_torch_still_has_reset_reducer(ddp):
-    private.reset_reducer(ddp)
-    ddp(torch.ones(1, 3)).sum().backward()
-
-
-def test_torch_still_has_zero_buckets(ddp):
-    assert [bucket.buffer().tolist() for bucket in private.zero_buckets(ddp)] == [[0.0] * 8]
-
-
-def test_torch_still_has_local_used_map(ddp):
-    assert private.local_used_map(ddp).shape == (2,)
 
 
 def test_torch_still_has_comm_hooks(ddp):
@@ -75,11 +68,6 @@ def test_torch_still_has_divides_by_initial_world_size(ddp):
     assert [told(True), told(False)] == [True, False]
 
 
-def test_torch_still_has_has_python_reducer(ddp):
-    assert "_use_python_reducer" in vars(ddp)
-    assert private.has_python_reducer(ddp) is False
-
-
 def test_torch_still_has_delays_all_reduce(ddp):
     network = nn.Linear(3, 2)
     delaying = DistributedDataParallel(
@@ -98,14 +86,10 @@ def test_torch_still_has_synchronises_nothing(ddp):
     assert all(hasattr(static, name) for name in private.SYNCHRONISES_NOTHING)
 
 
-def test_torch_still_has_forward_pre_hooks(ddp):
-    with ddp.register_forward_pre_hook(print):
-        assert list(private.forward_pre_hooks(ddp).values()) == [print]
-
-
 def test_torch_still_has_forward_hooks(ddp):
-    with ddp.register_forward_hook(print):
-        assert list(private.forward_hooks(ddp).values()) == [print]
+    with ddp.register_forward_pre_hook(print), ddp.register_forward_hook(repr):
+        assert list(private.forward_pre_hooks(ddp).values()) == [print]
+        assert list(private.forward_hooks(ddp).values()) == [repr]
 
 
 def test_torch_still_has_uncompiled(ddp):
@@ -135,19 +119,16 @@ def test_torch_still_has_call_after_backward(ddp):
     assert seen == [True]
 
 
-def test_torch_still_has_default_store(ddp):
+def test_torch_still_has_what_is_known_of_process_groups(ddp):
     private.default_store().set("flockstep", "here")
     assert private.default_store().get("flockstep") == b"here"
-
-
-def test_torch_still_has_timeout_of(ddp):
     assert private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
-
-
-def test_torch_still_has_collectives_so_far(ddp):
     before = private.collectives_so_far()
     dist.all_reduce(torch.ones(1))
     assert private.collectives_so_far() == before + 1
+    gathered = torch.zeros(2)
+    private.all_gather_single(gathered, torch.tensor([3.0, 4.0]), ddp.process_group)
+    assert gathered.tolist() == [3, 4]
 
 
 def test_torch_still_has_join(ddp):
@@ -203,12 +184,6 @@ def test_torch_still_has_sharded_groups_of(ddp):
     assert (inner.numbers, outer.numbers, outer.padded_numbers) == (6, 8, 8)
     assert (outer.shards, outer.has_other_shards, outer.shares_module) == (1, False, False)
     assert inner.mesh == mesh
-
-
-def test_tensors_of_all_are_gathered_into_one(ddp):
-    everybody = torch.zeros(2)
-    private.all_gather_single(everybody, torch.tensor([3.0, 4.0]), ddp.process_group)
-    assert everybody.tolist() == [3, 4]
 
 
 def test_every_part_is_looked_at_and_says_why():
