@@ -5,6 +5,7 @@ A test asks results.py for what a case returned, which starts the program with t
 """
 
 import faulthandler
+import functools
 import json
 import signal
 import sys
@@ -32,14 +33,50 @@ def run(cases):
         torch.manual_seed(7)
         try:
             mine = {"value": cases[name]()}
-        except Exception:
-            traceback.print_exc()  # other ranks may still be in the case, and then it hangs
-            mine = {"error": traceback.format_exc()}
+        except Exception as error:
+            mine = {"error": told(error)}
+            print(mine["error"], file=sys.stderr)  # other ranks may still be in the case, and then it hangs
         outcome = everybodys(mine)
         if dist.get_rank() == 0:
             print("OUTCOME", json.dumps({name: outcome}), flush=True)
     time_begins()
     dist.destroy_process_group()
+
+
+def told(error):
+    """The traceback within the case, with the values of its variables if an assertion does not hold."""
+    within, has_values = error.__traceback__.tb_next, isinstance(error, AssertionError)
+    return "".join(traceback.TracebackException(type(error), error, within, capture_locals=has_values).format())
+
+
+class Cases:
+    """Cases that assert on each rank what holds there. each_of() of results.py has them for pytest.
+
+    Args:
+        workers: the sizes of the worlds that run a case, unless the case has others.
+        thorough: whether the cases are of the second layer, unless a case says otherwise.
+    """
+
+    def __init__(self, *workers, thorough=False):
+        self.workers, self.thorough = workers, thorough
+        self.known = []  # name, workers, whether it is thorough, function
+
+    def case(self, *arguments, workers=None, thorough=None, **options):
+        """A decorator: the function with these arguments is a case, named after all of them."""
+
+        def added(function):
+            variant = [*map(str, arguments)]
+            variant += [f"{name} {getattr(value, '__name__', value)}" for name, value in options.items()]
+            name = ", ".join([function.__name__.replace("_", " "), *variant])
+            is_thorough = self.thorough if thorough is None else thorough
+            called = functools.partial(function, *arguments, **options)
+            self.known += [(name, size, is_thorough, called) for size in workers or self.workers]
+            return function
+
+        return added
+
+    def of_this_world(self):
+        return {name: function for name, workers, _, function in self.known if workers == dist.get_world_size()}
 
 
 def run_by_rank(*functions):

@@ -44,13 +44,8 @@ def loss_of(model, step, **options):
 
 def flat(parameters):
     """The gradients, one behind the other in double precision; zeros where there is none."""
-    return torch.cat(
-        [
-            (torch.zeros_like(p) if p.grad is None else p.grad).detach().double().flatten()
-            for p in parameters
-            if p.requires_grad
-        ]
-    )
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters if p.requires_grad]
+    return torch.cat([gradient.detach().double().flatten() for gradient in gradients])
 
 
 def own_gradient(module, backward):

@@ -1,45 +1,31 @@
-"""A worker whose model goes wrong beside three others, under every averager."""
+"""A worker whose model goes wrong beside three others, under averagers of every kind of agent."""
 
-import cases
+import math
+
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import backward, numbers, small_model
+from cases import Cases, backward, numbers, run, small_model
 
 BROKEN, STEPS = 2, 30
-MAKERS = {
-    "flock": flockstep.Flock,
-    "flock_overlapped": lambda inner, model, **options: flockstep.Flock(inner, model, overlap=True, **options),
-    "wagma": flockstep.Wagma,
-    "local_sgd": lambda inner, model, **options: flockstep.LocalSGD(inner, model, period=2, **options),
-    "post_local_sgd": lambda inner, model, **options: flockstep.PostLocalSGD(
-        inner, model, switch_after=0, period=2, **options
-    ),
-    "diloco": lambda inner, model, **options: flockstep.DiLoCo(inner, model, period=2, **options),
-    "diloco_without_waiting": lambda inner, model, **options: flockstep.DiLoCo(
-        inner, model, period=2, wait=False, **options
-    ),
-    "dpsgd": flockstep.DPSGD,
-    "sgp": flockstep.SGP,
-    "adpsgd": flockstep.ADPSGD,
-    "swarm": lambda inner, model, **options: flockstep.Swarm(inner, model, period=1, **options),
-}
+CASES = Cases(4)
+case = CASES.case
 
 
-def trained(rank, make, break_model, **options):
+def trained(make, break_model=None, **options):
     model = small_model()
     inner = torch.optim.SGD(model.parameters(), lr=0.05)
     with make(inner, model, **options) as optimizer:
         for step in range(STEPS):
-            if rank == BROKEN and step == 2:  # by then everybody has heard of others
+            if break_model and dist.get_rank() == BROKEN and step == 2:  # by then all workers have heard of others
                 inner.register_step_post_hook(lambda *_: break_model(model))
             optimizer.zero_grad()
-            backward(model, rank, step)
+            backward(model, dist.get_rank(), step)
             optimizer.step()
-            dist.barrier()  # nobody is done before the others have told anything
+            dist.barrier()  # no worker is done before the others have told anything
         found = optimizer.findings
         optimizer.consolidate()
-    return {"model": numbers(model), "findings": found}
+    return numbers(model), found
 
 
 @torch.no_grad()
@@ -53,48 +39,55 @@ def far_off(model):
         parameter.add_(3.0)
 
 
-def averager(name):
-    def case(rank):
-        return {
-            "healthy": trained(rank, MAKERS[name], lambda _: None),
-            "not_a_number": trained(rank, MAKERS[name], not_a_number),
-            "far_off": trained(rank, MAKERS[name], far_off),
-            "unguarded": trained(rank, MAKERS[name], far_off, guard=False),
-        }
+@case("Flock")
+@case("Flock", overlap=True)
+@case("LocalSGD", period=2)
+@case("DiLoCo", period=2, wait=False)
+@case("SGP")
+@case("ADPSGD")
+def a_worker_that_goes_wrong_does_not_spoil_the_others_and_is_named_on_all(name, **options):
+    make = getattr(flockstep, name)
+    healthy, _ = trained(make, **options)
 
-    case.__name__ = name
-    return case
+    def distance(model):
+        """From that of healthy workers, in lengths of what these have done."""
+        return math.dist(model, healthy) / math.sqrt(len(healthy))
 
-
-def wrong_gradients(rank):
-    """Findings of Flock where one worker multiplies its gradients by -5, and where none does."""
-    found = {}
-    for kind in (torch.optim.SGD, torch.optim.AdamW):
-        for weights in ("mean", "direction_consensus"):
-            for factor in (-5, 1):
-                model = small_model()
-                inner = kind(model.parameters(), lr=0.01)
-                with flockstep.Flock(inner, model, weights=weights) as optimizer:
-                    for step in range(150):
-                        optimizer.zero_grad()
-                        backward(model, rank, step)
-                        for parameter in model.parameters():
-                            parameter.grad.mul_(factor if rank == BROKEN else 1)
-                        optimizer.step()
-                    dist.barrier()
-                    found[f"{kind.__name__}, {weights}, {factor}"] = optimizer.findings
-                    dist.barrier()
-    return found
+    model, [said] = trained(make, not_a_number, **options)
+    assert distance(model) < 0.3
+    assert f"updates of worker {BROKEN}'s model were not finite" in said
+    unguarded, _ = trained(make, far_off, guard=False, **options)
+    assert distance(unguarded) > 2, "so that this says something"
+    model, [said] = trained(make, far_off, **options)
+    assert distance(model) < distance(unguarded) / 4
+    assert said.startswith(f"worker {BROKEN} pulls the others away: ")
 
 
-def wrong(rank):
-    model = small_model()
-    try:
-        flockstep.DPSGD(torch.optim.SGD(model.parameters(), lr=0.1), model, guard="on")
-    except flockstep.Error as error:
-        return f"{error.code}: {error}"
-    return "nothing was refused"
+# Adam gives a wrong gradient the length of all others.
+@case("SGD", "mean")
+@case("SGD", "direction_consensus")
+@case("AdamW", "mean")
+@case("AdamW", "direction_consensus")
+def flock_names_a_wrong_gradient_on_all_workers(kind, weights):
+    """One worker multiplies its gradients by -5."""
+    for factor in (-5, 1):
+        model = small_model()
+        inner = getattr(torch.optim, kind)(model.parameters(), lr=0.01)
+        with flockstep.Flock(inner, model, weights=weights) as optimizer:
+            for step in range(150):
+                optimizer.zero_grad()
+                backward(model, dist.get_rank(), step)
+                for parameter in model.parameters():
+                    parameter.grad.mul_(factor if dist.get_rank() == BROKEN else 1)
+                optimizer.step()
+            dist.barrier()
+            found = optimizer.findings
+            dist.barrier()
+        said = [
+            each.startswith((f"worker {BROKEN} pulls", f"worker {BROKEN}'s updates do not point")) for each in found
+        ]
+        assert said == [True] * (factor == -5), found
 
 
 if __name__ == "__main__":
-    cases.run_by_rank(*map(averager, MAKERS), wrong_gradients, wrong)
+    run(CASES.of_this_world)

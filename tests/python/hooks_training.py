@@ -1,189 +1,110 @@
 """Cases of hooks_program.py: training beside a scaler, join and watching."""
 
-import warnings
+from contextlib import closing
 
 import flockstep
 import torch
 import torch.distributed as dist
 from ddp_training import batch, distance, flat, loss_of, of_all
-from hooks_shared import gradient_of, train, wrapped
+from hooks_shared import ALL, CASES, backward, distance_of_step, gradient_of, under, values_of, wrapped
 from rule_oracle import Expected
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-
-def a_scaler_changes_nothing():
-    plain, scaled = wrapped(), wrapped()
-    states = [flockstep.adacons(plain), flockstep.adacons(scaled)]
-    start = torch.cat([p.detach().double().flatten() for p in plain.parameters()])
-    without = train(plain, 5)
-    with_scaler = train(scaled, 5, scaler=torch.amp.GradScaler("cpu", init_scale=2.0**12))
-    for state in states:
-        state.close()
-    return distance(with_scaler - start, without - start)
+case = CASES.case
 
 
-def overflow(non_finite):
+@case("propagate")
+@case("exclude")
+def an_overflow_on_one_rank_makes_all_skip_the_step_and_back_off_or_leaves_that_rank_out(non_finite):
     """In step 1 the gradient of rank 2 overflows. What is remembered is in the units of the scale at the time."""
-    model = wrapped()
-    state = flockstep.adacons(model, non_finite=non_finite, guard=0.0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     moved, expected, worst = [], Expected("adacons"), 0.0
-    for step in range(3):
-        scale = scaler.get_scale()
-        gradients = [scale * gradient_of(model.module, step, rank) for rank in range(3)]
-        optimizer.zero_grad()
-        loss = loss_of(model, step)
-        if step == 1 and dist.get_rank() == 2:
-            loss = loss * float("inf")
-        before = model.module.last.weight.detach().clone()
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        if step != 1:
-            worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients)))
-        elif non_finite == "exclude":
-            memory = expected.rule.sorted
-            worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients[:2])))
-            expected.rule.sorted = memory  # a step that met a guard is not remembered
-        scaler.step(optimizer)
-        scaler.update()
-        moved.append(not torch.equal(before, model.module.last.weight))
-    report = state.report()
-    state.close()
-    return {"moved": moved, "scale": scaler.get_scale(), "guards": report["guards"], "distance": worst}
-
-
-def join(rule, then=None, **options):
-    """Rank r has 4 + 3 r batches. `then`: with these options, after another rule."""
-    model = wrapped()
-    exact = {"transfer": "exact", "guard": 0.0}
-    state = getattr(flockstep, rule)(model, **exact) if then is None else flockstep.adacons(model, **exact)
-    if then is not None:
-        state.set_rule(rule, guard=0.0, **then)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    expected, worst, coefficients = Expected(rule), 0.0, []
-    with model.join(**options):
-        for step in range(4 + 3 * dist.get_rank()):
-            present = [rank for rank in range(3) if step < 4 + 3 * rank]
-            want = expected([gradient_of(model.module, step, rank) for rank in present])
-            if {**options, **(then or {})}.get("divide_by_initial_world_size", True) and rule == "mean":
-                want = want * len(present) / 3
+    with under("adacons", non_finite=non_finite, guard=0.0) as (model, state):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        for step in range(3):
+            scale = scaler.get_scale()
+            gradients = [scale * gradient_of(model.module, step, rank) for rank in ALL]
             optimizer.zero_grad()
-            loss_of(model, step).backward()
-            worst = max(worst, distance(flat(model.parameters()), want))
-            coefficients.append(int((state.coefficients != 0).sum()))
-            optimizer.step()
-    final = torch.cat([p.detach().flatten() for p in model.parameters()])
-    everybody = of_all(final)
-    findings = state.findings
-    state.close()
-    return {
-        "distance": worst,
-        "counted": coefficients,
-        "findings": findings,
-        "equal": all(torch.equal(final, other) for other in everybody),
-    }
+            loss = loss_of(model, step) * (float("inf") if step == 1 and dist.get_rank() == 2 else 1)
+            before = values_of(model)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            if step != 1:
+                worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients)))
+            elif non_finite == "exclude":
+                memory = expected.rule.sorted
+                worst = max(worst, distance(scale * flat(model.parameters()), expected(gradients[:2])))
+                expected.rule.sorted = memory  # a step that met a guard is not remembered
+            scaler.step(optimizer)
+            scaler.update()
+            moved.append(not torch.equal(before, values_of(model)))
+        assert state.report()["guards"]["non_finite"] == 1
+    assert moved == [True, non_finite == "exclude", True]
+    assert scaler.get_scale() == (512 if non_finite == "propagate" else 1024)
+    assert worst < 1e-5
 
 
-def join_with_a_finding_to_miss():
-    """A rank that sends zeros for 40 steps because it has joined is not dead."""
-    model = wrapped()
-    state = flockstep.watch(model)
-    with model.join():
+DIVIDES_BY_THOSE_THAT_TRAIN = {"divide_by_initial_world_size": False}
+
+
+@case("adacons", "exact")
+@case("mean", "exact")
+@case("mean", "sketch", thorough=True)
+@case("mean", "exact", **DIVIDES_BY_THOSE_THAT_TRAIN)
+@case("mean", "sketch", **DIVIDES_BY_THOSE_THAT_TRAIN, thorough=True)
+@case("mean", "exact", then=DIVIDES_BY_THOSE_THAT_TRAIN)
+@case("direction_consensus", "sketch", thorough=True)
+def a_joined_rank_is_left_out(rule, transfer, then=None, **options):
+    """Rank r has 4 + 3 r batches. `then`: with these options, after another rule."""
+    is_late = rule == "direction_consensus"  # its coefficients are those of the step before
+    rank, rule_of, worst, counted = dist.get_rank(), Expected("mean" if is_late else rule), 0.0, []
+    divides_by_all = rule == "mean" and not options and not then
+
+    def expected(gradients, weights):
+        return rule_of(gradients, weights) * (len(gradients) / 3 if divides_by_all else 1)
+
+    with under("adacons" if then else rule, transfer=transfer, guard=0.0) as (model, state):
+        if then:
+            state.set_rule(rule, guard=0.0, **then)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with model.join(**options):
+            for step in range(4 + 3 * rank):
+                present = [each for each in ALL if step < 4 + 3 * each]
+                worst = max(worst, distance_of_step(model, step, expected, present))
+                counted.append(int((state.coefficients != 0).sum()))
+                optimizer.step()
+        assert state.findings == []
+    final = values_of(model)
+    assert all(torch.equal(final, other) for other in of_all(final))
+    if not is_late:
+        assert worst < 1e-5
+        assert counted == [3, 3, 3, 3, 2, 2, 2, 1, 1, 1][: 4 + 3 * rank]
+
+
+@case()
+def a_rank_that_sends_zeros_for_40_steps_because_it_has_joined_is_not_taken_for_a_dead_one():
+    with closing(flockstep.watch(model := wrapped())) as state, model.join():
         for step in range(5 if dist.get_rank() == 1 else 45):
             loss_of(model, step).backward()
-    findings = state.findings
-    state.close()
-    return findings
+    assert state.findings == []
 
 
-def watching_is_ddp(ranks):
-    """The same gradients as DDP's own."""
-    group = dist.new_group(ranks)
-    outcome = None
-    if dist.get_rank() in ranks:
-        plain = wrapped(process_group=group)
-        watched = wrapped(process_group=group)
-        state = flockstep.watch(watched)
-        worst, same = 0.0, True
+@case()
+def watching_gives_the_bits_of_ddp_and_tells_which_ranks_agree():
+    plain, watched = wrapped(), wrapped()
+    with closing(flockstep.watch(watched)) as state:
         for step in range(4):
-            for model in (plain, watched):
-                model.zero_grad()
-                loss_of(model, step).backward()
-            got, want = flat(watched.parameters()), flat(plain.parameters())
-            worst, same = max(worst, distance(got, want)), same and torch.equal(got, want)
-        outcome = {
-            "distance": worst,
-            "same": same,
-            "agreement": state.agreement.tolist(),
-            "norms": state.norms.tolist(),
-            "cosines": cosines([gradient_of(plain.module, 3, rank) for rank in ranks]),
-            "coefficients": state.coefficients.tolist(),
-            "metrics": state.metrics(),
-        }
-        state.close()
-    dist.barrier()
-    return outcome
-
-
-def cosines(gradients):
-    directions = torch.stack([gradient / gradient.norm() for gradient in gradients])
-    return (directions @ directions.T).tolist()
-
-
-def forgotten_sampler():
-    """All ranks read the same data. After how many steps is it said, and how?"""
-    model = wrapped()
-    state = flockstep.watch(model)
-    said = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for step in range(30):
-            x, y = batch(step, rank=0)
-            nn.functional.cross_entropy(model(x), y).backward()
-            said.append(len(state.findings))
-    state.close()
-    return {
-        "steps": said.index(1) + 1 if 1 in said else None,
-        "findings": state.findings,
-        "warnings": [str(each.message) for each in caught if each.category is RuntimeWarning],
-    }
-
-
-def one_worker_times(rule, factor):
-    """The norm of the gradient where rank 1 multiplies its own, over that where it does not."""
-    norms = []
-    for times in (1.0, factor):
-        model = wrapped()
-        state = getattr(flockstep, rule)(model)
-        (loss_of(model, 0) * (times if dist.get_rank() == 1 else 1.0)).backward()
-        norms.append(float(flat(model.parameters()).norm()))
-        state.close()
-    return norms[1] / norms[0]
-
-
-class OneNumber(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.number = nn.Parameter(torch.zeros(1))
-
-    def forward(self, x):
-        return (self.number * x).sum()
-
-
-def two_numbers_that_disagree(rule):
-    """Gradients of 3 and -1 of a parameter of one number, by tensor; rank 2 looks on."""
-    group = dist.new_group([0, 1])
-    outcome = None
-    if dist.get_rank() != 2:
-        model = DistributedDataParallel(OneNumber(), process_group=group)
-        state = getattr(flockstep, rule)(model, granularity="tensor")
-        model(torch.tensor([3.0, -1.0][dist.get_rank()])).backward()
-        outcome = {"gradient": model.module.number.grad.item(), "unsafe": state.report()["guards"]["unsafe"]}
-        state.close()
-    dist.barrier()
-    return outcome
+            backward(plain, step)
+            backward(watched, step)
+            assert torch.equal(flat(watched.parameters()), flat(plain.parameters()))
+        directions = torch.stack([each / each.norm() for each in [gradient_of(plain.module, 3, rank) for rank in ALL]])
+        metrics = state.metrics()
+        assert (state.agreement - directions @ directions.T).abs().max() < 0.1, "from sketches of 1,024 numbers"
+        assert torch.allclose(state.coefficients.double(), torch.full((3,), 1 / 3).double())
+        assert len(state.norms) == 3
+        assert all(isinstance(value, float) for value in metrics.values())
+        assert metrics["step"] == 4
 
 
 class PartlyIgnored(nn.Module):
@@ -203,22 +124,20 @@ class PartlyIgnored(nn.Module):
         return self.shared(x), alone
 
 
-def ignored_parameters(rule, transfer):
-    model = DistributedDataParallel(PartlyIgnored())
-    state = flockstep.register(model, rule, transfer=transfer)
+@case("mean", "sketch")
+@case("adacons", "exact")
+def parameters_that_ddp_was_told_to_ignore_are_neither_checked_nor_counted(rule, transfer):
     expected, worst = Expected(rule), 0.0
-    for step in range(3):
-        x, y = batch(step)
-        module = PartlyIgnored()
-        nn.functional.cross_entropy(module(x)[0], y).backward()
-        model.zero_grad()
-        logits, alone = model(x)
-        (nn.functional.cross_entropy(logits, y) + alone).backward()
-        gradient = flat(model.module.shared.parameters())
-        worst = max(worst, distance(gradient, expected(of_all(flat(module.shared.parameters())))))
-    state.close()
-    return {
-        "distance": worst,
-        "own": float(model.module.own.bias.grad.unique()),
-        "sparse": model.module.table.weight.grad.is_sparse,
-    }
+    with under(rule, DistributedDataParallel(PartlyIgnored()), transfer=transfer) as (model, _):
+        for step in range(3):
+            x, y = batch(step)
+            module = PartlyIgnored()
+            nn.functional.cross_entropy(module(x)[0], y).backward()
+            model.zero_grad()
+            logits, alone = model(x)
+            (nn.functional.cross_entropy(logits, y) + alone).backward()
+            gradient = flat(model.module.shared.parameters())
+            worst = max(worst, distance(gradient, expected(of_all(flat(module.shared.parameters())))))
+    assert worst < 1e-5
+    assert model.module.own.bias.grad.unique().item() == 8
+    assert model.module.table.weight.grad.is_sparse

@@ -1,7 +1,10 @@
 """What the ranks of a program returned, by case: see cases.py."""
 
+import functools
 import json
+from pathlib import Path
 
+import pytest
 from launching import run_workers
 
 
@@ -38,3 +41,21 @@ class Results:
         if any(rank.returncode for rank in ranks) or name not in self.outcomes:
             ends = [f"rank {number} ended with {rank.returncode}:\n{rank.stderr}" for number, rank in enumerate(ranks)]
             self.outcomes[last] = "\n".join([f"the workers ended in the case {last}, or after it", *ends])
+
+
+def each_of(cases):
+    """For pytest: the name of each of these Cases, and the size of each world that runs it."""
+    return pytest.mark.parametrize(
+        ("case", "workers"),
+        [
+            pytest.param(name, workers, marks=[pytest.mark.thorough] * thorough, id=f"{name}, {workers} workers")
+            for name, workers, thorough, _ in cases.known
+        ],
+    )
+
+
+def worlds(program, *arguments):
+    """of(case, workers): runs a case of a program of this folder on so many ranks; what each returned."""
+    path = Path(__file__).with_name(program)
+    results = functools.cache(lambda workers: Results(path, workers, *arguments))
+    return lambda case, workers: results(workers)[case]

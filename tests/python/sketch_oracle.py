@@ -5,6 +5,7 @@ import math
 
 import torch
 import torch.distributed as dist
+from ddp_training import of_all
 from rule_oracle import Expected
 
 KEPT, GROWTH = 0.9, 3.0
@@ -166,12 +167,8 @@ class Beside:
         """After a backward pass: keeps the distance from what the oracle says, and gives the result."""
         from flockstep import _native
 
+        everybody = [of_all(part, self.group) for part in self.sent]
         workers = dist.get_world_size(self.group)
-        everybody = []
-        for part in self.sent:
-            all_of_it = [torch.zeros_like(part) for _ in range(workers)]
-            dist.all_gather(all_of_it, part, group=self.group)
-            everybody.append(all_of_it)
         key = _native.sketch_key(self.seed, self.step)
         gradients = [[part[i] for part in everybody] for i in range(workers)]
         want = torch.cat(self.oracle(gradients, weights or [1.0] * workers, (key.k0, key.k1)))

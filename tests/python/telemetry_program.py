@@ -2,12 +2,13 @@
 
 import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import flockstep
 import torch
-import torch.distributed as dist
-from cases import backward, run_by_rank, small_model, train_step
+from cases import run_by_rank, small_model, train_step
+from hooks_shared import check_refusals
 from torch.nn.parallel import DistributedDataParallel
 
 OUT = Path(sys.argv[1])
@@ -44,46 +45,51 @@ def a_rule(rank):
 
 def an_averager(rank):
     model = small_model()
-    optimizer = flockstep.Wagma(torch.optim.SGD(model.parameters(), lr=0.1), model, run_dir=OUT / "averager")
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        backward(model, rank, step)
-        optimizer.step()
-    metrics = optimizer.metrics()
-    optimizer.close()
-    return metrics
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    with flockstep.Wagma(inner, model, run_dir=OUT / "averager") as optimizer:
+        for step in range(STEPS):
+            train_step(model, optimizer, rank, step)
+        metrics = optimizer.metrics()
+    assert metrics["step"] == STEPS
+    assert 0 <= metrics["fresh_fraction"] <= 1
+    assert "loss" not in metrics, "it was told none"
 
 
 def two_in_one_folder(rank):
     first, second = DistributedDataParallel(small_model()), DistributedDataParallel(small_model())
-    state = flockstep.adacons(first, run_dir=OUT / "twice")
-    try:
-        flockstep.adacons(second, run_dir=OUT / "twice")
-    except flockstep.Error as error:
-        return error.code, str(error)
-    finally:
-        state.close()
+    words = f"another gradient state or averager writes to {OUT / 'twice'}: give each"
+    with closing(flockstep.adacons(first, run_dir=OUT / "twice")):
+        check_refusals((words, lambda: flockstep.adacons(second, run_dir=OUT / "twice")))
 
 
-def pairs(rank):
-    """Its agent has something to log when it ends."""
+def rank_0_logs_what_the_compiled_half_says(rank):
+    """An agent that works in pairs has something to log when it ends."""
+    heard.clear()
     model = small_model()
-    optimizer = flockstep.ADPSGD(torch.optim.SGD(model.parameters(), lr=0.1), model)
-    for step in range(STEPS):
-        train_step(model, optimizer, rank, step)
-    optimizer.consolidate()
-    optimizer.close()
-    return heard
+    with flockstep.ADPSGD(torch.optim.SGD(model.parameters(), lr=0.1), model) as optimizer:
+        for step in range(STEPS):
+            train_step(model, optimizer, rank, step)
+        optimizer.consolidate()
+    if rank:
+        assert heard == []
+    else:
+        assert ("flockstep", "INFO", "worker 0 of 2, deadline 600 s") in heard
+        assert any(level == "INFO" and "took part in" in text for _, level, text in heard)
 
 
-def every_rank(rank):
+def every_rank_is_heard_without_the_filter(rank):
     heard.clear()
     logger = logging.getLogger("flockstep")
-    logger.warning("from rank %d", dist.get_rank())
-    alone = list(heard)
+    logger.warning("from rank %d", rank)
     logger.filters.clear()
-    logger.warning("from rank %d", dist.get_rank())
-    return alone, heard[len(alone) :]
+    logger.warning("again")
+    assert [text for _, _, text in heard] == ["from rank 0", "again"][rank:]
 
 
-run_by_rank(a_rule, an_averager, two_in_one_folder, pairs, every_rank)
+run_by_rank(
+    a_rule,
+    an_averager,
+    two_in_one_folder,
+    rank_0_logs_what_the_compiled_half_says,
+    every_rank_is_heard_without_the_filter,
+)

@@ -5,8 +5,10 @@ from datetime import timedelta
 
 import flockstep
 import pytest
+import torch
 import torch.distributed as dist
 from flockstep import _meeting, _worker
+from torch.nn.parallel import DistributedDataParallel
 
 PATIENCE_S = 100.0
 RANKS = [3, 5, 8, 9]  # of the world, as sentences name them
@@ -43,8 +45,8 @@ class Rank:
             self.is_after = not self.is_after
 
 
-def simulated(seed, plans, store, ended_at=None):
-    """Returns the verdicts of each rank's meetings over a simulated store; `ended_at` gets the time of the end."""
+def simulated(seed, plans, store):
+    """The verdicts of each rank's meetings over a simulated store, and how long they took."""
     draw, now, ranks = random.Random(seed), 0.0, [Rank(place, mine) for place, mine in enumerate(plans)]
 
     def operate(name, *arguments):
@@ -69,79 +71,75 @@ def simulated(seed, plans, store, ended_at=None):
     for _ in range(100_000):
         open_ = [rank for rank in ranks if rank.course or rank.plans]
         if not open_:
-            if ended_at is not None:
-                ended_at.append(now)
-            return [rank.verdicts for rank in ranks]
+            return [rank.verdicts for rank in ranks], now
         draw.choice(open_).step(operate)
     raise AssertionError(f"seed {seed}: the meetings do not end")
 
 
-def test_all_get_the_same_numbers_one_after_the_other_and_no_key_is_left():
-    for seed in range(200):
+def in_every_order(plans, *, meetings, seeds=100):
+    """Each rank's verdicts, by seed. No rank waits out its patience, and the store keeps no more than how often all have met."""
+    for seed in range(seeds):
         store = {}
-        for verdicts in simulated(seed, [[SAME] * 5] * 4, store):
-            assert [verdict.number for verdict in verdicts] == [1, 2, 3, 4, 5], seed
-            assert not any(verdict.error for verdict in verdicts), seed
-        assert store == {"number": 5}, seed
+        verdicts, took_s = simulated(seed, plans, store)
+        assert store == {"number": meetings}, seed
+        assert took_s < PATIENCE_S, seed
+        yield verdicts
+
+
+def test_all_get_the_same_numbers_one_after_the_other():
+    for ranks in in_every_order([[SAME] * 5] * 4, meetings=5, seeds=200):
+        for verdicts in ranks:
+            assert [(verdict.number, verdict.error) for verdict in verdicts] == [
+                (number, None) for number in range(1, 6)
+            ]
 
 
 def test_what_differs_is_named_and_the_next_meeting_is_as_if_it_had_not_been():
     other = [("rule", "mean"), ("beta", "0.5"), ("seed", "7")]
-    for seed in range(100):
-        store = {}
-        for first, second in simulated(seed, [[SAME, SAME], [other, SAME], [SAME, SAME], [other, SAME]], store):
-            assert isinstance(first.error, flockstep.MismatchError), seed
+    for ranks in in_every_order([[SAME, SAME], [other, SAME], [SAME, SAME], [other, SAME]], meetings=1):
+        for first, second in ranks:
+            assert isinstance(first.error, flockstep.MismatchError)
             assert str(first.error) == "ranks 5, 9 have beta 0.5 where rank 3 has 0.9: give all ranks the same"
-            assert second.number == 1, seed
-        assert store == {"number": 1}, seed
+            assert second.number == 1
 
 
 @pytest.mark.parametrize("absent", [0, 2])
 def test_a_rank_that_does_not_come_is_named_by_all_others_and_all_may_meet_later(absent):
     for seed in range(100):
         store = {}
-        for place, verdicts in enumerate(simulated(seed, [[SAME] * (place != absent) for place in range(4)], store)):
-            for verdict in verdicts:
-                assert isinstance(verdict.error, flockstep.DeadlineExceededError), seed
-                missing = f"rank {RANKS[absent]} has not made Flock within 100 s, as rank "
-                assert verdict.sentence.startswith(missing), (seed, place, verdict)
-        for verdicts in simulated(seed, [[SAME]] * 4, store):
-            assert [verdict.number for verdict in verdicts] == [1], seed
+        ranks, _ = simulated(seed, [[SAME] * (place != absent) for place in range(4)], store)
+        for [verdict] in ranks[:absent] + ranks[absent + 1 :]:
+            assert isinstance(verdict.error, flockstep.DeadlineExceededError), seed
+            assert verdict.sentence.startswith(f"rank {RANKS[absent]} has not made Flock within 100 s, as rank "), seed
+        ranks, _ = simulated(seed, [[SAME]] * 4, store)
+        assert [verdict.number for [verdict] in ranks] == [1] * 4, seed
         assert store == {"number": 1}, seed
 
 
 @pytest.mark.parametrize("failing", [0, 2])
 def test_the_error_of_a_rank_that_raises_alone_is_raised_by_all_others_at_once_and_all_may_meet_later(failing):
-    for seed in range(200):
-        store, ended_at = {}, []
-        plans = [[*[FAILS if place == failing else SAME] * 2, SAME] for place in range(4)]
-        for place, (*failed, last) in enumerate(simulated(seed, plans, store, ended_at)):
+    plans = [[*[FAILS if place == failing else SAME] * 2, SAME] for place in range(4)]
+    for ranks in in_every_order(plans, meetings=1, seeds=200):
+        for place, (*failed, last) in enumerate(ranks):
             for verdict in failed if place != failing else []:
-                assert isinstance(verdict.error, flockstep.MismatchError), seed
-                assert verdict.sentence == f"rank {RANKS[failing]} has not made Flock: ValueError: no such option", seed
-            assert last.number == 1, (seed, place, last)
-        assert store == {"number": 1}, seed
-        assert ended_at[0] < PATIENCE_S, seed
+                assert isinstance(verdict.error, flockstep.MismatchError)
+                assert verdict.sentence == f"rank {RANKS[failing]} has not made Flock: ValueError: no such option"
+            assert last.number == 1, place
 
 
 def test_of_several_ranks_that_raise_one_is_named():
+    sentences = [f"rank {rank} has not made Flock: ValueError: no such option" for rank in (5, 9)]
     for seed in range(100):
-        plans = [[FAILS if place in (1, 3) else SAME] for place in range(4)]
-        verdicts = simulated(seed, plans, {})
-        assert verdicts[0][0].sentence == verdicts[2][0].sentence, seed
-        assert verdicts[0][0].sentence in [
-            f"rank {rank} has not made Flock: ValueError: no such option" for rank in (5, 9)
-        ]
+        ranks, _ = simulated(seed, [[FAILS if place in (1, 3) else SAME] for place in range(4)], {})
+        assert ranks[0][0].sentence == ranks[2][0].sentence, seed
+        assert ranks[0][0].sentence in sentences, seed
 
 
 def test_what_all_ranks_have_raised_alike_does_not_count_for_their_next_meeting():
-    for seed in range(200):
-        store, ended_at = {}, []
-        for verdicts in simulated(seed, [[FAILS, SAME, FAILS, FAILS, SAME, SAME]] * 4, store, ended_at):
+    for ranks in in_every_order([[FAILS, SAME, FAILS, FAILS, SAME, SAME]] * 4, meetings=3, seeds=200):
+        for verdicts in ranks:
             met = [verdict for verdict in verdicts if verdict.number or verdict.error]
-            assert [verdict.number for verdict in met] == [1, 2, 3], (seed, verdicts)
-        assert store == {"number": 3}, seed
-        assert ended_at[0] < PATIENCE_S, seed
+            assert [verdict.number for verdict in met] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("make", [dist.HashStore, lambda: dist.TCPStore("127.0.0.1", 0, 1, True)])
@@ -168,3 +166,11 @@ def test_the_patience_is_five_minutes_and_never_more_than_the_timeout(monkeypatc
             _worker.attach(deadline=given and timedelta(seconds=given))
         dist.destroy_process_group()
     assert seen == [300, 60, 7200]
+
+
+def test_without_a_process_group_one_sentence_says_what_to_call():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = DistributedDataParallel(torch.nn.Linear(1, 1))
+    dist.destroy_process_group()
+    with pytest.raises(flockstep.BadInputError, match=r"init_process_group\(\)"):
+        flockstep.adacons(model)

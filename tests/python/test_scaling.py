@@ -4,6 +4,7 @@ There is no device here: the kernels themselves are tested by tests/kernels/cuda
 """
 
 import math
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -26,19 +27,6 @@ class Plan:
         self.is_blind = is_blind
 
 
-class Kernels:
-    def __init__(self):
-        self.calls = []
-
-    def scale(self, bucket, key, first_chunk, sketch, **keywords):
-        self.calls.append({"bucket": bucket, "first_chunk": first_chunk, "sketch": sketch, **keywords})
-
-
-class Refusing:
-    def scale(self, *arguments, **keywords):
-        raise UnavailableError("CUDA cannot launch the kernel scale_bucket: CUDA_ERROR_INVALID_IMAGE.")
-
-
 def passed(scaling, *, is_blind=False, share=1.0):
     """What becomes of two buckets, of their norms and of their sketch."""
     generator = torch.Generator().manual_seed(1)
@@ -58,32 +46,34 @@ def scaling_with(kernels):
 
 
 def test_kernels_get_what_the_plan_says():
-    kernels = Kernels()
+    kernels = Mock()
     first, second, norms, sketches = passed(scaling_with(kernels))
-    one, other = kernels.calls
-    assert one["bucket"] is first
-    assert other["bucket"] is second
-    assert (one["first_chunk"], other["first_chunk"]) == (0, 3)
+    one, other = (call.kwargs for call in kernels.scale.call_args_list)
+    for call, bucket, chunk in zip(kernels.scale.call_args_list, (first, second), (0, 3), strict=True):
+        given, _, first_chunk, sketch = call.args
+        assert given is bucket
+        assert first_chunk == chunk
+        assert sketch.data_ptr() == sketches.data_ptr()
     assert (one["begins"], other["begins"]) == (True, False)
     assert (one["place"], one["limit"], other["place"], other["limit"]) == (2, 3, 4, 5)
     assert (one["index"], other["index"]) == (0, 1)
-    for call in kernels.calls:
-        assert call["sketch"].data_ptr() == sketches.data_ptr()
+    for call in (one, other):
         assert call["norms"] is norms
         assert call["share"] == 1
         assert call["excludes"]
 
 
 def test_a_weight_has_no_place_among_the_factors():
-    kernels = Kernels()
+    kernels = Mock()
     passed(scaling_with(kernels), is_blind=True, share=None)
-    for call in kernels.calls:
-        assert (call["coefficient"], call["place"], call["share"]) == (1.25, None, None)
+    for call in kernels.scale.call_args_list:
+        assert [call.kwargs[name] for name in ("coefficient", "place", "share")] == [1.25, None, None]
 
 
 def test_kernels_that_the_driver_refuses_are_replaced_with_one_warning(caplog):
     expected = passed(StreamScaling(None, CPU))
-    scaling = scaling_with(Refusing())
+    refusal = UnavailableError("CUDA cannot launch the kernel scale_bucket: CUDA_ERROR_INVALID_IMAGE.")
+    scaling = scaling_with(Mock(scale=Mock(side_effect=refusal)))
     for _ in range(2):
         for ours, theirs in zip(passed(scaling), expected, strict=True):
             assert torch.equal(ours, theirs)
@@ -92,10 +82,7 @@ def test_kernels_that_the_driver_refuses_are_replaced_with_one_warning(caplog):
 
 
 def test_a_device_without_kernels_gets_one_warning(monkeypatch, caplog):
-    def refuse(device):
-        raise UnavailableError("NVRTC is not found.")
-
-    monkeypatch.setattr(_native, "BucketKernels", refuse)
+    monkeypatch.setattr(_native, "BucketKernels", Mock(side_effect=UnavailableError("NVRTC is not found.")))
     assert _kernels_for(CPU) is None
     assert not caplog.records
     assert _kernels_for(torch.device("cuda", 0)) is None

@@ -28,132 +28,119 @@ def ddp():
     dist.destroy_process_group()
 
 
-def reducer_of(ddp):
-    return (
-        private.reducer_of(ddp) is ddp.reducer and private.reducer_of(object.__new__(DistributedDataParallel)) is None
-    )
+def test_torch_still_has_a_reducer(ddp):
+    assert private.reducer_of(ddp) is ddp.reducer
+    assert private.reducer_of(object.__new__(DistributedDataParallel)) is None
+    assert "_use_python_reducer" in vars(ddp)
+    assert private.has_python_reducer(ddp) is False
+    assert private.local_used_map(ddp).shape == (2,)
+    assert [bucket.buffer().tolist() for bucket in private.zero_buckets(ddp)] == [[0.0] * 8]
+    private.reset_reducer(ddp)
+    ddp(torch.ones(1, 3)).sum().backward()
 
 
-def reduced_parameters(ddp):
+def test_torch_still_has_reduced_parameters(ddp):
     network = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
     network[1].bias = network[0].bias  # shared
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(network, ["1.weight"])
     wrapped = DistributedDataParallel(network)
     names = [name for name, _, _ in private.reduced_parameters(wrapped)]
     reduced = sum(bucket.buffer().numel() for bucket in private.zero_buckets(wrapped))
-    return names == ["0.weight", "0.bias"] and reduced == 8
+    assert names == ["0.weight", "0.bias"]
+    assert reduced == 8
 
 
-def reset_reducer(ddp):
-    private.reset_reducer(ddp)
-    ddp(torch.ones(1, 3)).sum().backward()
-    return True
-
-
-def zero_buckets(ddp):
-    return [bucket.buffer().tolist() for bucket in private.zero_buckets(ddp)] == [[0.0] * 8]
-
-
-def local_used_map(ddp):
-    return private.local_used_map(ddp).shape == (2,)
-
-
-def comm_hooks(ddp):
+def test_torch_still_has_comm_hooks(ddp):
     hooked = DistributedDataParallel(nn.Linear(3, 2))
     before = private.comm_hooks(hooked) == []
     hooked.register_comm_hook(None, lambda state, bucket: None)
-    return before and len(private.comm_hooks(hooked)) == 1 and "_comm_hooks" in vars(ddp)
+    assert before
+    assert len(private.comm_hooks(hooked)) == 1
+    assert "_comm_hooks" in vars(ddp)
 
 
-def divides_by_initial_world_size(ddp):
+def test_torch_still_has_divides_by_initial_world_size(ddp):
     def told(value):
         with ddp.join(divide_by_initial_world_size=value):
             ddp(torch.ones(1, 3))
             return private.divides_by_initial_world_size(ddp)
 
-    return [told(True), told(False)] == [True, False]
+    assert [told(True), told(False)] == [True, False]
 
 
-def has_python_reducer(ddp):
-    return "_use_python_reducer" in vars(ddp) and private.has_python_reducer(ddp) is False
-
-
-def delays_all_reduce(ddp):
+def test_torch_still_has_delays_all_reduce(ddp):
     network = nn.Linear(3, 2)
     delaying = DistributedDataParallel(
         network, delay_all_reduce_named_params=[("bias", network.bias)], param_to_hook_all_reduce=network.weight
     )
-    return [private.delays_all_reduce(ddp), private.delays_all_reduce(delaying)] == [False, True]
+    assert [private.delays_all_reduce(ddp), private.delays_all_reduce(delaying)] == [False, True]
 
 
-def parameters_of_half_made(ddp):
-    same = [one is other for one, other in zip(private.parameters_of_half_made(ddp), ddp.parameters(), strict=True)]
-    return same == [True, True]
+def test_torch_still_has_parameters_of_half_made(ddp):
+    for one, other in zip(private.parameters_of_half_made(ddp), ddp.parameters(), strict=True):
+        assert one is other
 
 
-def synchronises_nothing(ddp):
+def test_torch_still_has_synchronises_nothing(ddp):
     static = DistributedDataParallel(nn.Linear(3, 2), static_graph=True)
-    return all(hasattr(static, name) for name in private.SYNCHRONISES_NOTHING)
+    assert all(hasattr(static, name) for name in private.SYNCHRONISES_NOTHING)
 
 
-def forward_pre_hooks(ddp):
-    with ddp.register_forward_pre_hook(print):
-        return list(private.forward_pre_hooks(ddp).values()) == [print]
+def test_torch_still_has_forward_hooks(ddp):
+    with ddp.register_forward_pre_hook(print), ddp.register_forward_hook(repr):
+        assert list(private.forward_pre_hooks(ddp).values()) == [print]
+        assert list(private.forward_hooks(ddp).values()) == [repr]
 
 
-def forward_hooks(ddp):
-    with ddp.register_forward_hook(print):
-        return list(private.forward_hooks(ddp).values()) == [print]
+def test_torch_still_has_uncompiled(ddp):
+    assert private.uncompiled(torch.compile(ddp)) is ddp
+    assert private.uncompiled(ddp) is ddp
 
 
-def uncompiled(ddp):
-    return private.uncompiled(torch.compile(ddp)) is ddp and private.uncompiled(ddp) is ddp
-
-
-def tensors_in(ddp):
+def test_torch_still_has_tensors_in(ddp):
     one, other = torch.ones(1), torch.ones(1)
-    return [id(each) for each in private.tensors_in({"a": [one], "b": (other,)})] == [id(one), id(other)]
+    assert [id(each) for each in private.tensors_in({"a": [one], "b": (other,)})] == [id(one), id(other)]
 
 
-def backward_number(ddp):
+def test_torch_still_has_backward_number(ddp):
     tensor, seen = torch.ones(1, requires_grad=True), []
     tensor.register_hook(lambda gradient: seen.append(private.backward_number()))
     for _ in range(2):
         tensor.sum().backward()
-    return private.backward_number() is None and len(set(seen)) == 2 and all(isinstance(each, int) for each in seen)
+    assert private.backward_number() is None
+    assert len(set(seen)) == 2
+    assert all(isinstance(each, int) for each in seen)
 
 
-def call_after_backward(ddp):
+def test_torch_still_has_call_after_backward(ddp):
     tensor, seen = torch.ones(1, requires_grad=True), []
     tensor.register_hook(lambda gradient: private.call_after_backward(lambda: seen.append(tensor.grad is not None)))
     tensor.sum().backward()
-    return seen == [True]
+    assert seen == [True]
 
 
-def default_store(ddp):
+def test_torch_still_has_what_is_known_of_process_groups(ddp):
     private.default_store().set("flockstep", "here")
-    return private.default_store().get("flockstep") == b"here"
-
-
-def timeout_of(ddp):
-    return private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
-
-
-def collectives_so_far(ddp):
+    assert private.default_store().get("flockstep") == b"here"
+    assert private.timeout_of(dist.group.WORLD) == timedelta(seconds=77)
     before = private.collectives_so_far()
     dist.all_reduce(torch.ones(1))
-    return private.collectives_so_far() == before + 1
+    assert private.collectives_so_far() == before + 1
+    gathered = torch.zeros(2)
+    private.all_gather_single(gathered, torch.tensor([3.0, 4.0]), ddp.process_group)
+    assert gathered.tolist() == [3, 4]
 
 
-def join(ddp):
+def test_torch_still_has_join(ddp):
     """Of is_joining, is_first_to_join and end_joining."""
     context = Join([ddp])
     inside = [private.is_joining(ddp), private.is_first_to_join(ddp)]
     private.end_joining(context)
-    return inside == [True, True] and [private.is_joining(ddp), private.is_first_to_join(ddp)] == [False, False]
+    assert inside == [True, True]
+    assert [private.is_joining(ddp), private.is_first_to_join(ddp)] == [False, False]
 
 
-def optimizer_hooks(ddp):
+def test_torch_still_has_optimizer_hooks(ddp):
     """And of make_optimizer_hooks: those of torch's own making have the same names."""
     optimizer = torch.optim.SGD(ddp.parameters())
 
@@ -163,10 +150,11 @@ def optimizer_hooks(ddp):
     bare = object.__new__(torch.optim.SGD)
     private.make_optimizer_hooks(bare)
     bare.register_state_dict_pre_hook(print)
-    return hooks_of(optimizer) == hooks_of(bare) and private.optimizer_hooks(bare, "state_dict_pre") == [print]
+    assert hooks_of(optimizer) == hooks_of(bare)
+    assert private.optimizer_hooks(bare, "state_dict_pre") == [print]
 
 
-def left_by_scaler(ddp):
+def test_torch_still_has_left_by_scaler(ddp):
     """And of UnscalesItself."""
 
     class Optimizer(private.UnscalesItself, torch.optim.SGD):
@@ -177,53 +165,25 @@ def left_by_scaler(ddp):
     optimizer, scaler = Optimizer(ddp.parameters()), torch.amp.GradScaler("cpu", init_scale=8.0)
     scaler.scale(ddp(torch.ones(1, 3)).sum()).backward()
     scaler.step(optimizer)
-    return seen == [[0.0, 8.0]] and private.left_by_scaler(optimizer) == (None, None)
+    assert seen == [[0.0, 8.0]]
+    assert private.left_by_scaler(optimizer) == (None, None)
 
 
-def sharded_groups_of(ddp):
+def test_torch_still_has_sharded_groups_of(ddp):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     model, mesh = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), init_device_mesh("cpu", (1,))
     fully_shard(model[1], mesh=mesh)
     [inner], [outer] = (private.sharded_groups_of(module) for module in (model[1], fully_shard(model, mesh=mesh)))
-    wanted = [model[1].weight, model[1].bias]
-    same = all(mine is theirs for mine, theirs in zip(inner.parameters, wanted, strict=True))
-    before = private.divide_factor_of(inner)
+    for mine, theirs in zip(inner.parameters, [model[1].weight, model[1].bias], strict=True):
+        assert mine is theirs
+    assert private.divide_factor_of(inner) is None
     model[1].set_gradient_divide_factor(2.0)
-    same = same and (before, private.divide_factor_of(inner), outer.padded_numbers) == (None, 2.0, 8)
-    flags = (outer.shards, outer.has_other_shards, outer.shares_module)
-    return same and (inner.numbers, outer.numbers) == (6, 8) and flags == (1, False, False) and inner.mesh == mesh
-
-
-CHECKS = [
-    reducer_of, reduced_parameters, reset_reducer, zero_buckets, local_used_map, comm_hooks, divides_by_initial_world_size, has_python_reducer,
-    delays_all_reduce, parameters_of_half_made, synchronises_nothing, forward_pre_hooks, forward_hooks, uncompiled, tensors_in,
-    backward_number, call_after_backward, default_store, timeout_of, collectives_so_far, join, optimizer_hooks, left_by_scaler,
-    sharded_groups_of,
-]  # fmt: skip
-
-
-def what_has_changed(check, ddp):
-    """One sentence; empty where nothing has."""
-    try:
-        if check(ddp):
-            return ""
-        how = "it does something else"
-    except Exception as error:
-        how = f"{type(error).__name__}: {error}"
-    return f"torch {torch.__version__} has changed what {check.__name__} in {private.__name__} uses: {how}"
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_torch_still_has(ddp, check):
-    assert what_has_changed(check, ddp) == ""
-
-
-def test_tensors_of_all_are_gathered_into_one(ddp):
-    everybody = torch.zeros(2)
-    private.all_gather_single(everybody, torch.tensor([3.0, 4.0]), ddp.process_group)
-    assert everybody.tolist() == [3, 4]
+    assert private.divide_factor_of(inner) == 2
+    assert (inner.numbers, outer.numbers, outer.padded_numbers) == (6, 8, 8)
+    assert (outer.shards, outer.has_other_shards, outer.shares_module) == (1, False, False)
+    assert inner.mesh == mesh
 
 
 def test_every_part_is_looked_at_and_says_why():
@@ -242,13 +202,8 @@ def private_names(tree, kinds):
 
 def defined_names(tree):
     named = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    fields = {
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
     plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return named | fields | plain | private_names(tree, ast.Store)
+    return named | plain | private_names(tree, ast.Store)
 
 
 def test_no_other_file_uses_private_parts_of_torch():

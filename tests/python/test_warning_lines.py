@@ -34,7 +34,8 @@ def test_findings_and_states_without_a_call_are_told_where_the_state_was_made(pr
         "never called",
         "found in the last step",
     ]
-    assert "sent the same gradient" in told[0][1]
+    assert "workers 0 and 1 sent the same gradient" in told[0][1]
+    assert "are they reading the same data?" in told[0][1]
     assert "sent the same gradient" in told[3][1]
     assert told[1][1].startswith("no backward pass has called the hook of this AdaConsState")
     assert "flockstep.adasum(model)" in told[2][1]
