@@ -147,29 +147,26 @@ TEST(PairAgents, twoThatAskAtTheSameTimeMeetOnce) {
   });
 }
 
-void want_worker_zero(PairAgent::WhenBusy when_busy) {
-  on_every_worker([&](Engine& engine) {
-    constexpr int kSteps = 20;
-    Pairing pairing(engine, when_busy);
-    auto& [context, model, agent] = pairing;
-    const bool is_wanted = engine.rank() == 0;
-    for (int step = 0; step < kSteps; ++step) agent.merge(model, is_wanted ? std::vector<int>{} : std::vector{0});
-    agent.come_to_rest(model);
-    const auto averages = static_cast<double>(agent.counts().averages),
-               skipped = static_cast<double>(agent.counts().skipped);
-    const auto sums = context.all_reduce({is_wanted ? averages : 0, is_wanted ? 0 : averages, skipped}, "sum");
-    EXPECT_EQ(sums[0], sums[1]);
-    EXPECT_EQ(sums[1] + sums[2], kSteps * (engine.size() - 1));
-    if (when_busy == PairAgent::WhenBusy::queue && !is_wanted) {
-      EXPECT_GE(averages, 2);  // the first wish and the last one that was kept
-    }
-  });
-}
-
 TEST(PairAgents, everybodyMayWaitForTheSameOneOrBeRefusedByIt) {
   if (subject().workers == 1) GTEST_SKIP() << "for several workers";
-  want_worker_zero(PairAgent::WhenBusy::queue);
-  want_worker_zero(PairAgent::WhenBusy::refuse);
+  on_every_worker([](Engine& engine) {
+    constexpr int kSteps = 20;
+    const bool is_wanted = engine.rank() == 0;
+    for (const PairAgent::WhenBusy when_busy : {PairAgent::WhenBusy::queue, PairAgent::WhenBusy::refuse}) {
+      Pairing pairing(engine, when_busy);
+      auto& [context, model, agent] = pairing;
+      for (int step = 0; step < kSteps; ++step) agent.merge(model, is_wanted ? std::vector<int>{} : std::vector{0});
+      agent.come_to_rest(model);
+      const auto averages = static_cast<double>(agent.counts().averages),
+                 skipped = static_cast<double>(agent.counts().skipped);
+      const auto sums = context.all_reduce({is_wanted ? averages : 0, is_wanted ? 0 : averages, skipped}, "sum");
+      EXPECT_EQ(sums[0], sums[1]);
+      EXPECT_EQ(sums[1] + sums[2], kSteps * (engine.size() - 1));
+      if (when_busy == PairAgent::WhenBusy::queue && !is_wanted) {
+        EXPECT_GE(averages, 2);  // the first wish and the last one that was kept
+      }
+    }
+  });
 }
 
 TEST_P(Pairs, theSameSeedGivesTheSameBits) {
