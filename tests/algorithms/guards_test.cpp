@@ -77,15 +77,18 @@ TEST(Guards, aNonFiniteWorkerCanBeLeftOut) {
     for (const std::string_view name : workers > 64 ? of_row_sums : rules())
       for (const float scale : {1.0f, 1e37f}) {
         SCOPED_TRACE(testing::Message() << name << " of " << workers << " at " << scale);
-        const auto last = static_cast<std::size_t>(workers - 1);
+        // One of the first, so that those behind it move up; weights go by rank, so the last one there.
+        const std::size_t bad = name == "weighted_mean" ? 3 : 1;
         const Sends whole = healthy(kSize, scale);
-        const Sends sends = spoilt(whole, last, [](Floats& gradient, std::int64_t) { gradient[33] = kNan; });
+        const Sends sends = spoilt(whole, bad, [](Floats& gradient, std::int64_t) { gradient[33] = kNan; });
         const auto results = results_of(workers, name, {{"non_finite", "exclude"}, {"magnitude", "mean_norm"}}, 3,
                                         sends, [&](Member& member) {
-                                          EXPECT_EQ(member.algorithm->report()->coefficients[last], 0);
+                                          EXPECT_EQ(member.algorithm->report()->coefficients[bad], 0);
                                           EXPECT_EQ(member.algorithm->report()->event, math::Event::non_finite);
                                         });
-        expect_near(results[0], Oracle(name, "mean_norm").step(gradients_of(last, 0, whole)));
+        auto others = gradients_of(static_cast<std::size_t>(workers), 0, whole);
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(bad));
+        expect_near(results[0], Oracle(name, "mean_norm").step(others));
         for (const Floats& result : results) EXPECT_TRUE(all_finite(result));
       }
 }

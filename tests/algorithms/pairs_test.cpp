@@ -32,7 +32,7 @@ class Pairs : public testing::TestWithParam<Kind> {};
 class PairsFailure : public Pairs {};
 const auto kAlgorithms =
     testing::Values(Kind{"adpsgd", "adpsgd"}, Kind{"adpsgd_with_fixed_partners", "adpsgd", {{"partners", "fixed"}}},
-                    Kind{"swarm", "swarm"});
+                    Kind{"adpsgd_without_a_guard", "adpsgd", {{"guard", "off"}}}, Kind{"swarm", "swarm"});
 const auto kName = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Algorithms, Pairs, kAlgorithms, kName);
 INSTANTIATE_TEST_SUITE_P(Algorithms, PairsFailure, kAlgorithms, kName);
