@@ -20,6 +20,8 @@ std::vector<Averager> all_averagers() {
           {"flock", {{"period", "4"}}},
           {"flock", {{"period", "2"}, {"activation", "deadline"}, {"deadline", "5ms"}}},
           {"flock", {{"period", "5"}, {"activation", "quorum"}}},
+          {"flock", {{"period", "3"}, {"overlap", "on"}}},
+          {"local_sgd", {{"period", "3"}, {"overlap", "on"}}},
           {"adpsgd", {}},
           {"adpsgd", {{"partners", "fixed"}}},
           {"swarm", {{"period", "2"}}}};
@@ -46,14 +48,9 @@ void meet(Learner& learner) { learner.context.wait(learner.context.engine().barr
 void consolidate(Learner& learner) {
   learner.algorithm->consolidate(learner.model);
   learner.steps = learner.algorithm->departures()->next_step(learner.steps);
-  for (const Model& model : models_of_all(learner)) EXPECT_EQ(model, learner.model);
+  expect_equal_models(learner);
   const auto steps = static_cast<double>(learner.steps);
   for (const double others : runtime::gather_doubles(learner.context, {&steps, 1})) EXPECT_EQ(others, steps);
-}
-
-void come_back(Learner& learner) {
-  learner.algorithm->departures()->come_back(learner.model);
-  learner.steps = learner.algorithm->departures()->next_step(learner.steps);
 }
 
 TEST_P(Absence, unevenNumbersOfSteps_endTogetherAndGoOn) {

@@ -35,10 +35,10 @@ Mask present_in(int step, int workers) {
 // All workers at once.
 class Oracle {
  public:
-  Oracle(const Scene& scene, int period, int neighbours)
+  explicit Oracle(const Scene& scene)
       : scene_(scene),
-        period_(period),
-        neighbours_(neighbours),
+        period_(number("period")),
+        neighbours_(number("neighbours")),
         models_(static_cast<std::size_t>(scene.workers), std::vector<double>(scene.size)),
         missed_(models_.size()) {}
 
@@ -75,6 +75,9 @@ class Oracle {
   const std::vector<double>& of(int rank) const { return models_[static_cast<std::size_t>(rank)]; }
 
  private:
+  int number(const std::string& option) const {
+    return scene_.settings.contains(option) ? std::stoi(scene_.settings.at(option)) : 1;
+  }
   std::vector<double>& of(int rank) { return models_[static_cast<std::size_t>(rank)]; }
 
   void average(const Mask& counted) {
@@ -131,38 +134,31 @@ class Oracle {
   std::vector<std::pair<int, int>> taken_;  // by whom, from whom
 };
 
-struct Averager {
-  std::string_view name;
-  int period = 1, neighbours = 1;
-  std::string order = {};
-};
-
-void PrintTo(const Averager& averager, std::ostream* out) {
-  *out << averager.name << ", period " << averager.period << ", neighbours " << averager.neighbours << " "
-       << averager.order;
-}
+using Averager = std::pair<std::string_view, base::Settings>;
 
 class Attendance : public testing::TestWithParam<std::tuple<Averager, int>> {};
 
-INSTANTIATE_TEST_SUITE_P(All, Attendance,
-                         testing::Combine(testing::Values(Averager{"local_sgd", 4}, Averager{"local_sgd", 1},
-                                                          Averager{"dpsgd"}, Averager{"dpsgd", 1, 1, "combine_first"},
-                                                          Averager{"sgp"}, Averager{"sgp", 1, 2}),
-                                          testing::Range(2, 8)));
+INSTANTIATE_TEST_SUITE_P(
+    All, Attendance,
+    testing::Combine(testing::Values(Averager{"local_sgd", {{"period", "4"}}}, Averager{"local_sgd", {{"period", "1"}}},
+                                     Averager{"dpsgd", {}}, Averager{"dpsgd", {{"order", "combine_first"}}},
+                                     Averager{"sgp", {}}, Averager{"sgp", {{"neighbours", "2"}}}),
+                     testing::Range(2, 8)));
 
-TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
+TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverThePresentWorkers) {
   const auto& [averager, workers] = GetParam();
-  if (workers == 2 && averager.neighbours == 2) GTEST_SKIP() << "two workers have one hop";
-  base::Settings settings{{"guard", "off"}};  // updates are made up
-  if (averager.name == "local_sgd") settings["period"] = std::to_string(averager.period);
-  if (!averager.order.empty()) settings["order"] = averager.order;
-  if (averager.name == "sgp") settings["neighbours"] = std::to_string(averager.neighbours);
-  const Scene scene{.algorithm = averager.name, .workers = workers, .settings = settings};
-  for (const int until : {kSteps, kSteps - 7, 5}) {
-    Oracle oracle(scene, averager.period, averager.neighbours);
+  Scene scene{.algorithm = averager.first, .workers = workers, .settings = averager.second};
+  if (workers == 2 && scene.settings.contains("neighbours")) GTEST_SKIP() << "two workers have one hop";
+  scene.settings["guard"] = "off";  // updates are made up
+  for (const auto& [until, all_are_there] :
+       {std::pair{kSteps, false}, {kSteps - 7, false}, {5, false}, {kSteps, true}}) {
+    const auto present_in_step = [&, all = all_are_there](int step) {
+      return all ? Mask(static_cast<std::size_t>(workers), true) : present_in(step, workers);
+    };
+    Oracle oracle(scene);
     std::vector<std::vector<std::vector<double>>> expected;  // per step
     for (int step = 0; step < until; ++step) {
-      oracle.step(step, present_in(step, workers));
+      oracle.step(step, present_in_step(step));
       expected.emplace_back();
       for (int rank = 0; rank < workers; ++rank) expected.back().push_back(std::as_const(oracle).of(rank));
     }
@@ -170,7 +166,7 @@ TEST_P(Attendance, modelsAreThoseOfTheSameAveragesOverWhoIsThere) {
     run_learners(scene, [&](Learner& learner) {
       const auto rank = static_cast<std::size_t>(learner.context.rank());
       for (int step = 0; step < until; ++step) {
-        const Mask present = present_in(step, workers);
+        const Mask present = present_in_step(step);
         learner.algorithm->attend(present);
         learner.take(present[rank] ? update_of(learner.context.rank(), step, scene.size) : Model(scene.size));
         ASSERT_LT(distance(learner.model, expected[static_cast<std::size_t>(step)][rank]), 2e-5) << "step " << step;
@@ -200,6 +196,7 @@ TEST(AttendanceOnce, postLocalSgd_leavesWhoIsNotThereOutOfBothPhases) {
                     .workers = 3,
                     .settings = {{"switch_after", "2"}, {"period", "2"}, {"guard", "off"}}};
   const auto models = run_learners(scene, [](Learner& learner) {
+    EXPECT_TRUE(learner.algorithm->gradients_are_equal());
     learner.algorithm->attend({true, true, false});
     const auto rank = static_cast<float>(learner.context.rank());
     for (int step = 0; step < 2; ++step) {
@@ -209,6 +206,7 @@ TEST(AttendanceOnce, postLocalSgd_leavesWhoIsNotThereOutOfBothPhases) {
       learner.algorithm->after_update(learner.steps++, learner.model);
     }
     EXPECT_EQ(learner.model, Model(learner.model.size(), 1));
+    EXPECT_FALSE(learner.algorithm->gradients_are_equal());
     for (int step = 0; step < 2; ++step) learner.take(Model(learner.model.size(), rank < 2 ? rank : 0));
   });
   for (const Model& model : models) EXPECT_EQ(model, Model(model.size(), 2));  // 1 + (0 + 2) / 2

@@ -5,11 +5,11 @@
 
 #include <cmath>
 #include <cstring>
-#include <deque>
 
 #include "algorithms/registry.h"
 #include "api/synchronizer.h"
 #include "base/check.h"
+#include "support/deferred_queue.h"
 #include "support/on_threads.h"
 #include "support/refusal.h"
 
@@ -47,8 +47,8 @@ class PretendedMemory {
   std::vector<std::byte> content_;
 };
 
-// Copies are done late: when they were asked about a few times.
-class PretendedQueue final : public kernels::Queue {
+// Copies are done late: when they were asked about a few times. All other work would crash on this memory.
+class PretendedQueue final : public test::DeferredQueue {
  public:
   explicit PretendedQueue(std::shared_ptr<PretendedMemory> memory) : memory_(std::move(memory)) {}
 
@@ -61,38 +61,20 @@ class PretendedQueue final : public kernels::Queue {
   std::function<bool()> mark() override {
     return [this, asked = 0]() mutable {
       if (++asked < 3) return false;
-      for (const auto& copy : copies_) copy();
-      copies_.clear();
+      for (const auto& work : waiting_) work();
+      waiting_.clear();
       return true;
     };
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
-    copies_.push_back([this, to, from, bytes] { std::memcpy(memory_->behind(to), memory_->behind(from), bytes); });
+    push([this, to, from, bytes] { std::memcpy(memory_->behind(to), memory_->behind(from), bytes); });
   }
-
-  void follow(Queue&) override { refuse(); }
-  void call(std::function<void()>) override { refuse(); }
-  void fill(kernels::Numbers, float) override { refuse(); }
-  void convert(kernels::ConstNumbers, kernels::Numbers) override { refuse(); }
-  void add_gram(const kernels::Rows&, double*) override { refuse(); }
-  void add_row_statistics(const kernels::Rows&, double*, double*) override { refuse(); }
-  void weighted_sum(const kernels::Rows&, const double*, kernels::Numbers) override { refuse(); }
-  void add_square(kernels::ConstNumbers, double*) override { refuse(); }
-  void scale(kernels::Numbers, const double*) override { refuse(); }
-  void axpy(float, std::span<const float>, std::span<float>) override { refuse(); }
-  void add_sketch(kernels::ConstNumbers, kernels::SketchKey, std::uint32_t, std::span<float>, double*) override {
-    refuse();
-  }
-  void find_non_finite(kernels::ConstNumbers, std::uint32_t*) override { refuse(); }
-  void divide(std::span<float>, float) override { refuse(); }
-  void join(std::span<float>, std::span<const float>, int) override { refuse(); }
-  void join_and_swap(std::span<float>, std::span<float>, int) override { refuse(); }
-  void move_to(std::span<float>, std::span<float>) override { refuse(); }
+  void follow(Queue&) override { base::check(false, "copies alone"); }
 
  private:
-  static void refuse() { base::check(false, "copies alone"); }
+  void push(std::function<void()> work) override { waiting_.push_back(std::move(work)); }
   const std::shared_ptr<PretendedMemory> memory_;
-  std::deque<std::function<void()>> copies_;
+  std::vector<std::function<void()>> waiting_;
 };
 
 runtime::Devices pretended() {

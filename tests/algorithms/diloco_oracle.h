@@ -48,6 +48,17 @@ inline void PrintTo(const DilocoScene& scene, std::ostream* out) {
   *out << scene.size << " numbers";
 }
 
+// Every rule, wire and way once.
+inline std::vector<DilocoScene> diloco_scenes() {
+  return {{},
+          {.rule = "direction_consensus"},
+          {.rule = "adacons", .wire = "bfloat16"},
+          {.wire = "int8"},
+          {.wire = "int8", .period = 9, .fragments = 3},
+          {.period = 8, .alpha = 0.5},
+          {.wire = "bfloat16", .period = 8, .fragments = 2, .delay = 2}};
+}
+
 class DilocoOracle {
  public:
   using Vector = std::vector<double>;

@@ -165,37 +165,37 @@ TEST(GuardedAveraging, withConsensusWeightsWhoPointsAwayDoesNotHoldTheOthersUp) 
   }
 }
 
-TEST(GuardedAveraging, weightsNeedTheGuard) {
-  try {
-    find_algorithm("flock").check({{"weights", "geometric_median"}, {"guard", "off"}}, 4);
-    FAIL() << "it was taken";
-  } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "--flock.weights geometric_median needs --flock.guard on, which tells workers of each other's updates");
-  }
-}
-
 TEST(GuardedAveraging, workersInLockstepGetTheSameBitsAsWithoutAGuard) {
-  for (const char* algorithm : {"local_sgd", "dpsgd", "sgp"}) {
+  for (const auto& [algorithm, options] : {std::pair<std::string_view, base::Settings>{"local_sgd", {}},
+                                           {"dpsgd", {}},
+                                           {"dpsgd", {{"order", "combine_first"}}},
+                                           {"sgp", {}}}) {
     std::vector<std::vector<Model>> ends;
-    for (const char* guard : {"on", "off"})
-      ends.push_back(run_learners({algorithm, 5, {{"guard", guard}}}, [](Learner& learner) {
+    for (const char* guard : {"on", "off"}) {
+      Scene scene{algorithm, 5, options};
+      scene.settings["guard"] = guard;
+      ends.push_back(run_learners(scene, [](Learner& learner) {
         for (int step = 0; step < 20; ++step) learner.step(0.05f);
       }));
+    }
     EXPECT_EQ(ends[0], ends[1]) << algorithm;
   }
 }
 
-TEST(GuardedAveraging, whereNobodysUpdateIsFiniteModelsStayAsTheyWere) {
-  const auto models = run_learners({"local_sgd", 3, {{"period", "2"}}}, [](Learner& learner) {
-    const Model nothing(learner.model.size()), broken(learner.model.size(), std::numeric_limits<float>::quiet_NaN());
-    learner.take(Model(learner.model.size(), 2));
-    learner.take(nothing);
-    learner.take(broken);
-    learner.take(nothing);
-  });
-  for (const Model& model : models) EXPECT_EQ(model, Model(model.size(), 2));
+TEST(GuardedAveraging, whereNobodysUpdateIsFiniteModelsStayAsTheyWereAndAllGoOnFromThere) {
+  for (const char* algorithm : {"local_sgd", "diloco"})
+    run_learners({algorithm, 3, {{"period", "2"}}}, [&](Learner& learner) {
+      const auto take = [&](float first, float second) {
+        learner.take(Model(learner.model.size(), first));
+        learner.take(Model(learner.model.size(), second));
+      };
+      take(1, 1);
+      const Model before = learner.model;
+      take(std::numeric_limits<float>::quiet_NaN(), 1);
+      EXPECT_EQ(learner.model, before) << algorithm;
+      take(1, 1);
+      EXPECT_GT(learner.model[0], before[0] + 1) << algorithm;
+    });
 }
 
 }  // namespace

@@ -114,15 +114,12 @@ TEST(GuardedGradients, areJudgedInAResumedTrainingAsInAWholeOne) {
     for (int step = 0; step < kSteps; ++step) averaged(learner, factor(step));
   });
   for (const int saved_after : {1, 4, 12, 17}) {
-    const auto resumed = run_learners(scene(), [&](Learner& learner) {
+    const Scene same = scene();
+    const auto resumed = run_learners(same, [&](Learner& learner) {
       for (int step = 0; step < saved_after; ++step) averaged(learner, factor(step));
-      base::Archive archive;
-      learner.algorithm->save(archive);
-      const Scene same = scene();
-      learner.algorithm = find_algorithm(same.algorithm).make({learner.context, learner.layout, same.settings});
-      learner.algorithm->restore(archive);
-      learner.begin();
-      for (int step = saved_after; step < kSteps; ++step) averaged(learner, factor(step));
+      const auto second = learner.resumed(same);
+      for (int step = saved_after; step < kSteps; ++step) averaged(*second, factor(step));
+      learner.model = second->model;
     });
     EXPECT_EQ(resumed, whole) << "after " << saved_after;
   }

@@ -2,6 +2,8 @@
 // averaging does on the way is linear, so that it can be told beforehand.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -90,6 +92,18 @@ class Learner {
     algorithm->finish_gradient(gradient, 1);
     for (std::size_t k = 0; k < model.size(); ++k) model[k] += update[k];
     algorithm->after_update(steps++, model);
+  }
+
+  // One that goes on from what this one has saved.
+  std::unique_ptr<Learner> resumed(const Scene& scene) const {
+    base::Archive archive;
+    algorithm->save(archive);
+    auto second = std::make_unique<Learner>(context, scene);
+    EXPECT_EQ(second->algorithm->restore(archive), "");
+    second->steps = steps;
+    second->model = model;
+    second->begin();
+    return second;
   }
 
   runtime::Context& context;

@@ -4,57 +4,106 @@
 
 #include <numeric>
 
+#include "algorithms/averagers/nodes.h"
 #include "base/hash.h"
-#include "math/groups.h"
+#include "protocol/schedule.h"
 #include "runtime/rounds/round_agent.h"
+#include "support/refusal.h"
 
-namespace flockstep::test {
+namespace flockstep::test::rounds_test {
 namespace {
 
+using protocol::Grouping;
+
 // Everybody waits for everybody, so that every round is fresh and the outcome is the schedule's alone.
-base::Settings everybody(int group_size) {
-  const std::string workers = std::to_string(subject().workers);
-  return {{"activation", "quorum"},
-          {"quorum", workers},
-          {"period", "100"},
-          {"group_size", group_size == 0 ? "auto" : std::to_string(group_size)}};
+base::Settings everybody(base::Settings settings) {
+  settings.insert({{"activation", "quorum"}, {"quorum", std::to_string(subject().workers)}, {"period", "100"}});
+  return settings;
 }
 
-class Rounds : public testing::TestWithParam<std::tuple<std::string, int>> {
+// The groups that models are averaged in.
+struct Kind {
+  std::string text;
+  base::Settings settings;
+  protocol::Options options;  // that the settings stand for, but for the number of workers
+  bool asks_the_engine = false;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.text; }
+
+const Kind kKinds[] = {
+    {"pairs", {{"group_size", "2"}}, {.group_size = 2}},
+    {"groups of 3", {{"group_size", "3"}}, {.group_size = 3}},
+    {"groups of 4", {{"group_size", "4"}}, {.group_size = 4}},
+    {"groups of 8", {{"group_size", "8"}}, {.group_size = 8}},
+    {"fixed pairs", {{"groups", "fixed"}, {"group_size", "2"}}, {.group_size = 2, .groups = Grouping::fixed}},
+    {"nodes of 2",
+     {{"groups", "nodes"}, {"workers_per_node", "2"}, {"across", "2"}},
+     {.group_size = 2, .groups = Grouping::nodes, .across = 2}},
+    {"nodes of 2, rarely across",
+     {{"groups", "nodes"}, {"workers_per_node", "2"}},
+     {.group_size = 2, .groups = Grouping::nodes}},
+    {"nodes of 1", {{"groups", "nodes"}, {"workers_per_node", "1"}}, {.group_size = 1, .groups = Grouping::nodes}},
+    {"the engine's nodes", {{"groups", "nodes"}}, {.groups = Grouping::nodes}, true},
+};
+
+// A star of machines on `sim`; one machine everywhere else.
+protocol::Options options_of(const Kind& kind) {
+  protocol::Options options = kind.options;
+  if (kind.asks_the_engine) options.group_size = subject().engine == "sim" ? 1 : subject().workers;
+  return options;
+}
+
+class Rounds : public testing::TestWithParam<std::tuple<std::string, Kind>> {
  protected:
   void SetUp() override {
-    if (std::get<1>(GetParam()) > subject().workers) GTEST_SKIP() << "for more workers";
+    if (options_of(std::get<1>(GetParam())).group_size > subject().workers) GTEST_SKIP() << "for more workers";
   }
 };
 
 TEST_P(Rounds, everybodyPresent_averagesTheGroupsOfTheSchedule) {
-  const auto& [name, group_size] = GetParam();
-  constexpr int kSteps = 5;
-  const Scene scene{.algorithm = name, .settings = everybody(group_size)};
+  const auto& [name, kind] = GetParam();
+  constexpr int kSteps = 9;
+  const Scene scene{.algorithm = name, .settings = everybody(kind.settings)};
+  const protocol::Schedule schedule(options_of(kind), subject().workers);
   on_every_learner(scene, [&](Learner& learner) {
     const int rank = learner.context.rank();
     for (int step = 0; step < kSteps; ++step) learner.take(update_of(rank, step, scene.size));
-    EXPECT_LT(distance(learner.model,
-                       model_of_schedule(math::GroupSchedule(subject().workers, group_size), rank, kSteps, scene.size)),
-              1e-5);
+    EXPECT_LT(distance(learner.model, model_of_schedule(schedule, rank, kSteps, scene.size)), 1e-5);
     EXPECT_EQ(learner.algorithm->meetings()->fresh, kSteps);
   });
 }
 
-TEST_P(Rounds, quadratic_endsAtTheMeanOfTheTargets) {
-  const auto& [name, group_size] = GetParam();
-  const Scene scene{.algorithm = name, .settings = {{"group_size", std::to_string(group_size)}, {"period", "5"}}};
+TEST_P(Rounds, unevenSteps_endAtTheMeanOfTheTargets) {
+  const auto& [name, kind] = GetParam();
+  Scene scene{.algorithm = name, .settings = kind.settings};
+  scene.settings["period"] = "5";
   on_every_learner(scene, [&](Learner& learner) {
-    for (int step = 0; step < 200; ++step) learner.step(0.2f / (1 + 0.05f * static_cast<float>(step)));
+    for (int step = 0; step < 200; ++step) {
+      dawdle(learner, step);
+      learner.step(0.2f / (1 + 0.05f * static_cast<float>(step)));
+    }
     learner.algorithm->consolidate(learner.model);
-    for (const Model& model : models_of_all(learner)) EXPECT_EQ(model, learner.model);
+    expect_equal_models(learner);
     EXPECT_LT(distance(learner.model, optimum_of(learner.context.size(), scene.size)),
               0.05 * std::sqrt(static_cast<double>(scene.size)));
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Rounds,
-                         testing::Combine(testing::Values("wagma", "flock"), testing::Values(2, 3, 4, 8)));
+INSTANTIATE_TEST_SUITE_P(All, Rounds, testing::Combine(testing::Values("wagma", "flock"), testing::ValuesIn(kKinds)));
+
+TEST(Nodes, areReadFromThePlacesOfAllWorkers) {
+  using Sizes = std::vector<int>;
+  EXPECT_EQ(algorithms::nodes_from({{0, 3}, {1, 3}, {2, 3}}), (Sizes{3}));
+  EXPECT_EQ(algorithms::nodes_from({{0, 3}, {1, 3}, {2, 3}, {0, 1}, {0, 2}, {1, 2}}), (Sizes{3, 1, 2}));
+}
+
+TEST(Nodes, whoseRanksAreNotConsecutiveAreRefused) {
+  for (const std::vector<engines::Place>& places : {std::vector<engines::Place>{{0, 2}, {0, 2}, {1, 2}, {1, 2}},
+                                                    {{0, 2}, {1, 3}, {2, 3}},
+                                                    {{0, 2}, {1, 2}, {0, 2}},  // one is missing
+                                                    {{1, 2}, {0, 2}}})
+    EXPECT_NE(refusal(ErrorCode::mismatch, [&] { algorithms::nodes_from(places); }), "");
+}
 
 class LargeModels : public testing::TestWithParam<std::string> {};
 
@@ -63,7 +112,7 @@ TEST_P(LargeModels, severalChunks_areAveragedLikeOne) {
   if (workers != 3 && workers != 5) GTEST_SKIP() << "for a few workers whose parts differ in size";
   constexpr int kSteps = 2;
   const Scene scene{
-      .algorithm = GetParam(), .settings = everybody(0), .size = 1'300'001, .bucket_floats = std::size_t{1} << 18};
+      .algorithm = GetParam(), .settings = everybody({}), .size = 1'300'001, .bucket_floats = std::size_t{1} << 18};
   ASSERT_EQ(runtime::RoundAgent::chunks_of(scene.size), 3);
   on_every_learner(scene, [&](Learner& learner) {
     const int rank = learner.context.rank();
@@ -97,7 +146,7 @@ TEST_P(AnySetting, unevenSteps_keepTheirPromises) {
     EXPECT_LE(report.staleness.size(), static_cast<std::size_t>(kPeriod) + 1);
     EXPECT_EQ(std::accumulate(report.staleness.begin(), report.staleness.end(), std::int64_t{0}), kSteps);
     learner.algorithm->consolidate(learner.model);
-    for (const Model& model : models_of_all(learner)) EXPECT_EQ(model, learner.model);
+    expect_equal_models(learner);
     if (sync == "barrier") {
       const auto all = runtime::gather_doubles(learner.context, after_barriers);
       for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], after_barriers[i % after_barriers.size()]);
@@ -140,4 +189,4 @@ TEST(RollingBound, aWorkerThatSleepsHoldsTheOthersAPeriodAhead) {
 }
 
 }  // namespace
-}  // namespace flockstep::test
+}  // namespace flockstep::test::rounds_test

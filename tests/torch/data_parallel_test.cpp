@@ -95,41 +95,6 @@ TEST_P(WithOptimizer, severalBucketsAndBothKindsOfZeroGrad) {
   });
 }
 
-class WithOtherOptimizer : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Optimizers, WithOtherOptimizer, testing::Values("Adagrad", "RMSprop"),
-                         [](const auto& info) { return info.param; });
-
-TEST_P(WithOtherOptimizer, itIsTheSame) { expect_what_one_process_gives({}, GetParam()); }
-
-TEST(Lbfgs, takesItsClosureBetweenTheTwoHalves) {
-  Net net;
-  const Optimizer optimizer = make_optimizer("LBFGS", net);
-  const auto closure_of = [](Net& of, torch::optim::Optimizer& by, const Batch& batch, DataParallel* parallel) {
-    return [&of, &by, batch, parallel] {
-      by.zero_grad();
-      loss_of(of, batch).backward();
-      if (parallel) parallel->finish_backward();
-      return torch::zeros({});  // a worker's own loss would not do: all have to decide alike
-    };
-  };
-  for (int step = 0; step < 3; ++step) {
-    std::vector<Batch> all;
-    for (int worker = 0; worker < workers(); ++worker) all.push_back(batch_of(worker, step, 4));
-    optimizer->step(closure_of(net, *optimizer, joined(all), nullptr));
-  }
-  on_every_worker([&](Worker& worker) {
-    Net mine;
-    DataParallel parallel(worker, mine, {.bucket_kib = 1});
-    const Optimizer own = make_optimizer("LBFGS", mine);
-    for (int step = 0; step < 3; ++step) {
-      own->step(closure_of(mine, *own, batch_of(worker.rank(), step, 4), &parallel));
-      parallel.after_update();
-    }
-    expect_near(numbers(mine), numbers(net), 2e-5);
-    expect_same_bits_everywhere(worker, numbers(mine));
-  });
-}
-
 TEST_P(WithOptimizer, oneLargeBucket) { expect_what_one_process_gives({.settings = {.bucket_kib = 4096}}, GetParam()); }
 
 // Both of these re-point parameters and buffers.

@@ -7,6 +7,7 @@
 
 #include "averager_steps.h"
 #include "engines/registry.h"
+#include "refuses.h"
 #include "runtime/gather.h"
 #include "training.h"
 
@@ -41,13 +42,15 @@ struct Trainee {
   void shadow() { test::shadow_step(*exchange, net); }
   // Everybody's numbers, in rank order.
   std::vector<Floats> everybodys(const Floats& mine) {
-    std::vector<double> doubles(mine.begin(), mine.end());
-    const std::vector<double> all = runtime::gather_doubles(context, doubles);
+    const std::vector<double> all = runtime::gather_doubles(context, std::vector<double>(mine.begin(), mine.end()));
     std::vector<Floats> result;
     for (std::size_t begin = 0; begin < all.size(); begin += mine.size())
       result.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(begin),
                           all.begin() + static_cast<std::ptrdiff_t>(begin + mine.size()));
     return result;
+  }
+  void expect_equal() {
+    for (const Floats& each : everybodys(numbers(net))) EXPECT_EQ(each, numbers(net));
   }
 
   runtime::Context& context;
@@ -66,33 +69,14 @@ void on_workers(int count, const std::function<void(runtime::Context&)>& body) {
   });
 }
 
-testing::AssertionResult refuses(ErrorCode code, const std::string& part, int count,
-                                 const std::function<void(runtime::Context&)>& body) {
-  try {
-    on_workers(count, body);
-  } catch (const Error& error) {
-    return error.code() == code && std::string(error.what()).find(part) != std::string::npos
-               ? testing::AssertionSuccess()
-               : testing::AssertionFailure() << to_string(error.code()) << ": " << error.what();
-  }
-  return testing::AssertionFailure() << "nothing was refused";
-}
-
-Floats mean_of(const std::vector<Floats>& models, const std::vector<std::size_t>& of) {
+Floats mean_of(const std::vector<Floats>& models) {
   Floats mean;
   for (std::size_t k = 0; k < models[0].size(); ++k) {
     double sum = 0;
-    for (const std::size_t rank : of) sum += static_cast<double>(models[rank][k]);
-    mean.push_back(static_cast<float>(sum / static_cast<double>(of.size())));
+    for (const Floats& model : models) sum += static_cast<double>(model[k]);
+    mean.push_back(static_cast<float>(sum / static_cast<double>(models.size())));
   }
   return mean;
-}
-
-Floats parameters_of(const Net& net) {
-  Floats all;
-  for (const torch::Tensor& parameter : net.parameters())
-    for (const float number : numbers(parameter)) all.push_back(number);
-  return all;
 }
 
 class ModelExchangeWith : public testing::TestWithParam<std::string> {};
@@ -106,17 +90,15 @@ TEST_P(ModelExchangeWith, startsFromWorkerZerosTensorsAndEndsEqual) {
     for (int step = 0; step < 5; ++step) trainee.step(step);
     EXPECT_EQ(trainee.exchange->steps(), 5);
     trainee.exchange->consolidate();
-    const auto all = trainee.everybodys(numbers(trainee.net));
-    EXPECT_EQ(all[0], all[1]);
-    EXPECT_EQ(all[0], all[2]);
-    EXPECT_NE(all[0], numbers(first));
+    trainee.expect_equal();
+    EXPECT_NE(numbers(trainee.net), numbers(first));
   });
 }
 
 TEST_P(ModelExchangeWith, beginsFromWhatWorkerZeroHasLoadedBeforeTheFirstStep) {
   on_workers(2, [&](runtime::Context& context) {
     Trainee trainee(context, plain(GetParam()));
-    if (context.rank() == 0) trainee.net.fill(7);
+    trainee.net.fill(7 + static_cast<std::uint32_t>(context.rank()));
     Net loaded;
     loaded.fill(7);
     trainee.exchange->consolidate();
@@ -180,9 +162,7 @@ TEST_P(ModelExchangeWith, endsTogetherWhereWorkersHaveDifferentNumbersOfBatches)
     trainee.exchange->set_joining(false);
     trainee.exchange->consolidate();
     EXPECT_EQ(trainee.exchange->steps(), 9);
-    const auto all = trainee.everybodys(numbers(trainee.net));
-    EXPECT_EQ(all[0], all[1]);
-    EXPECT_EQ(all[0], all[2]);
+    trainee.expect_equal();
     trainee.step(9);  // nobody is away or absent any more
     trainee.exchange->consolidate();
   });
@@ -204,8 +184,7 @@ TEST_P(ModelExchangeWith, goesOnWithoutAWorkerThatIsAway) {
     EXPECT_FALSE(trainee.exchange->is_away());
     trainee.step(25);
     trainee.exchange->consolidate();
-    const auto all = trainee.everybodys(numbers(trainee.net));
-    EXPECT_EQ(all[0], all[1]);
+    trainee.expect_equal();
   });
 }
 
@@ -217,8 +196,7 @@ TEST(ModelAverager, averagesModelsAndBuffersWhereLocalSgdMeets) {
       trainee.update();
       const auto before = trainee.everybodys(numbers(trainee.net));
       trainee.exchange->after_update();
-      const Floats expected =
-          step % 2 == 1 ? mean_of(before, {0, 1, 2}) : before[static_cast<std::size_t>(context.rank())];
+      const Floats expected = step % 2 == 1 ? mean_of(before) : before[static_cast<std::size_t>(context.rank())];
       test::expect_near(numbers(trainee.net), expected, 1e-6);
     }
   });
@@ -236,23 +214,18 @@ TEST(ModelAverager, averagesGradientsInTheFirstStepsOfPostLocalSgd) {
       ASSERT_EQ(trainee.exchange->gradients_are_due(), step < 2);
       if (step < 2) {
         EXPECT_TRUE(trainee.exchange->average_gradients());
-        test::expect_near(numbers(weight.grad()), mean_of(before, {0, 1}), 1e-7);
+        test::expect_near(numbers(weight.grad()), mean_of(before), 1e-7);
         EXPECT_FALSE(trainee.net.unused->weight.grad().defined()) << "nobody has one";
       }
       trainee.update();
       trainee.exchange->after_update();
-      const auto after = trainee.everybodys(parameters_of(trainee.net));
+      const auto after = trainee.everybodys(numbers(weight));
       EXPECT_EQ(after[0] == after[1], step < 2);
     }
-  });
-}
-
-TEST(ModelAverager, saysWhereAveragedGradientsAreNotFinite) {
-  on_workers(2, [&](runtime::Context& context) {
-    Trainee trainee(context, {.algorithm = "post_local_sgd", .averages_gradients = true});
-    trainee.backward(0);
-    if (context.rank() == 1) trainee.net.head->bias.mutable_grad().fill_(std::numeric_limits<float>::infinity());
-    EXPECT_FALSE(trainee.exchange->average_gradients());
+    Trainee other(context, plain("post_local_sgd"));
+    other.backward(0);
+    if (context.rank() == 1) other.net.head->bias.mutable_grad().fill_(INFINITY);
+    EXPECT_FALSE(other.exchange->average_gradients()) << "they are not finite";
   });
 }
 
@@ -280,41 +253,20 @@ TEST(ModelAverager, leavesHooksAloneAndGivesTheTensorsTheirMemoryBack) {
   });
 }
 
-TEST(ModelAverager, takesBfloat16) {
-  on_workers(2, [&](runtime::Context& context) {
-    torch::nn::Linear layer(3, 2);
-    layer->to(torch::kBFloat16);
-    {
-      const torch::NoGradGuard no_grad;
-      layer->weight.fill_(1 + 2 * context.rank());
-    }
-    ModelAverager exchange(context, tensors_of(*layer), {.algorithm = "dpsgd"});
-    EXPECT_EQ(numbers(layer->weight), Floats(6, 1.0f)) << "worker 0's";
-    exchange.begin();
-    {
-      const torch::NoGradGuard no_grad;
-      layer->weight.add_(2 * context.rank());
-    }
-    exchange.after_update();
-    EXPECT_EQ(layer->weight.scalar_type(), torch::kBFloat16);
-    EXPECT_EQ(numbers(layer->weight), Floats(6, 2.0f)) << "half way between 1 and 3";
-  });
-}
-
 TEST(ModelAverager, namesWhatDoesNotFit) {
-  EXPECT_TRUE(refuses(ErrorCode::bad_input, "mean combines gradients", 2,
+  const auto refuses = [](ErrorCode code, const std::string& part, const auto& body) {
+    return test::refuses(code, part, [&] { on_workers(2, body); });
+  };
+  EXPECT_TRUE(refuses(ErrorCode::bad_input, "mean combines gradients",
                       [](runtime::Context& context) { Trainee(context, {.algorithm = "mean"}); }));
-  EXPECT_TRUE(refuses(ErrorCode::bad_input, "group_size", 2, [](runtime::Context& context) {
-    Trainee(context, {.algorithm = "flock", .options = {{"group_size", "5"}}});
-  }));
-  EXPECT_TRUE(refuses(ErrorCode::mismatch, "flock.period", 2, [](runtime::Context& context) {
+  EXPECT_TRUE(refuses(ErrorCode::mismatch, "flock.period", [](runtime::Context& context) {
     Trainee(context, {.algorithm = "flock", .options = {{"period", std::to_string(4 + context.rank())}}});
   }));
-  EXPECT_TRUE(refuses(ErrorCode::mismatch, "as tensor 0", 2, [](runtime::Context& context) {
+  EXPECT_TRUE(refuses(ErrorCode::mismatch, "as tensor 0", [](runtime::Context& context) {
     torch::nn::Linear layer(3, 2 + context.rank());
     ModelAverager(context, tensors_of(*layer), {.algorithm = "flock"});
   }));
-  EXPECT_TRUE(refuses(ErrorCode::mismatch, "steps to go on from", 2, [](runtime::Context& context) {
+  EXPECT_TRUE(refuses(ErrorCode::mismatch, "steps to go on from", [](runtime::Context& context) {
     Trainee trainee(context, {.algorithm = "local_sgd"});
     trainee.step(0);
     const auto state = trainee.exchange->save();
@@ -322,7 +274,7 @@ TEST(ModelAverager, namesWhatDoesNotFit) {
     if (context.rank() == 1) other.exchange->restore(state);
     other.step(0);
   }));
-  EXPECT_TRUE(refuses(ErrorCode::bad_file, "is of a training with dpsgd", 1, [](runtime::Context& context) {
+  EXPECT_TRUE(refuses(ErrorCode::bad_file, "is of a training with dpsgd", [](runtime::Context& context) {
     const auto state = Trainee(context, {.algorithm = "dpsgd"}).exchange->save();
     Trainee(context, {.algorithm = "sgp"}).exchange->restore(state);
   }));

@@ -1,6 +1,7 @@
 // Workers on threads, one at a time, for tests that are about the libtorch front and not about an engine.
 #pragma once
 
+#include "refuses.h"
 #include "training.h"
 
 namespace flockstep::test {
@@ -12,17 +13,10 @@ inline void on_workers(int count, const std::function<void(Worker&)>& body, std:
   launch({.workers = count, .deadline_s = 20, .deterministic = true, .seed = seed}, body);
 }
 
-// `body` is refused with this code, on some worker, in a sentence with `part` in it.
+// The same on some worker.
 inline testing::AssertionResult refuses(ErrorCode code, const std::string& part, int count,
                                         const std::function<void(Worker&)>& body) {
-  try {
-    on_workers(count, body);
-  } catch (const Error& error) {
-    return error.code() == code && std::string(error.what()).find(part) != std::string::npos
-               ? testing::AssertionSuccess()
-               : testing::AssertionFailure() << to_string(error.code()) << ": " << error.what();
-  }
-  return testing::AssertionFailure() << "nothing was refused";
+  return refuses(code, part, [&] { on_workers(count, body); });
 }
 
 inline void take_step(Worker& worker, DataParallel& parallel, Net& net, torch::optim::Optimizer& optimizer, int step) {

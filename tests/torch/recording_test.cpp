@@ -9,6 +9,7 @@
 #include "base/split.h"
 #include "flockstep/error.h"
 #include "support/on_threads.h"
+#include "support/temporary_folder.h"
 
 namespace flockstep::torch_front::recording_test {
 namespace {
@@ -18,9 +19,6 @@ namespace fs = std::filesystem;
 
 class RecordingTest : public testing::Test {
  protected:
-  RecordingTest() { base::remove_folder(folder_); }
-  ~RecordingTest() override { base::remove_folder(folder_); }
-
   std::vector<json> lines(const std::string& name) const {
     std::vector<json> found;
     std::vector<std::string> texts = base::split(base::read_text(folder_ / name), '\n');
@@ -40,13 +38,13 @@ class RecordingTest : public testing::Test {
   void record(int workers, int rank, std::int64_t first, std::int64_t last) const {
     test::on_threads(workers, [&](runtime::Context& context) {
       if (context.rank() != rank) return;
-      Recording recording(context, {folder_, "wagma"});
+      Recording recording(context, {folder_.path(), "wagma"});
       for (std::int64_t step = first; step <= last; ++step) recording.add(step, context.engine().now(), nullptr);
       recording.close();
     });
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / "flockstep-recording";
+  const test::TemporaryFolder folder_;
 };
 
 // `products` as a packed matrix.
@@ -60,7 +58,7 @@ algorithms::GradientReport report_of(std::size_t workers, std::vector<double> pr
 TEST_F(RecordingTest, everyWorkerWritesItsOwnPart) {
   const auto report = report_of(3, {4, 6, 9, 8, 12, 16});
   test::on_threads(3, [&](runtime::Context& context) {
-    Recording recording(context, {folder_, "adacons", {{"beta", "0.9"}}});
+    Recording recording(context, {folder_.path(), "adacons", {{"beta", "0.9"}}});
     for (std::int64_t step = 1; step <= 4; ++step) {
       context.wait(context.engine().barrier(), "barrier");
       recording.add(step, context.engine().now(), &report);
@@ -99,43 +97,28 @@ TEST_F(RecordingTest, everyWorkerWritesItsOwnPart) {
   for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_NE(entry.path().extension(), ".part");
 }
 
-TEST_F(RecordingTest, whatNobodyToldIsNull) {
-  record(1, 0, 1, 2);
-  EXPECT_TRUE(lines("metrics.jsonl")[0]["loss"].is_null());
-  EXPECT_FALSE(read("summary.json").contains("quality"));
-}
-
-TEST_F(RecordingTest, goesOnWhereAnEarlierRunIsResumed) {
+TEST_F(RecordingTest, goesOnWhereAnEarlierRunIsResumedAndDropsHalfALine) {
   record(1, 0, 1, 9);
+  EXPECT_TRUE(lines("metrics.jsonl")[0]["loss"].is_null()) << "which was not told";
+  EXPECT_FALSE(read("summary.json").contains("quality"));
+  base::write_atomically(folder_ / "metrics.jsonl", base::read_text(folder_ / "metrics.jsonl") + "{\"kind\":\"st");
   record(1, 0, 5, 6);
   EXPECT_EQ(steps("metrics.jsonl"), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
   record(1, 0, 1, 2);
   EXPECT_EQ(steps("metrics.jsonl"), (std::vector<std::int64_t>{1, 2}));
 }
 
-TEST_F(RecordingTest, halfALineOfAKilledRunIsDropped) {
-  record(1, 0, 1, 3);
-  base::write_atomically(folder_ / "metrics.jsonl", base::read_text(folder_ / "metrics.jsonl") + "{\"kind\":\"st");
-  record(1, 0, 4, 4);
-  EXPECT_EQ(steps("metrics.jsonl"), (std::vector<std::int64_t>{1, 2, 3, 4}));
-}
-
-TEST_F(RecordingTest, partsOfWorkersThatAreNoMoreGo) {
+TEST_F(RecordingTest, theLastToEndMakesTheTraceOfAllAndPartsOfWorkersThatAreNoMoreGo) {
   record(3, 2, 1, 2);
   ASSERT_TRUE(fs::exists(folder_ / "metrics-2.jsonl"));
-  record(2, 1, 1, 2);
-  record(2, 0, 1, 2);
-  EXPECT_TRUE(fs::exists(folder_ / "metrics-1.jsonl"));
-  EXPECT_FALSE(fs::exists(folder_ / "metrics-2.jsonl"));
-  EXPECT_FALSE(fs::exists(folder_ / "trace-2.part"));
-}
-
-TEST_F(RecordingTest, theLastToEndMakesTheTraceOfAll) {
   record(2, 1, 1, 3);
   EXPECT_TRUE(fs::exists(folder_ / "trace-1.part"));
   EXPECT_FALSE(fs::exists(folder_ / "trace.json"));
   record(2, 0, 1, 3);
   EXPECT_TRUE(fs::exists(folder_ / "trace.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "metrics-1.jsonl"));
+  EXPECT_FALSE(fs::exists(folder_ / "metrics-2.jsonl"));
+  EXPECT_FALSE(fs::exists(folder_ / "trace-2.part"));
   record(2, 0, 1, 3);  // again, alone: what it was is no more
   EXPECT_FALSE(fs::exists(folder_ / "trace.json"));
 }
@@ -170,7 +153,7 @@ TEST_F(RecordingTest, aFolderThatCannotBeIsRefused) {
 TEST_F(RecordingTest, aFileThatCannotBeWrittenIsToldAtTheEnd) {
   fs::create_directories(folder_ / "metrics.jsonl");  // a folder in its place
   test::on_threads(1, [&](runtime::Context& context) {
-    Recording recording(context, {folder_});
+    Recording recording(context, {folder_.path()});
     recording.add(1, context.engine().now(), nullptr);
     recording.add(2, context.engine().now(), nullptr);
     EXPECT_EQ(recording.figures()["step"], 2) << "the training goes on";

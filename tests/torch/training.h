@@ -93,9 +93,6 @@ inline Optimizer make_optimizer(const std::string& name, const nn::Module& modul
     return std::make_unique<optim::Adam>(parameters, optim::AdamOptions(0.02).eps(1e-2).weight_decay(0.02));
   if (name == "AdamW")
     return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(0.02).eps(1e-2).weight_decay(0.1));
-  if (name == "Adagrad") return std::make_unique<optim::Adagrad>(parameters, optim::AdagradOptions(0.05).eps(1e-2));
-  if (name == "RMSprop") return std::make_unique<optim::RMSprop>(parameters, optim::RMSpropOptions(0.01).eps(1e-2));
-  if (name == "LBFGS") return std::make_unique<optim::LBFGS>(parameters, optim::LBFGSOptions(0.1).max_iter(1));
   if (name == "plain SGD") return std::make_unique<optim::SGD>(parameters, optim::SGDOptions(0.1));
   return std::make_unique<optim::SGD>(parameters, optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.02));
 }
