@@ -53,7 +53,7 @@ void GradientPasses::begin() {
   if (start_step_ > 0 && steps_.count() >= start_step_) {  // everybody's steps are the same, so nobody has to be asked
     start_step_ = 0;
     choice_ = later_;
-    if (rule_) make_rule();
+    if (rule_) make_rule(&rule_->decider());
   }
   collecting_ = !rule_ || made_ != choice_;  // the pass that was to make it may have failed
   if (slots_) slots_->begin();
@@ -193,22 +193,24 @@ void GradientPasses::lay_out() {
   if (!rule_) agreed.insert(agreed.begin(), {"step", std::to_string(steps_.count())});
   runtime::check_agreement(context_, agreed);
   take_memory();
+  std::optional<algorithms::ExactDecider> earlier;
+  if (rule_) earlier = rule_->decider();
   rule_.reset();  // before the layout that it uses
   slots_.emplace(context_.engine().memory(), buckets, granularity_of(choice_) == "bucket",
                  staging_ ? &*staging_ : nullptr);
   order_.see(slots_->parameters());
-  make_rule();
+  make_rule(earlier ? &*earlier : nullptr);
   slots_->begin();
   for (const GradientBucket& bucket : buckets) slots_->fill(bucket);
   await_fetched();
   collecting_ = false;
 }
 
-void GradientPasses::make_rule() {
+void GradientPasses::make_rule(const algorithms::ExactDecider* earlier) {
   auto next = std::make_unique<algorithms::GradientRule>(
       algorithms::AlgorithmInputs{context_, slots_->layout(), choice_.options},
       row_of(choice_.name).rule(choice_.options));
-  if (rule_) next->count_on(*rule_);
+  if (earlier) next->count_on(*earlier);
   rule_ = std::move(next);
   made_ = choice_;
   give_memory();

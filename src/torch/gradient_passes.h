@@ -97,7 +97,8 @@ class GradientPasses {
   std::optional<Error> failure_in(const std::vector<State>& states) const;
   bool switches_rule(const std::vector<State>& states);
   void lay_out();
-  void make_rule();
+  // Goes on from the counts of the decider before, if there was one.
+  void make_rule(const algorithms::ExactDecider* earlier);
   void combine(const std::vector<State>& states);
   void complete(std::size_t slot);
   void publish();

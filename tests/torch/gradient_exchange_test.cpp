@@ -140,6 +140,16 @@ TEST(CommunicationHook, anotherRuleAndAnotherGranularityRememberNothingOfTheOneB
     });
 }
 
+TEST(CommunicationHook, whatAGuardHasCutIsCountedOnAfterBucketsAreCutAnew) {
+  test::on_threads(3, [](runtime::Context& context) {
+    Side side(context, {.rule = {"mean", {{"guard", "3"}}}});
+    int step = 0;
+    for (const Buckets& buckets : {kAsMade, kRebuilt, kRebuilt})
+      side.step(step++, {.buckets = buckets, .factor = context.rank() == 1 ? 100.0f : 1.0f});
+    EXPECT_EQ(side.exchange.news().report.guards.at("clipped"), 3);
+  });
+}
+
 TEST(CommunicationHook, whatIsLoadedForARuleThatWasAskedForIsItsMemory) {
   const RuleChoice other{"direction_consensus", {{"beta", "0.9"}}};
   test::on_threads(3, [&](runtime::Context& context) {

@@ -48,8 +48,8 @@ void GradientRule::look_on() {
   if (scattering_) scattering_->look_for(decider_.need());
 }
 
-void GradientRule::count_on(const GradientRule& other) {
-  decider_.count_on(other.decider_);
+void GradientRule::count_on(const ExactDecider& other) {
+  decider_.count_on(other);
   look_on();
 }
 

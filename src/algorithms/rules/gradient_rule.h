@@ -38,8 +38,9 @@ class GradientRule final : public Algorithm {
   const std::vector<std::vector<double>>& memory() const { return decider_.memory(); }
   void remember(std::vector<std::vector<double>> memory) { decider_.remember(std::move(memory)); }
   math::Belonging belonging() const { return decider_.rule().belonging; }
+  const ExactDecider& decider() const { return decider_; }
   // Goes on from the counts of another.
-  void count_on(const GradientRule& other);
+  void count_on(const ExactDecider& other);
 
  private:
   static constexpr const char* kPurpose = "received gradient shards";
