@@ -234,10 +234,16 @@ class Page(html.parser.HTMLParser):
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
+    def place_of(self, picture: str) -> int:
+        """The place of the first picture that is told so."""
+        return next(place for place, alt in enumerate(self.pictures) if picture in alt)
+
+    def legend_of(self, picture: str) -> list[str]:
+        return self.legends[self.place_of(picture)]
+
     def series_of(self, picture: str) -> dict[str, dict[str, str | None]]:
-        """The marks of the first picture that is told so, by the names of their series; of several the last."""
-        place = next(place for place, alt in enumerate(self.pictures) if picture in alt)
-        return {mark["data-series"] or "": mark for mark in self.marks[place]}
+        """The marks of a picture by the names of their series; of several the last."""
+        return {mark["data-series"] or "": mark for mark in self.marks[self.place_of(picture)]}
 
 
 def page_of(folder: Path) -> Page:

@@ -120,10 +120,3 @@ def test_where_nothing_is_known_nothing_is_offered():
     for words in (["nonsense", ""], ["train", "--steps", ""], ["train", "--nonsense"], ["algorithms", "x"]):
         assert offered(*words) == ("none", {}), words
     assert offered("launch", "--workers", "2", "--", "pyth") == ("files", {})
-
-
-def test_another_shell_is_a_wrong_call():
-    done = run("completion", "tcsh")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "bash, zsh, fish" in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -4,7 +4,8 @@ import json
 
 import numpy
 import pytest
-from conftest import run, run_json
+from conftest import refused, run, run_json
+from live_run import lines_of
 from PIL import Image
 
 pytestmark = pytest.mark.thorough
@@ -54,14 +55,10 @@ def test_files_that_cannot_be_trusted_are_told_across_the_border_of_the_object(t
         (annotations, [], annotations.unlink),
     ]:
         out = tmp_path / f"from_{path.name}"
-        done = run(*SHORT, "--data", folder, "--out", out)
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"flockstep: {path} is no")
-        assert done.stderr.count("\n") == 1
+        refused(*SHORT, "--data", folder, "--out", out, names=f"flockstep: {path} is no", code=1)
         assert [file.name for file in out.glob("*.json*")] == leaves
         make_worse()
-    done = run(*SHORT, "--data", folder)
-    assert done.stderr == f"flockstep: {folder} holds no annotations/instances_val*.json\n"
+    refused(*SHORT, "--data", folder, names=f"{folder} holds no annotations/instances_val*.json", code=1)
 
 
 def test_a_picture_that_turns_out_bad_leaves_a_run_that_can_go_on(torch, tmp_path):
@@ -71,26 +68,19 @@ def test_a_picture_that_turns_out_bad_leaves_a_run_that_can_go_on(torch, tmp_pat
     picture = folder / "train2017" / f"{3:012}.png"
     good = picture.read_bytes()
     picture.write_bytes(good[:60])
-    done = run(*train, "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"flockstep: {picture} is no PNG image that can be read: ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "out" / "summary.json").exists()
-    for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines():
-        json.loads(line)
+    out = tmp_path / "out"
+    refused(*train, "--out", out, names=f"{picture} is no PNG image that can be read: ", code=1)
+    assert not (out / "summary.json").exists()
+    assert lines_of(out)
     picture.write_bytes(good)
-    assert run_json(*train, "--resume", "--out", tmp_path / "out")["model_hash"] == whole["model_hash"]
+    assert run_json(*train, "--resume", "--out", out)["model_hash"] == whole["model_hash"]
 
 
 def test_a_comparison_goes_on_although_training_and_test_pictures_have_the_same_names(torch, tmp_path):
     folder = write_coco(tmp_path / "coco", train=4, test=2, kinds=["png", "png"])
     little = [*LITTLE[1:], "--workers", 2, "--steps", 2, "--batch", 2, "--data", folder]
     compare = ["compare", *little, "--algorithms", "mean", "--seeds", 1, "--out", tmp_path / "out"]
-    first = run(*compare)
-    assert first.returncode == 0, first.stderr
-    again = run(*compare)
-    assert again.returncode == 0, again.stderr
+    for _ in range(2):
+        assert run(*compare).returncode == 0
     (folder / "val2017" / "another.png").write_bytes(b"")
-    other = run(*compare)
-    assert other.returncode == 2
-    assert f"holds a run with {folder}/val2017 a folder from " in other.stderr
+    refused(*compare, names=f"holds a run with {folder}/val2017 a folder from ")

@@ -1,9 +1,8 @@
 """The task `navigation`, beside what test_tasks.py asks of all: uneven episodes, and files of mazes."""
 
-import json
-
 import pytest
-from conftest import run, run_json
+from conftest import refused, run_json
+from live_run import lines_of
 
 pytestmark = pytest.mark.thorough
 
@@ -17,12 +16,10 @@ def test_a_run_goes_on_with_fewer_workers(torch, tmp_path):
     assert run_json(*fewer, "--checkpoint-every", 3, "--resume", "--out", tmp_path)["steps"] == 7
 
 
-def test_simulated_steps_are_as_uneven_as_episodes(torch, needs, tmp_path):
-    needs("sim")
+def test_simulated_steps_are_as_uneven_as_episodes(torch, tmp_path):
     train = [*NAVIGATION, "--workers", 4, "--steps", 40, "--evaluate-every", 40, "--engine", "sim", "--compute-ms", 100]
     run_json(*train, "--out", tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    times = [line["seconds"] for line in lines if line["kind"] == "step"]
+    times = [line["seconds"] for line in lines_of(tmp_path, "step")]
     assert len(times) == 40
     collecting = times[::4]
     learning = [seconds for step, seconds in enumerate(times) if step % 4]
@@ -36,7 +33,6 @@ def test_mazes_are_read_and_bad_files_are_told(torch, tmp_path):
     result = run_json(*SHORT, "--data", tmp_path, "--steps", 20)
     assert result["replicas_equal"]
     (tmp_path / "train.txt").write_text("S.G\n\nS?G\n")
-    done = run(*SHORT, "--data", tmp_path, "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert done.stderr == f"flockstep: {tmp_path}/train.txt line 3: cell 2 is none of # . S G and blanks\n"
+    names = f"{tmp_path}/train.txt line 3: cell 2 is none of # . S G and blanks"
+    refused(*SHORT, "--data", tmp_path, "--out", tmp_path / "out", names=names, code=1)
     assert not (tmp_path / "out").exists()

@@ -19,16 +19,14 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def studies(engines, tmp_path_factory):
+def studies(needs, tmp_path_factory):
     """A folder for each."""
-    if "sim" not in engines:
-        pytest.skip("sim is not built")
+    needs("sim")
     folders = {}
     for name in TABLES:
         folders[name] = tmp_path_factory.mktemp(name)
         done = run("study", name, "--quick", "--out", folders[name])
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        assert (done.returncode, done.stderr) == (0, "")
     return folders
 
 
@@ -85,20 +83,3 @@ def test_who_overlaps_takes_shorter_steps_and_more_of_them_in_equal_time(studies
 def test_adacons_costs_about_as_much_as_mean_and_never_less(studies):
     for cell in figures_of(studies["adacons-cost"]):
         assert 0.999 <= cell["over_mean"] < 1.5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence", "code"),
-    [
-        (["study", "flock-scale", "--data", "."], "the study flock-scale reads no data: leave out --data", 2),
-        (["study", "groups", "--quick", "--data", "/nowhere"], "there is no /nowhere", 1),
-    ],
-)
-def test_a_wrong_call_gets_one_sentence(engines, arguments, sentence, code):
-    if "sim" not in engines:
-        pytest.skip("sim is not built")
-    done = run(*arguments)
-    assert done.returncode == code, done.stderr
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from conftest import run, run_json
+from conftest import refused, run_json
 
 pytestmark = pytest.mark.thorough
 
@@ -44,8 +44,5 @@ def test_bad_logs_are_told_in_one_sentence(torch, tmp_path):
         ("\n".join(text.splitlines()[:10]), "has 0 lines for validation, and not both labels among them"),
     ]:
         log.write_text(bad)
-        done = run(*SHORT, "--data", log, "--out", tmp_path / "out")
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"flockstep: {log} {sentence}")
-        assert done.stderr.count("\n") == 1
+        refused(*SHORT, "--data", log, "--out", tmp_path / "out", names=f"{log} {sentence}", code=1)
         assert not (tmp_path / "out").exists()

@@ -5,13 +5,9 @@ import json
 import pytest
 from conftest import run, run_json
 from layers import only
+from live_run import lines_of, steps_of
 
 RULES = ["mean", "weighted_mean", "normalized_mean", "adacons", "adasum", "direction_consensus", "geometric_median"]
-
-
-def lines_of(out, kind):
-    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    return [line for line in lines if line["kind"] == kind]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -65,13 +61,6 @@ def test_bfloat16_on_the_wire_halves_the_bytes_and_still_learns():
     assert half["model_hash"] != plain["model_hash"]
 
 
-def test_a_section_of_the_config_file_sets_a_rules_options(tmp_path):
-    config = tmp_path / "run.toml"
-    config.write_text('algorithm = "adacons"\nsteps = 5\n\n[adacons]\nbeta = 0.9\nnegative = "clip"\n')
-    result = run_json("train", "--config", config, "--adacons.beta", "0.5")
-    assert result["algorithm_settings"] == {"beta": "0.5", "negative": "clip"}
-
-
 def test_resuming_with_other_workers_re_samples_the_momentum_and_says_so(tmp_path):
     out = tmp_path / "run"
     kept = ["--algorithm", "adacons", "--batch", 48, "--checkpoint-every", 10, "--out", out]
@@ -81,27 +70,8 @@ def test_resuming_with_other_workers_re_samples_the_momentum_and_says_so(tmp_pat
     said = "resumed after step 20 with 4 workers where there had been 6; the sorted momentum of 6 workers was re-sampled for 4"
     assert f"note: {said}" in done.stdout
     assert json.loads((out / "summary.json").read_text())["notes"] == [said]
-    steps = lines_of(out, "step")
-    assert [line["step"] for line in steps] == list(range(1, 31))
-    assert [len(line["coefficients"]) for line in steps[19:21]] == [6, 4]
-
-
-def test_models_that_differ_cannot_be_resumed_with_other_workers(tmp_path):
-    kept = ["--algorithm", "local_sgd", "--batch", 48, "--checkpoint-every", 10, "--out", tmp_path / "run"]
-    run_json("train", "--workers", 6, "--steps", 20, *kept)
-    done = run("train", "--workers", 4, "--steps", 30, *kept, "--resume")
-    assert done.returncode == 2
-    assert "holds a run with workers 6, which one with 4 cannot continue" in done.stderr
-
-
-def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
-    for rule in ("adacons", "direction_consensus"):
-        out = tmp_path / rule
-        run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
-        resumed = run_json(
-            "train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume"
-        )
-        assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
+    assert steps_of(out) == list(range(1, 31))
+    assert [len(line["coefficients"]) for line in lines_of(out, "step")[19:21]] == [6, 4]
 
 
 FAULTS = {
@@ -128,13 +98,27 @@ def test_a_broken_worker_is_found_whatever_the_rule(fault, tmp_path):
         assert 1 <= line["first_step"] <= line["step"]
 
 
+SKEWED = "--task images --images.shard skewed"
+HEALTHY = [
+    *(
+        f"{task} --algorithm {rule}"
+        for rule in ("adacons", "direction_consensus", "adasum")
+        for task in ("--task images", SKEWED, "--task linear", "--task linear --batch 8")
+    ),
+    *(
+        f"{SKEWED} --workers {workers} --algorithm {rule} --{rule}.watch=always {more}"
+        for workers in (2, 3, 8, 16)
+        for rule in ("mean", "direction_consensus")
+        for more in ("", "--images.hidden 2", f"--batch {2 * workers}")
+    ),
+]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("task", ["images", "linear"])
-def test_healthy_workers_are_left_in_peace(task):
-    for rule in ("adacons", "direction_consensus", "adasum"):
-        for more in ([], ["--images.shard", "skewed"] if task == "images" else ["--batch", 8]):
-            result = run_json("train", "--task", task, "--algorithm", rule, "--steps", 300, *more)
-            assert result["findings"] == []
+@pytest.mark.parametrize("options", HEALTHY)
+def test_healthy_workers_are_left_in_peace(options):
+    """Also those that see their own classes alone."""
+    assert run_json("train", "--steps", 300, *options.split())["findings"] == []
 
 
 def test_a_rule_that_does_not_look_is_counted_too(tmp_path):
@@ -149,15 +133,6 @@ def test_findings_outlive_a_resume(tmp_path):
     first = run_json("train", *kept, "--steps", 40, "--out", tmp_path / "run")
     again = run_json("train", *kept, "--steps", 50, "--out", tmp_path / "run", "--resume")
     assert [finding["sentence"] for finding in again["findings"]] == [f["sentence"] for f in first["findings"]]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("workers", [2, 3, 8, 16])
-def test_healthy_workers_that_see_their_own_classes_are_left_in_peace(workers):
-    for rule in ("mean", "direction_consensus"):
-        for more in ([], ["--images.hidden", 2], ["--batch", 2 * workers]):
-            train = ["train", "--task", "images", "--images.shard", "skewed", "--workers", workers, "--steps", 300]
-            assert run_json(*train, "--algorithm", rule, f"--{rule}.watch=always", *more)["findings"] == []
 
 
 @pytest.mark.thorough

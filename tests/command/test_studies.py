@@ -20,35 +20,23 @@ def quick(name, out, *more):
 
 
 @pytest.mark.parametrize(
-    ("name", "scenario", "title", "picture"),
+    ("name", "scenario", "title"),
     [
-        (
-            "disagreement",
-            "classes",
-            "| algorithm | each worker its own classes |\n| --- | --- |\n| mean | 0.",
-            "scenarios",
-        ),
-        (
-            "waiting",
-            "images-16",
-            "| algorithm | accuracy | of ideal | fresh |\n| --- | --- | --- | --- |\n| mean | 0.",
-            "images-16",
-        ),
+        ("disagreement", "classes", "| algorithm | each worker its own classes |\n| --- | --- |\n| mean | 0."),
+        ("waiting", "images-16", "| algorithm | accuracy | of ideal | fresh |\n| --- | --- | --- | --- |\n| mean | 0."),
     ],
 )
-def test_a_scenario_ends_with_its_table_page_and_picture(engines, tmp_path, name, scenario, title, picture):
-    if "sim" not in engines:
-        pytest.skip("sim is not built")
-    done = quick(name, tmp_path, "--scenario", scenario)
-    assert title in done.stdout
-    assert "<svg" in (tmp_path / f"{picture}.svg").read_text()
+def test_a_scenario_ends_with_its_table_page_and_picture(needs, tmp_path, name, scenario, title):
+    needs("sim")
+    assert title in quick(name, tmp_path, "--scenario", scenario).stdout
+    (picture,) = tmp_path.glob("*.svg")
+    assert "<svg" in picture.read_text()
     assert name in (tmp_path / "report.html").read_text()
     assert (tmp_path / scenario / "compare.json").exists()
 
 
-def test_scenarios_are_made_one_by_one_and_shown_together(torch, engines, tmp_path):
-    if "sim" not in engines:
-        pytest.skip("sim is not built")
+def test_scenarios_are_made_one_by_one_and_shown_together(torch, needs, tmp_path):
+    needs("sim")
     first = quick("recommendation", tmp_path, "--scenario", "late")
     again = quick("recommendation", tmp_path, "--scenario", "late")
     assert again.stderr == "flockstep: 2 runs were already done\n"
@@ -74,22 +62,3 @@ def test_the_regression_of_the_paper_ends_where_the_reference_does(tmp_path, alg
     expected = final_losses(workers=8, batch=128, seeds=5, **reference)
     assert quality["min"] <= max(expected)
     assert quality["max"] >= min(expected)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence", "code"),
-    [
-        (["linear", "--scenario", "9-128"], "unknown scenario of linear '9-128' (did you mean 8-128?)", 2),
-        (["linear", "--algorithms", "mena"], "unknown algorithm 'mena'", 2),
-        (["linear", "--data", "."], "the study linear reads no data: leave out --data", 2),
-        (["waiting", "--data", "/nowhere"], "there is no /nowhere: --data takes the task's files", 1),
-        (["groups", "--scenario", "late"], "the study groups has no scenarios: leave out --scenario", 2),
-        (["groups", "--algorithms", "mean"], "the study groups has no scenarios: leave out --algorithms", 2),
-    ],
-)
-def test_a_wrong_call_gets_one_sentence(arguments, sentence, code):
-    done = run("study", *arguments)
-    assert done.returncode == code, done.stderr
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""

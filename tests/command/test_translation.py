@@ -1,7 +1,7 @@
 """The task `translation`, beside what test_tasks.py asks of all: uneven sentences, and files of one's own."""
 
 import pytest
-from conftest import run, run_json
+from conftest import refused, run_json
 
 pytestmark = pytest.mark.thorough
 
@@ -9,8 +9,7 @@ SHORT = ["train", "--task", "translation", "--workers", 3, "--steps", 6, "--batc
 SHORT += ["--translation.test_sentences", 12, "--translation.width", 16]
 
 
-def test_steps_that_pretend_to_take_time_are_as_uneven_as_sentences(torch, needs):
-    needs("sim")
+def test_steps_that_pretend_to_take_time_are_as_uneven_as_sentences(torch):
     times = run_json(*SHORT, "--engine", "sim", "--compute-ms", 100, "--steps", 30)["step_times"]
     assert 0.07 < times["median_s"] < 0.13
     assert times["longest_s"] > 1.5 * times["median_s"]
@@ -34,9 +33,7 @@ def test_parallel_text_is_read_and_bad_files_are_told_in_one_sentence(torch, tmp
     assert result["task_settings"]["noisy_workers"] == "1"
     assert result["model_hash"] != run_json(*SHORT, "--data", folder)["model_hash"]
     (folder / "train.de").write_bytes(b"Haus\nB\xe4ume\n")
-    done = run(*SHORT, *flags, "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert done.stderr == f"flockstep: {folder}/train.de is not UTF-8 in line 2\n"
+    refused(*SHORT, *flags, "--out", tmp_path / "out", names=f"{folder}/train.de is not UTF-8 in line 2", code=1)
     assert not (tmp_path / "out").exists()
 
 
@@ -45,5 +42,4 @@ def test_other_languages_are_other_endings(torch, tmp_path):
     for part in ["train", "test"]:
         (folder / f"{part}.en").rename(folder / f"{part}.fr")
     assert run_json(*SHORT, "--data", folder, "--translation.source", "fr")["replicas_equal"]
-    done = run(*SHORT, "--data", folder)
-    assert done.stderr == f"flockstep: {folder}/train.en is not there\n"
+    refused(*SHORT, "--data", folder, names=f"{folder}/train.en is not there", code=1)

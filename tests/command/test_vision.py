@@ -1,12 +1,9 @@
 """The task `vision`, beside what test_tasks.py asks of all: colour images, and torch in an object of its own."""
 
 import os
-import resource
-import subprocess
 
 import pytest
-from conftest import COMMAND, run, run_json
-from paths import HANG_S
+from conftest import refused, run, run_json
 
 VISION = ["train", "--task", "vision", "--size", "tiny"]
 SHORT = [*VISION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
@@ -25,23 +22,13 @@ def test_colour_images_are_read_and_bad_files_are_told_across_the_border_of_the_
     folder = cifar(tmp_path / "cifar", 20)
     assert run_json(*SHORT, "--data", folder)["replicas_equal"]
     (folder / "data_batch_2.bin").write_bytes(b"\x01" * 3000)
-    done = run(*SHORT, "--data", folder)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"flockstep: {folder}/data_batch_2.bin is not a file of CIFAR-10, or truncated: it holds 3000 bytes, and not a "
-        "multiple of 3073\n"
-    )
+    names = (f"{folder}/data_batch_2.bin is not a file of CIFAR-10", "3000 bytes, and not a multiple of 3073")
+    refused(*SHORT, "--data", folder, names=names, code=1)
 
 
 def test_torch_is_loaded_only_for_tasks_that_need_it(torch):
     def loads_torch(*arguments):
-        done = subprocess.run(
-            [COMMAND, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            env={**os.environ, "LD_DEBUG": "files"},
-        )
+        done = run(*arguments, env={**os.environ, "LD_DEBUG": "files"})
         assert done.returncode == 0
         return "libtorch_cpu" in done.stderr
 
@@ -50,21 +37,7 @@ def test_torch_is_loaded_only_for_tasks_that_need_it(torch):
     assert loads_torch(*SHORT)
 
 
-def test_what_torch_cannot_do_is_one_sentence(torch):
-    def with_little_memory():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
-
-    call = ["train", "--task", "vision", "--vision.width", 4096, "--vision.depth", 152, "--workers", 1]
-    done = run(*call, preexec_fn=with_little_memory)
-    assert done.returncode == 1
-    assert done.stderr.startswith("flockstep: torch failed: ")
-    assert "allocate memory" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_without_torch_the_task_says_how_to_get_it(has_torch):
     if has_torch:
         pytest.skip("torch is built")
-    done = run(*VISION)
-    assert done.returncode == 1
-    assert done.stderr == "flockstep: the task vision needs torch: build with -DFLOCKSTEP_TORCH=ON\n"
+    refused(*VISION, names="the task vision needs torch: build with -DFLOCKSTEP_TORCH=ON", code=1)
