@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from conftest import command_line
@@ -115,3 +117,26 @@ def expect_workers_to_outlive_the_launcher(tmp_path, *options):
         (tmp_path / "killed").touch()
         assert [pid_in(tmp_path / f"done.{rank}") for rank in range(2)] == [0, 1]
     return secrets
+
+
+def expect_a_signal_to_end_all(tmp_path, number, *options, worker="", look=bool):
+    """Also a worker that ignores it. `look` sees the workers before. Returns what the launcher says, and its seconds."""
+    signals = "(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)"
+    worker += (
+        "def end(number, frame):\n"
+        "  print('ended by', number)\n"
+        "  sys.exit(0)\n"
+        "if rank in (1, 2):\n"
+        f"  for number in {signals}: signal.signal(number, signal.SIG_IGN if rank == 1 else end)\n"
+        "elif rank == 3: sys.exit(1)\n"  # waits to be started again, or is
+    )
+    with launched(tmp_path, "--workers", 4, *options, worker=worker + FOREVER) as process:
+        look([pid_in(tmp_path / f"{rank}.0") for rank in range(3)])
+        begin = time.monotonic()
+        code, out, errors = outcome_of(process, number)
+        took = time.monotonic() - begin
+        assert workers_of(tmp_path) == []
+    assert code == 128 + number
+    assert f"ended by {int(number)}\n" in out
+    assert re.search("killing what has not ended: .*worker 1", errors), errors
+    return errors, took

@@ -52,13 +52,6 @@ def test_adacons_gives_its_targets(call):
     assert targets[3]["holds"]  # memory is no matter of luck
 
 
-def test_adacons_says_what_its_figures_are():
-    told = run(*ADACONS, "--workers", 2, "--wire", "bfloat16").stdout
-    assert "a ring all-reduce (the engine has none)" in told
-    assert "exposed when overlapped with it" in told
-    assert "A ratio is the median of the ratios within a round, not the ratio of the medians above.\nA1 " in told
-
-
 GROUP = ["bench", "group", "--floats", 600001, "--rounds", 2]
 
 
@@ -78,12 +71,6 @@ def test_group_gives_its_targets(options, call, names):
     assert all(target["holds"] for target in targets if target["id"] == "W5")  # memory is no matter of luck
     if call:
         assert ["S = 2" in targets[0]["measure"], "S = 4" in targets[1]["measure"]] == [True, True]
-
-
-def test_group_says_what_an_engine_lacks():
-    told = run(*GROUP, "--workers", 6, "--group-size", 4).stdout
-    assert "a ring all-reduce in each group (the engine has none)" in told
-    assert "needs equal powers of two" in told
 
 
 STRAGGLER = ["bench", "straggler", "--steps", 6, "--period", 3, "--straggler", "1x20ms", "--compute-ms", 2]

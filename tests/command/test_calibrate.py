@@ -120,4 +120,5 @@ def test_sums_and_sleep_slow_messages_down_as_the_file_says(needs, tmp_path, pro
 )
 def test_a_file_with_a_wrong_property_is_refused(tmp_path, properties, names):
     (tmp_path / "slow.xml").write_text(SLOW.format(properties=properties))
-    refused(*STAR, "--workers", 2, "--platform", tmp_path / "slow.xml", names=names, code=1)
+    call = ["calibrate", "--engine", "sim", "--workers", 2, *QUICK, "--platform", tmp_path / "slow.xml"]
+    refused(*call, names=names, code=1)

@@ -1,7 +1,5 @@
 """Comparisons whose runs are made several at a time, each in a process of its own."""
 
-import contextlib
-import json
 import os
 import signal
 from pathlib import Path
@@ -70,27 +68,6 @@ def test_a_comparison_that_is_ended_leaves_no_process_and_can_go_on(tmp_path, nu
     expect_the_end_of(children)
 
 
-def test_an_interrupted_comparison_goes_on_to_the_same_figures(tmp_path):
-    call = [*TWO, "--steps", 1500, "--seeds", 2]
-    call += ["--deterministic", "--compute-ms", 10, "--evaluate-every", 50]  # a clock that gives the same each time
-    whole = run_json(*call)
-    call += ["--out", tmp_path, "--jobs", 2]
-    with live_run(*call) as process:
-        wait_until(lambda: list(tmp_path.glob("runs/*/summary.json")), "the end of a run", process)
-        code, _, _ = end_of(process, signal.SIGINT)
-    assert code == 130
-    kept = json.loads((tmp_path / "compare.json").read_text())
-    assert kept["interrupted"]
-    assert any(row["runs"] for row in kept["cases"][0]["rows"])
-    again = run(*call, "--json")
-    assert "of 4 runs were already done" in again.stderr
-    assert again.stderr.count("\n") == 1
-    result = json.loads(again.stdout)
-    for row in result["cases"][0]["rows"]:
-        row["folders"] = []  # as without --out
-    assert result == whole
-
-
 def test_a_run_that_is_lost_ends_the_others():
     with live_run(*LONG, "--seeds", 3, "--jobs", 3) as process:
         children = children_of(process, 3)
@@ -99,28 +76,6 @@ def test_a_run_that_is_lost_ends_the_others():
     assert (code, stdout) == (1, "")
     assert stderr == "flockstep: the run of local_sgd, seed 1 (2 of 6) ended with code 137\n"
     expect_the_end_of(children)
-
-
-def test_what_was_done_before_a_run_was_lost_is_kept(tmp_path):
-    call = [*LONG, "--steps", 100, "--compute-ms", 10, "--seeds", 3, "--jobs", 2, "--out", tmp_path]
-
-    def kill_children():
-        """Whichever they are: while we look, a run may end and another begin."""
-        with contextlib.suppress(OSError):  # it, or the child, has ended meanwhile
-            for child in children_of(process):
-                os.kill(child, signal.SIGKILL)
-        return process.poll() is not None
-
-    with live_run(*call) as process:
-        wait_until(lambda: list(tmp_path.glob("runs/*/summary.json")), "the end of a run", process)
-        wait_until(kill_children, "its end")
-        code, _, stderr = end_of(process)
-    assert code == 1
-    assert stderr.count("\n") == 1
-    kept = list(tmp_path.glob("runs/*/summary.json"))
-    again = run(*call)
-    assert again.returncode == 0, again.stderr
-    assert again.stderr == f"flockstep: {len(kept)} of 6 runs were already done\n"
 
 
 def test_runs_that_fail_alike_say_so_once():

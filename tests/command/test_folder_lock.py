@@ -1,6 +1,5 @@
 """A run's folder belongs to one process, or to one mpirun, at a time."""
 
-import fcntl
 import json
 import signal
 
@@ -58,12 +57,3 @@ def test_runs_of_a_comparison_are_locked_and_end_with_it(tmp_path, without_pictu
         end_of(comparison, signal.SIGKILL)
     done = run("train", *arguments, "--steps", newest_step(out), "--out", out, "--resume")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_comparison_in_a_folder_that_another_call_has_leaves_it_alone(tmp_path, workers):
-    with (tmp_path / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        names = f"another call is writing to {tmp_path}: wait until it has ended, or"
-        refused("compare", "--steps", 5, "--out", tmp_path, workers=workers, names=names)
-    assert [path.name for path in tmp_path.iterdir()] == [".lock"]

@@ -41,15 +41,6 @@ def test_a_file_that_is_cut_short_fails_the_run(tmp_path):
     refused(*SHORT, "--data", folder, names="train-images-idx3-ubyte.gz is cut short", code=1)
 
 
-def test_a_nan_skips_the_step_that_is_named():
-    result = run_json(*SHORT, "--faulty", "3:nan:7")
-    assert result["guards"]["skipped_steps"] == 4  # on each of four workers
-    # One that nobody has looked at, and the patience of five; then that worker is left out.
-    assert run_json(*SHORT, "--faulty", "3:nan")["guards"]["skipped_steps"] == 24
-    patient = run_json(*SHORT, "--faulty", "3:nan", "--mean.non_finite_patience", 0)
-    assert patient["guards"]["skipped_steps"] == 160
-
-
 def test_the_learning_rate_has_a_short_flag():
     train = ["train", "--task", "images", "--workers", 2, "--steps", 5]
     assert run_json(*train, "--lr", 0.3)["model_hash"] == run_json(*train, "--images.learning_rate", 0.3)["model_hash"]

@@ -11,6 +11,7 @@ from conftest import command_line
 from launched import (
     FOREVER,
     NOTE,
+    expect_a_signal_to_end_all,
     expect_that_children_end,
     expect_workers_to_outlive_the_launcher,
     launched,
@@ -75,37 +76,11 @@ def test_the_exit_status_tells_whether_anybody_finished(tmp_path, worker, code):
     assert run_launched(tmp_path, "--workers", 2, "--restarts", 0, worker=worker)[0] == code
 
 
-def test_who_ends_early_with_the_same_status_thrice_is_not_started_again(tmp_path):
-    code, _, errors = run_launched(tmp_path, "--workers", 1, worker="sys.exit('bad input')\n")
-    assert code == 1
-    assert errors.count("bad input\n") == 3
-    assert "it is not started again: it has ended like this 3 times in a row and never ran for 5.0 s\n" in errors
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_even_who_ignores_it(tmp_path, number):
-    worker = (
-        "if rank == 1:\n"
-        "  for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)\n"
-        "elif rank == 2:\n"
-        "  def end(number, frame):\n"
-        "    print('ended by', number)\n"
-        "    sys.exit(0)\n"
-        "  for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(number, end)\n"
-        "elif rank == 3: sys.exit(1)\n"  # waits to be started again, or is
-    )
-    with launched(tmp_path, "--workers", 4, worker=worker + FOREVER) as process:
-        for rank in range(3):
-            pid_in(tmp_path / f"{rank}.0")
-        begin = time.monotonic()
-        code, out, errors = outcome_of(process, number)
-        took = time.monotonic() - begin
-        assert workers_of(tmp_path) == []
-    assert code == 128 + number
+    errors, took = expect_a_signal_to_end_all(tmp_path, number)
     assert took >= 5
-    assert f"ended by {int(number)}\n" in out
     assert f"flockstep: {number.name}: ending " in errors
-    assert "flockstep: killing what has not ended: worker 1\n" in errors
 
 
 def test_a_second_ctrl_c_kills_at_once(tmp_path):

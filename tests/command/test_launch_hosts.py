@@ -11,6 +11,7 @@ from launched import (
     FOREVER,
     PLACE,
     command_lines,
+    expect_a_signal_to_end_all,
     expect_that_children_end,
     expect_workers_to_outlive_the_launcher,
     launched,
@@ -90,28 +91,15 @@ def test_what_a_lost_worker_started_ends_with_it(tmp_path, ssh):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_workers_of_other_hosts(tmp_path, ssh, number):
-    worker = (
-        "if rank == 1:\n"
-        "  for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
-        "elif rank == 2:\n"
-        "  def end(number, frame):\n"
-        "    print('ended by', number)\n"
-        "    sys.exit(0)\n"
-        "  signal.signal(signal.SIGTERM, end)\n"
-        "  assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"  # not ignored from the start
-        "  signal.signal(signal.SIGINT, end)\n"
-    )
-    with launched(tmp_path, "--workers", 3, *hosts_of(ssh), worker=worker + FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(3)]
+    def expect_a_secret(workers):
         environment = Path(f"/proc/{workers[0]}/environ").read_bytes().split(b"\0")
         (secret,) = [each.partition(b"=")[2] for each in environment if each.startswith(b"FLOCKSTEP_SECRET=")]
         assert len(secret) == 64
         assert not any(secret in line for line in command_lines())
-        code, out, errors = outcome_of(process, number)
-        assert workers_of(tmp_path) == []
-    assert code == 128 + number
-    assert f"ended by {int(number)}\n" in out
-    assert "killing what has not ended: worker 1\n" in errors
+
+    not_ignored_from_the_start = "assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"
+    hosts = hosts_of(ssh)
+    expect_a_signal_to_end_all(tmp_path, number, *hosts, worker=not_ignored_from_the_start, look=expect_a_secret)
 
 
 def test_workers_of_other_hosts_go_on_without_the_launcher(tmp_path, ssh):

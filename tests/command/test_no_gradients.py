@@ -60,36 +60,19 @@ def test_figures_about_gradients_do_not_grow_with_the_pretended_model():
     assert adacons["time_s"] == pytest.approx(mean["time_s"], rel=0.01)
 
 
-def test_pretended_parameters_are_a_scale_of_bytes():
-    plain = ["train", "--engine", "sim", "--workers", 4, "--steps", 10, "--compute-ms", 50]
-    pretended = run_json(*plain, "--pretend-parameters", 2500000)
-    scaled = run_json(*plain, "--bytes-scale", 2500)
-    for name in ("time_s", "model_hash", "quality", "samples_per_s", "wait_share"):
-        assert pretended[name] == scaled[name], name
-
-
-@pytest.mark.parametrize(("engine", "workers"), [("threads", 0), ("mpi", 2)])
-def test_an_engine_that_moves_bytes_has_a_stand_in_of_full_size(engine, workers):
-    call = ["train", "--engine", engine, "--workers", 2, "--steps", 3, "--no-gradients"]
-    result = run_json(*call, "--pretend-parameters", 1000000, workers=workers)
-    assert result["memory_bytes"]["model"] == 4000000
-    assert result["bytes_sent_per_step"] == pytest.approx(4000000, rel=0.01)
-
-
 @pytest.mark.thorough
-def test_thousands_of_workers_are_compared_by_time_alone(tmp_path, without_pictures):
-    done = run(
-        *["compare", "--engine", "sim", "--no-gradients", "--workers", "64,256", "--algorithms", "mean,adacons,wagma"],
-        *["--steps", 8, "--pretend-parameters", RESNET, "--bucket-kib", 65536, "--out", tmp_path / "out"],
-        *["--compute", "lognormal:200ms:0.5"],
-    )
+def test_hundreds_of_workers_are_compared_by_time_alone(tmp_path):
+    call = ["compare", "--engine", "sim", "--no-gradients", "--workers", "64,256", "--algorithms", "mean,adacons,wagma"]
+    call += ["--steps", 8, "--pretend-parameters", RESNET, "--bucket-kib", 65536, "--out", tmp_path]
+    call += ["--compute", "lognormal:200ms:0.5"]
+    done = run(*call)
     assert done.returncode == 0, done.stderr
     assert "64 workers on sim" in done.stdout
     assert "batch 1024: time alone, without gradients" in done.stdout
     assert "of ideal" in done.stdout
     assert "wagma had the highest throughput" in done.stdout
     assert "loss" not in done.stdout
-    saved = json.loads((tmp_path / "out" / "compare.json").read_text())
+    saved = json.loads((tmp_path / "compare.json").read_text())
     assert "metric" not in saved
     assert saved["how"]["gradients"] is False
     for case in saved["cases"]:
@@ -97,20 +80,13 @@ def test_thousands_of_workers_are_compared_by_time_alone(tmp_path, without_pictu
         assert rows["wagma"]["share_of_ideal"]["mean"] > rows["mean"]["share_of_ideal"]["mean"]
         for row in case["rows"]:
             assert not {"quality", "curve", "validation", "target_time_s", "diverged"} & set(row)
-    again = run("compare", *done.args[2:])
-    assert again.stdout == done.stdout, "what is done is read back"
-
-
-@pytest.mark.thorough
-def test_the_report_of_a_comparison_without_gradients_has_no_quality(tmp_path):
-    call = ["compare", "--engine", "sim", "--no-gradients", "--workers", 4, "--algorithms", "mean,flock", "--steps", 6]
-    assert run(*call, "--out", tmp_path).returncode == 0
+    assert run(*call).stdout == done.stdout, "what is done is read back"
     page = (tmp_path / "report.html").read_text()
     assert "Time alone, without gradients." in page
     assert "of ideal" in page
     assert "Quality" not in page
     assert "of ideal" in run("report", tmp_path, "--text").stdout
-    one = run("report", tmp_path / "runs" / "flock-seed-1", "--text")
+    one = run("report", next(tmp_path.glob("runs/*/wagma-seed-1")), "--text")
     assert "of the throughput of workers who never wait" in one.stdout
 
 

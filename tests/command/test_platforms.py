@@ -34,9 +34,6 @@ def test_the_presets_are_listed_with_their_numbers():
     assert rows["aries"]["bandwidth_gbps"] == 80
     assert rows["nvlink-node"]["workers_per_node"] == 8
     assert rows["ethernet-10g"]["latency_us"] == {"switch": 20, "pod": 22, "far": 24}
-    table = run("platforms").stdout
-    assert all(name in table for name in rows)
-    assert "platforms" in run("--help").stdout
 
 
 # Per step and worker 2 x 7/8 of a model that pretends to be 10^5 times larger, 0.4 GB, pass its link.
@@ -56,14 +53,6 @@ def test_groups_are_the_nodes_of_the_platform(name, algorithm):
     result = run_json("train", "--engine", "sim", "--compute-ms", 10, "--platform", name, *options)
     sent = 8 * 1000 / 16 * (2 * (16 - 1) + 4 * (16 - 8) + 14 * (16 - 2)) / 20
     assert result["bytes_sent_per_step"] == pytest.approx(sent)
-
-
-def test_an_exchange_inside_a_node_takes_nvlink_and_one_between_nodes_does_not():
-    options = ["--platform", "nvlink-node", "--bytes-scale", 1e6, "--memory-gbytes-s", 1e6]
-    inside, between = (run_json(*SIM, "--workers", count, *options)["time_s"] / 4 - 0.01 for count in (8, 16))
-    assert 0.95 < inside / (2 * 7 / 8 * 4 / 450) < 1.1
-    # 8 of 15 messages leave the node.
-    assert 0.95 < between / (2 * 15 / 16 * 4 / 50 * 8 / 15) < 1.1
 
 
 def test_the_speed_of_sums_is_the_given_one_else_the_platforms_own(platform):
@@ -108,19 +97,10 @@ TWO = '<host id="a" speed="1f"/><host id="b" speed="1f"/>'
     ("text", "sentence"),
     [
         ("", "it is not a SimGrid platform file, which is XML with an element <platform>"),
-        ("hello\n", "it is not a SimGrid platform file"),
-        (f"{HEAD}<html></html>", "it is not a SimGrid platform file"),
-        (f'{HEAD}<platform version="9">{ZONE}{TWO}</zone></platform>', "it has version 9 of the format"),
         (f'{HEAD}<platform version="2">{ZONE}{TWO}</zone></platform>', "only 4 and 4.1 are read"),
         (f"{HEAD}<platform>{ZONE}{TWO}</zone></platform>", "its <platform> tells no version"),
         (f'{HEAD}<platform version="4.1">{ZONE}{TWO}', "Premature EOF"),
-        (f'{HEAD}<platform version="4.1"></platform>', "as a platform: "),
-        (f'{HEAD}<platform version="4.1">{ZONE}</zone></platform>', "it has no hosts"),
-        (f'{HEAD}<platform version="4.1">{ZONE}{TWO}</zone></platform>', "no link leads from a to b"),
         (f'{HEAD}<platform version="4.1">{ZONE}{TWO}{TWO}</zone></platform>', "a second host named 'a'"),
-        (f'{HEAD}<platform version="4.1"><zone id="z" routing="Silly">{TWO}</zone></platform>', "Not a valid model"),
-        (cluster(4).replace("1GBps", "fast"), "cannot parse number"),
-        (cluster(4).replace("1GBps", "-1GBps"), "has a bandwidth of"),
         (cluster(4).replace("1GBps", "infBps"), "has a bandwidth of inf B/s"),
         (cluster(4).replace("5us", "infs"), "a latency of inf s"),
         (cluster(4, '<prop id="flockstep.memory_gbytes_s" value="lots"/>'), "takes a number from 1e-06 to"),

@@ -47,10 +47,7 @@ BARS = [
         [f"sgp, setting up [{FULL}] 16/16 workers", f"sgp [{FULL}] 5/5 steps"],
     ),
     ("compare --engine sim --workers 16 --steps 5 --algorithms mean,sgp", [f"mean [{FULL}] 5/5 steps"]),
-    (
-        "compare --workers 2 --steps 10 --algorithms mean --seeds 3 --jobs 2",
-        [f"] {made}/3 runs" for made in range(4)],
-    ),
+    ("compare --workers 2 --steps 10 --algorithms mean --seeds 3 --jobs 2", [f"] {made}/3 runs" for made in range(4)]),
 ]
 
 

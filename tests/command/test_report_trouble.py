@@ -11,14 +11,7 @@ from conftest import refused, run
 from drawn_report import COMPARISON, compared, edited, report, report_by_command, words_of
 from flockstep.report import pages
 from flockstep.report.__main__ import main as draw
-from sample_run import (
-    DAMAGED_COMPARISONS,
-    DAMAGED_RUNS,
-    blown_up,
-    meeting_rows,
-    page_of,
-    write_sample_run,
-)
+from sample_run import DAMAGED_COMPARISONS, DAMAGED_RUNS, blown_up, meeting_rows, page_of, write_sample_run
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from conftest import run_json
 from layers import only
 from same_model import expect_a_resume_to_change_nothing, expect_the_same_model
 
-WITH_AGENTS = ["wagma", "flock", "eager_solo", "eager_majority", "adpsgd", "swarm"]
+GROUPS = ["wagma", "flock", "eager_solo", "eager_majority"]
+PAIRS = ["adpsgd", "swarm"]
 STEPS = ["--steps", "40", "--linear.dimension", "203", "--bucket-kib", "1"]
 DILOCO = {
     "plain": "period=8",
@@ -75,7 +76,7 @@ def test_averaging_learns():
     assert result["quality"] < 200  # from 327 at the start; single runs spread widely below that
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "local_sgd", *WITH_AGENTS])
+@pytest.mark.parametrize("algorithm", ["mean", "local_sgd", *GROUPS, *PAIRS])
 @pytest.mark.parametrize("engine", [["sim"], ["threads", "--deterministic"]], ids=["sim", "threads"])
 def test_the_same_seed_gives_the_same_files_byte_for_byte(tmp_path, algorithm, engine):
     for folder in ("first", "second"):
@@ -87,10 +88,22 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(tmp_path, algorithm, e
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("algorithm", ["adpsgd", "swarm"])
+@pytest.mark.parametrize("algorithm", PAIRS)
 def test_a_lone_worker_of_pairs_takes_the_steps_of_plain_sgd(algorithm):
     alone = ["train", *STEPS, "--algorithm", algorithm]
     expected = run_json("train", *STEPS, "--workers", 1)["model_hash"]
     for engine in ("threads", "self", "sim"):
         assert run_json(*alone, "--workers", 1, "--engine", engine)["model_hash"] == expected, engine
     assert run_json(*alone, workers=1)["model_hash"] == expected
+
+
+@pytest.mark.parametrize("algorithm", only("wagma", "flock", *PAIRS, of=[*GROUPS, *PAIRS]))
+@pytest.mark.parametrize("workers", only(2, of=[2, 3, 4]))
+def test_workers_that_wait_for_nobody_end_with_one_model_under_mpirun(algorithm, workers):
+    result = run_json("train", *STEPS, "--algorithm", algorithm, "--straggler", "1x2ms", workers=workers)
+    assert (result["engine"], result["workers"], result["steps"]) == ("mpi", workers, 40)
+    assert result["replicas_equal"]
+    assert result["bytes_sent_per_step"] > 0
+    if algorithm in GROUPS:
+        assert sum(result["staleness"]) == workers * 40
+        assert 0 < result["fresh_fraction"] <= 1

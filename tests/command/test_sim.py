@@ -46,7 +46,11 @@ def test_a_run_is_as_fast_as_its_slowest_worker_however_often_it_is_evaluated(al
         assert abs(result["wait_share"] - 0.675) < 0.01, every
 
 
-def test_what_agents_send_does_not_depend_on_evaluations():
-    swarm = [*SIM, "--compute-ms", 5, "--steps", 40, "--algorithm", "swarm"]
-    sent = [run_json(*swarm, "--evaluate-every", every)["bytes_sent_per_step"] for every in (40, 4)]
-    assert 0.5 < sent[1] / sent[0] < 2
+def test_with_a_delay_transfers_of_diloco_pass_under_local_steps():
+    """40 MB over 10 Gbit/s, there and back: about five steps of 10 ms that all workers would wait."""
+    train = [*SIM, "--compute-ms", 10, "--steps", 64, "--evaluate-every", 64, "--bytes-scale", 10000]
+    train += ["--algorithm", "diloco", "--diloco.period", 16]
+    waiting = [run_json(*train, "--diloco.delay", delay)["wait_share"] for delay in (0, 1, 4, 8)]
+    assert waiting == sorted(waiting, reverse=True)
+    assert waiting[0] > 0.15
+    assert waiting[-1] < 0.01

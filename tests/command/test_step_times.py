@@ -6,14 +6,6 @@ from conftest import refused, run, run_json
 SIM = ["train", "--engine", "sim", "--workers", 4, "--steps", 12]
 
 
-def test_three_words_for_the_same_steps():
-    assert run_json(*SIM, "--compute", "200ms")["time_s"] == run_json(*SIM, "--compute-ms", 200)["time_s"]
-    one = run_json(*SIM, "--compute", "lognormal:200ms:0.53")
-    two = run_json(*SIM, "--compute-ms", 200, "--jitter", "lognormal:0.53")
-    assert one["time_s"] == two["time_s"]
-    assert one["share_of_ideal"] < 0.9
-
-
 def test_steps_draw_from_a_file(tmp_path, without_pictures):
     times = tmp_path / "times.txt"
     times.write_text("# seconds\n0.1\n0.3\n")
@@ -31,12 +23,6 @@ def test_steps_draw_from_a_file(tmp_path, without_pictures):
     assert run(*compare).returncode == 0
     times.write_text("0.1\n0.4\n")
     refused(*compare, names="compute_file")
-
-
-def test_a_bad_file_of_step_times_gets_one_sentence(tmp_path):
-    times = tmp_path / "times.txt"
-    times.write_text("0.1\n200ms\n")
-    refused("train", "--compute", f"file:{times}", names=(f"line 2 of {times}", "not '200ms'"), code=1)
 
 
 def test_the_table_tells_how_long_steps_computed():

@@ -114,9 +114,7 @@ WRONG = {
         ("study linear --data .", "the study linear reads no data: leave out --data"),
         ("study groups --scenario late", "the study groups has no scenarios: leave out --scenario"),
     ],
-    "mpi": [
-        ("compare --engine mpi --jobs 2", "--jobs 2 starts a process for each run"),
-    ],
+    "mpi": [("compare --engine mpi --jobs 2", "--jobs 2 starts a process for each run")],
     "mesh": [
         ("launch --workers 2", "launch needs the command of a worker after --"),
         ("launch --workers 2 --", "launch needs the command of a worker after --"),
