@@ -6,6 +6,7 @@ repeat for one more rule, task or engine what a test of the first layer shows fo
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -80,17 +81,68 @@ def pytest_xdist_make_scheduler(config, log):
     return BySharedFixtures(config, log)
 
 
+@functools.cache
+def engines_of_this_build():
+    """Names of all engines, and whether this build can run them."""
+    done = subprocess.run([COMMAND, "engines", "--json"], capture_output=True, text=True, check=True, timeout=HANG_S)
+    return {engine["name"]: engine["available"] for engine in json.loads(done.stdout)["engines"]}
+
+
+def skip_unless_built(*names):
+    for name in names:
+        if not engines_of_this_build().get(name, True):
+            pytest.skip(f"{name} is not built")
+
+
+def engines_of(arguments, workers):
+    """The engines that a call names, by --engine, by a launcher or by mpirun."""
+    words = [str(word) for word in arguments]
+    named = [after for word, after in itertools.pairwise(words) if word == "--engine"]
+    return [*named, *(["mesh"] if words[:1] == ["launch"] else []), *(["mpi"] if workers else [])]
+
+
+def command_line(arguments, workers=0):
+    """The command, under mpirun when `workers` is given. Skips the test if this build lacks the engine of the call."""
+    skip_unless_built(*engines_of(arguments, workers))
+    return [*([*MPIRUN, "-n", str(workers)] if workers else []), COMMAND, *map(str, arguments)]
+
+
+def expect_documented(code, stdout, stderr):
+    """docs/errors.md: a failure has one of a few exit codes, and says in one or two sentences what is wrong."""
+    assert code in (1, 2) or 128 < code < 160, (code, stderr)
+    assert (stderr or stdout).strip(), f"a failure without a word (exit code {code})"
+    assert not re.search(r"Traceback \(most recent call last\)|terminate called", stderr), stderr
+    for message in re.findall(r"^flockstep:(.*)", stderr, re.MULTILINE):
+        assert message.strip(), stderr
+        ours, _, _ = message.partition("torch failed: ")  # then come torch's own words
+        assert len(re.split(r"[.!?] +", ours)) <= 2, stderr
+
+
 def run(*arguments, workers=0, **keywords):
     """Runs the command, under mpirun when `workers` is given, and returns the completed process."""
-    launcher = [*MPIRUN, "-n", str(workers)] if workers else []
-    return subprocess.run(
-        [*launcher, COMMAND, *map(str, arguments)],
+    done = subprocess.run(
+        command_line(arguments, workers),
         capture_output=True,
         text=True,
         timeout=HANG_S,
         stdin=subprocess.DEVNULL,
         **keywords,
     )
+    if done.returncode != 0:
+        expect_documented(done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def refused(*arguments, names, code=2, **keywords):
+    """Runs a call that has to fail with one message, which contains all of `names`. Returns the message."""
+    done = run(*arguments, **keywords)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.count("flockstep: ") == 1, done.stderr
+    if not keywords.get("workers"):  # mpirun has words of its own
+        assert re.fullmatch(r"flockstep: .+\n", done.stderr), done.stderr
+    for name in names if isinstance(names, tuple) else (names,):
+        assert str(name) in done.stderr, done.stderr
+    return done.stderr
 
 
 def run_json(*arguments, **keywords):
@@ -98,13 +150,6 @@ def run_json(*arguments, **keywords):
     done = run(*arguments, "--json", **keywords)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def engines():
-    """The engines that this build can run."""
-    listed = run_json("engines")["engines"]
-    return {engine["name"] for engine in listed if engine["available"]}
 
 
 @pytest.fixture(scope="session")
@@ -126,13 +171,7 @@ def without_pictures(monkeypatch):
     monkeypatch.setenv("FLOCKSTEP_PYTHON", "/bin/true")
 
 
-@pytest.fixture
-def needs(engines):
+@pytest.fixture(scope="session")
+def needs():
     """needs("mpi") skips the test where that engine is not built."""
-
-    def check(*names):
-        for name in names:
-            if name not in engines:
-                pytest.skip(f"{name} is not built")
-
-    return check
+    return skip_unless_built

@@ -19,10 +19,10 @@ class NoHostsError(Exception):
     """Network namespaces cannot be made here."""
 
 
-def _ip(*words):
-    done = subprocess.run(["ip", *map(str, words)], capture_output=True, text=True)
+def _ip(words):
+    done = subprocess.run(["ip", *words.split()], capture_output=True, text=True)
     if done.returncode != 0:
-        raise NoHostsError(f"ip {' '.join(map(str, words))}: {done.stderr.strip()}")
+        raise NoHostsError(f"ip {words}: {done.stderr.strip()}")
 
 
 class Hosts:
@@ -48,19 +48,19 @@ class Hosts:
 
     def _make(self):
         here = self._space("launcher")
-        _ip("netns", "add", here)
-        _ip("-n", here, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", here, "addr", "add", f"{self.address}/24", "dev", "bridge")
+        _ip(f"netns add {here}")
+        _ip(f"-n {here} link add bridge type bridge")
+        _ip(f"-n {here} addr add {self.address}/24 dev bridge")
         for device in ("lo", "bridge"):
-            _ip("-n", here, "link", "set", device, "up")
+            _ip(f"-n {here} link set {device} up")
         for host in self._hosts:
             there = self._space(host)
-            _ip("netns", "add", there)
-            _ip("-n", here, "link", "add", "name", host, "type", "veth", "peer", "name", "eth0", "netns", there)
-            _ip("-n", here, "link", "set", "dev", host, "master", "bridge", "up")
-            _ip("-n", there, "addr", "add", f"{self.address_of(host)}/24", "dev", "eth0")
+            _ip(f"netns add {there}")
+            _ip(f"-n {here} link add name {host} type veth peer name eth0 netns {there}")
+            _ip(f"-n {here} link set dev {host} master bridge up")
+            _ip(f"-n {there} addr add {self.address_of(host)}/24 dev eth0")
             for device in ("lo", "eth0"):
-                _ip("-n", there, "link", "set", device, "up")
+                _ip(f"-n {there} link set {device} up")
 
     def _space(self, host):
         return f"{self._name}-{host}"
@@ -75,26 +75,15 @@ class Hosts:
     def cut(self, one, other):
         """The path between two hosts loses everything, and no end is told."""
         for here, there in ((one, other), (other, one)):
-            _ip(
-                "-n",
-                self._space(here),
-                "neigh",
-                "replace",
-                self.address_of(there),
-                "lladdr",
-                _NOWHERE,
-                "dev",
-                "eth0",
-                "nud",
-                "permanent",
-            )
+            address = self.address_of(there)
+            _ip(f"-n {self._space(here)} neigh replace {address} lladdr {_NOWHERE} dev eth0 nud permanent")
 
     def mend(self, one, other):
         for here, there in ((one, other), (other, one)):
-            _ip("-n", self._space(here), "neigh", "del", self.address_of(there), "dev", "eth0")
+            _ip(f"-n {self._space(here)} neigh del {self.address_of(there)} dev eth0")
 
     def close(self):
         for host in ("launcher", *self._hosts):
             if Path("/run/netns", self._space(host)).exists():
                 with contextlib.suppress(NoHostsError):
-                    _ip("netns", "del", self._space(host))
+                    _ip(f"netns del {self._space(host)}")

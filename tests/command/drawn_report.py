@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 
 from conftest import run, run_json
 from flockstep.report.__main__ import main as draw
@@ -27,8 +28,23 @@ def report(folder):
     return page_of(folder)
 
 
+def words_of(folder):
+    """What `flockstep report --text` prints."""
+    done = run("report", folder, "--text")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def compared(out):
     """Makes a small comparison without its page, and returns its folder."""
     run_json("compare", *COMPARISON, "--out", out)
     (out / "report.html").unlink()
     return out
+
+
+@contextlib.contextmanager
+def edited(path):
+    """What a JSON file holds, to be changed."""
+    held = json.loads(path.read_text())
+    yield held
+    path.write_text(json.dumps(held))

@@ -34,37 +34,24 @@ STEP_TIMES = {
 }
 
 
-def write_sample_run(
-    folder: Path, workers: int = 8, steps: int = 100, against: int = 2, meet: bool = False
-) -> dict[str, Any]:
-    """Returns the summary that it has written. With `meet`, as of an algorithm that averages without waiting."""
+def write_sample_run(folder: Path, workers: int = 8, meet: bool = False) -> None:
+    """Writes 100 steps. With `meet`, as of an algorithm that averages without waiting."""
+    steps, against = 100, 2
     draw = random.Random(7)
     folder.mkdir(parents=True)
     lines: list[dict[str, Any]] = []
     guards = {"skipped_steps": 0, "non_finite": 1, "all_zero": 0, "unsafe": 2, "clipped": 3}
-    finding = {
-        "finding": "against",
-        "workers": [against],
-        "first_step": 10,
-        "last_step": steps,
-        "evidence": -0.41,
-        "sentence": f"worker {against} points against the others (mean cosine -0.41)",
-    }
+    finding = {"finding": "against", "workers": [against], "first_step": 10, "last_step": steps, "evidence": -0.41}
+    finding["sentence"] = f"worker {against} points against the others (mean cosine -0.41)"
+    lengths = [40 if worker == against else 5 for worker in range(workers)]
     for step in range(1, steps + 1):
         agreement = [draw.gauss(-0.41 if i == against else 0.4, 0.05) for i in range(workers)]
         positive = [max(value, 0) for value in agreement]
         line: dict[str, Any] = {
-            "kind": "step",
-            "step": step,
-            "loss": 500 * math.exp(-step / 12) * draw.uniform(0.8, 1.2),
-            "seconds": 0.01,
-            "wait_s": draw.uniform(0.002, 0.004),
-            "transfer_s": 0.001,
+            **{"kind": "step", "step": step, "loss": 500 * math.exp(-step / 12) * draw.uniform(0.8, 1.2)},
+            **{"seconds": 0.01, "wait_s": draw.uniform(0.002, 0.004), "transfer_s": 0.001, "agreement": agreement},
             "coefficients": [value / sum(positive) for value in positive],
-            "norms": [
-                (40 if i == against else 5) * math.exp(-step / 60) * draw.uniform(0.9, 1.1) for i in range(workers)
-            ],
-            "agreement": agreement,
+            "norms": [long * math.exp(-step / 60) * draw.uniform(0.9, 1.1) for long in lengths],
         }
         if step == 31:
             line.update(event="non_finite", coefficients=[None] * workers, norms=None, agreement=None)
@@ -94,7 +81,6 @@ def write_sample_run(
         "figures": {"success": 0.8125, "actions": None},
     }
     (folder / "summary.json").write_text(json.dumps(summary))
-    return summary
 
 
 def values(**changed: Any) -> Callable[[str], str]:
@@ -146,43 +132,28 @@ DAMAGED_RUNS = [
     ("metrics.jsonl", replaced('"kind"', '"kin"'), "line 1 is damaged: it should have a kind"),
     ("metrics.jsonl", replaced('"norms": [', '"norms": [1, '), "norms, agreement are of 8, 9, 8 workers"),
     ("metrics.jsonl", replaced('"matrix": [[1.0, ', '"matrix": [['), "inhomogeneous shape"),
-    ("metrics.jsonl", replaced('"matrix": [', '"matrix": [[], '), "inhomogeneous shape"),
     ("metrics.jsonl", replaced('"matrix": [[', '"matrix": [], "x": [['), "its matrix is not square"),
     ("metrics.jsonl", replaced('"step": 1,', '"step": null,'), "expected `int`, got `null`, at step"),
-    ("metrics.jsonl", replaced('"seconds": 0.01', '"seconds": NaN'), "line 1 is damaged: JSON is malformed"),
     ("metrics.jsonl", replaced('"seconds": 0.01', '"seconds": 1e999'), "Number out of range, at seconds"),
     ("metrics.jsonl", lambda text: f'{{"x": {DEEP}\n{text}', "line 1 is damaged: it is nested too deeply"),
     ("summary.json", lambda text: text[:-20], "summary.json is damaged"),
-    ("summary.json", lambda text: "[]", "summary.json is damaged: expected `object`, got `array`"),
-    ("summary.json", lambda text: f'{{"x": {DEEP}', "summary.json is damaged: it is nested too deeply"),
     ("summary.json", replaced('"sentence"', '"word"'), "object missing required field `sentence`, at findings[0]"),
     ("summary.json", values(time_s="a"), "expected a number, got `str`, at time_s"),
-    ("summary.json", values(pace=3), "expected `object`, got `int`, at pace"),
-    ("summary.json", values(pace={"fixed_stragglers": [1]}), "got `int`, at pace.fixed_stragglers[0]"),
-    ("summary.json", values(quality={}), "expected a number, got `dict`, at quality"),
-    ("summary.json", values(guards=[1]), "expected `object`, got `array`, at guards"),
     ("summary.json", values(staleness=[1, -2]), "expected `int` >= 0, at staleness[1]"),
     ("summary.json", values(step_times={"counts": [1]}), "missing required field `median_s`, at step_times"),
     ("summary.json", values(step_times={**STEP_TIMES, "first_bin": 320}), "step times have 360 bins, not 361"),
-    ("summary.json", values(fresh_fraction="all"), "expected a number, got `str`, at fresh_fraction"),
     ("summary.json", values(algorithm="\ud800"), "summary.json is damaged: JSON is malformed"),
 ]
 DAMAGED_COMPARISONS = [
     (lambda text: '{"metric": "loss"}', "object missing required field `interrupted`"),
-    (lambda text: f'{{"x": {DEEP}', "it is nested too deeply"),
     (first_row(samples_per_s=None), "object missing required field `samples_per_s`, at cases[0].rows[0]"),
-    (first_row(quality=3), "expected `object`, got `int`, at cases[0].rows[0].quality"),
     (replaced('"quality": {', '"quality": null, "x": {'), "expected `object`, got `null`"),
     (first_row(fresh_fraction=0.5), "got `float`, at cases[0].rows[0].fresh_fraction"),
-    (first_row(curve=[]), "got `array`, at cases[0].rows[0].curve"),
     (replaced('"time_s": [', '"time_s": [1, '), "its columns are of different lengths, at cases[0].rows[0].curve"),
-    (first_row(folders="runs"), "expected `array`, got `str`, at cases[0].rows[0].folders"),
     (first_row(folders=["\0"]), "at cases[0].rows[0].folders[0]"),
-    (first_row(runs="many"), "expected `int`, got `str`, at cases[0].rows[0].runs"),
     (first_row(algorithm="another"), "its table is not of the algorithms of its rows, at cases[0]"),
     (replaced('"columns": [', '"columns": ["x", '), "its rows are not as long as its columns are many"),
     (replaced('"rows": [', '"rows": [], "x": ['), "cases[0]"),
-    (values(cases=[{}]), "object missing required field `workers`, at cases[0]"),
     (replaced('"seeds": 1', '"seeds": "x"'), "expected `int`, got `str`, at how.seeds"),
 ]
 
@@ -234,10 +205,16 @@ class Page(html.parser.HTMLParser):
     def text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
+    def place_of(self, picture: str) -> int:
+        """The place of the first picture that is told so."""
+        return next(place for place, alt in enumerate(self.pictures) if picture in alt)
+
+    def legend_of(self, picture: str) -> list[str]:
+        return self.legends[self.place_of(picture)]
+
     def series_of(self, picture: str) -> dict[str, dict[str, str | None]]:
-        """The marks of the first picture that is told so, by the names of their series; of several the last."""
-        place = next(place for place, alt in enumerate(self.pictures) if picture in alt)
-        return {mark["data-series"] or "": mark for mark in self.marks[place]}
+        """The marks of a picture by the names of their series; of several the last."""
+        return {mark["data-series"] or "": mark for mark in self.marks[self.place_of(picture)]}
 
 
 def page_of(folder: Path) -> Page:

@@ -20,9 +20,10 @@ FOLDER = BUILD / "examples" / "as_a_part"  # kept, so that the next time compile
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("CMAKE_")}
 
 
-def check(*command):
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=PLAIN, timeout=HANG_S)
-    assert done.returncode == 0, done.stdout + done.stderr
+def check(*command, stderr=subprocess.PIPE):
+    pipes = {"stdout": subprocess.PIPE, "stderr": stderr}
+    done = subprocess.run([*map(str, command)], **pipes, text=True, env=PLAIN, timeout=HANG_S)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -55,9 +56,8 @@ def added():
 [LINES] = re.findall(
     r"^```cmake\n(include\(FetchContent.*?)^```$", (ROOT / "docs/cpp.md").read_text(), re.MULTILINE | re.DOTALL
 )
-FETCHING = (
-    f"add_executable(program {ROOT}/examples/cmake_consumer/main.cpp)\n{LINES}"  # with FetchContent_MakeAvailable
-)
+# With FetchContent_MakeAvailable.
+FETCHING = f"add_executable(program {ROOT}/examples/cmake_consumer/main.cpp)\n{LINES}"
 FETCHED = [f"-DFETCHCONTENT_SOURCE_DIR_FLOCKSTEP={ROOT}", *(f"-D{name}=OFF" for name in WITHOUT)]
 
 
@@ -136,10 +136,15 @@ def cuda_torch(tmp_path):
     return folder
 
 
+def configure_with(torch, build):
+    """Configures these sources with that torch, and returns all that CMake says."""
+    options = ["-DFLOCKSTEP_LAB=OFF", "-DFLOCKSTEP_PYTHON=OFF", f"-DCMAKE_PREFIX_PATH={torch}/share/cmake"]
+    return check("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *options, stderr=subprocess.STDOUT)
+
+
 def test_torch_for_cuda_needs_no_cuda_toolkit(cuda_torch, tmp_path):
-    options = ["-DFLOCKSTEP_LAB=OFF", "-DFLOCKSTEP_PYTHON=OFF", f"-DCMAKE_PREFIX_PATH={cuda_torch}/share/cmake"]
     build = tmp_path / "build"
-    said = check("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *options)
+    said = configure_with(cuda_torch, build)
     assert re.search(r"FLOCKSTEP_TORCH ON .*\(torch 2\.13\.0\)", said)
     [compiled] = [command for file, command in commands(build).items() if file.endswith("unity_torch_0_cxx.cxx")]
     assert f"{cuda_torch}/include" in compiled
@@ -148,11 +153,8 @@ def test_torch_for_cuda_needs_no_cuda_toolkit(cuda_torch, tmp_path):
 
 def test_a_torch_that_is_too_new_to_have_been_tried_is_a_warning(cuda_torch, tmp_path):
     (cuda_torch / "version.py").write_text("__version__ = '2.16.1+cu130'\ncuda: Optional[str] = '13.0'\n")
-    options = ["-DFLOCKSTEP_LAB=OFF", "-DFLOCKSTEP_PYTHON=OFF", f"-DCMAKE_PREFIX_PATH={cuda_torch}/share/cmake"]
-    build = ["cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", *options]
-    done = subprocess.run([*map(str, build)], capture_output=True, text=True, env=PLAIN, timeout=HANG_S)
-    assert done.returncode == 0, done.stderr
-    assert "tried with torch 2.11 to 2.15, and this is torch 2.16.1" in " ".join(done.stderr.split())
+    said = configure_with(cuda_torch, tmp_path / "build")
+    assert "tried with torch 2.11 to 2.15, and this is torch 2.16.1" in " ".join(said.split())
 
 
 def test_the_pytorch_package_is_built_where_the_project_asks_for_it(cuda_torch):

@@ -58,20 +58,18 @@ def names_of(listing):
 
 
 def test_bash_completes_commands_options_values_and_paths():
-    commands, options, owned, algorithms, task, equals, more, folder, file = offered_by_bash(
-        *(["re"], ["train", "--al"], ["train", "--wagma.per"], ["train", "--algorithm", ""]),
-        *(["train", "--task", "=", "im"], ["train", "--task", "="]),
-        *(["compare", "--algorithms", "mean,adac"], ["report", "doc"], ["train", "--config", "pypr"]),
-    )
-    assert commands == ["report"]
-    assert options == ["--algorithm"]
-    assert owned == ["--wagma.period"]
-    assert algorithms == names_of("algorithms")
-    assert task == ["images"]
-    assert equals == names_of("tasks")
-    assert more == ["mean,adacons"]
-    assert folder == ["docs"]
-    assert file == ["pyproject.toml"]
+    expected = [
+        (["re"], ["report"]),
+        (["train", "--al"], ["--algorithm"]),
+        (["train", "--wagma.per"], ["--wagma.period"]),
+        (["train", "--algorithm", ""], names_of("algorithms")),
+        (["train", "--task", "=", "im"], ["images"]),
+        (["train", "--task", "="], names_of("tasks")),
+        (["compare", "--algorithms", "mean,adac"], ["mean,adacons"]),
+        (["report", "doc"], ["docs"]),
+        (["train", "--config", "pypr"], ["pyproject.toml"]),
+    ]
+    assert offered_by_bash(*(call for call, _ in expected)) == [words for _, words in expected]
 
 
 @pytest.mark.parametrize("name", ["zsh", "fish"])
@@ -120,10 +118,3 @@ def test_where_nothing_is_known_nothing_is_offered():
     for words in (["nonsense", ""], ["train", "--steps", ""], ["train", "--nonsense"], ["algorithms", "x"]):
         assert offered(*words) == ("none", {}), words
     assert offered("launch", "--workers", "2", "--", "pyth") == ("files", {})
-
-
-def test_another_shell_is_a_wrong_call():
-    done = run("completion", "tcsh")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "bash, zsh, fish" in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -2,22 +2,16 @@
 
 import os
 import re
-import subprocess
 import threading
 
 import pytest
-from conftest import COMMAND, run, run_json
+from conftest import refused, run, run_json
 
 TRAIN = ["train", "--linear.dimension", 10]
 
 # What the file holds, where in it the trouble is, and the sentence. At which column the parser stumbles is its affair.
 WRONG = [
     ("steps = [1,2\n", "1:", "parsing array: encountered end-of-file"),
-    ("seed = 1\nsteps = \n", "2:", "expected value, saw '\\n'"),
-    ("steps 12\n", "1:", "expected '=', saw '1'"),
-    ("steps = 12 13\n", "1:", "expected a comment or whitespace, saw '1'"),
-    ('log = "quiet\n', "1:", "parsing string"),
-    ("steps = 012\n", "1:", "leading zeroes are prohibited"),
     ("seed = 1\nseed = 2\n", "2:", "cannot redefine existing integer 'seed'"),
     ("seed = 1\n  stpes = 12\n", "2:3", "train does not take --stpes; did you mean --steps?"),
     ("[locl_sgd]\nperiod = 4\n", "2:1", "did you mean --local_sgd.period?"),
@@ -40,16 +34,16 @@ WRONG = [
 ]
 
 
+@pytest.fixture
+def config(tmp_path):
+    return tmp_path / "run.toml"
+
+
 @pytest.mark.parametrize(("text", "place", "sentence"), WRONG, ids=lambda value: value.strip())
-def test_trouble_is_told_with_file_line_and_column(tmp_path, text, place, sentence):
-    config = tmp_path / "run.toml"
+def test_trouble_is_told_with_file_line_and_column(config, text, place, sentence):
     config.write_text(text)
-    done = run("train", "--config", config)
-    assert done.returncode == 2
-    assert re.match(rf"flockstep: {config}:{place}{r'[0-9]+' if place.endswith(':') else ''}: ", done.stderr)
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    message = refused("train", "--config", config, names=sentence)
+    assert re.match(rf"flockstep: {config}:{place}{r'[0-9]+' if place.endswith(':') else ''}: ", message)
 
 
 # All that TOML has to say one thing.
@@ -63,8 +57,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("text", SAME)
-def test_every_way_to_write_it_in_toml_is_read(tmp_path, text):
-    config = tmp_path / "run.toml"
+def test_every_way_to_write_it_in_toml_is_read(config, text):
     config.write_text(text)
     result = run_json("train", "--config", config)
     assert (result["algorithm"], result["steps"], result["workers"]) == ("local_sgd", 4, 3)
@@ -72,8 +65,7 @@ def test_every_way_to_write_it_in_toml_is_read(tmp_path, text):
     assert result["task_settings"] == {"dimension": "8"}
 
 
-def test_lists_are_what_commas_are_on_the_command_line(tmp_path, without_pictures):
-    config = tmp_path / "run.toml"
+def test_lists_are_what_commas_are_on_the_command_line(config, without_pictures):
     config.write_text(
         'workers = [2, 3]\nalgorithms = ["mean", "sgp"]\nsteps = 2\nstraggler-fixed = ["0:1us", "1:2us"]\n'
     )
@@ -82,8 +74,7 @@ def test_lists_are_what_commas_are_on_the_command_line(tmp_path, without_picture
     assert [row["algorithm"] for row in result["cases"][0]["rows"]] == ["mean", "sgp"]
 
 
-def test_flags_are_true_or_false_and_the_command_line_wins(tmp_path):
-    config = tmp_path / "run.toml"
+def test_flags_are_true_or_false_and_the_command_line_wins(config):
     config.write_text('json = true\ndeterministic = false\nsteps = 3\n[mean]\nmagnitude = "mean_norm"\n')
     done = run(*TRAIN, "--config", config, "--steps", 2, "--mean.magnitude", "own")
     assert done.returncode == 0, done.stderr
@@ -91,36 +82,25 @@ def test_flags_are_true_or_false_and_the_command_line_wins(tmp_path):
     assert '"magnitude": "own"' in done.stdout
 
 
-def test_a_section_of_an_algorithm_that_does_not_run_is_left_alone(tmp_path):
-    config = tmp_path / "run.toml"
+def test_a_section_of_an_algorithm_that_does_not_run_is_left_alone(config):
     config.write_text("steps = 2\n[sgp]\nneighbours = 2\n[images]\nhidden = 5\n")
     result = run_json(*TRAIN, "--config", config)
     assert result["algorithm_settings"] == {}
 
 
-def test_what_never_ends_is_refused(tmp_path):
-    large = tmp_path / "large.toml"
-    large.write_text("# " + "x" * (1 << 20))
-    for path, sentence in [
-        ("/dev/zero", "--config: cannot read /dev/zero: it is not a file"),
-        (tmp_path, f"--config: cannot read {tmp_path}: it is not a file"),
-        (large, f"--config: {large} holds more than 1024 KiB: options take less"),
-    ]:
-        done = run("train", "--config", path)
-        assert done.returncode == 2
-        assert done.stderr == f"flockstep: {sentence}\n"
+@pytest.mark.parametrize("path", ["/dev/zero", "."])
+def test_what_is_no_file_is_refused(path):
+    refused("train", "--config", path, names=f"--config: cannot read {path}: it is not a file")
 
 
-def test_a_pipe_is_read_to_its_end(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("steps = 3\n",), daemon=True)
+def test_a_file_that_is_too_large_is_refused(config):
+    config.write_text("# " + "x" * (1 << 20))
+    refused("train", "--config", config, names=f"--config: {config} holds more than 1024 KiB")
+
+
+def test_a_pipe_is_read_to_its_end(config):
+    os.mkfifo(config)
+    writer = threading.Thread(target=config.write_text, args=("steps = 3\n",), daemon=True)
     writer.start()
-    assert run_json(*TRAIN, "--config", pipe)["steps"] == 3
+    assert run_json(*TRAIN, "--config", config)["steps"] == 3
     writer.join()
-
-
-def test_commands_without_a_config_file_say_so(tmp_path):
-    done = subprocess.run([COMMAND, "bench", "--config", tmp_path / "none.toml"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "bench does not take --config" in done.stderr

@@ -23,6 +23,13 @@ def check(*command, **keywords):
     return done.stdout
 
 
+def fails(*command):
+    """What the command says on standard error."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=HANG_S)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
 @pytest.fixture(scope="module")
 def prefix():
     """In a folder of the build: files keep their times, so that only what has changed makes examples anew."""
@@ -76,9 +83,8 @@ def test_the_installed_command_finds_the_tasks_that_need_torch(torch, prefix):
     assert len(shared) == 1
     assert "accuracy" in check(command, "train", "--task", "vision", "--steps", "2")
     shared[0].unlink()
-    done = subprocess.run([command, "train", "--task", "vision"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 1
-    assert done.stderr == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
+    said = fails(command, "train", "--task", "vision")
+    assert said == f"flockstep: the tasks that need torch are not in {shared[0]}: install again\n"
 
 
 def test_the_consumer_agrees(prefix):
@@ -114,9 +120,8 @@ def test_a_program_of_its_own_outlives_a_killed_worker(needs, prefix):
     needs("mesh")
     program = build_example("mesh_span", prefix) / "mesh_span"
     launcher = [prefix / "bin" / "flockstep", "launch", "--workers", "4", "--", program, "400", "10"]
-    with subprocess.Popen(
-        launcher, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(launcher, **pipes, text=True) as process:
         try:
             processes = {}  # by rank
             while len(processes) < 4:
@@ -185,23 +190,23 @@ def test_the_libtorch_program_learns_alone(mnist):
     assert accuracies(mnist / "stock")[-1] > LEARNED
 
 
-@pytest.mark.parametrize("algorithm", ["mean", "flock"])
-def test_the_libtorch_program_learns_on_threads(mnist, algorithm):
-    shown = accuracies(mnist / "parallel", ROOT / "data" / "fashion-mnist", 4, algorithm)
-    assert len(shown) == 3
-    assert shown[-1] > LEARNED
-
-
-def test_the_libtorch_program_learns_under_mpirun(needs, mnist):
-    needs("mpi")
-    shown = accuracies(*MPIRUN, "-n", 4, mnist / "parallel")
+def expect_to_learn(*command):
+    shown = accuracies(*command)
     assert len(shown) == 3, "worker 0 speaks for all"
     assert shown[-1] > LEARNED
 
 
-@pytest.mark.parametrize("program", ["stock", "parallel"])
-def test_the_libtorch_program_says_what_is_not_there(mnist, program):
-    done = subprocess.run([mnist / program, "/nowhere"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == ("there is neither /nowhere/t10k-images-idx3-ubyte nor /nowhere/t10k-images-idx3-ubyte.gz\n")
+@pytest.mark.parametrize("algorithm", ["mean", "flock"])
+def test_the_libtorch_program_learns_on_threads(mnist, algorithm):
+    expect_to_learn(mnist / "parallel", ROOT / "data" / "fashion-mnist", 4, algorithm)
+
+
+def test_the_libtorch_program_learns_under_mpirun(needs, mnist):
+    needs("mpi")
+    expect_to_learn(*MPIRUN, "-n", 4, mnist / "parallel")
+
+
+def test_the_libtorch_programs_say_what_is_not_there(mnist):
+    there = "there is neither /nowhere/t10k-images-idx3-ubyte nor /nowhere/t10k-images-idx3-ubyte.gz\n"
+    for program in ("stock", "parallel"):
+        assert fails(mnist / program, "/nowhere") == there

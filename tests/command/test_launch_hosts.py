@@ -9,17 +9,17 @@ import pytest
 from conftest import run
 from launched import (
     FOREVER,
-    NOTE,
     PLACE,
     command_lines,
+    expect_a_signal_to_end_all,
     expect_that_children_end,
+    expect_workers_to_outlive_the_launcher,
     launched,
     pid_in,
     run_launched,
-    wait_for,
     workers_of,
 )
-from paths import HANG_S
+from live_run import outcome_of, wait_until
 
 SSH = f"""#!{sys.executable}
 # As ssh: HOST, then a command, for a shell there that has an environment of its own and that outlives the connection.
@@ -36,11 +36,6 @@ environment = dict(PATH=os.environ["PATH"], FAKE_HOST=host)
 done = subprocess.run(["/bin/sh", "-c", " ".join(command)], env=environment, start_new_session=True)
 sys.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
 """
-
-
-@pytest.fixture(autouse=True)
-def _mesh(needs):
-    needs("mesh")
 
 
 @pytest.fixture
@@ -96,47 +91,19 @@ def test_what_a_lost_worker_started_ends_with_it(tmp_path, ssh):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_workers_of_other_hosts(tmp_path, ssh, number):
-    worker = (
-        "if rank == 1:\n"
-        "  for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
-        "elif rank == 2:\n"
-        "  def end(number, frame):\n"
-        "    print('ended by', number)\n"
-        "    sys.exit(0)\n"
-        "  signal.signal(signal.SIGTERM, end)\n"
-        "  assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"  # not ignored from the start
-        "  signal.signal(signal.SIGINT, end)\n"
-    )
-    with launched(tmp_path, "--workers", 3, *hosts_of(ssh), worker=worker + FOREVER) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(3)]
+    def expect_a_secret(workers):
         environment = Path(f"/proc/{workers[0]}/environ").read_bytes().split(b"\0")
         (secret,) = [each.partition(b"=")[2] for each in environment if each.startswith(b"FLOCKSTEP_SECRET=")]
         assert len(secret) == 64
         assert not any(secret in line for line in command_lines())
-        process.send_signal(number)
-        out, errors = process.communicate(timeout=HANG_S)
-        assert workers_of(tmp_path) == []
-    assert process.returncode == 128 + number
-    assert f"ended by {int(number)}\n" in out
-    assert "killing what has not ended: worker 1\n" in errors
+
+    not_ignored_from_the_start = "assert signal.getsignal(signal.SIGINT) == signal.default_int_handler\n"
+    hosts = hosts_of(ssh)
+    expect_a_signal_to_end_all(tmp_path, number, *hosts, worker=not_ignored_from_the_start, look=expect_a_secret)
 
 
 def test_workers_of_other_hosts_go_on_without_the_launcher(tmp_path, ssh):
-    worker = (
-        "while not os.path.exists(sys.argv[1] + '/killed'): time.sleep(0.01)\n"
-        "for line in range(30000): print('line', line, 'x' * 50)\n"
-        "open(f'{sys.argv[1]}/done.{rank}', 'w').write(f'{rank}\\n')\n"
-    )
-    with launched(tmp_path, "--workers", 2, *hosts_of(ssh), worker=NOTE + worker) as process:
-        workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
-        process.kill()
-        process.wait(timeout=HANG_S)
-        process.stdout.close()
-        process.stderr.close()
-        assert sorted(workers_of(tmp_path)) == sorted(workers)
-        (tmp_path / "killed").touch()
-        for rank in range(2):
-            assert pid_in(tmp_path / f"done.{rank}") == rank
+    assert expect_workers_to_outlive_the_launcher(tmp_path, *hosts_of(ssh)) == []
 
 
 def test_a_lost_connection_ends_what_is_left_when_the_worker_is_started_again(tmp_path, ssh):
@@ -144,8 +111,7 @@ def test_a_lost_connection_ends_what_is_left_when_the_worker_is_started_again(tm
         workers = [pid_in(tmp_path / f"{rank}.0") for rank in range(2)]
         os.kill(pid_in(Path(f"{ssh[1]}.b")), signal.SIGUSR1)
         again = pid_in(tmp_path / "1.1")
-        wait_for(lambda: sorted(workers_of(tmp_path)) == sorted([workers[0], again]), "the old worker lives on")
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=HANG_S)
-    assert process.returncode == 143
+        wait_until(lambda: sorted(workers_of(tmp_path)) == sorted([workers[0], again]), "the end of the old worker")
+        code, _, errors = outcome_of(process, signal.SIGTERM)
+    assert code == 143
     assert "worker 1 on b lost its connection after" in errors

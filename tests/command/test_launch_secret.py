@@ -1,18 +1,13 @@
-"""`flockstep launch`: the secret of a run, who may join it, and wrong calls."""
+"""`flockstep launch`: the secret of a run, and which workers may join it."""
 
 import re
 import signal
 import stat
 
 import pytest
-from conftest import run
+from conftest import refused
 from launched import FOREVER, command_lines, launched, pid_in, run_launched, secret_files
-from paths import HANG_S
-
-
-@pytest.fixture(autouse=True)
-def _mesh(needs):
-    needs("mesh")
+from live_run import outcome_of
 
 
 def test_the_secret_is_in_a_file_of_mode_0600_and_on_no_command_line(tmp_path):
@@ -26,8 +21,7 @@ def test_the_secret_is_in_a_file_of_mode_0600_and_on_no_command_line(tmp_path):
         lines = list(command_lines())
         assert any(str(tmp_path).encode() in line for line in lines)
         assert not any(text.encode() in line for line in lines)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=HANG_S)
+        outcome_of(process, signal.SIGTERM)
         assert not secret.parent.exists()
 
 
@@ -54,9 +48,7 @@ def test_others_join_with_ranks_that_nobody_has(tmp_path):
             with launched(tmp_path, "--workers", 1, *joins, worker=worker) as third:
                 assert third.stdout.readline() == "5 3\n"
                 (tmp_path / "end").touch()
-                for process in (first, second, third):
-                    process.communicate(timeout=HANG_S)
-                    assert process.returncode == 0
+                assert [outcome_of(process)[0] for process in (first, second, third)] == [0, 0, 0]
 
 
 def test_who_has_another_secret_does_not_join(tmp_path):
@@ -65,58 +57,24 @@ def test_who_has_another_secret_does_not_join(tmp_path):
         store = re.search(r"--join (\S+) ", process.stderr.readline())[1]
         secret.write_text("0" * 64)
         secret.chmod(0o600)
-        done = run("launch", "--workers", 1, "--join", store, "--secret-file", secret, "--", "true")
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"flockstep: the store at {store} does not know this run: give the secret")
-        assert done.stderr.count("\n") == 1
+        names = f"the store at {store} does not know this run: give the secret"
+        refused("launch", "--workers", 1, "--join", store, "--secret-file", secret, "--", "true", names=names)
         assert process.poll() is None
 
 
-WRONG = [
-    (["--workers", 2], "launch needs the command of a worker after --, such as `-- python train.py`"),
-    (["--workers", 2, "--"], "launch needs the command of a worker after --, such as `-- python train.py`"),
-    (["--workers", 2, "python", "train.py"], "launch needs -- before the command of a worker: write `-- python ...`"),
-    (["--", "true"], "launch needs --workers, the number of workers to start"),
-    (["--workers", 0, "--", "true"], "--workers takes a whole number from 1 to 4096, not '0'"),
-    (["--workers", -3, "--", "true"], "--workers takes a whole number from 1 to 4096, not '-3'"),
-    (["--worker", 3, "--", "true"], "launch does not take --worker; did you mean --workers?"),
-    (["--workers", 1, "--heartbeat", "soon", "--", "true"], "--heartbeat takes a time such as 320ms, 1.5s or 50us"),
-    (["--workers", 1, "--hosts", "a;b", "--", "true"], "--hosts takes names such as a,b or user@a, not 'a;b'"),
-    (["--workers", 1, "--join", "here:1", "--", "true"], "--join needs the run's secret"),
-    (["--workers", 1, "--", "no-such-program"], "cannot start no-such-program: No such file or directory"),
-    (
-        ["--workers", 1, "--join", "a:1", "--secret-file", "/no/file", "--", "true"],
-        "--secret-file /no/file: cannot read it",
-    ),
-    (
-        ["--workers", 1, "--hosts", "a", "--ssh", "/no/ssh", "--address", "127.0.0.1", "--", "true"],
-        "cannot start /no/ssh",
-    ),
-]
-
-
-@pytest.mark.parametrize(("arguments", "sentence"), WRONG)
-def test_a_wrong_call_gets_one_sentence(arguments, sentence):
-    done = run("launch", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"flockstep: {sentence}"), done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+NO_SECRET = "it does not hold a secret, which is 64 hexadecimal digits"
 
 
 @pytest.mark.parametrize(
     ("mode", "text", "reason"),
     [
         (0o640, "0" * 64, "others than its owner may use it (mode 0640): chmod 600 "),
-        (0o600, "0" * 63, "it does not hold a secret, which is 64 hexadecimal digits"),
-        (0o600, "0" * 65, "it does not hold a secret, which is 64 hexadecimal digits"),
-        (0o600, "z" * 64, "it does not hold a secret, which is 64 hexadecimal digits"),
+        *((0o600, text, NO_SECRET) for text in ("0" * 63, "0" * 65, "z" * 64)),
     ],
 )
 def test_a_secret_that_others_can_read_or_that_is_none_is_refused(tmp_path, mode, text, reason):
     file = tmp_path / "secret"
     file.write_text(text + "\n")
     file.chmod(mode)
-    done = run("launch", "--workers", 1, "--secret-file", file, "--", "true")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"flockstep: --secret-file {file}: {reason}")
+    names = f"--secret-file {file}: {reason}"
+    refused("launch", "--workers", 1, "--secret-file", file, "--", "true", names=names)

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND, MPIRUN, run
+from conftest import MPIRUN, run
 from layers import only
+from live_run import end_of, live_run, wait_until
 from paths import BUILD, HANG_S
 
 FAILURES = [
@@ -73,45 +74,36 @@ def is_running(process):
 
 @pytest.mark.parametrize("victim", only(2, of=[0, 2]))
 @pytest.mark.parametrize("algorithm", only("mean", of=["mean", "wagma", "flock"]))
-def test_a_killed_worker_ends_the_run(needs, tmp_path, algorithm, victim):
-    needs("mpi")
-    out = tmp_path / "run"
-    command = [COMMAND, "train", "--steps", "100000", "--linear.dimension", "100000", "--batch", "3", "--out", out]
-    command += ["--algorithm", algorithm, "--deadline", "100000"]  # so that nothing ends it but the loss
-    launcher = subprocess.Popen(
-        [*MPIRUN, "-n", "3", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + HANG_S
-    while not ((out / "metrics.jsonl").exists() and len(processes_by_rank(launcher.pid)) == 3):
-        assert time.monotonic() < deadline
-        assert launcher.poll() is None
-        time.sleep(0.02)
-    time.sleep(0.5)  # well into the collectives
-    workers = processes_by_rank(launcher.pid)
-    os.kill(workers[victim], signal.SIGKILL)
-    _, stderr = launcher.communicate(timeout=HANG_S)
-    assert launcher.returncode != 0
+def test_a_killed_worker_ends_the_run(tmp_path, algorithm, victim):
+    call = ["train", "--steps", 100000, "--linear.dimension", 100000, "--batch", 3, "--out", tmp_path]
+    endless = ["--deadline", 100000]  # so that nothing ends it but the loss
+    with live_run(*call, *endless, "--algorithm", algorithm, workers=3) as launcher:
+        wait_until((tmp_path / "metrics.jsonl").exists, "its metrics", launcher)
+        wait_until(lambda: len(processes_by_rank(launcher.pid)) == 3, "its processes", launcher)
+        time.sleep(0.5)  # well into the collectives
+        workers = processes_by_rank(launcher.pid)
+        os.kill(workers[victim], signal.SIGKILL)
+        code, _, stderr = end_of(launcher)
+    assert code != 0
     assert stderr.count("flockstep: ended by SIGTERM") == 1, stderr
     assert "; with --checkpoint-every and --out, --resume could continue it\n" in stderr
-    while any(is_running(process) for process in workers.values()):  # mpirun may be a moment ahead of the last
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    # mpirun may be a moment ahead of the last of them.
+    wait_until(lambda: not any(is_running(process) for process in workers.values()), "the end of all processes")
 
 
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        (["--algorithm", "mean"], "all_to_all"),
-        (["--algorithm", "wagma", "--wagma.period", "2"], "round"),
-        (["--algorithm", "eager_majority"], "round"),
-        (["--algorithm", "adpsgd"], "the halt of all workers"),
+        ("--algorithm mean", "all_to_all"),
+        ("--algorithm wagma --wagma.period 2", "round"),
+        ("--algorithm eager_majority", "round"),
+        ("--algorithm adpsgd", "the halt of all workers"),
     ],
 )
 @pytest.mark.parametrize("engine", ["mpi", "threads"])
-def test_a_deadline_ends_all_processes_and_names_who_is_missing(needs, engine, options, place):
-    needs(engine)
-    call = ["train", *options, "--straggler-fixed", "1:5s", "--deadline", "0.5", "--steps", "200"]
-    done = run(*call, workers=2) if engine == "mpi" else run(*call, "--engine", "threads", "--workers", "2")
+def test_a_deadline_ends_all_processes_and_names_who_is_missing(engine, options, place):
+    call = ["train", *options.split(), "--straggler-fixed", "1:5s", "--deadline", 0.5, "--steps", 200]
+    done = run(*call, workers=2) if engine == "mpi" else run(*call, "--engine", "threads", "--workers", 2)
     assert done.returncode == 1
     assert f"worker 1 has not arrived at {place}" in done.stderr
     assert "where worker 0 has waited 0.5 s for it" in done.stderr
@@ -119,10 +111,9 @@ def test_a_deadline_ends_all_processes_and_names_who_is_missing(needs, engine, o
 
 def test_being_bound_to_one_core_is_pointed_out(needs):
     needs("mpi")
-    if len(os.sched_getaffinity(0)) < 2:
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
         pytest.skip("only one core here")
-    core = min(os.sched_getaffinity(0))
-    bound = ["taskset", "-c", str(core), COMMAND, "train", "--steps", "2"]
-    done = subprocess.run(bound, capture_output=True, text=True, timeout=HANG_S)
+    done = run("train", "--steps", 2, preexec_fn=lambda: os.sched_setaffinity(0, {min(cores)}))
     assert done.returncode == 0
     assert done.stderr.count("--bind-to none") == 1

@@ -4,14 +4,9 @@ import json
 
 import pytest
 from conftest import run, run_json
-from layers import only
+from live_run import lines_of, steps_of
 
 RULES = ["mean", "weighted_mean", "normalized_mean", "adacons", "adasum", "direction_consensus", "geometric_median"]
-
-
-def lines_of(out, kind):
-    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    return [line for line in lines if line["kind"] == kind]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -49,29 +44,6 @@ def test_metrics_tell_coefficients_norms_agreement_and_cosines(tmp_path):
     assert evaluations[-1]["guards"] == dict.fromkeys(guards, 0)
 
 
-def test_mean_looks_at_gradients_only_when_asked(tmp_path):
-    for watch, looked in (("auto", False), ("always", True)):
-        out = tmp_path / watch
-        result = run_json("train", "--steps", 10, "--mean.watch", watch, "--out", out)
-        assert all(("norms" in line) == looked for line in lines_of(out, "step"))
-        assert result["model_hash"] == run_json("train", "--steps", 10)["model_hash"]
-
-
-def test_bfloat16_on_the_wire_halves_the_bytes_and_still_learns():
-    plain = run_json("train", "--steps", 100, "--workers", 4)
-    half = run_json("train", "--steps", 100, "--workers", 4, "--mean.wire", "bfloat16")
-    assert half["bytes_sent_per_step"] == plain["bytes_sent_per_step"] / 2
-    assert half["replicas_equal"]
-    assert half["model_hash"] != plain["model_hash"]
-
-
-def test_a_section_of_the_config_file_sets_a_rules_options(tmp_path):
-    config = tmp_path / "run.toml"
-    config.write_text('algorithm = "adacons"\nsteps = 5\n\n[adacons]\nbeta = 0.9\nnegative = "clip"\n')
-    result = run_json("train", "--config", config, "--adacons.beta", "0.5")
-    assert result["algorithm_settings"] == {"beta": "0.5", "negative": "clip"}
-
-
 def test_resuming_with_other_workers_re_samples_the_momentum_and_says_so(tmp_path):
     out = tmp_path / "run"
     kept = ["--algorithm", "adacons", "--batch", 48, "--checkpoint-every", 10, "--out", out]
@@ -81,67 +53,49 @@ def test_resuming_with_other_workers_re_samples_the_momentum_and_says_so(tmp_pat
     said = "resumed after step 20 with 4 workers where there had been 6; the sorted momentum of 6 workers was re-sampled for 4"
     assert f"note: {said}" in done.stdout
     assert json.loads((out / "summary.json").read_text())["notes"] == [said]
-    steps = lines_of(out, "step")
-    assert [line["step"] for line in steps] == list(range(1, 31))
-    assert [len(line["coefficients"]) for line in steps[19:21]] == [6, 4]
+    assert steps_of(out) == list(range(1, 31))
+    assert [len(line["coefficients"]) for line in lines_of(out, "step")[19:21]] == [6, 4]
 
 
-def test_models_that_differ_cannot_be_resumed_with_other_workers(tmp_path):
-    kept = ["--algorithm", "local_sgd", "--batch", 48, "--checkpoint-every", 10, "--out", tmp_path / "run"]
-    run_json("train", "--workers", 6, "--steps", 20, *kept)
-    done = run("train", "--workers", 4, "--steps", 30, *kept, "--resume")
-    assert done.returncode == 2
-    assert "holds a run with workers 6, which one with 4 cannot continue" in done.stderr
-
-
-def test_a_killed_momentum_resumes_to_the_same_bits(tmp_path):
-    for rule in ("adacons", "direction_consensus"):
-        out = tmp_path / rule
-        run_json("train", "--algorithm", rule, "--steps", 15, "--checkpoint-every", 5, "--out", out)
-        resumed = run_json(
-            "train", "--algorithm", rule, "--steps", 40, "--checkpoint-every", 5, "--out", out, "--resume"
-        )
-        assert resumed["model_hash"] == run_json("train", "--algorithm", rule, "--steps", 40)["model_hash"]
-
-
-FAULTS = {
-    "2:scale:-5": "worker 2 points against the others",
-    "3:zeros": "worker 3 sends zeros",
-    "1:scale:40": "worker 1's gradient is",
-    "2:noise:10": "worker 2's gradient is",
-    "3:copies:1": "workers 1 and 3 sent the same gradient for 60 steps: are they reading the same data?",
-    "2:nan:7": "worker 2 sent numbers that are not finite in 1 step",
-}
-
-
-@pytest.mark.parametrize("fault", only("2:nan:7", of=FAULTS))
-def test_a_broken_worker_is_found_whatever_the_rule(fault, tmp_path):
-    for rule in ("mean", "adacons", "direction_consensus"):
-        out = tmp_path / rule
-        watch = f"--{rule}.watch=always"
-        train = ["train", "--task", "images", "--algorithm", rule, watch, "--steps", 60, "--faulty", fault]
-        result = run_json(*train, f"--{rule}.magnitude=mean_norm", "--out", out)
-        (finding,) = result["findings"]
-        assert finding["sentence"].startswith(FAULTS[fault])
-        (line,) = lines_of(out, "finding")
+@pytest.mark.parametrize("rule", ["mean", "adacons", "direction_consensus"])
+def test_a_broken_worker_is_found_whatever_the_rule(tmp_path, rule):
+    """The tests of Watch in tests/math have the other ways to be broken."""
+    train = ["train", "--task", "images", "--algorithm", rule, "--steps", 60, "--faulty", "2:scale:-5,3:nan:7"]
+    result = run_json(*train, f"--{rule}.watch=always", f"--{rule}.magnitude=mean_norm", "--out", tmp_path)
+    found = {
+        "worker 3 sent numbers that are not finite in 1 step": [3],
+        "worker 2 points against the others": [2],
+    }
+    lines = lines_of(tmp_path, "finding")
+    for finding, line in zip(result["findings"], lines, strict=True):
         assert line["workers"] == finding["workers"]
         assert 1 <= line["first_step"] <= line["step"]
+    for sentence, workers in found.items():
+        (finding,) = [each for each in result["findings"] if each["sentence"].startswith(sentence)]
+        assert finding["workers"] == workers
+
+
+SKEWED = "--task images --images.shard skewed"
+HEALTHY = [
+    *(
+        f"{task} --algorithm {rule}"
+        for rule in ("adacons", "direction_consensus", "adasum")
+        for task in ("--task images", SKEWED, "--task linear", "--task linear --batch 8")
+    ),
+    *(
+        f"{SKEWED} --workers {workers} --algorithm {rule} --{rule}.watch=always {more}"
+        for workers in (2, 3, 8, 16)
+        for rule in ("mean", "direction_consensus")
+        for more in ("", "--images.hidden 2", f"--batch {2 * workers}")
+    ),
+]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("task", ["images", "linear"])
-def test_healthy_workers_are_left_in_peace(task):
-    for rule in ("adacons", "direction_consensus", "adasum"):
-        for more in ([], ["--images.shard", "skewed"] if task == "images" else ["--batch", 8]):
-            result = run_json("train", "--task", task, "--algorithm", rule, "--steps", 300, *more)
-            assert result["findings"] == []
-
-
-def test_a_rule_that_does_not_look_is_counted_too(tmp_path):
-    out = tmp_path / "run"
-    result = run_json("train", "--task", "images", "--steps", 10, "--faulty", "2:nan:7", "--out", out)
-    assert result["guards"]["non_finite"] == 1
-    assert [line["step"] for line in lines_of(out, "step") if "event" in line] == [7]
+@pytest.mark.parametrize("options", HEALTHY)
+def test_healthy_workers_are_left_in_peace(options):
+    """Also those that see their own classes alone."""
+    assert run_json("train", "--steps", 300, *options.split())["findings"] == []
 
 
 def test_findings_outlive_a_resume(tmp_path):
@@ -149,23 +103,6 @@ def test_findings_outlive_a_resume(tmp_path):
     first = run_json("train", *kept, "--steps", 40, "--out", tmp_path / "run")
     again = run_json("train", *kept, "--steps", 50, "--out", tmp_path / "run", "--resume")
     assert [finding["sentence"] for finding in again["findings"]] == [f["sentence"] for f in first["findings"]]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("workers", [2, 3, 8, 16])
-def test_healthy_workers_that_see_their_own_classes_are_left_in_peace(workers):
-    for rule in ("mean", "direction_consensus"):
-        for more in ([], ["--images.hidden", 2], ["--batch", 2 * workers]):
-            train = ["train", "--task", "images", "--images.shard", "skewed", "--workers", workers, "--steps", 300]
-            assert run_json(*train, "--algorithm", rule, f"--{rule}.watch=always", *more)["findings"] == []
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rule", ["mean", "adacons", "direction_consensus"])
-def test_a_wrong_sign_is_found_among_eight_samples_a_worker(rule):
-    train = ["train", "--task", "images", "--workers", 8, "--batch", 64, "--steps", 300, "--faulty", "3:scale:-1"]
-    (finding,) = run_json(*train, "--algorithm", rule, f"--{rule}.watch=always")["findings"]
-    assert finding["sentence"].startswith("worker 3 points against the others")
 
 
 def test_guards_are_counted_and_shown(tmp_path):

@@ -1,188 +1,135 @@
-"""Run folders, checkpoints, configuration files, interruption."""
+"""Run folders, checkpoints, comparisons and their interruption."""
 
 import json
-import os
-import pty
 import re
 import signal
 import subprocess
-import time
 
 import pytest
-from conftest import COMMAND, MPIRUN, run, run_json
-from live_run import newest_step, wait_until
+from conftest import COMMAND, MPIRUN, expect_documented, refused, run, run_json
+from live_run import end_of, lines_of, live_run, newest_step, steps_of, wait_until
 from paths import HANG_S
 
 
-def lines_of(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
 def test_a_run_folder_holds_metrics_trace_and_summary(tmp_path):
-    out = tmp_path / "run"
-    run_json("train", "--workers", 3, "--steps", 20, "--evaluate-every", 5, "--out", out)
-    lines = lines_of(out)
-    assert [line["step"] for line in lines if line["kind"] == "step"] == list(range(1, 21))
-    assert [line["step"] for line in lines if line["kind"] == "evaluation"] == [0, 5, 10, 15, 20]
-    trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+    call = ["train", "--workers", 3, "--steps", 20, "--evaluate-every", 5, "--straggler", "1x1ms"]
+    run_json(*call, "--out", tmp_path)
+    evaluations = lines_of(tmp_path, "evaluation")
+    assert steps_of(tmp_path) == list(range(1, 21))
+    assert [line["step"] for line in evaluations] == [0, 5, 10, 15, 20]
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {event["pid"] for event in trace} == {0, 1, 2}
-    assert {event["name"] for event in trace if event["ph"] == "X"} >= {
-        "gradient",
-        "update",
-        "all_to_all",
-        "all_gather",
-    }
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["quality"] == lines[-1]["quality"]
+    spans = {event["name"] for event in trace if event["ph"] == "X"}
+    assert spans >= {"gradient", "update", "all_to_all", "all_gather"}
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["quality"] == evaluations[-1]["quality"]
+    told = [summary[name] for name in ("task", "algorithm", "engine", "workers")]
+    assert told == ["linear", "mean", "threads", 3]
+    assert summary["pace"]["random_stragglers"] == 1
 
 
-def test_a_run_folder_is_never_overwritten(tmp_path):
-    out = tmp_path / "run"
-    run_json("train", "--steps", 5, "--out", out)
-    before = (out / "metrics.jsonl").read_bytes()
-    done = run("train", "--steps", 6, "--out", out)
-    assert done.returncode == 2
-    assert "already holds a run" in done.stderr
-    assert (out / "metrics.jsonl").read_bytes() == before
+SIM = "--engine sim --workers 2 --checkpoint-every 2"
+STAR = 'platform "a star of 10 Gbit/s and 10 us", which one with'
+# Options of the first call, more options of the second, and what the message names.
+OTHERS = [
+    ("", "", "already holds a run"),
+    ("", "--resume", "holds a run without a checkpoint"),
+    ("--checkpoint-every 5", "--resume --seed 2", "holds a run with seed 1, which one with 2 cannot continue"),
+    (
+        "--checkpoint-every 5 --faulty 3:scale:-5,2:nan:4",
+        "--resume --faulty 3:scale:-4",
+        'holds a run with faulty "3:scale:-5,2:nan:4"',
+    ),
+    (
+        "--checkpoint-every 5 --algorithm local_sgd --workers 6 --batch 48",
+        "--resume --workers 4",
+        "holds a run with workers 6, which one with 4 cannot continue",
+    ),
+    (SIM, "--resume --platform aries", f'{STAR} "aries" cannot continue: start it like the first'),
+    (SIM, "--resume --latency-us 7", f'{STAR} "a star of 10 Gbit/s and 7 us"'),
+    (SIM, "--resume --bandwidth-gbps 7", f'{STAR} "a star of 7 Gbit/s and 10 us"'),
+    (SIM, "--resume --bytes-scale 7", "bytes_scale 1.0, which one with 7.0"),
+    (SIM, "--resume --memory-gbytes-s 7", "memory_gbytes_s 0.0, which one with 7.0"),
+    (f"{SIM} --no-gradients --pretend-parameters 9", "--resume --pretend-parameters 8", "pretend_parameters"),
+]
 
 
-def killed_and_resumed(tmp_path, *arguments):
-    """Kills a slow run after its second checkpoint, resumes it without the delay, and returns both results."""
-    out = tmp_path / "run"
-    plain = ["train", "--steps", "60", *map(str, arguments)]
-    kept = ["--out", str(out), "--checkpoint-every", "10"]
-    process = subprocess.Popen([COMMAND, *plain, *kept, "--compute-ms", "10"], stdout=subprocess.DEVNULL)
-    wait_until(lambda: newest_step(out) >= 20, process, "its second checkpoint")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (out / "summary.json").exists()
-    resumed = run_json(*plain, *kept, "--resume")
-    assert [line["step"] for line in lines_of(out) if line["kind"] == "step"] == list(range(1, 61))
-    return resumed, run_json(*plain)
+@pytest.mark.parametrize(("first", "second", "names"), OTHERS, ids=[f"{row[0]} {row[1]}" for row in OTHERS])
+def test_a_folder_with_another_run_is_left_alone(tmp_path, first, second, names):
+    call = ["train", "--steps", 10, "--out", tmp_path, *first.split()]
+    run_json(*call)
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    refused(*call, "--steps", 20, *second.split(), names=names)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
-    resumed, whole = killed_and_resumed(tmp_path, "--workers", 3, "--algorithm", "local_sgd", "--deterministic")
+def test_a_simulated_run_goes_on_on_threads(tmp_path):
+    begun = ["train", "--workers", 2, "--checkpoint-every", 2, "--out", tmp_path]
+    run_json(*begun, "--engine", "sim", "--steps", 2)
+    assert run_json(*begun, "--engine", "threads", "--steps", 6, "--resume")["steps"] == 6
+
+
+@pytest.mark.parametrize("options", ["--algorithm local_sgd --deterministic", "--algorithm mean"])
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path, options):
+    plain = ["train", "--workers", 3, "--steps", 60, *options.split()]
+    kept = ["--out", tmp_path, "--checkpoint-every", 10]
+    with live_run(*plain, *kept, "--compute-ms", 10) as process:
+        wait_until(lambda: newest_step(tmp_path) >= 20, "its second checkpoint", process)
+        end_of(process, signal.SIGKILL)
+    assert not (tmp_path / "summary.json").exists()
+    resumed, whole = run_json(*plain, *kept, "--resume"), run_json(*plain)
+    assert steps_of(tmp_path) == list(range(1, 61))
     assert resumed["model_hash"] == whole["model_hash"]
     assert resumed["quality"] == whole["quality"]
 
 
-def test_a_killed_run_of_mean_resumes_on_free_threads_too(tmp_path):
-    resumed, whole = killed_and_resumed(tmp_path, "--workers", 3)
-    assert resumed["model_hash"] == whole["model_hash"]
-
-
-def test_deterministic_threads_give_the_same_files_byte_for_byte(tmp_path):
-    for folder in ("first", "second"):
-        run_json(
-            *["train", "--workers", 4, "--steps", 30, "--algorithm", "local_sgd", "--deterministic"],
-            *["--straggler", "2x320ms", "--jitter", "lognormal:0.3", "--compute-ms", 10, "--out", tmp_path / folder],
-        )
-    for name in ("metrics.jsonl", "trace.json", "summary.json"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
-
-
-def test_resuming_without_a_checkpoint_leaves_the_run_alone(tmp_path):
-    out = tmp_path / "run"
-    run_json("train", "--steps", 10, "--out", out)
-    before = (out / "metrics.jsonl").read_bytes()
-    done = run("train", "--steps", 5, "--out", out, "--resume")
-    assert done.returncode == 2
-    assert "holds a run without a checkpoint" in done.stderr
-    assert (out / "metrics.jsonl").read_bytes() == before
-
-
 def test_resuming_a_finished_run_changes_nothing_and_more_steps_go_on(tmp_path):
-    out = tmp_path / "run"
-    kept = ["--checkpoint-every", 5, "--evaluate-every", 4, "--out", out]
+    kept = ["--checkpoint-every", 5, "--evaluate-every", 4, "--out", tmp_path]
     first = run_json("train", "--steps", 10, *kept)
-    before = (out / "metrics.jsonl").read_bytes()
+    before = (tmp_path / "metrics.jsonl").read_bytes()
     again = run_json("train", "--steps", 10, *kept, "--resume")
     for same in ("model_hash", "quality", "train_loss", "steps"):
         assert again[same] == first[same]
-    assert (out / "metrics.jsonl").read_bytes() == before
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
     longer = run_json("train", "--steps", 20, *kept, "--resume")
     assert longer["model_hash"] == run_json("train", "--steps", 20)["model_hash"]
-    evaluated = [line["step"] for line in lines_of(out) if line["kind"] == "evaluation"]
+    evaluated = [line["step"] for line in lines_of(tmp_path, "evaluation")]
     assert evaluated == sorted(set(evaluated))
 
 
 def test_workers_that_do_not_share_the_folder_are_told(needs, tmp_path):
     needs("mpi")
     train = [COMMAND, "train", "--steps", "10", "--checkpoint-every", "5", "--out", "run"]
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
-    both = [["--wdir", str(folder), "-n", "1", *train] for folder in (here, there)]
-    done = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True, timeout=HANG_S)
+    folders = [tmp_path / "here", tmp_path / "there"]
+    for folder in folders:
+        folder.mkdir()
+    here, there = (["--wdir", str(folder), "-n", "1", *train] for folder in folders)
+    done = subprocess.run([*MPIRUN, *here, ":", *there], capture_output=True, text=True, timeout=HANG_S)
+    expect_documented(done.returncode, done.stdout, done.stderr)
     assert done.returncode == 1
     assert "the folder must be one that all workers share" in done.stderr
-    assert not (here / "run" / "checkpoint" / "latest").exists()
-
-
-def test_a_run_folder_says_what_run_it_was(tmp_path):
-    out = tmp_path / "run"
-    run_json("train", "--steps", 5, "--workers", 2, "--straggler", "1x1ms", "--out", out)
-    summary = json.loads((out / "summary.json").read_text())
-    assert (summary["task"], summary["algorithm"], summary["engine"], summary["workers"]) == (
-        "linear",
-        "mean",
-        "threads",
-        2,
-    )
-    assert summary["pace"]["random_stragglers"] == 1
-
-
-def test_resuming_another_run_is_refused(tmp_path):
-    out = tmp_path / "run"
-    run_json("train", "--steps", 10, "--checkpoint-every", 5, "--out", out)
-    done = run("train", "--steps", 20, "--out", out, "--resume", "--seed", 2)
-    assert done.returncode == 2
-    assert "holds a run with seed 1, which one with 2 cannot continue" in done.stderr
-
-
-def test_a_config_file_gives_options_and_the_command_line_wins(tmp_path):
-    config = tmp_path / "run.toml"
-    config.write_text('algorithm = "local_sgd"\nsteps = 12\nworkers = 3\nseed = 9\n\n[local_sgd]\nperiod = 4\n')
-    result = run_json("train", "--config", config, "--seed", 5)
-    assert (result["algorithm"], result["steps"], result["workers"], result["seed"]) == ("local_sgd", 12, 3, 5)
-    assert result["algorithm_settings"] == {"period": "4"}
-    config.write_text("seed = 3\n[train]\nsteps = 7\n[compare]\nsteps = 9\n")
-    assert run_json("train", "--config", config)["steps"] == 7
+    assert not (tmp_path / "here" / "run" / "checkpoint" / "latest").exists()
 
 
 def test_compare_writes_a_folder_per_run_and_a_table(tmp_path):
-    out = tmp_path / "comparison"
-    done = run(
-        *["compare", "--algorithms", "mean,local_sgd", "--workers", 3, "--steps", 10, "--seeds", 2, "--out", out],
-    )
+    call = ["compare", "--algorithms", "mean,local_sgd", "--workers", 3, "--steps", 10, "--seeds", 2]
+    done = run(*call, "--out", tmp_path)
     assert done.returncode == 0
     assert "±" in done.stdout
     assert "ended with the best loss" in done.stdout
-    saved = json.loads((out / "compare.json").read_text())
-    (case,) = saved["cases"]
+    (case,) = json.loads((tmp_path / "compare.json").read_text())["cases"]
     assert (case["workers"], case["batch"]) == (3, 48)
     assert [row["algorithm"] for row in case["rows"]] == ["mean", "local_sgd"]
     assert case["rows"][0]["folders"] == ["runs/mean-seed-1", "runs/mean-seed-2"]
-    assert sorted(path.name for path in (out / "runs").iterdir()) == [
-        *["local_sgd-seed-1", "local_sgd-seed-2", "mean-seed-1", "mean-seed-2"],
-    ]
+    made = {path.name for path in (tmp_path / "runs").iterdir()}
+    assert made == {f"{name}-seed-{seed}" for name in ("local_sgd", "mean") for seed in (1, 2)}
 
 
-def test_compare_under_mpirun(needs):
-    needs("mpi")
-    result = run_json("compare", "--steps", 20, "--algorithms", "mean,local_sgd", workers=2)
-    (case,) = result["cases"]
-    assert case["workers"] == 2
-    assert len(case["rows"]) == 2
-
-
-@pytest.mark.thorough
-def test_compare_studies_sizes_variants_and_values(tmp_path):
-    out = tmp_path / "study"
-    arguments = ["--workers", "2,4", "--batch", "16,32", "--steps", 10, "--search", "local_sgd.period=2,4,8"]
-    result = run_json("compare", *arguments, "--algorithms", "mean,local_sgd,local_sgd:period=5", "--out", out)
-    assert result == json.loads((out / "compare.json").read_text())
+def test_compare_studies_sizes_variants_and_values(tmp_path, without_pictures):
+    call = ["compare", "--workers", "2,4", "--batch", "16,32", "--steps", 10, "--search", "local_sgd.period=2,4,8"]
+    call += ["--algorithms", "mean,local_sgd,local_sgd:period=5", "--out", tmp_path]
+    result = run_json(*call)
+    assert result == json.loads((tmp_path / "compare.json").read_text())
     assert [(case["workers"], case["batch"]) for case in result["cases"]] == [(2, 16), (2, 32), (4, 16), (4, 32)]
     mean, searched, fixed = result["cases"][3]["rows"]
     assert [row["algorithm"] for row in (mean, searched, fixed)] == ["mean", "local_sgd", "local_sgd:period=5"]
@@ -191,90 +138,40 @@ def test_compare_studies_sizes_variants_and_values(tmp_path):
     best = min(searched["tried"], key=lambda tried: tried["quality"]["mean"])
     assert searched["searched"]["value"] == best["value"]
     assert searched["folders"] == [f"runs/workers-4-batch-32/local_sgd-seed-1-{best['value']}"]
+
+    def summary_of(row):
+        return json.loads((tmp_path / row["folders"][0] / "summary.json").read_text())
+
     for tried in searched["tried"]:
-        summary = json.loads((out / tried["folders"][0] / "summary.json").read_text())
+        summary = summary_of(tried)
         assert summary["algorithm_settings"] == {"period": tried["value"]}
         assert (summary["workers"], summary["batch"]) == (4, 32)
-    summary = json.loads((out / fixed["folders"][0] / "summary.json").read_text())
-    assert summary["algorithm_settings"] == {"period": "5"}
+    assert summary_of(fixed)["algorithm_settings"] == {"period": "5"}
     # A variant is its algorithm with these options: the same run, bit for bit.
-    alone = run_json(
-        *["train", "--workers", 4, "--batch", 32, "--steps", 10, "--algorithm", "local_sgd"],
-        *["--local_sgd.period", 5],
-    )
-    assert alone["model_hash"] == summary["model_hash"]
+    variant = ["--algorithm", "local_sgd", "--local_sgd.period", 5]
+    alone = run_json("train", "--workers", 4, "--batch", 32, "--steps", 10, *variant)
+    assert alone["model_hash"] == summary_of(fixed)["model_hash"]
+    table = run(*call).stdout
+    assert "local_sgd.period" in table
+    assert "(edge)" in table
+    assert "try values beyond it" in table
 
 
-def test_a_search_shows_the_value_it_chose():
-    plain = ["compare", "--algorithms", "mean,local_sgd", "--workers", 2, "--steps", 8]
-    done = run(*plain, "--search", "local_sgd.period=2,4")
-    assert done.returncode == 0
-    head, rows = done.stdout.split("\n")[2], done.stdout.split("\n")[4:6]
-    assert "local_sgd.period" in head
-    assert rows[0].split()[1] == "-"
-    assert "(edge)" in rows[1]
-    assert "try values beyond it" in done.stdout
-
-
-def test_piped_output_has_no_progress_bar():
-    done = run("train", "--steps", 200)
-    assert done.stderr == ""
-
-
-def test_a_terminal_gets_a_progress_bar():
-    terminal, inside = pty.openpty()
-    process = subprocess.Popen([COMMAND, "train", "--steps", "50"], stderr=inside, stdout=subprocess.DEVNULL)
-    os.close(inside)
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not chunk:
-            break
-        shown += chunk
-    assert process.wait() == 0
-    assert b"50/50 steps" in shown
-
-
-def test_signals_reach_the_child_of_a_simulated_comparison(needs, tmp_path):
-    needs("sim")
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        out = tmp_path / number.name
-        command = ["compare", "--engine", "sim", "--steps", "1000000", "--evaluate-every", "50", "--out", str(out)]
-        process = subprocess.Popen([COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
-        deadline = time.monotonic() + HANG_S
-        while not (metrics.exists() and metrics.stat().st_size > 2000):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(number)
-        stdout, _ = process.communicate(timeout=HANG_S)  # returns only when the child has let go of the pipes, too
-        assert process.returncode == code
-        assert "Interrupted" in stdout
-
-
-def test_ctrl_c_ends_a_comparison_with_what_was_measured(tmp_path):
-    out = tmp_path / "comparison"
-    process = subprocess.Popen(
-        [COMMAND, "compare", "--compute-ms", "5", "--evaluate-every", "5", "--steps", "5000", "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    metrics = out / "runs" / "mean-seed-1" / "metrics.jsonl"
-    deadline = time.monotonic() + HANG_S
-    while not (metrics.exists() and metrics.stat().st_size > 2000):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=HANG_S)
-    assert process.returncode == 130, stderr
+@pytest.mark.parametrize(
+    ("engine", "number", "code"),
+    [("threads", signal.SIGINT, 130), ("sim", signal.SIGINT, 130), ("sim", signal.SIGTERM, 143)],
+)
+def test_a_signal_ends_a_comparison_with_what_was_measured(tmp_path, engine, number, code):
+    """On sim it has to reach the child that simulates."""
+    call = ["compare", "--engine", engine, "--compute-ms", 5, "--evaluate-every", 5, "--steps", 1000000]
+    metrics = tmp_path / "runs" / "mean-seed-1" / "metrics.jsonl"
+    with live_run(*call, "--out", tmp_path) as process:
+        wait_until(lambda: metrics.exists() and metrics.stat().st_size > 2000, "its metrics", process)
+        ended, stdout, stderr = end_of(process, number)
+    assert ended == code, stderr
     assert re.search(r"^mean, seed 1 \(1 of \d+\) was stopped after step \d+, and has no row\.$", stdout, re.MULTILINE)
     assert "Interrupted" in stdout
-    kept = json.loads((out / "compare.json").read_text())
+    kept = json.loads((tmp_path / "compare.json").read_text())
     assert kept["interrupted"]
     assert kept["cases"] == []
     assert len(kept["unfinished"]) == 1

@@ -1,9 +1,11 @@
 """Every JSON object that is written says by which rules: "schema"."""
 
+import contextlib
 import json
+import re
 
 import pytest
-from conftest import run, run_json
+from conftest import refused, run, run_json
 from flockstep._schema import SCHEMA
 
 COMPARE = ["compare", "--algorithms", "mean,local_sgd", "--workers", 2, "--steps", 10]
@@ -31,13 +33,7 @@ def test_every_file_of_a_comparison_has_it(folder):
 @pytest.mark.parametrize(
     "call",
     [
-        ["algorithms"],
-        ["tasks"],
-        ["engines"],
-        ["platforms"],
-        ["study"],
-        ["train", "--steps", 2],
-        COMPARE,
+        *(["algorithms"], ["tasks"], ["engines"], ["platforms"], ["study"], ["train", "--steps", 2], COMPARE),
         ["calibrate", "--workers", 2, "--rounds", 1, "--megabytes", 1],
     ],
     ids=lambda call: call[0],
@@ -55,41 +51,34 @@ def test_step_times_of_calibrate_have_it_and_later_ones_are_refused(needs, tmp_p
     saved = json.loads(steps.read_text())
     assert saved["schema"] == SCHEMA
     steps.write_text(json.dumps({**saved, "schema": SCHEMA + 1}))
-    done = run("calibrate", "--against", steps, "--platform", "aries")
-    assert done.returncode == 1
-    assert f"steps.json has schema {SCHEMA + 1}, and this version of flockstep reads up to {SCHEMA}" in done.stderr
+    names = f"steps.json has schema {SCHEMA + 1}, and this version of flockstep reads up to {SCHEMA}"
+    refused("calibrate", "--against", steps, "--platform", "aries", names=names, code=1)
+
+
+@contextlib.contextmanager
+def of_schema(path, schema):
+    """The file as if it were of this version; None for one from before there was a schema."""
+    before = path.read_text()
+    path.write_text(re.sub(rf'"schema": ?{SCHEMA}', f'"schema": {schema}' if schema else '"unknown": 0', before))
+    yield
+    path.write_text(before)
 
 
 @pytest.mark.parametrize("name", ["request.json", "summary.json"])
 def test_a_comparison_leaves_runs_of_a_later_version_alone(folder, name):
-    path = folder / "runs" / "mean-seed-1" / name
-    before = path.read_text()
-    path.write_text(json.dumps({**json.loads(before), "schema": SCHEMA + 1}))
-    done = run(*COMPARE, "--checkpoint-every", 5, "--out", folder)
-    path.write_text(before)
-    assert done.returncode == 1
-    assert f"{name} has schema {SCHEMA + 1}" in done.stderr
-    assert done.stderr.count("\n") == 1
+    with of_schema(folder / "runs" / "mean-seed-1" / name, 99):
+        refused(*COMPARE, "--checkpoint-every", 5, "--out", folder, names=f"{name} has schema 99", code=1)
 
 
 @pytest.mark.parametrize("name", ["compare.json", "runs/mean-seed-1/summary.json", "runs/mean-seed-1/metrics.jsonl"])
 def test_the_report_refuses_files_of_a_later_version(folder, name):
     path = folder / name
-    before = path.read_text()
-    path.write_text(before.replace(f'"schema": {SCHEMA}', '"schema": 99').replace(f'"schema":{SCHEMA}', '"schema":99'))
-    done = run("report", folder if name == "compare.json" else folder / "runs" / "mean-seed-1", "--text")
-    path.write_text(before)
-    assert done.returncode == 1
-    assert f"has schema 99, and this version of flockstep reads up to {SCHEMA}" in done.stderr
-    assert done.stderr.count("\n") == 1
+    with of_schema(path, 99):
+        names = f"has schema 99, and this version of flockstep reads up to {SCHEMA}"
+        refused("report", path.parent, "--text", names=names, code=1)
 
 
 def test_files_from_before_there_was_one_are_read(folder):
-    path = folder / "runs" / "mean-seed-1" / "summary.json"
-    before = path.read_text()
-    saved = json.loads(before)
-    del saved["schema"]
-    path.write_text(json.dumps(saved))
-    done = run("report", folder / "runs" / "mean-seed-1", "--text")
-    path.write_text(before)
+    with of_schema(folder / "runs" / "mean-seed-1" / "summary.json", None):
+        done = run("report", folder / "runs" / "mean-seed-1", "--text")
     assert done.returncode == 0, done.stderr

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import run, run_json
+from conftest import run_json
 from paths import ROOT
+from same_model import expect_a_resume_to_change_nothing, expect_the_same_model
 
 
 @dataclass
@@ -17,7 +18,6 @@ class Task:
     broken: dict  # by what is: options, steps, and what the result stays below
     short: list  # of a run of seven steps
     averager: tuple  # an algorithm that waits for nobody; steps, and the bar after these
-    wrong: list  # options and the sentence about them
     also: Callable = bool  # what else holds of the result
     engines: list = field(default_factory=list)  # more options of a short run for all engines
     default: tuple = ("--size", "tiny")  # options that say what is so anyway
@@ -33,11 +33,6 @@ TASKS = {
         engines=["--bucket-kib", 8, "--vision.augment", "yes"],
         averager=("flock", 100, 0.6),
         default=("--data", ROOT / "data" / "fashion-mnist"),
-        wrong=[
-            (["--size", "huge"], "--vision.size takes tiny, small or paper, not 'huge'"),
-            (["--vision.depth", "9"], "--vision.depth takes 18, 34, 50, 101 or 152, or 8, 14, 20, ... in steps of six"),
-            (["--batch", "7"], "a batch of 7 leaves some of 4 workers with fewer than 2 samples: use at least 8"),
-        ],
     ),
     "detection": Task(
         metric="mAP",
@@ -53,14 +48,6 @@ TASKS = {
         ],
         engines=["--bucket-kib", 8],
         averager=("adpsgd", 60, 0.012),
-        wrong=[
-            (["--size", "huge"], "--detection.size takes tiny, small or paper, not 'huge'"),
-            (
-                ["--detection.stages", "4"],
-                "--detection.stages takes at most the 3 that a network of depth 8 has, not '4'",
-            ),
-            (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
-        ],
     ),
     "recommendation": Task(
         metric="AUC",
@@ -76,13 +63,6 @@ TASKS = {
         short=["--batch", 20, "--recommendation.schedule", "constant"],
         engines=["--bucket-kib", 4],
         averager=("swarm", 150, 0.62),
-        wrong=[
-            (
-                ["--recommendation.buckets", "many"],
-                "--recommendation.buckets takes a whole number from 2 to 1073741824",
-            ),
-            (["--shard", "skewed", "--workers", 50, "--batch", 50], "40 buckets do not give each of 50 workers"),
-        ],
     ),
     "translation": Task(
         metric="BLEU",
@@ -99,14 +79,6 @@ TASKS = {
         ],
         engines=["--translation.beam", 2],
         averager=("wagma", 150, 40),
-        wrong=[
-            (["--size", "huge"], "--translation.size takes tiny, small or paper, not 'huge'"),
-            (
-                ["--translation.heads", "5"],
-                "--translation.width takes an even multiple of --translation.heads (5), not '64'",
-            ),
-            (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
-        ],
     ),
     "navigation": Task(
         metric="SPL",
@@ -121,10 +93,6 @@ TASKS = {
         short=["--batch", 20, "--navigation.schedule", "constant"],
         engines=["--bucket-kib", 8],
         averager=("flock", 160, 0.4),
-        wrong=[
-            (["--navigation.view", "4"], "--navigation.view takes an odd number, not '4'"),
-            (["--batch", "3"], "a batch of 3 leaves some of 4 workers without a sample: use at least 4"),
-        ],
     ),
 }
 pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.thorough]
@@ -170,50 +138,24 @@ def test_workers_that_wait_for_nobody_train_it(name):
 
 
 @every_task
-def test_every_engine_gives_the_same_model(needs, name):
-    needs("mpi", "sim")
-    train = short(name, *TASKS[name].engines)
-    here = ["--workers", 3, "--engine"]
-    results = [
-        run_json(*train, *here, "threads", "--straggler", "1x5ms"),
-        run_json(*train, *here, "threads", "--deterministic"),
-        run_json(*train, *here, "sim"),
-        run_json(*train, workers=3),
-    ]
-    assert len({result["model_hash"] for result in results}) == 1
-    assert len({result["quality"] for result in results}) == 1
-    assert all(result["replicas_equal"] for result in results)
+def test_every_engine_gives_the_same_model(name):
+    expect_the_same_model(*short(name, *TASKS[name].engines))
 
 
 @every_task
 def test_a_resumed_run_ends_on_the_same_bits(tmp_path, name):
     train = short(name, "--workers", 3, "--algorithm", "local_sgd", "--checkpoint-every", 3)
-    whole = run_json(*train, "--out", tmp_path / "whole")
-    run_json(*train, "--steps", 3, "--out", tmp_path / "parts")
-    resumed = run_json(*train, "--resume", "--out", tmp_path / "parts")
-    assert resumed["steps"] == 7
-    assert resumed["model_hash"] == whole["model_hash"]
+    expect_a_resume_to_change_nothing(tmp_path, *train, first=3, steps=7)
 
 
 @every_task
 def test_shards_and_noise_change_what_workers_see_and_have_short_flags(name):
-    plain, skewed, both, in_full = (
-        run_json(*short(name, "--workers", 3), *more)["model_hash"]
-        for more in [
-            TASKS[name].default,
-            ["--shard", "skewed"],
-            ["--shard", "skewed", "--noisy-workers", 1],
-            [f"--{name}.shard", "skewed", f"--{name}.noisy_workers", 1],
-        ]
-    )
+    given = [
+        TASKS[name].default,
+        ["--shard", "skewed"],
+        ["--shard", "skewed", "--noisy-workers", 1],
+        [f"--{name}.shard", "skewed", f"--{name}.noisy_workers", 1],
+    ]
+    plain, skewed, both, in_full = (run_json(*short(name, "--workers", 3), *more)["model_hash"] for more in given)
     assert len({plain, skewed, both}) == 3
     assert both == in_full
-
-
-@every_task
-def test_wrong_calls_get_one_sentence(name):
-    for arguments, sentence in TASKS[name].wrong:
-        done = run("train", "--task", name, "--workers", 4, *arguments)
-        assert done.returncode == 2
-        assert sentence in done.stderr
-        assert done.stderr.count("\n") == 1

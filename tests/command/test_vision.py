@@ -1,47 +1,20 @@
-"""The task `vision`, beside what test_tasks.py asks of all: colour images, and torch in an object of its own."""
+"""Torch is in an object of its own, which is loaded for the tasks that need it; and --device, where there is no GPU.
+
+tests/cuda/lab_device.py is for GPUs.
+"""
 
 import os
-import resource
-import subprocess
 
 import pytest
-from conftest import COMMAND, run, run_json
-from paths import HANG_S
+from conftest import refused, run, run_json
 
 VISION = ["train", "--task", "vision", "--size", "tiny"]
 SHORT = [*VISION, "--workers", 3, "--steps", 6, "--batch", 20, "--evaluate-every", 3]
 
 
-def cifar(folder, images):
-    folder.mkdir()
-    names = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
-    for seed, name in enumerate(names):
-        records = (bytes([i % 10]) + bytes((seed + i * 7 + j) % 256 for j in range(3072)) for i in range(images))
-        (folder / name).write_bytes(b"".join(records))
-    return folder
-
-
-def test_colour_images_are_read_and_bad_files_are_told_across_the_border_of_the_object(torch, tmp_path):
-    folder = cifar(tmp_path / "cifar", 20)
-    assert run_json(*SHORT, "--data", folder)["replicas_equal"]
-    (folder / "data_batch_2.bin").write_bytes(b"\x01" * 3000)
-    done = run(*SHORT, "--data", folder)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"flockstep: {folder}/data_batch_2.bin is not a file of CIFAR-10, or truncated: it holds 3000 bytes, and not a "
-        "multiple of 3073\n"
-    )
-
-
 def test_torch_is_loaded_only_for_tasks_that_need_it(torch):
     def loads_torch(*arguments):
-        done = subprocess.run(
-            [COMMAND, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            env={**os.environ, "LD_DEBUG": "files"},
-        )
+        done = run(*arguments, env={**os.environ, "LD_DEBUG": "files"})
         assert done.returncode == 0
         return "libtorch_cpu" in done.stderr
 
@@ -50,21 +23,19 @@ def test_torch_is_loaded_only_for_tasks_that_need_it(torch):
     assert loads_torch(*SHORT)
 
 
-def test_what_torch_cannot_do_is_one_sentence(torch):
-    def with_little_memory():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
-
-    call = ["train", "--task", "vision", "--vision.width", 4096, "--vision.depth", 152, "--workers", 1]
-    done = run(*call, preexec_fn=with_little_memory)
-    assert done.returncode == 1
-    assert done.stderr.startswith("flockstep: torch failed: ")
-    assert "allocate memory" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_without_torch_the_task_says_how_to_get_it(has_torch):
     if has_torch:
         pytest.skip("torch is built")
-    done = run(*VISION)
-    assert done.returncode == 1
-    assert done.stderr == "flockstep: the task vision needs torch: build with -DFLOCKSTEP_TORCH=ON\n"
+    refused(*VISION, names="the task vision needs torch: build with -DFLOCKSTEP_TORCH=ON", code=1)
+
+
+def test_auto_is_the_cpu_where_there_is_no_gpu(torch, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    told = run_json(*SHORT, "--device", "auto", "--out", tmp_path / "run")
+    assert told["device"] == "cpu"
+    assert told["model_hash"] == run_json(*SHORT)["model_hash"]
+    assert run_json("train", "--steps", 2, "--device", "auto")["device"] == "cpu"
+    config = tmp_path / "run.toml"
+    config.write_text('device = "auto"\n')
+    assert run_json("compare", *SHORT[1:], "--algorithms", "mean", "--config", config)["how"]["device"] == "cpu"
+    assert ", device cpu" in run(*SHORT, "--log", "info").stderr

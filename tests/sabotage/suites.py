@@ -55,7 +55,7 @@ PYTHON = [
     ("src/engines/mpi", "command/test_mpi_failures.py command/test_many_workers.py"),
     ("src/engines/sim", "command/test_sim.py command/test_platforms.py"),
     ("src/engines/c10d", "python/test_engine.py python/test_lost_peer.py"),
-    ("src/engines/mesh", "command/test_launched_train.py command/test_group_checkpoints.py python/test_elastic.py"),
+    ("src/engines/mesh", "command/test_launched_train.py command/test_early_end.py python/test_elastic.py"),
     ("src/supervisor", "command/test_launch.py command/test_launch_hosts.py command/test_launch_secret.py"),
     ("src/supervisor", "command/test_generations.py python/test_launch.py"),
     (
