@@ -1,73 +1,63 @@
-"""What a worker of test_engine.py does: engine_cases.py FOLDER CASE..., one process per worker.
-
-Each case runs on all workers in turn, and leaves what it saw in FOLDER/RANK.json under its name. The last may end the
-process its own way.
+"""What a worker of test_engine.py does. The cases run under torchrun, one after the other: see cases.py. Each of ENDINGS is the last
+that its workers do: engine_cases.py NAME, one process per worker.
 """
 
 import atexit
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from datetime import timedelta
-from pathlib import Path
 
+import cases
+import flockstep
 import torch.distributed as dist
 from cases import PATIENCE, tell, wait_to_hear
-from flockstep import Error, _worker
-
-FOLDER = Path(sys.argv[1])
-found = {}
 
 
 def attach(seconds=600, group=None):
+    from flockstep import _worker  # here: the test imports this file where there may be no compiled half
+
     return _worker.attach(group, deadline=timedelta(seconds=seconds))
 
 
-def outcome(action):
-    """What came of it, and how long it took."""
-    begin = time.monotonic()
+def error_of(action):
+    """The error that came of it, or None. A case that waits for its deadline outlasts the patience of cases.py."""
     try:
         action()
-        seen = {"code": "none"}
-    except Error as error:
-        seen = {"code": error.code, "type": type(error).__name__, "text": str(error), "engine": error.engine}
-    return {**seen, "seconds": time.monotonic() - begin}
+    except flockstep.Error as error:
+        return error
+    return None
 
 
-def note(name, **values):
-    found[name] = values
-    (FOLDER / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
-
-
-def two_workers_in_one_process():
+def a_process_may_have_two_workers(rank):
     first, second = attach(), attach()
     for worker in [first, second, second, first]:
         worker.native.barrier()
     first.close()
     second.native.barrier()
     second.close()
-    note("two_workers_in_one_process", ranks=[first.rank, second.rank], sizes=[first.size, second.size])
+    assert (first.rank, second.rank, first.size, second.size) == (rank, rank, 3, 3)
 
 
-def a_sub_group_of_the_world():
+def a_sub_group_of_the_world_attaches_alone_and_again(rank):
     """Of the last two; and rank 1 alone is in another group, so that members differ in how many groups they have."""
     dist.new_group([0, 1])
     group = dist.new_group([1, 2])
-    if dist.get_rank() == 0:
-        return note("a_sub_group_of_the_world", outsider=outcome(lambda: attach(group=group)))
-    worker = attach(group=group)
-    worker.native.barrier()
-    worker.close()
-    again = attach(group=group)
-    again.native.barrier()
-    again.close()
-    note("a_sub_group_of_the_world", rank=worker.rank, size=worker.size)
+    if rank == 0:
+        error = error_of(lambda: attach(group=group))
+        assert error.code == "bad_input"
+        assert "not a member" in str(error)
+        return
+    for _ in range(2):
+        worker = attach(group=group)
+        worker.native.barrier()
+        worker.close()
+        assert (worker.rank, worker.size) == (rank - 1, 2)
 
 
-def a_python_thread_counts_while_another_waits():
+def python_goes_on_while_a_worker_waits(rank):
     """Rank 0 comes once a thread of each other has counted."""
     worker = attach()
     worker.native.barrier()
@@ -75,19 +65,18 @@ def a_python_thread_counts_while_another_waits():
     def count():
         for _ in range(50):
             time.sleep(0.001)
-        tell(f"counted, {dist.get_rank()}")
+        tell(f"counted, {rank}")
 
-    if dist.get_rank() == 0:
+    if rank == 0:
         wait_to_hear("counted, 1", "counted, 2")
     thread = threading.Thread(target=count)
     thread.start()
-    seen = outcome(worker.native.barrier)
+    worker.native.barrier()
     thread.join()
     worker.close()
-    note("a_python_thread_counts_while_another_waits", code=seen["code"])
 
 
-def a_forked_child_ends_nothing():
+def a_forked_child_ends_nothing(rank):
     worker = attach()
     worker.native.barrier()
     child = os.fork()
@@ -99,77 +88,109 @@ def a_forked_child_ends_nothing():
     _, status = os.waitpid(child, 0)
     worker.native.barrier()
     worker.close()
-    note("a_forked_child_ends_nothing", status=os.waitstatus_to_exitcode(status))
+    assert os.waitstatus_to_exitcode(status) == 7
 
 
-def a_deadline_passes():
+def a_deadline_that_passes_breaks_the_engine_for_all(rank):
     """Rank 0 comes when the others have given up."""
     worker = attach(seconds=1)
-    if dist.get_rank() == 0:
+    if rank == 0:
         wait_to_hear("gave up, 1", "gave up, 2")
-    first = outcome(worker.native.barrier)
-    tell(f"gave up, {dist.get_rank()}")
-    second = outcome(worker.native.barrier)
-    note("a_deadline_passes", first=first, second=second, close=outcome(worker.close))
+    begin = time.monotonic()
+    first = error_of(worker.native.barrier)
+    waited_s = time.monotonic() - begin
+    tell(f"gave up, {rank}")
+    second = error_of(worker.native.barrier)
+    worker.close()
+    assert type(first) is flockstep.DeadlineExceededError
+    assert first.engine == "c10d"
+    assert str(second) == str(first)
+    assert max(cases.everybodys(waited_s)[1:]) > 0.9, "one of them has waited for its deadline"
 
 
-def a_worker_closes():
-    """Rank 1 ends: nobody minds who does not need it, and whoever waits for it hears of it, rank 0 already waiting."""
+def a_worker_that_waits_for_one_that_has_closed_hears_of_it(rank):
+    """Rank 0 already waits, and rank 2 comes later."""
     worker = attach()
     worker.native.barrier()
-    if dist.get_rank() == 1:
+    if rank == 1:
         time.sleep(0.3)
-        closing = outcome(worker.close)
-        return note("a_worker_closes", close=closing, again=outcome(worker.close), after=outcome(worker.native.barrier))
-    if dist.get_rank() == 2:
-        time.sleep(0.6)
-    note("a_worker_closes", barrier=outcome(worker.native.barrier), close=outcome(worker.close))
+        worker.close()
+        worker.close()
+        tell("worker 1 has closed")
+        assert error_of(worker.native.barrier).code == "unavailable"
+        return
+    if rank == 2:
+        wait_to_hear("worker 1 has closed")
+    error = error_of(worker.native.barrier)
+    worker.close()
+    assert type(error) is flockstep.PeerLostError
+    assert "worker 1" in str(error)
 
 
-def nobody_misses_a_worker_that_has_closed():
+def nobody_misses_a_worker_that_has_closed(rank):
     worker = attach()
     worker.native.barrier()
-    if dist.get_rank() != 1:
-        time.sleep(0.5)
-    note("nobody_misses_a_worker_that_has_closed", close=outcome(worker.close))
+    if rank != 1:
+        wait_to_hear("worker 1 has closed again")
+    worker.close()
+    tell(f"worker {rank} has closed again")
 
 
-def bad_input():
-    note("bad_input", deadline=outcome(lambda: attach(seconds=0)))
+def a_deadline_has_to_lie_ahead(rank):
+    assert error_of(lambda: attach(seconds=0)).code == "bad_input"
 
 
-def closing_after_destroy_process_group():
+def closing_after_destroy_process_group(rank):
     worker = attach()
     worker.native.barrier()
     dist.destroy_process_group()
     worker.native.barrier()
-    note("closing_after_destroy_process_group", close=outcome(worker.close), attach=outcome(attach))
+    worker.close()
+    error = error_of(attach)
+    assert error.code == "bad_input"
+    assert "init_process_group" in str(error)
 
 
-def killed():
+def killed(rank):
     """Rank 1, while all others wait for it."""
     worker = attach()
     worker.native.barrier()
-    if dist.get_rank() == 1:
+    if rank == 1:
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
-    note("killed", barrier=outcome(worker.native.barrier), close=outcome(worker.close))
+    error = error_of(worker.native.barrier)
+    worker.close()
+    assert type(error) is flockstep.PeerLostError
+    assert "worker 1" in str(error)
     sys.exit(3)
 
 
-def never_closed():
+def never_closed(rank):
     """Three workers, one of them forgotten, one idle, one broken by its deadline."""
     global kept
     attach().native.barrier()
     kept = attach(), attach(seconds=0.5)
     kept[0].native.barrier()
-    if dist.get_rank() == 0:
-        outcome(kept[1].native.barrier)
-    note("never_closed", at=time.time())
+    if rank == 0:
+        error_of(kept[1].native.barrier)
 
+
+CASES = [
+    a_process_may_have_two_workers,
+    a_sub_group_of_the_world_attaches_alone_and_again,
+    python_goes_on_while_a_worker_waits,
+    a_forked_child_ends_nothing,
+    a_deadline_that_passes_breaks_the_engine_for_all,
+    a_worker_that_waits_for_one_that_has_closed_hears_of_it,
+    nobody_misses_a_worker_that_has_closed,
+    a_deadline_has_to_lie_ahead,
+]
+ENDINGS = [closing_after_destroy_process_group, killed, never_closed]
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo", timeout=PATIENCE)
-    for case in sys.argv[2:]:
-        globals()[case]()
-    (FOLDER / f"{os.environ['RANK']}.done").write_text(str(time.time()))
+    if sys.argv[-1] in {ending.__name__ for ending in ENDINGS}:
+        cases.time_begins()
+        dist.init_process_group("gloo", timeout=PATIENCE)
+        globals()[sys.argv[1]](dist.get_rank())
+    else:
+        cases.run_by_rank(*CASES)
