@@ -14,7 +14,7 @@ import flockstep
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from averagers_shared import is_same_everywhere, momentum
+from averagers_shared import cases_in, is_same_everywhere, momentum
 from cases import backward, everybodys, gradient_of, numbers, small_model, tell, train_step, wait_to_hear
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -163,38 +163,30 @@ def a_state_can_be_loaded_in_the_middle_of_a_training(rank):
 
 
 def torch_distributed_checkpoint_saves_and_loads(rank):
-    """As torch's tutorials do it, with the helpers and without."""
+    """As torch's tutorials do it, with its helpers."""
 
-    def states(model, optimizer, with_helpers):
-        both = get_state_dict(model, optimizer) if with_helpers else (model.state_dict(), optimizer.state_dict())
-        return dict(zip(("model", "optimizer"), both, strict=True))
+    def states(model, optimizer):
+        return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
 
-    for with_helpers in (True, False):
-        path = folder() / f"helpers {with_helpers}"
-        model = small_model(rank)
-        with flockstep.LocalSGD(adam(model), model, period=2) as optimizer:
-            for step in range(3):
-                train_step(model, optimizer, rank, step)
-            optimizer.consolidate()
-            dcp.save(states(model, optimizer, with_helpers), checkpoint_id=path)
-            expected = numbers(model)
-        model = small_model(rank + 3)
-        with flockstep.LocalSGD(adam(model), model, period=2) as optimizer:
-            if not with_helpers:
-                train_step(model, optimizer, rank, 9)  # there has to be a state to load into
-            loaded = states(model, optimizer, with_helpers)
-            dcp.load(loaded, checkpoint_id=path)
-            if with_helpers:
-                set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
-            else:
-                model.load_state_dict(loaded["model"])
-                optimizer.load_state_dict(loaded["optimizer"])
-            same = numbers(model) == expected
-            train_step(model, optimizer, rank, 3)
-            steps = optimizer.metrics()["step"]
-        assert is_same_everywhere(numbers(model)), with_helpers
-        assert same, with_helpers
-        assert steps == 4, with_helpers
+    path = folder() / "distributed"
+    model = small_model(rank)
+    with flockstep.LocalSGD(adam(model), model, period=2) as optimizer:
+        for step in range(3):
+            train_step(model, optimizer, rank, step)
+        optimizer.consolidate()
+        dcp.save(states(model, optimizer), checkpoint_id=path)
+        expected = numbers(model)
+    model = small_model(rank + 3)
+    with flockstep.LocalSGD(adam(model), model, period=2) as optimizer:
+        loaded = states(model, optimizer)
+        dcp.load(loaded, checkpoint_id=path)
+        set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+        same = numbers(model) == expected
+        train_step(model, optimizer, rank, 3)
+        steps = optimizer.metrics()["step"]
+    assert is_same_everywhere(numbers(model))
+    assert same
+    assert steps == 4
 
 
 def a_pickled_averager_attaches_again(rank):
@@ -245,24 +237,10 @@ def a_run_leaves_metrics_and_files_for_the_report(rank):
     assert figures["step"] == 6
     assert 0 <= figures["fresh_fraction"] <= 1
     assert {"loss", "wait_share", "bytes_sent_per_step"} <= figures.keys()
-    files = {path.name for path in run.iterdir()}
-    assert {"metrics.jsonl", "metrics-1.jsonl", "metrics-2.jsonl", "trace.json", "summary.json"} <= files
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert json.loads((run / "summary.json").read_text())["algorithm"] == "flock"
 
 
-CASES = [
-    rank_0_may_take_a_state_dict_alone_and_is_warned_once,
-    a_resumed_training_ends_on_the_bits_of_an_uninterrupted_one,
-    any_number_of_workers_goes_on_from_rank_0s_checkpoint,
-    a_plain_optimizer_and_an_averager_go_on_from_each_other,
-    a_state_can_be_loaded_in_the_middle_of_a_training,
-    torch_distributed_checkpoint_saves_and_loads,
-    a_pickled_averager_attaches_again,
-    post_local_sgd_goes_on_without_ddps_gradients,
-    a_run_leaves_metrics_and_files_for_the_report,
-]
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
     cases.run_by_rank(*CASES)

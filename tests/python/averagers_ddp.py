@@ -13,8 +13,8 @@ import cases
 import flockstep
 import torch
 import torch.distributed as dist
-from averagers_shared import AVERAGERS, is_same_everywhere
-from cases import backward, gradient_of, is_told, normalised, numbers, sgd, small_model, tell, train_step, wait_to_hear
+from averagers_shared import cases_in, is_same_everywhere
+from cases import backward, gradient_of, normalised, numbers, sgd, small_model, tell, train_step, wait_to_hear
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -115,16 +115,6 @@ def no_backward_pass_waits_for_the_others(rank):
         assert all(seen.values()), (make.__name__, options, seen)
 
 
-def nor_with_any_other_averager(rank):
-    for name in set(AVERAGERS) - {"Flock", "PostLocalSGD"}:
-        model = DDP(small_model())
-        with getattr(flockstep, name)(sgd(model), model) as optimizer:
-            alone(rank, model)
-            assert not gradients_are_equal(model, rank, 0), name
-            optimizer.step()
-            optimizer.consolidate()
-
-
 def post_local_sgd_averages_gradients_once_wherever_ddp_is(rank):
     """Gradients for two steps, itself if DDP was not given; then models."""
     ends = []
@@ -186,17 +176,6 @@ def nobody_waits_for_a_worker_that_sleeps(rank):
             assert is_same_everywhere(numbers(model)), word
 
 
-def those_in_lockstep_wait(rank):
-    model = normalised()
-    with flockstep.LocalSGD(sgd(model), model, period=1) as optimizer:
-        for step in range(4):
-            if rank == 2 and step == 3:
-                time.sleep(0.5)  # in which the others could go on
-                tell("worker 2 sets out")
-            train_step(model, optimizer, rank, step)
-        assert is_told("worker 2 sets out")
-
-
 def a_thread_goes_on_while_the_worker_waits_in_step(rank):
     """Worker 2 comes only once the others' threads have counted; without Python's lock they never would."""
     model = small_model()
@@ -235,17 +214,7 @@ def a_group_of_some_workers_averages_by_itself(rank):
     assert first == last
 
 
-CASES = [
-    no_backward_pass_waits_for_the_others,
-    nor_with_any_other_averager,
-    post_local_sgd_averages_gradients_once_wherever_ddp_is,
-    a_static_graph_that_saw_no_synchronised_pass_is_warned_of,
-    a_compiled_ddp_model_does_not_wait_either,
-    nobody_waits_for_a_worker_that_sleeps,
-    those_in_lockstep_wait,
-    a_thread_goes_on_while_the_worker_waits_in_step,
-    a_group_of_some_workers_averages_by_itself,
-]
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
     cases.run_by_rank(*CASES)

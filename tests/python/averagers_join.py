@@ -6,25 +6,36 @@ import cases
 import flockstep
 import numpy as np
 import torch.distributed as dist
-from averagers_shared import AVERAGERS, is_same_everywhere, refusal_of
+from averagers_shared import AVERAGERS, cases_in, is_same_everywhere, refusal_of
 from cases import everybodys, numbers, sgd, small_model, tell, train_step, wait_to_hear
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-def shard(rank, epoch=0):
+def shard(rank, epoch):
     """So many batches: in the first epoch more with the rank, in the second fewer, and none for the last."""
     return [2 + 5 * rank, 14 - 7 * rank][epoch]
 
 
+CONTEXTS = {
+    "plain": lambda model, optimizer: optimizer.join(),
+    "DDP": lambda model, optimizer: optimizer.join(),
+    "DDP, torch's own": lambda model, optimizer: Join([optimizer]),
+    "DDP, torch's own with the model": lambda model, optimizer: Join([model, optimizer]),
+}
+
+
 def workers_with_different_numbers_of_batches_end_together(rank):
     for name in AVERAGERS:
-        for wrap in (lambda model: model, DDP):
-            model = wrap(small_model(rank))
+        ends_by_context = {}
+        for context, joined in CONTEXTS.items():
+            model = small_model(rank)
+            model = model if context == "plain" else DDP(model)
+            options = {"switch_after": 4, "period": 3} if name == "PostLocalSGD" else {}  # it switches inside of join()
             ends, step = [], 0
-            with getattr(flockstep, name)(sgd(model), model) as optimizer:
+            with getattr(flockstep, name)(sgd(model), model, **options) as optimizer:
                 for epoch in range(2):
-                    with optimizer.join():
+                    with joined(model, optimizer):
                         for _ in range(shard(rank, epoch)):
                             train_step(model, optimizer, rank, step)
                             step += 1
@@ -33,22 +44,11 @@ def workers_with_different_numbers_of_batches_end_together(rank):
                 train_step(model, optimizer, rank, step)  # nobody is away any more
                 optimizer.consolidate()
                 ends.append(numbers(model))
-            assert is_same_everywhere(ends), (name, wrap)
-            assert ends[0] != ends[1] != ends[2], (name, wrap)
-
-
-def post_local_sgd_switches_inside_of_join(rank):
-    ends = []
-    for wrap in (lambda model: model, DDP):
-        model = wrap(small_model(rank))
-        with flockstep.PostLocalSGD(sgd(model), model, switch_after=4, period=3) as optimizer:
-            with optimizer.join():
-                for step in range(shard(rank)):
-                    train_step(model, optimizer, rank, step)
-            optimizer.consolidate()
-        ends.append(numbers(model))
-    assert is_same_everywhere(ends)
-    np.testing.assert_allclose(*ends, rtol=0, atol=1e-5)
+            assert is_same_everywhere(ends), (name, context)
+            assert ends[0] != ends[1] != ends[2], (name, context)
+            ends_by_context[context] = ends
+        if name == "PostLocalSGD":
+            np.testing.assert_allclose(ends_by_context["plain"][0], ends_by_context["DDP"][0], rtol=0, atol=1e-5)
 
 
 def local_sgd_averages_over_those_who_are_there(rank):
@@ -67,19 +67,6 @@ def local_sgd_averages_over_those_who_are_there(rank):
         np.testing.assert_allclose(met[step], mean, rtol=0, atol=1e-6)
     if rank < 2:  # the last meeting, of worker 2 alone, and everybody has it
         assert numbers(model) == everybodys_met[2][7]
-
-
-def torchs_own_context_works(rank):
-    """Join() by hand, with DDP or without."""
-    for make in (flockstep.Flock, flockstep.LocalSGD):
-        for with_ddp in (False, True):
-            model = DDP(small_model(rank))
-            with make(sgd(model), model) as optimizer:
-                with Join([model, optimizer] if with_ddp else [optimizer]):
-                    for step in range(shard(rank)):
-                        train_step(model, optimizer, rank, step)
-                optimizer.consolidate()
-            assert is_same_everywhere(numbers(model)), (make, with_ddp)
 
 
 def torchs_own_context_in_the_wrong_order_is_refused(rank):
@@ -170,17 +157,7 @@ def pausing_in_lockstep_does_nothing(rank):
     assert is_same_everywhere(numbers(model))
 
 
-CASES = [
-    workers_with_different_numbers_of_batches_end_together,
-    post_local_sgd_switches_inside_of_join,
-    local_sgd_averages_over_those_who_are_there,
-    torchs_own_context_works,
-    torchs_own_context_in_the_wrong_order_is_refused,
-    nobody_waits_for_an_evaluation_on_rank_0,
-    nobody_waits_for_one_that_has_more_steps_left_after_a_pause,
-    different_numbers_of_batches_in_lockstep_are_told,
-    pausing_in_lockstep_does_nothing,
-]
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
     cases.run_by_rank(*CASES)

@@ -8,7 +8,7 @@ import cases
 import flockstep
 import torch
 import torch.distributed as dist
-from averagers_shared import is_same_everywhere, refusal_of
+from averagers_shared import cases_in, is_same_everywhere, refusal_of
 from cases import backward, numbers, small_model, train_step
 from torch import nn
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
@@ -114,36 +114,36 @@ def around_the_module_of(wrap):
 
 
 # DDP of a model with lazy layers fails by itself, and the averager goes on.
-def half_made_ddp(rank):
+def half_made_ddp(this_rank):
     net = small_model()
     with flockstep.Flock(sgd(net), net) as optimizer:
         with contextlib.suppress(RuntimeError):
             DDP(nn.Sequential(net, nn.LazyLinear(2)))
-        train_step(net, optimizer, rank, 0)
+        train_step(net, optimizer, this_rank, 0)
         optimizer.consolidate()
 
 
-def past_the_hooks(rank):
+def past_the_hooks(this_rank):
     model = DDP(small_model())
     with flockstep.Flock(sgd(model), model) as optimizer:
-        train_step(model, optimizer, rank, 0)
+        train_step(model, optimizer, this_rank, 0)
         model.require_backward_grad_sync = True
-        model.forward(cases.batch(rank, 1)[0]).sum().backward()
+        model.forward(cases.batch(this_rank, 1)[0]).sum().backward()
         optimizer.step()
 
 
-def reducing(rank):
+def reducing(this_rank):
     model = small_model()
     with flockstep.Flock(Reducing(model.parameters(), lr=0.1), model) as optimizer:
-        train_step(model, optimizer, rank, 0)
+        train_step(model, optimizer, this_rank, 0)
 
 
-def barriers_between_steps(rank):
+def barriers_between_steps(this_rank):
     model = small_model()
     with flockstep.Flock(sgd(model), model) as optimizer:
-        train_step(model, optimizer, rank, 0)
+        train_step(model, optimizer, this_rank, 0)
         dist.barrier()
-        train_step(model, optimizer, rank, 1)
+        train_step(model, optimizer, this_rank, 1)
 
 
 def of_torch(model):
@@ -186,6 +186,11 @@ WRONG = {
         (around_flock(lambda it, _: it.load_state_dict([it.state_dict()])), f"{LOADS}not a list"),
     ],
     "BadInputError": [
+        (
+            lambda _: made("ADPSGD", elastic=True),
+            "ADPSGD cannot continue without a lost worker: use flockstep.Flock or",
+        ),
+        (lambda _: made("Swarm", elastic=True), "Swarm cannot continue without a lost worker: use flockstep.Flock or"),
         (lambda _: made(timeout=timedelta.max), "a timeout is at most 11574 days, not 999999999 days, 23:59:59.999999"),
         (
             lambda _: made(deadline=timedelta(-1)),
@@ -265,11 +270,7 @@ def a_wrong_call_gets_one_sentence(rank):
     assert not wrong, wrong
 
 
-CASES = [
-    after_one_rank_alone_failed_to_make_an_averager_all_make_the_next,
-    different_learning_rates_are_warned_of_once_at_the_users_line,
-    a_wrong_call_gets_one_sentence,
-]
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
     cases.run_by_rank(*CASES)

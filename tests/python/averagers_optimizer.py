@@ -7,7 +7,7 @@ from functools import partial
 import cases
 import flockstep
 import torch
-from averagers_shared import is_same_everywhere, momentum
+from averagers_shared import cases_in, is_same_everywhere, momentum
 from cases import backward, everybodys, numbers, small_model, train_step
 from torch import nn
 from torch.optim import lr_scheduler
@@ -195,13 +195,7 @@ def two_averagers_work_side_by_side_and_one_after_the_other(rank):
     assert averaged[0] == averaged[1]
 
 
-CASES = [
-    groups_and_state_are_the_inner_ones,
-    it_is_as_with_the_inner_optimizer_alone,
-    step_hooks_of_both_run_in_order,
-    a_worker_with_an_overflow_takes_part_without_an_update,
-    two_averagers_work_side_by_side_and_one_after_the_other,
-]
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
     cases.run_by_rank(*CASES)

@@ -1,13 +1,11 @@
 """What averagers compute: every step's models before and after workers meet. Four workers, whose updates differ a lot: unguarded."""
 
-import copy
 from datetime import timedelta
 
 import cases
 import flockstep
 import torch
-from cases import backward, batch, gradient_of, numbers, small_model, train_step
-from torch import nn
+from cases import backward, gradient_of, numbers, small_model
 
 EVERYBODY = {"activation": "quorum", "quorum": 4, "period": 100}  # so that every round has all models of its step
 IN_FRAGMENTS = {"period": 6, "fragments": 2, "delay": 2, "alpha": 0.5, "wire": "int8", "rule": "direction_consensus"}
@@ -17,11 +15,9 @@ IN_NODES = {"groups": "nodes", "workers_per_node": 2, "across": 2}
 RECORDED = {
     "local_sgd": ("LocalSGD", 5, {"period": 2}),
     "dpsgd": ("DPSGD", 4, {}),
-    "dpsgd_that_combines_first": ("DPSGD", 4, {"order": "combine_first"}),
     "sgp": ("SGP", 4, {}),
     "post_local_sgd": ("PostLocalSGD", 5, {"switch_after": 2, "period": 3}),
     "diloco": ("DiLoCo", 7, {"period": 2, "rate": 0.5, "momentum": 0.75}),
-    "diloco_as_local_sgd": ("DiLoCo", 5, {"period": 2, "rate": 1, "momentum": 0}),
     "diloco_streaming": ("DiLoCo", 25, IN_FRAGMENTS),
     "wagma_at_full_sync": ("Wagma", 3, {"period": 1}),
     "flock_at_full_sync": ("Flock", 3, {"period": 1, "sync": "barrier"}),
@@ -62,48 +58,5 @@ def recorded(averager, steps, options):
     return {"steps": lines, "consolidated": numbers(model)}
 
 
-class Mixed(nn.Module):
-    """Shared, frozen, normalised and of two types."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(4, 4)
-        self.again = self.first
-        self.norm = nn.BatchNorm1d(4)
-        self.frozen = nn.Linear(4, 4).requires_grad_(False)
-        self.narrow = nn.Linear(4, 1).bfloat16()
-
-    def forward(self, x):
-        return self.narrow(self.frozen(self.norm(self.again(self.first(x).tanh()))).bfloat16()).float()
-
-
-def mixed_tensors():
-    rank = torch.distributed.get_rank()
-    torch.manual_seed(rank)
-    model = Mixed()
-    start = copy.deepcopy(model.frozen.weight)
-    with flockstep.DPSGD(torch.optim.SGD(model.parameters(), lr=0.1), model) as optimizer:
-        train_step(model, optimizer, rank, 8)
-        for step in range(rank):  # counters that differ
-            model(batch(rank, step)[0])
-        mean = model.norm.running_mean.tolist()
-        train_step(model, optimizer, rank, 9)
-        optimizer.consolidate()
-        is_shared = model.again.weight.data_ptr() == model.first.weight.data_ptr()
-    return {
-        "mean": mean,
-        "averaged_mean": model.norm.running_mean.tolist(),
-        "counter": model.norm.num_batches_tracked.item(),
-        "frozen": model.frozen.weight.tolist(),
-        "own_frozen": start.tolist(),
-        "half": model.narrow.weight.float().tolist(),
-        "type": str(model.narrow.weight.dtype),
-        "is_shared": is_shared,
-        "is_own_memory": model.first.weight.untyped_storage().nbytes() == 64,
-    }
-
-
 if __name__ == "__main__":
-    cases.run(
-        {name: lambda row=row: recorded(*row) for name, row in RECORDED.items()} | {"mixed_tensors": mixed_tensors}
-    )
+    cases.run({name: lambda row=row: recorded(*row) for name, row in RECORDED.items()})

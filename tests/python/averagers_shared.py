@@ -1,10 +1,18 @@
 """What the programs of averagers share. Their cases assert what has to hold on each rank, once no worker waits for another one."""
 
+import inspect
+
 import flockstep
 import torch
 from cases import everybodys
 
 AVERAGERS = ["Flock", "Wagma", "LocalSGD", "PostLocalSGD", "DiLoCo", "DPSGD", "ADPSGD", "SGP", "Swarm"]
+
+
+def cases_in(names):
+    """The functions of a program that take a rank and nothing else."""
+    functions = [each for each in names.values() if inspect.isfunction(each) and each.__module__ == names["__name__"]]
+    return [each for each in functions if [*inspect.signature(each).parameters] == ["rank"]]
 
 
 def momentum(model, **options):

@@ -1,9 +1,8 @@
 """A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
 
 elastic_program.py FOLDER [OPTION=VALUE ...]    options of the averager, and `algorithm`, `steps`, `saves`=1, `timeout_s`,
-                                                `killed_at_end`, the rank that is killed after close(), `ends_early`, the
-                                                rank that leaves with status 0, and `waits`=1: one that is started again
-                                                waits for the file `return`
+                                                `killed_at_end`, the rank that is killed after close(), and `waits`=1: one
+                                                that is started again waits for the file `return`
 
 Without `steps` it trains until the file `end` is there: worker 0 then writes the number of the last step into the file `steps`.
 """
@@ -29,7 +28,6 @@ def main(folder, *options):
     averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
     first_step, steps = (int(chosen.pop(name, 0)) for name in ("first_step", "steps"))
     killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
-    ends_early = chosen.pop("ends_early", None)
     waits = chosen.pop("waits", None)
     timeout = timedelta(seconds=float(chosen.pop("timeout_s", 300)))
     more = {name: value if name == "checkpoint" else int(value) for name, value in chosen.items()}
@@ -70,9 +68,6 @@ def main(folder, *options):
         return False
 
     while not is_last():
-        if ends_early == str(rank) and optimizer.steps >= 20:
-            note("left")
-            sys.exit(0)
         optimizer.zero_grad()
         model(torch.randn(8, 20)).square().mean().backward()
         time.sleep(0.01)

@@ -27,12 +27,6 @@ def test_without_a_gpu_the_suite_skips_itself_with_a_reason():
     assert (done.returncode, done.stdout) == (0, "skipped: no CUDA device\n")
 
 
-def test_every_program_runs_with_every_number_of_ranks(suite):
-    found = {(test.name, test.workers) for test in suite.tests([1, 2, 4], [])}
-    assert {("sketched_ddp", 1), ("sketched_ddp", 4), ("exact_ddp", 2), ("averagers", 4)} <= found
-    assert {test.name for test in suite.tests([2], ["exact_ddp"])} == {"exact_ddp"}
-
-
 @pytest.mark.parametrize(
     ("program", "limit_s", "passed", "told"),
     [

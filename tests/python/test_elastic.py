@@ -10,9 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import flockstep
 import pytest
-import torch
 from launching import environment, run_program
 from layers import only
 from paths import HANG_S
@@ -140,13 +138,6 @@ def test_the_others_go_on_without_a_killed_worker_which_joins_them_again(start, 
         assert steps == list(range(first, first + len(steps))), "each step once, in its order"
 
 
-@pytest.mark.parametrize("averager", [flockstep.ADPSGD, flockstep.Swarm])
-def test_an_averager_in_pairs_refuses_to_be_elastic(averager):
-    model = torch.nn.Linear(2, 1)
-    with pytest.raises(flockstep.BadInputError, match=r"cannot continue without a lost worker.*flockstep\.Wagma"):
-        averager(torch.optim.SGD(model.parameters(), lr=0.1), model, elastic=True)
-
-
 @pytest.mark.thorough
 def test_a_run_grows(start):
     run = start(workers=2)
@@ -190,13 +181,6 @@ def test_a_worker_that_is_killed_after_the_end_trains_no_second_run(start):
 
 
 @pytest.mark.thorough
-def test_an_early_end_is_told(start):
-    run = start("ends_early=1", workers=2)
-    run.wait_to_say("worker 1 ended early")
-    run.end()
-
-
-@pytest.mark.thorough
 def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     run = start(f"checkpoint={start.folder / 'run.pt'}", "saves=1", workers=2)
     saved = run.wait(0, "saved", 10)["steps"]
@@ -208,14 +192,6 @@ def test_workers_that_all_died_go_on_from_their_checkpoint(start):
     run.wait(1, "joined", 2)
     run.end()
     assert_one_model(run, 2)
-
-
-@pytest.mark.thorough
-def test_workers_that_all_died_without_a_checkpoint_begin_no_second_run(start):
-    run = start(workers=1)
-    run.wait(0, "step", 10)
-    run.kill_worker(0)
-    assert "load a checkpoint" in run.wait(0, "refused")["sentence"]
 
 
 @pytest.mark.thorough

@@ -42,11 +42,6 @@ def ends_of(workers, script, *arguments):
     return [(worker.returncode, worker.stdout, worker.stderr) for worker in done]
 
 
-def test_all_others_raise_soon_after_a_worker_was_killed():
-    ends = ends_of(4, "engine_cases.py", "killed")
-    assert [code for code, _, _ in ends] == [3, -9, 3, 3], ends
-
-
 def test_all_others_hear_of_a_worker_that_was_killed_in_the_middle_of_a_transfer():
     ends = ends_of(3, "engine_conformance.py", "lose_a_peer")
     assert [code for code, _, _ in ends] == [3, -9, 3], ends
@@ -56,6 +51,6 @@ def test_all_others_hear_of_a_worker_that_was_killed_in_the_middle_of_a_transfer
         assert seconds < SOON_S
 
 
-@pytest.mark.parametrize("case", ["closing_after_destroy_process_group", "never_closed"])
+@pytest.mark.parametrize("case", engine_cases.ENDINGS)
 def test_a_process_ends_well(case):
     assert ends_of(2, "engine_cases.py", case) == [(0, "", "")] * 2
