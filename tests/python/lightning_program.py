@@ -52,7 +52,7 @@ def fitted(name, *options):
         "parameters": digest(model.parameters()),
         "accuracy": float(trainer.callback_metrics["accuracy"]),
         "steps": trainer.global_step,
-        **vars(looking),
+        **{name: getattr(looking, name) for name in ("saved", "steps_at_start", "losses", "in_validation")},
     }
 
 

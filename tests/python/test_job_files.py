@@ -24,7 +24,8 @@ case " ${options[*]} " in
     *" --mpi=list "*) echo "$FAKE_MPI"; exit ;;
     *" --mpi=pmix "*) exec mpirun --bind-to none -n "$SLURM_NTASKS" "$@" ;;
 esac
-for ((task = 0; task < SLURM_NTASKS; ++task)); do SLURM_PROCID=$task SLURM_LOCALID=0 "$@" & done
+exec 3<&0  # bash gives a command in the background no standard input of its own
+for ((task = 0; task < SLURM_NTASKS; ++task)); do SLURM_PROCID=$task SLURM_LOCALID=0 "$@" <&3 & done
 status=0
 for ((task = 0; task < SLURM_NTASKS; ++task)); do wait -n || status=$?; done
 exit $status
