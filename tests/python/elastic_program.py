@@ -4,7 +4,7 @@ elastic_program.py FOLDER [OPTION=VALUE ...]    options of the averager, and `al
                                                 `killed_at_end`, the rank that is killed after close(), and `waits`=1: one
                                                 that is started again waits for the file `return`
 
-Without `steps` it trains until the file `end` is there: worker 0 then writes the number of the last step into the file `steps`.
+It trains for `steps`, or until the file `end` is there: worker 0 then writes the number of the last step into the file `steps`.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def main(folder, *options):
     torch.set_num_threads(1)
     chosen = dict(option.split("=") for option in options)
     averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
-    first_step, steps = (int(chosen.pop(name, 0)) for name in ("first_step", "steps"))
+    first_step, steps = int(chosen.pop("first_step", 0)), int(chosen.pop("steps", 100_000))
     killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
     waits = chosen.pop("waits", None)
     timeout = timedelta(seconds=float(chosen.pop("timeout_s", 300)))
@@ -59,13 +59,11 @@ def main(folder, *options):
     ending, last = Path(folder) / "end", Path(folder) / "steps"
 
     def is_last():
-        if steps or last.exists():
-            return optimizer.steps >= (steps or int(last.read_text()))
-        if rank == 0 and ending.exists():  # no other worker is that far ahead
+        if rank == 0 and ending.exists() and not last.exists():  # no other worker is that far ahead
             unfinished = last.with_name("unfinished")
             unfinished.write_text(str(optimizer.steps + 100))
             unfinished.rename(last)
-        return False
+        return optimizer.steps >= (int(last.read_text()) if last.exists() else steps)
 
     while not is_last():
         optimizer.zero_grad()
