@@ -30,13 +30,13 @@ class Block:
     @property
     def how(self):
         """The entry about it; one without anything special where there is none."""
-        return next((how for how in HOW if how.page == self.page and how.has in self.text), How(self.page, ""))
+        return next((how for how in HOW if how.page == self.page and how.has in self.text), How(""))
 
     @property
     def code(self):
         """The text with the entry's replacements."""
         text = self.text
-        for old, new in self.how.replace.items():
+        for old, new in self.how.change.items():
             assert old in text, f"{self}: how_to_run.py replaces {old!r}, which is not there"
             text = text.replace(old, new)
         return text

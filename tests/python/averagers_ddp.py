@@ -1,5 +1,10 @@
-"""Averagers around DDP models, beside a worker that is asleep, and where they cannot work. Three workers."""
+"""DDP models that an averager takes over, whatever a script does to them meanwhile, and workers that are asleep. Three workers.
 
+Rank 0 trains alone at times, while the others wait for its word in the store: were DDP to synchronise, rank 0 would wait for
+them, and the case would fail.
+"""
+
+import itertools
 import threading
 import time
 import warnings
@@ -8,133 +13,170 @@ import cases
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import (
-    backward,
-    everybodys,
-    gradient_of,
-    is_told,
-    normalised,
-    numbers,
-    sgd,
-    small_model,
-    tell,
-    train_step,
-    wait_to_hear,
-)
+from averagers_shared import cases_in, is_same_everywhere
+from cases import backward, gradient_of, normalised, numbers, sgd, small_model, tell, train_step, wait_to_hear
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+OPTIONS = {
+    "defaults": {},
+    "unused": {"find_unused_parameters": True},
+    "static": {"static_graph": True},
+    "bucket view": {"gradient_as_bucket_view": True},
+    "no buffers": {"broadcast_buffers": False},
+}
+words = itertools.count()
 
-def is_same_everywhere(value):
-    values = everybodys(value)
-    return all(each == values[0] for each in values)
+
+def alone(rank, model, train=backward):
+    """Rank 0 has a few backward passes while the others do nothing."""
+    word = f"done {next(words)}"
+    if rank == 0:
+        accumulate(model, rank, train)
+        tell(word)
+    else:
+        wait_to_hear(word)
 
 
-def ddp_synchronises_only_before_and_after(rank):
-    seen = {}
-    for name, options in {
-        "defaults": {},
-        "unused": {"find_unused_parameters": True},
-        "static": {"static_graph": True},
-        "bucket view": {"gradient_as_bucket_view": True},
-        "no buffers": {"broadcast_buffers": False},
-    }.items():
-        model = DDP(normalised(rank), **options)
-        backward(model, rank, 9)  # what a static graph needs
-        states = [model.require_backward_grad_sync, model.broadcast_buffers]
-        synchronised = []
-        optimizer = flockstep.LocalSGD(sgd(model), model, period=100)
-        for step in range(3):
-            optimizer.zero_grad()
-            if step == 1:
-                with model.no_sync():
-                    backward(model, rank, step)
-            backward(model, rank, step)
-            synchronised.append(is_same_everywhere(gradient_of(model)))
-            optimizer.step()
-        synchronised.append(is_same_everywhere(model.module[1].running_mean.tolist()))
-        synchronised.append(is_same_everywhere(numbers(model)))
+def accumulate(model, rank, train=backward, micro_steps=2):
+    """As nanoGPT does it."""
+    for micro_step in range(micro_steps):
+        model.require_backward_grad_sync = micro_step == micro_steps - 1
+        train(model, rank, micro_step)
+
+
+def gradients_are_equal(model, rank, step):
+    model.zero_grad()
+    backward(model, rank, step)
+    return is_same_everywhere(gradient_of(model))
+
+
+def a_script_that_switches_ddp_itself(rank, options):
+    model = DDP(normalised(rank), **options)
+    return model, flockstep.Flock(sgd(model), model)
+
+
+def ddp_that_has_synchronised_before(rank, options):
+    model = DDP(normalised(rank), **options)
+    for step in (7, 8, 9):  # in its second or third forward pass DDP of all ranks lays its buckets out anew, together
+        backward(model, rank, step)
+    return model, flockstep.Flock(sgd(model), model)
+
+
+def the_module_inside_of_ddp(rank, options):
+    model = DDP(normalised(rank), **options)
+    return model, flockstep.Flock(sgd(model), model.module)
+
+
+def ddp_made_later(rank, options, wrap=lambda net: net):
+    net = normalised(rank)
+    optimizer = flockstep.Flock(sgd(net), net)
+    return DDP(wrap(net), **options), optimizer
+
+
+def ddp_made_later_around_more(rank, options):
+    return ddp_made_later(rank, options, lambda net: nn.Sequential(net, nn.Identity()))
+
+
+MAKERS = [
+    a_script_that_switches_ddp_itself,
+    ddp_that_has_synchronised_before,
+    the_module_inside_of_ddp,
+    ddp_made_later,
+    ddp_made_later_around_more,
+]
+
+
+def taken_over(rank, make, options):
+    model, optimizer = make(rank, OPTIONS[options])
+    with optimizer:
+        alone(rank, model)
+        accumulate(model, rank)
+        seen = {"local": not gradients_are_equal(model, rank, 0)}
+        with model.no_sync():
+            backward(model, rank, 1)
+        optimizer.step()
+        alone(rank, model)
+        seen["local later"] = not gradients_are_equal(model, rank, 1)
+        optimizer.step()
+        seen["local buffers"] = not is_same_everywhere([each.tolist() for each in model.buffers()])
         optimizer.consolidate()
-        equal = is_same_everywhere(numbers(model))
-        optimizer.close()
-        restored = [model.require_backward_grad_sync, model.broadcast_buffers] == states
-        again = []
-        for step in range(3):
-            model.zero_grad()
-            backward(model, rank, step)
-            again.append(is_same_everywhere(gradient_of(model)))
-        seen[name] = {"meanwhile": any(synchronised), "consolidated": equal and restored, "again": all(again)}
+        seen["consolidated"] = is_same_everywhere(numbers(model))
+    buffers = OPTIONS[options].get("broadcast_buffers", True)
+    seen["restored"] = model.require_backward_grad_sync and model.broadcast_buffers == buffers
+    if options != "static" or make is ddp_that_has_synchronised_before:  # else it has to be wrapped again, and says so
+        seen["synchronises again"] = all(gradients_are_equal(model, rank, step) for step in range(2, 5))
     return seen
 
 
-def a_static_graph_without_a_first_pass(rank):
+def no_backward_pass_waits_for_the_others(rank):
+    for make, options in itertools.product(MAKERS, OPTIONS):
+        seen = taken_over(rank, make, options)
+        assert all(seen.values()), (make.__name__, options, seen)
+
+
+def post_local_sgd_averages_gradients_once_wherever_ddp_is(rank):
+    """Gradients for two steps, itself if DDP was not given; then models."""
+    ends = []
+    for make in (lambda model: (DDP(model), None), lambda model: (None, DDP(model)), lambda model: (None, None)):
+        net = small_model()
+        given, model = make(net)
+        optimizer = flockstep.PostLocalSGD(sgd(net), given or net, switch_after=2, period=2)
+        model = given or model or DDP(net)
+        equal = []
+        with optimizer:
+            for _ in range(4):
+                optimizer.zero_grad()
+                accumulate(model, rank)
+                optimizer.step()
+                equal.append(is_same_everywhere(numbers(net)))
+        assert equal == [True, True, False, True], equal
+        ends.append(torch.tensor(numbers(net)))
+    assert torch.equal(ends[1], ends[2])
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def a_static_graph_that_saw_no_synchronised_pass_is_warned_of(rank):
     model = DDP(small_model(), static_graph=True)
     optimizer = flockstep.LocalSGD(sgd(model), model, period=1)
     train_step(model, optimizer, rank, 0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         optimizer.close()
-    return [str(warning.message) for warning in caught]
+    assert ["wrap its module in DDP again" in str(each.message) for each in caught] == [True]
 
 
-def post_local_sgd_leaves_the_first_steps_to_ddp(rank):
-    model = DDP(small_model(rank))
-    with flockstep.PostLocalSGD(sgd(model), model, switch_after=3, period=2) as optimizer:
-        synchronised = []
-        for step in range(7):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            synchronised.append(is_same_everywhere(gradient_of(model)))
-            optimizer.step()
-            synchronised[-1] = [synchronised[-1], is_same_everywhere(numbers(model))]
-    return synchronised
-
-
-def compiled_wrapper(rank):
-    """torch.compile keeps the module inside of another one; `eager` compiles nothing."""
-    model = torch.compile(DDP(small_model(rank)), backend="eager")
-    with flockstep.Flock(sgd(model), model) as optimizer:
-        backward(model, rank, 0)
-        local = not is_same_everywhere(gradient_of(model))
-        optimizer.step()
-        optimizer.consolidate()
-        return local and is_same_everywhere(numbers(model))
+def a_compiled_ddp_model_does_not_wait_either(rank):
+    """The averager has the module, or the one that torch.compile puts around it; `eager` compiles nothing."""
+    for gets_compiled in (False, True):
+        model = DDP(small_model(rank))
+        fast = torch.compile(model, backend="eager")
+        with flockstep.Flock(sgd(model), fast if gets_compiled else model) as optimizer:
+            for step in range(2):
+                alone(rank, model, lambda _, *batch, fast=fast: backward(fast, *batch))
+                model.zero_grad()
+                backward(fast, rank, step)
+                assert not is_same_everywhere(gradient_of(model)), gets_compiled
+                optimizer.step()
+            optimizer.consolidate()
+            assert is_same_everywhere(numbers(model)), gets_compiled
 
 
 # Worker 2 takes its fourth step only once the others have taken all of theirs: should they wait for it, nobody goes on.
-def steps_without_worker_2(rank, make, model, case):
-    with make(sgd(model), model) as optimizer:
-        for step in range(7):
-            if rank == 2 and step == 3:
-                wait_to_hear(f"{case}, 0", f"{case}, 1")
-            train_step(model, optimizer, rank, step)
-        tell(f"{case}, {rank}")
-        optimizer.consolidate()
-    return is_same_everywhere(numbers(model))
-
-
 def nobody_waits_for_a_worker_that_sleeps(rank):
-    makers = {"Flock": flockstep.Flock, "Wagma": flockstep.Wagma, "ADPSGD": flockstep.ADPSGD}
-    return {
-        f"{name}, {kind}": steps_without_worker_2(rank, make, model, f"{name}, {kind}")
-        for name, make in makers.items()
-        for kind, model in {"plain": normalised(), "DDP": DDP(normalised())}.items()
-    }
+    for name in ("Flock", "Wagma", "ADPSGD"):
+        for word, model in ((f"{name}, plain", normalised()), (f"{name}, DDP", DDP(normalised()))):
+            with getattr(flockstep, name)(sgd(model), model) as optimizer:
+                for step in range(7):
+                    if rank == 2 and step == 3:
+                        wait_to_hear(f"{word}, 0", f"{word}, 1")
+                    train_step(model, optimizer, rank, step)
+                tell(f"{word}, {rank}")
+                optimizer.consolidate()
+            assert is_same_everywhere(numbers(model)), word
 
 
-# Whether worker 2 had set out for its fourth step before a worker came out of it.
-def those_in_lockstep_wait(rank):
-    model = normalised()
-    with flockstep.LocalSGD(sgd(model), model, period=1) as optimizer:
-        for step in range(4):
-            if rank == 2 and step == 3:
-                time.sleep(0.5)  # in which the others could go on
-                tell("worker 2 sets out")
-            train_step(model, optimizer, rank, step)
-        return is_told("worker 2 sets out")
-
-
-def a_thread_goes_on_while_the_worker_waits(rank):
+def a_thread_goes_on_while_the_worker_waits_in_step(rank):
     """Worker 2 comes only once the others' threads have counted; without Python's lock they never would."""
     model = small_model()
 
@@ -152,101 +194,27 @@ def a_thread_goes_on_while_the_worker_waits(rank):
         thread.start()
         optimizer.step()
         thread.join()
-        return True
 
 
-def a_group_of_some_workers(rank):
+def a_group_of_some_workers_averages_by_itself(rank):
     group = dist.new_group([0, 2])
-    if rank == 1:
-        return None
-    plain, wrapped = small_model(rank), DDP(small_model(rank), process_group=group)
-    with (
-        flockstep.Flock(sgd(plain), plain, process_group=group) as one,
-        flockstep.LocalSGD(sgd(wrapped), wrapped, period=2) as two,
-    ):
-        for step in range(4):
-            train_step(plain, one, rank, step)
-            train_step(wrapped, two, rank, step)
-        one.consolidate()
-    return numbers(plain), numbers(wrapped)
+    ends = None
+    if rank != 1:
+        plain, wrapped = small_model(rank), DDP(small_model(rank), process_group=group)
+        with (
+            flockstep.Flock(sgd(plain), plain, process_group=group) as one,
+            flockstep.LocalSGD(sgd(wrapped), wrapped, period=2) as two,
+        ):
+            for step in range(4):
+                train_step(plain, one, rank, step)
+                train_step(wrapped, two, rank, step)
+            one.consolidate()
+        ends = [numbers(plain), numbers(wrapped)]
+    first, _, last = cases.everybodys(ends)
+    assert first == last
 
 
-def refused(call):
-    try:
-        call()
-    except flockstep.Error as error:
-        return f"{error.code}: {error}"
-    return "nothing was refused"
-
-
-def with_replaced_parameter(rank):
-    model = small_model()
-    with flockstep.DPSGD(sgd(model), model) as optimizer:
-        model[0].weight = nn.Parameter(torch.zeros(6, 4))
-        return refused(optimizer.consolidate)
-
-
-def sentences(rank):
-    model, other = small_model(), small_model()
-    hooked = DDP(small_model())
-    hooked.register_comm_hook(None, lambda _, bucket: None)
-    two_devices = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2, device="meta")])
-    doubles = small_model().double()
-    optimizer = flockstep.Flock(sgd(model), model)
-    frozen = nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 1))
-    unfrozen = flockstep.LocalSGD(sgd(frozen), frozen)
-    frozen.requires_grad_(True)
-    closed = flockstep.LocalSGD(sgd(other), other)
-    closed.close()
-    everything = {
-        "group_size": refused(lambda: flockstep.Flock(sgd(other), other, group_size=9)),
-        "groups": refused(lambda: flockstep.Flock(sgd(other), other, groups="static")),
-        "group_size of nodes": refused(lambda: flockstep.Flock(sgd(other), other, groups="nodes", group_size=2)),
-        "across": refused(lambda: flockstep.Wagma(sgd(other), other, across=2)),
-        "workers_per_node": refused(
-            lambda: flockstep.Flock(sgd(other), other, groups="nodes", workers_per_node=min(rank, 1) + 1)
-        ),
-        "neighbours": refused(lambda: flockstep.SGP(sgd(other), other, neighbours=3)),
-        "period": refused(lambda: flockstep.LocalSGD(sgd(other), other, period=0)),
-        "activation": refused(lambda: flockstep.Wagma(sgd(other), other, activation="second")),
-        "twice": refused(lambda: flockstep.Flock(sgd(model), model)),
-        "around an averager": refused(lambda: flockstep.Wagma(optimizer, model)),
-        "another model": refused(lambda: flockstep.Flock(sgd(small_model()), other)),
-        "another group": refused(lambda: optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]})),
-        "no optimizer": refused(lambda: flockstep.Flock(other, other)),
-        "no model": refused(lambda: flockstep.Flock(sgd(other), [other])),
-        "two devices": refused(lambda: flockstep.Flock(sgd(two_devices[0]), two_devices)),
-        "another device": refused(lambda: flockstep.Flock(sgd(two_devices[1]), two_devices[1])),
-        "a hook": refused(lambda: flockstep.Flock(sgd(hooked), hooked)),
-        "SyncBatchNorm": refused(lambda: flockstep.Flock(sgd(other), nn.Sequential(other, nn.SyncBatchNorm(2)))),
-        "frozen": refused(lambda: flockstep.Flock(sgd(other), nn.Linear(2, 2).requires_grad_(False))),
-        "doubles": refused(lambda: flockstep.Flock(sgd(doubles), doubles)),
-        "unfrozen": refused(lambda: train_step(frozen, unfrozen, rank, 0)),
-        "closed": refused(closed.step),
-        "differs": refused(lambda: flockstep.LocalSGD(sgd(other), other, period=2 + min(rank, 1))),
-        "replaced": with_replaced_parameter(rank),
-        "not ours": refused(lambda: optimizer.load_state_dict(other_state(model, "00"))),
-    }
-    optimizer.close()
-    unfrozen.close()
-    return everything
-
-
-def other_state(model, state):
-    state_dict = sgd(model).state_dict()
-    state_dict["param_groups"][0]["flockstep"] = {"algorithm": "flock", "state": state}
-    return state_dict
-
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
-    cases.run_by_rank(
-        ddp_synchronises_only_before_and_after,
-        a_static_graph_without_a_first_pass,
-        post_local_sgd_leaves_the_first_steps_to_ddp,
-        compiled_wrapper,
-        nobody_waits_for_a_worker_that_sleeps,
-        those_in_lockstep_wait,
-        a_thread_goes_on_while_the_worker_waits,
-        a_group_of_some_workers,
-        sentences,
-    )
+    cases.run_by_rank(*CASES)

@@ -6,11 +6,12 @@ import signal
 import sys
 import time
 from datetime import timedelta
+from functools import partial
 
 import flockstep
 import torch
 import torch.distributed as dist
-from cases import numbers, small_model, train_step
+from cases import numbers, sgd, small_model, train_step
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -20,35 +21,10 @@ LIMIT_S = 600
 def training(rank, make=flockstep.Flock, steps=5):
     dist.init_process_group("gloo", timeout=timedelta(seconds=LIMIT_S))
     model = DDP(small_model())
-    optimizer = make(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    optimizer = make(sgd(model), model)
     for step in range(steps):
         train_step(model, optimizer, rank, step)
     return model, optimizer
-
-
-def every_step(inner, model):
-    return flockstep.LocalSGD(inner, model, period=1)
-
-
-def go_on(rank, model, optimizer):
-    """Until something happens to another worker."""
-    try:
-        for step in range(5, 10000):
-            train_step(model, optimizer, rank, step)
-            time.sleep(0.005)
-    finally:
-        print("AT", time.monotonic(), flush=True)
-
-
-def while_the_others_wait():
-    """At the bound on how far they may go ahead, where they have nothing under way with this worker."""
-    time.sleep(0.5)
-    print("AT", time.monotonic(), flush=True)
-
-
-def end_by(signal_number):
-    print("AT", time.monotonic(), flush=True)
-    os.kill(os.getpid(), signal_number)
 
 
 def close_forgotten(rank):
@@ -71,9 +47,7 @@ def group_destroyed_first(rank):
 
 
 def group_destroyed_and_close_forgotten(rank):
-    global kept
-    kept = training(rank)
-    kept[1].consolidate()
+    close_forgotten(rank)
     dist.destroy_process_group()
 
 
@@ -84,70 +58,14 @@ def dropped_without_close(rank):
     gc.collect()
     assert model.require_backward_grad_sync
     assert model.module[0].weight.untyped_storage().nbytes() == 96
-    with flockstep.LocalSGD(torch.optim.SGD(model.parameters(), lr=0.1), model, period=1) as again:
+    with flockstep.LocalSGD(sgd(model), model, period=1) as again:
         train_step(model, again, rank, 0)
     dist.destroy_process_group()
 
 
 def sys_exit_everywhere(rank):
-    global kept
-    kept = training(rank)
-    dist.barrier()
+    close_forgotten_in_the_middle(rank)
     sys.exit(3)
-
-
-def an_exception(rank):
-    model, optimizer = training(rank)
-    if rank == 1:
-        while_the_others_wait()
-        raise ValueError("of the training script")
-    go_on(rank, model, optimizer)
-
-
-def an_exception_in_lockstep(rank):
-    model, optimizer = training(rank, every_step)
-    if rank == 1:
-        raise ValueError("of the training script")
-    go_on(rank, model, optimizer)
-
-
-def sys_exit_on_one(rank):
-    model, optimizer = training(rank)
-    if rank == 1:
-        sys.exit(0)
-    go_on(rank, model, optimizer)
-
-
-def closed_on_one(rank):
-    model, optimizer = training(rank)
-    if rank == 1:
-        while_the_others_wait()
-        optimizer.close()
-        return
-    go_on(rank, model, optimizer)
-
-
-def closed_on_one_in_pairs(rank):
-    model, optimizer = training(rank, flockstep.ADPSGD)
-    if rank == 1:
-        while_the_others_wait()
-        optimizer.close()
-        return
-    go_on(rank, model, optimizer)
-
-
-def killed(rank):
-    model, optimizer = training(rank)
-    if rank == 1:
-        end_by(signal.SIGKILL)
-    go_on(rank, model, optimizer)
-
-
-def killed_in_lockstep(rank):
-    model, optimizer = training(rank, every_step)
-    if rank == 1:
-        end_by(signal.SIGKILL)
-    go_on(rank, model, optimizer)
 
 
 def forked_loader_workers(rank):
@@ -172,9 +90,43 @@ def forked_loader_workers(rank):
 
 def no_process_group(rank):
     model = small_model()
-    flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1), model)
+    flockstep.Flock(sgd(model), model)
 
+
+def raise_an_error(optimizer):
+    raise ValueError("of the training script")
+
+
+def is_killed(optimizer):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lost(rank, end, make=flockstep.Flock, waits=False):
+    """Worker 1 ends, and the others go on until they hear of it. It may end while they wait for it, at the bound on how far they
+    may go ahead, where they have nothing under way with it."""
+    try:
+        model, optimizer = training(rank, make)
+        for step in range(5, 10000 if rank != 1 else 5):
+            train_step(model, optimizer, rank, step)
+            time.sleep(0.005)
+        time.sleep(0.5 * waits)
+    finally:
+        print("AT", time.monotonic(), flush=True)
+    if rank == 1:
+        end(optimizer)
+
+
+every_step = partial(flockstep.LocalSGD, period=1)
+LOST = {
+    "an_exception": partial(lost, end=raise_an_error, waits=True),
+    "an_exception_in_lockstep": partial(lost, end=raise_an_error, make=every_step),
+    "sys_exit_on_one": partial(lost, end=lambda _: sys.exit(0)),
+    "closed_on_one": partial(lost, end=lambda optimizer: optimizer.close(), waits=True),
+    "closed_on_one_in_pairs": partial(lost, end=lambda it: it.close(), make=flockstep.ADPSGD, waits=True),
+    "killed": partial(lost, end=is_killed),
+    "killed_in_lockstep": partial(lost, end=is_killed, make=every_step),
+}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    globals()[sys.argv[1]](int(os.environ["RANK"]))
+    (globals() | LOST)[sys.argv[1]](int(os.environ["RANK"]))

@@ -4,22 +4,12 @@ import time
 
 import cases
 import flockstep
+import numpy as np
 import torch.distributed as dist
-from cases import numbers, sgd, small_model, tell, train_step, wait_to_hear
+from averagers_shared import AVERAGERS, cases_in, is_same_everywhere, refusal_of
+from cases import everybodys, numbers, sgd, small_model, tell, train_step, wait_to_hear
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel as DDP
-
-AVERAGERS = [
-    flockstep.Flock,
-    flockstep.Wagma,
-    flockstep.LocalSGD,
-    flockstep.PostLocalSGD,
-    flockstep.DiLoCo,
-    flockstep.DPSGD,
-    flockstep.ADPSGD,
-    flockstep.SGP,
-    flockstep.Swarm,
-]
 
 
 def shard(rank, epoch):
@@ -27,125 +17,107 @@ def shard(rank, epoch):
     return [2 + 5 * rank, 14 - 7 * rank][epoch]
 
 
-def uneven_shards(rank):
-    seen = {}
-    for make in AVERAGERS:
-        for kind in ("plain", "DDP"):
+CONTEXTS = {
+    "plain": lambda model, optimizer: optimizer.join(),
+    "DDP": lambda model, optimizer: optimizer.join(),
+    "DDP, torch's own": lambda model, optimizer: Join([optimizer]),
+    "DDP, torch's own with the model": lambda model, optimizer: Join([model, optimizer]),
+}
+
+
+def workers_with_different_numbers_of_batches_end_together(rank):
+    for name in AVERAGERS:
+        ends_by_context = {}
+        for context, joined in CONTEXTS.items():
+            if "torch's own" in context and name not in ("Flock", "LocalSGD"):
+                continue
             model = small_model(rank)
-            model = DDP(model) if kind == "DDP" else model
-            with make(sgd(model), model) as optimizer:
-                ends, step = [], 0
+            model = model if context == "plain" else DDP(model)
+            options = {"switch_after": 4, "period": 3} if name == "PostLocalSGD" else {}  # it switches inside of join()
+            ends, step = [], 0
+            with getattr(flockstep, name)(sgd(model), model, **options) as optimizer:
                 for epoch in range(2):
-                    with optimizer.join():
+                    with joined(model, optimizer):
                         for _ in range(shard(rank, epoch)):
                             train_step(model, optimizer, rank, step)
                             step += 1
                     optimizer.consolidate()
-                    ends.append({"steps": optimizer.metrics()["step"], "model": numbers(model)})
+                    ends.append(numbers(model))
                 train_step(model, optimizer, rank, step)  # nobody is away any more
                 optimizer.consolidate()
-                ends.append({"steps": optimizer.metrics()["step"], "model": numbers(model)})
-            seen[f"{make.__name__}, {kind}"] = ends
-    return seen
-
-
-def post_local_sgd_switches_inside_of_join(rank):
-    ends = []
-    for kind in ("plain", "DDP"):
-        model = small_model(rank)
-        model = DDP(model) if kind == "DDP" else model
-        with flockstep.PostLocalSGD(sgd(model), model, switch_after=4, period=3) as optimizer:
-            with optimizer.join():
-                for step in range(shard(rank, 0)):
-                    train_step(model, optimizer, rank, step)
-            optimizer.consolidate()
-        ends.append(numbers(model))
-    return ends
+                ends.append(numbers(model))
+            assert is_same_everywhere(ends), (name, context)
+            assert ends[0] != ends[1] != ends[2], (name, context)
+            ends_by_context[context] = ends
+        if name == "PostLocalSGD":
+            np.testing.assert_allclose(ends_by_context["plain"][0], ends_by_context["DDP"][0], rtol=0, atol=1e-5)
 
 
 def local_sgd_averages_over_those_who_are_there(rank):
     """Batches for 3, 6 and 9 steps, and a meeting every second one."""
     model = small_model()
     inner = sgd(model)
-    updated = []
+    updated, met = [], []
     inner.register_step_post_hook(lambda *_: updated.append(numbers(model)))
-    met = []
     with flockstep.LocalSGD(inner, model, period=2, guard=False) as optimizer, optimizer.join():
         for step in range(3 * (rank + 1)):
             train_step(model, optimizer, rank, step)
             met.append(numbers(model))
-    return {"updated": updated, "met": met, "end": numbers(model)}
+    everybodys_updated, everybodys_met = everybodys(updated), everybodys(met)
+    for step in range(1, len(met), 2):
+        mean = np.mean([models[step] for models in everybodys_updated if len(models) > step], axis=0)
+        np.testing.assert_allclose(met[step], mean, rtol=0, atol=1e-6)
+    if rank < 2:  # the last meeting, of worker 2 alone, and everybody has it
+        assert numbers(model) == everybodys_met[2][7]
 
 
-def torchs_own_context(rank):
-    """Join() by hand, with DDP or without."""
-    ends = {}
-    for make in (flockstep.Flock, flockstep.LocalSGD):
-        for name in ("optimizer", "DDP and optimizer"):
-            model = DDP(small_model(rank))
-            with make(sgd(model), model) as optimizer:
-                with Join([optimizer] if name == "optimizer" else [model, optimizer]):
-                    for step in range(shard(rank, 0)):
-                        train_step(model, optimizer, rank, step)
-                optimizer.consolidate()
-            ends[f"{make.__name__}, {name}"] = numbers(model)
-    return ends
-
-
-def torchs_own_context_in_the_wrong_order(rank):
+def torchs_own_context_in_the_wrong_order_is_refused(rank):
     model = DDP(small_model(rank))
+
+    def join():
+        with Join([optimizer, model]):
+            train_step(model, optimizer, rank, 0)
+
     with flockstep.Flock(sgd(model), model) as optimizer:
-        try:
-            with Join([optimizer, model]):
-                train_step(model, optimizer, rank, 0)
-        except flockstep.Error as error:
-            return str(error)
+        refused = refusal_of(join)
+    assert refused.startswith("BadInputError: in Join([...]) the DDP model comes before the optimizer"), refused
 
 
 # Rank 0 stays away until the others have taken many more steps than a period: should they wait for it, nobody goes on.
-def a_long_evaluation_on_rank_0(rank):
-    seen = {}
-    for make in (flockstep.Flock, flockstep.Wagma, flockstep.ADPSGD, flockstep.Swarm):
+def nobody_waits_for_an_evaluation_on_rank_0(rank):
+    for name in ("Flock", "Wagma", "ADPSGD", "Swarm"):
         model = small_model()
-        options = {"period": 3} if make in (flockstep.Flock, flockstep.Wagma) else {}
-        with make(sgd(model), model, **options) as optimizer:
+        options = {"period": 3} if name in ("Flock", "Wagma") else {}
+        with getattr(flockstep, name)(sgd(model), model, **options) as optimizer:
             train_step(model, optimizer, rank, 0)
             dist.barrier()
-            refused = ""
             if rank == 0:
                 optimizer.pause()
                 before = numbers(model)
-                wait_to_hear(*(f"{make.__name__}, {other}" for other in (1, 2)))
+                wait_to_hear(*(f"{name}, {other}" for other in (1, 2)))
                 untouched = numbers(model) == before
-                try:
-                    optimizer.step()
-                except flockstep.Error as error:
-                    refused = str(error)
+                refused = refusal_of(optimizer.step)
                 optimizer.resume()
                 taken_over = numbers(model) != before
             for step in range(1, 41 if rank else 5):
                 train_step(model, optimizer, rank, step)
                 if rank and step == 20:
-                    tell(f"{make.__name__}, {rank}")
+                    tell(f"{name}, {rank}")
                 if rank and step > 20:
                     time.sleep(0.01)  # so that rank 0 finds them at it
             optimizer.consolidate()
-            seen[make.__name__] = {"model": numbers(model)}
-            if rank == 0:
-                seen[make.__name__] |= {"untouched": untouched, "taken over": taken_over, "refused": refused}
-    return seen
+        assert is_same_everywhere(numbers(model)), name
+        if rank == 0:
+            assert untouched, name
+            assert taken_over, name
+            assert refused.startswith("BadInputError: this worker has left the others"), refused
 
 
-# Whoever is back goes on where the others are, and so has steps left when they have none.
-def as_many_steps_after_a_pause(rank):
-    ends = {}
-    for name, make, options in [
-        ("Flock", flockstep.Flock, {"period": 3}),
-        ("Wagma", flockstep.Wagma, {"period": 3}),
-        ("equal replicas", flockstep.Wagma, {"period": 1}),
-    ]:
+# A worker that is back goes on where the others are, and so has steps left when they have none.
+def nobody_waits_for_one_that_has_more_steps_left_after_a_pause(rank):
+    for make, period in ((flockstep.Flock, 3), (flockstep.Wagma, 3), (flockstep.Wagma, 1)):  # the last: equal replicas
         model = small_model()
-        with make(sgd(model), model, **options) as optimizer:
+        with make(sgd(model), model, period=period) as optimizer:
             for step in range(20):
                 if rank == 0 and step == 5:
                     optimizer.pause()
@@ -156,24 +128,24 @@ def as_many_steps_after_a_pause(rank):
             optimizer.consolidate()
             train_step(model, optimizer, 0, 20)
             optimizer.consolidate()
-        ends[name] = numbers(model)
-    return ends
+        assert is_same_everywhere(numbers(model)), (make, period)
 
 
 # Two workers skip one batch, and their consolidate() comes where the others average after a step, or is one batch early.
-def lockstep_without_join(rank):
-    sentences = {}
-    for steps in (5, 6):
-        model = small_model()
+def different_numbers_of_batches_in_lockstep_are_told(rank):
+    def train(steps):
         with flockstep.LocalSGD(sgd(model), model, period=2) as optimizer:
-            try:
-                for step in range(steps + (rank == 0)):
-                    train_step(model, optimizer, rank, step)
-                optimizer.consolidate()
-            except flockstep.Error as error:
-                sentences[steps] = [error.code, str(error)]
+            for step in range(steps + (rank == 0)):
+                train_step(model, optimizer, rank, step)
+            optimizer.consolidate()
+
+    for steps, place in ((5, "is in step 6"), (6, "is in consolidate() after 7 steps")):
+        model = small_model()
+        refused = refusal_of(lambda steps=steps: train(steps))
         dist.barrier()
-    return sentences
+        told = f"MismatchError: worker 1 is in consolidate() after {steps} steps where worker 0 {place}: "
+        assert refused.startswith(told), refused
+        assert 'train in "with optimizer.join():"' in refused
 
 
 def pausing_in_lockstep_does_nothing(rank):
@@ -184,18 +156,10 @@ def pausing_in_lockstep_does_nothing(rank):
         optimizer.resume()
         train_step(model, optimizer, rank, 1)
         optimizer.consolidate()
-    return numbers(model)
+    assert is_same_everywhere(numbers(model))
 
+
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
-    cases.run_by_rank(
-        uneven_shards,
-        post_local_sgd_switches_inside_of_join,
-        local_sgd_averages_over_those_who_are_there,
-        torchs_own_context,
-        torchs_own_context_in_the_wrong_order,
-        a_long_evaluation_on_rank_0,
-        as_many_steps_after_a_pause,
-        lockstep_without_join,
-        pausing_in_lockstep_does_nothing,
-    )
+    cases.run_by_rank(*CASES)

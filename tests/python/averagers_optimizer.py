@@ -2,25 +2,15 @@
 
 import copy
 import warnings
-from datetime import timedelta
+from functools import partial
 
 import cases
 import flockstep
 import torch
-import torch.distributed as dist
-from cases import backward, numbers, small_model, train_step
+from averagers_shared import cases_in, is_same_everywhere, momentum
+from cases import backward, everybodys, numbers, small_model, train_step
 from torch import nn
-from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
-from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.optim import lr_scheduler
-
-
-def momentum(model, **options):
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **options)
-
-
-def is_inner(optimizer, inner):
-    return all(getattr(optimizer, name) is getattr(inner, name) for name in ("param_groups", "state", "defaults"))
 
 
 def groups_and_state_are_the_inner_ones(rank):
@@ -28,115 +18,123 @@ def groups_and_state_are_the_inner_ones(rank):
     model.extra = nn.Parameter(torch.zeros(2))
     inner = torch.optim.Adam(model[:2].parameters(), lr=0.1)
     with flockstep.Flock(inner, model) as optimizer:
-        seen = {"is an optimizer": isinstance(optimizer, torch.optim.Optimizer), "at first": is_inner(optimizer, inner)}
+
+        def is_inner(groups, states):
+            names = ("param_groups", "state", "defaults")
+            same = all(getattr(optimizer, name) is getattr(inner, name) for name in names)
+            return same and (len(optimizer.param_groups), len(optimizer.state)) == (groups, states)
+
+        seen = {"is an optimizer": isinstance(optimizer, torch.optim.Optimizer), "at first": is_inner(1, 0)}
         train_step(model, optimizer, rank, 0)
-        seen["after a step"] = is_inner(optimizer, inner) and len(optimizer.state) == 2
+        seen["after a step"] = is_inner(1, 2)
         optimizer.add_param_group({"params": model[2].parameters(), "lr": 0.01})
         optimizer.add_param_group({"params": model.extra})
-        seen["after add_param_group"] = is_inner(optimizer, inner) and len(optimizer.param_groups) == 3
+        seen["after add_param_group"] = is_inner(3, 2)
         optimizer.load_state_dict(optimizer.state_dict())
-        seen["after load_state_dict"] = is_inner(optimizer, inner) and len(optimizer.state) == 2
+        seen["after load_state_dict"] = is_inner(3, 2)
         seen["nothing of ours in the groups"] = all("flockstep" not in group for group in optimizer.param_groups)
         optimizer.param_groups[0]["lr"] = 0.5
         seen["writes go through"] = inner.param_groups[0]["lr"] == 0.5
         train_step(model, optimizer, rank, 1)
-        seen["every group learns"] = len(optimizer.state) == 4
+        seen["every group learns"] = is_inner(3, 4)
         optimizer.zero_grad()
         seen["zero_grad"] = all(parameter.grad is None for parameter in model.parameters())
         seen["repr"] = "Flock" in repr(optimizer) and "lr: 0.5" in repr(optimizer)
-    return seen
+    assert all(seen.values()), seen
+
+
+# Each makes the step of a training around an optimizer.
+def plain(optimizer):
+    return train_step
+
+
+def with_closure(optimizer):
+    def step(model, optimizer, rank, number):
+        def closure():
+            optimizer.zero_grad()
+            return backward(model, rank, number)
+
+        assert isinstance(optimizer.step(closure), torch.Tensor)
+
+    return step
+
+
+def with_scheduler(make, optimizer):
+    scheduler = make(optimizer)
+
+    def step(model, optimizer, rank, number):
+        loss = train_step(model, optimizer, rank, 0)
+        scheduler.step(*([loss] if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else []))
+
+    return step
+
+
+def with_scaler(optimizer, clip=False, factor_of=lambda number: 1.0):
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)  # a power of two scales exactly
+
+    def step(model, optimizer, rank, number):
+        optimizer.zero_grad()
+        inputs, targets = cases.batch(rank, number)
+        scaler.scale(nn.functional.mse_loss(model(inputs), targets) * factor_of(number)).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        scaler.step(optimizer)
+        scaler.update()
+
+    step.scaler = scaler
+    return step
+
+
+def in_sequence(optimizer):
+    parts = [lr_scheduler.LinearLR(optimizer), lr_scheduler.CosineAnnealingLR(optimizer, 4)]
+    return lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
 
 
 # Two workers with the same batches stay equal to the last bit, and so equal to one that trains alone. Without a guard: a
 # rate that more than doubles from one step to the next would meet it.
-def as_one_alone(rank, make_inner, wrap=flockstep.DPSGD, steps=6, step_of=train_step):
-    alone = small_model()
-    plain = make_inner(alone)
-    for step in range(steps):
-        step_of(alone, plain, 0, step)
-    model = small_model()
-    with wrap(make_inner(model), model, guard=False) as optimizer:
-        for step in range(steps):
-            step_of(model, optimizer, 0, step)
-    return numbers(model) == numbers(alone)
+def it_is_as_with_the_inner_optimizer_alone(rank):
+    def trained(make, steps, wrap=lambda inner, *_, **__: inner):
+        model = small_model()
+        optimizer = wrap(make(model), model, guard=False)
+        step = steps(optimizer)
+        for number in range(6):
+            step(model, optimizer, 0, number)
+        getattr(optimizer, "close", lambda: None)()
+        return numbers(model)
 
+    def of(kind, **options):
+        return lambda model: kind(model.parameters(), **options)
 
-def any_optimizer(rank):
-    kinds = {
-        "SGD": momentum,
-        "SGD, nesterov": lambda model: momentum(model, nesterov=True),
-        "SGD, foreach": lambda model: momentum(model, foreach=True),
-        "SGD, fused": lambda model: momentum(model, fused=True),
-        "Adam": lambda model: torch.optim.Adam(model.parameters()),
-        "Adam, foreach": lambda model: torch.optim.Adam(model.parameters(), foreach=True),
-        "AdamW, fused": lambda model: torch.optim.AdamW(model.parameters(), fused=True),
-        "Adagrad": lambda model: torch.optim.Adagrad(model.parameters()),
-        "RMSprop": lambda model: torch.optim.RMSprop(model.parameters()),
-    }
-    return {name: as_one_alone(rank, make) for name, make in kinds.items()}
-
-
-def with_closure(model, optimizer, rank, step):
-    calls = []
-
-    def closure():
-        optimizer.zero_grad()
-        calls.append(0)
-        return backward(model, rank, step)
-
-    loss = optimizer.step(closure)
-    assert isinstance(loss, torch.Tensor)
-    return len(calls)
-
-
-def closures(rank):
-    def lbfgs(model):
-        return torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4)
-
-    model = small_model()
-    with flockstep.LocalSGD(lbfgs(model), model) as optimizer:
-        calls = with_closure(model, optimizer, 0, 0)
-    return {
-        "LBFGS": as_one_alone(rank, lbfgs, steps=3, step_of=with_closure),
-        "SGD": as_one_alone(rank, momentum, step_of=with_closure),
-        "gradients averaged": as_one_alone(rank, lbfgs, flockstep.PostLocalSGD, steps=3, step_of=with_closure),
-        "is called more than once": calls > 1,
-    }
-
-
-def schedulers(rank):
-    makers = {
-        "StepLR": lambda optimizer: lr_scheduler.StepLR(optimizer, 2, 0.5),
-        "OneCycleLR": lambda optimizer: lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=8),
-        "SequentialLR": lambda optimizer: lr_scheduler.SequentialLR(
-            optimizer,
-            [lr_scheduler.LinearLR(optimizer), lr_scheduler.CosineAnnealingLR(optimizer, 4)],
-            milestones=[2],
+    lbfgs, fused = of(torch.optim.LBFGS, lr=0.5, max_iter=4), of(torch.optim.Adam, fused=True)
+    rows = {
+        "SGD": (partial(momentum, nesterov=True, fused=True), plain),
+        "Adam, foreach": (of(torch.optim.Adam, foreach=True), plain),
+        "AdamW, fused": (of(torch.optim.AdamW, fused=True), plain),
+        "RMSprop": (of(torch.optim.RMSprop), plain),
+        "LBFGS, closure": (lbfgs, with_closure),
+        "SGD, closure": (momentum, with_closure),
+        "StepLR": (momentum, partial(with_scheduler, lambda it: lr_scheduler.StepLR(it, 2, 0.5))),
+        "OneCycleLR": (momentum, partial(with_scheduler, lambda it: lr_scheduler.OneCycleLR(it, 0.5, total_steps=8))),
+        "SequentialLR": (momentum, partial(with_scheduler, in_sequence)),
+        "ReduceLROnPlateau": (
+            momentum,
+            partial(with_scheduler, lambda it: lr_scheduler.ReduceLROnPlateau(it, patience=0, threshold=0.9)),
         ),
-        "ReduceLROnPlateau": lambda optimizer: lr_scheduler.ReduceLROnPlateau(optimizer, patience=1),
+        "scaled": (momentum, with_scaler),
+        "scaled, clipped": (momentum, partial(with_scaler, clip=True)),
+        "scaled, fused": (fused, with_scaler),
+        "scaled, fused, clipped": (fused, partial(with_scaler, clip=True)),
     }
-
-    def rates(model, optimizer, make):
-        scheduler = make(optimizer)
-        seen = []
-        for _ in range(6):
-            loss = train_step(model, optimizer, 0, 0)
-            scheduler.step(*([loss] if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else []))
-            seen.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
-        return seen
-
-    same = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of a scheduler that misses the optimizer's steps
-        for name, make in makers.items():
-            alone, model = small_model(), small_model()
-            expected = rates(alone, momentum(alone), make)
-            with flockstep.DPSGD(momentum(model), model, guard=False) as optimizer:
-                same[name] = rates(model, optimizer, make) == expected and numbers(model) == numbers(alone)
-    return same
+        same = {name: trained(*row) == trained(*row, flockstep.DPSGD) for name, row in rows.items()}
+        for name in ("LBFGS, closure", *(name for name in rows if "scaled" in name)):
+            same[f"{name}, gradients averaged"] = trained(*rows[name]) == trained(*rows[name], flockstep.PostLocalSGD)
+    assert all(same.values()), same
 
 
-def step_hooks(rank):
+def step_hooks_of_both_run_in_order(rank):
     model = small_model()
     inner = momentum(model)
     order = []
@@ -151,78 +149,36 @@ def step_hooks(rank):
         optimizer.register_state_dict_post_hook(lambda _, state: {**state, "mine": 1})
         optimizer.register_load_state_dict_pre_hook(lambda _, state: order.append(f"loads {state['mine']}"))
         optimizer.load_state_dict(optimizer.state_dict())
-    return order
+    around = ["pre True", "inner pre", "inner post"]
+    assert order == [*around, "post", *around, "loads 1"], order
 
 
-def scaled_step(scaler, factor=1.0, clip=False):
-    def step(model, optimizer, rank, number):
-        optimizer.zero_grad()
-        loss = backward_of_scaled(scaler, model, rank, number, factor)
-        if clip:
-            scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(model.parameters(), 0.3)
-        scaler.step(optimizer)
-        scaler.update()
-        return loss
-
-    return step
-
-
-def backward_of_scaled(scaler, model, rank, number, factor):
-    inputs, targets = cases.batch(rank, number)
-    loss = nn.functional.mse_loss(model(inputs), targets) * factor
-    scaler.scale(loss).backward()
-    return loss.item()
-
-
-# A power of two scales exactly.
-def scalers_change_nothing(rank):
-    def trained(wrap, make_inner, clip):
-        model = small_model()
-        optimizer = wrap(make_inner(model), model, guard=False)
-        step = scaled_step(torch.amp.GradScaler("cpu", init_scale=1024.0), clip=clip)
-        for number in range(4):
-            step(model, optimizer, 0, number)
-        if optimizer is not None and hasattr(optimizer, "close"):
-            optimizer.close()
-        return numbers(model)
-
-    def fused(model):
-        return torch.optim.Adam(model.parameters(), fused=True)
-
-    return {
-        f"{make.__name__}, {wrap.__name__}, {clip}": trained(wrap, make, clip)
-        == trained(lambda o, *_, **__: o, make, clip)
-        for make in (momentum, fused)
-        for wrap in (flockstep.DPSGD, flockstep.PostLocalSGD)
-        for clip in (False, True)
+def a_worker_with_an_overflow_takes_part_without_an_update(rank):
+    makers = {
+        "rolling": flockstep.Flock,
+        "barrier": partial(flockstep.Wagma, period=2),
+        "lockstep": partial(flockstep.LocalSGD, period=2),
+        "gradients": flockstep.PostLocalSGD,
     }
-
-
-def an_overflow_on_one_worker(rank):
-    def trained(wrap):
+    for name, make in makers.items():
         model = small_model()
         inner = momentum(model)
         updates = []
-        inner.register_step_post_hook(lambda *_: updates.append(1))
-        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        with wrap(inner, model) as optimizer:
+        inner.register_step_post_hook(lambda *_, updates=updates: updates.append(1))
+        with make(inner, model) as optimizer:
+            step = with_scaler(optimizer, factor_of=lambda number: float("inf") if (rank, number) == (1, 2) else 1.0)
             for number in range(6):
-                factor = float("inf") if rank == 1 and number == 2 else 1.0
-                scaled_step(scaler, factor)(model, optimizer, rank, number)
+                step(model, optimizer, rank, number)
             optimizer.consolidate()
-            steps = int(optimizer.metrics()["step"])
-        return {"updates": len(updates), "steps": steps, "scale": scaler.get_scale(), "model": numbers(model)}
-
-    return {
-        "rolling": trained(flockstep.Flock),
-        "barrier": trained(lambda inner, model: flockstep.Wagma(inner, model, period=2)),
-        "lockstep": trained(lambda inner, model: flockstep.LocalSGD(inner, model, period=2)),
-        "gradients": trained(flockstep.PostLocalSGD),
-    }
+            counted = everybodys([len(updates), int(optimizer.metrics()["step"]), step.scaler.get_scale()])
+        assert is_same_everywhere(numbers(model)), name
+        if name == "gradients":  # those of both workers have the overflow
+            assert [updates for updates, *_ in counted] == [5, 5], counted
+        else:
+            assert counted == [[6, 6, 1024], [5, 6, 512]], (name, counted)
 
 
-def copies_and_repeated_use(rank):
+def two_averagers_work_side_by_side_and_one_after_the_other(rank):
     model, other = small_model(), small_model()
     with flockstep.Flock(momentum(model), model) as one, flockstep.Wagma(momentum(other), other) as two:
         for step in range(4):
@@ -230,83 +186,16 @@ def copies_and_repeated_use(rank):
             train_step(other, two, rank, step)
         one.consolidate()
         two.consolidate()
-        averaged = copy.deepcopy(model)  # as for an exponential average
-        together = numbers(averaged) == numbers(model)
+        averaged = numbers(copy.deepcopy(model)), numbers(model)  # as for an exponential average
     with flockstep.LocalSGD(momentum(model), model) as again:
         train_step(model, again, rank, 4)
         again.consolidate()
     again.close()
-    return {"together": together, "model": numbers(model), "other": numbers(other)}
+    assert is_same_everywhere([numbers(model), numbers(other)])
+    assert averaged[0] == averaged[1]
 
 
-def sentence_of(call):
-    try:
-        call()
-    except (TypeError, flockstep.Error) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing was refused"
-
-
-def mistakes(rank):
-    model = small_model()
-    wrong = (
-        {"perod": 3},
-        {"rundir": "somewhere"},
-        {"period": "3"},
-        {"period": 0},
-        {"elastic": 1},
-        {"timeout": 3},
-        {"timeout": timedelta.max},
-    )
-    refused = [
-        sentence_of(lambda options=options: flockstep.Flock(momentum(model), model, **options).close())
-        for options in wrong
-    ]
-    with flockstep.LocalSGD(momentum(model), model) as optimizer:
-        refused.append(sentence_of(lambda: optimizer.load_state_dict(model.state_dict())))
-        refused.append(sentence_of(lambda: optimizer.load_state_dict([optimizer.state_dict()])))
-    return refused
-
-
-class Reducing(torch.optim.SGD):
-    """As many scripts have one: it sums gradients over all ranks by itself."""
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                dist.all_reduce(parameter.grad)
-        return super().step(closure)
-
-
-def optimizers_that_communicate(rank):
-    model = small_model()
-    averager = PeriodicModelAverager(period=4)
-    of_horovod = type("SGD", (torch.optim.SGD,), {"__module__": "horovod.torch.optimizer"})
-    made = [
-        PostLocalSGDOptimizer(momentum(model), averager),
-        ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1),
-        of_horovod(model.parameters(), lr=0.1),
-    ]
-    refused = [sentence_of(lambda inner=inner: flockstep.DiLoCo(inner, model).close()) for inner in made]
-    with flockstep.Flock(Reducing(model.parameters(), lr=0.1), model) as optimizer:
-        refused.append(sentence_of(lambda: train_step(model, optimizer, rank, 0)))
-    with flockstep.Flock(momentum(model), model) as optimizer:
-        train_step(model, optimizer, rank, 0)
-        dist.barrier()  # the script may, between steps
-        train_step(model, optimizer, rank, 1)
-    return refused
-
+CASES = cases_in(globals())
 
 if __name__ == "__main__":
-    cases.run_by_rank(
-        groups_and_state_are_the_inner_ones,
-        any_optimizer,
-        closures,
-        schedulers,
-        step_hooks,
-        scalers_change_nothing,
-        an_overflow_on_one_worker,
-        copies_and_repeated_use,
-        mistakes,
-        optimizers_that_communicate,
-    )
+    cases.run_by_rank(*CASES)

@@ -1,4 +1,7 @@
-"""A training that goes on from its last checkpoint, and loses a worker the first time. The argument is a folder."""
+"""A training that goes on from its last checkpoint, and loses a worker the first time. The argument is a folder.
+
+With a second argument worker 1 interrupts torchrun instead, as Ctrl-C does, while the others wait for it.
+"""
 
 import os
 import signal
@@ -10,11 +13,12 @@ from pathlib import Path
 import flockstep
 import torch
 import torch.distributed as dist
+from averagers_shared import momentum
 from cases import numbers, small_model, train_step
 
 FOLDER = Path(sys.argv[1])
 CHECKPOINT = FOLDER / "checkpoint.pt"
-ENDLESS = len(sys.argv) > 2
+INTERRUPTS = len(sys.argv) > 2
 
 
 def save(model, optimizer, step):
@@ -32,20 +36,23 @@ def main():
     is_first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     model = small_model(rank)
     begin = 0
-    with flockstep.Flock(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model) as optimizer:
+    with flockstep.Flock(momentum(model), model) as optimizer:
         if CHECKPOINT.exists():
             saved = torch.load(CHECKPOINT)
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
             begin = saved["step"]
         (FOLDER / f"began-{rank}").write_text(str(begin))
-        for step in range(begin, 10**9 if ENDLESS else 20):
-            if step == 12 and rank == 1 and is_first_time and not ENDLESS:
+        for step in range(begin, 20):
+            if step == 12 and rank == 1 and INTERRUPTS:
+                time.sleep(0.5)
+                (FOLDER / "interrupted").touch()
+                os.kill(os.getppid(), signal.SIGINT)  # torchrun passes it on
+                time.sleep(1000)
+            if step == 12 and rank == 1 and is_first_time:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if step == 12 and rank == 1 and ENDLESS:
-                time.sleep(1000)  # the others wait for it
             train_step(model, optimizer, rank, step)
-            if (step + 1) % 5 == 0 and not ENDLESS:
+            if (step + 1) % 5 == 0:
                 save(model, optimizer, step + 1)
         steps = int(optimizer.metrics()["step"])
     (FOLDER / f"ended-{rank}").write_text(f"{steps} {numbers(model)}")

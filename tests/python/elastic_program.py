@@ -1,9 +1,10 @@
 """A worker of an elastic run, which tells what it does in lines of JSON. Started by the launcher.
 
-elastic_program.py FOLDER STEPS [OPTION=VALUE ...]    options of the averager, and `algorithm`, `step_s`,
-                                                      `saves`=1, `timeout_s`, `killed_at_end`, the rank that is killed after close(),
-                                                      `ends_early`, the rank that leaves with status 0, and `waits`=1:
-                                                      one that is started again waits for the file `return`
+elastic_program.py FOLDER [OPTION=VALUE ...]    options of the averager, and `algorithm`, `steps`, `saves`=1, `timeout_s`,
+                                                `killed_at_end`, the rank that is killed after close(), and `waits`=1: one
+                                                that is started again waits for the file `return`
+
+It trains for `steps`, or until the file `end` is there: worker 0 then writes the number of the last step into the file `steps`.
 """
 
 import hashlib
@@ -21,14 +22,12 @@ import torch
 from torch import nn
 
 
-def main(folder, steps, *options):
+def main(folder, *options):
     torch.set_num_threads(1)
     chosen = dict(option.split("=") for option in options)
     averager = getattr(flockstep, chosen.pop("algorithm", "Flock"))
-    first_step = int(chosen.pop("first_step", 0))
-    step_s = float(chosen.pop("step_s", 0.01))
+    first_step, steps = int(chosen.pop("first_step", 0)), int(chosen.pop("steps", 100_000))
     killed_at_end, saves = chosen.pop("killed_at_end", None), chosen.pop("saves", None)
-    ends_early = chosen.pop("ends_early", None)
     waits = chosen.pop("waits", None)
     timeout = timedelta(seconds=float(chosen.pop("timeout_s", 300)))
     more = {name: value if name == "checkpoint" else int(value) for name, value in chosen.items()}
@@ -57,18 +56,19 @@ def main(folder, steps, *options):
     has_momentum = len(inner.state) > 0
     note("joined", steps=optimizer.steps, incarnation=optimizer.incarnation, has_momentum=has_momentum)
     lives = {optimizer.incarnation}
-    last = Path(folder) / "steps"  # another end, which the test writes
+    ending, last = Path(folder) / "end", Path(folder) / "steps"
 
-    def end():
-        return int(last.read_text() or steps) if last.exists() else int(steps)
+    def is_last():
+        if rank == 0 and ending.exists() and not last.exists():  # no other worker is that far ahead
+            unfinished = last.with_name("unfinished")
+            unfinished.write_text(str(optimizer.steps + 100))
+            unfinished.rename(last)
+        return optimizer.steps >= (int(last.read_text()) if last.exists() else steps)
 
-    while optimizer.steps < end():
-        if ends_early == str(rank) and optimizer.steps >= 20:
-            note("left")
-            sys.exit(0)
+    while not is_last():
         optimizer.zero_grad()
         model(torch.randn(8, 20)).square().mean().backward()
-        time.sleep(step_s)
+        time.sleep(0.01)
         try:
             optimizer.step()
         except flockstep.Error as error:

@@ -5,17 +5,10 @@ import sys
 from flockstep.bench import exchange
 
 if __name__ == "__main__":
-    contenders = list(exchange.CONTENDERS)
-    settings = list(exchange.SETTINGS)
-    sys.exit(
-        exchange.run(
-            400_003,
-            2,
-            "--json" in sys.argv,
-            contenders=contenders,
-            settings=settings,
-            repeats=1,
-            bucket_mb=1,
-            device="cpu",
-        )
-    )
+    options = {
+        "contenders": list(exchange.CONTENDERS),
+        "settings": list(exchange.SETTINGS),
+        "repeats": 1,
+        "bucket_mb": 1,
+    }
+    sys.exit(exchange.run(400_003, 2, "--json" in sys.argv, device="cpu", **options))

@@ -4,26 +4,23 @@ torchrun --nproc-per-node 2 lightning_program.py FOLDER
 """
 
 import csv
-import hashlib
 import json
 import logging
-import os
 import sys
 import warnings
 from pathlib import Path
+from unittest.mock import patch
 
+import flockstep
 import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "lightning"))
 import train
 from lightning.pytorch import Callback
+from trainer_runs import digest, run_example
 
 OUT = Path(sys.argv[1])
-
-
-def digest(tensors):
-    return hashlib.sha256(b"".join(tensor.detach().contiguous().numpy() for tensor in tensors)).hexdigest()
 
 
 class Looking(Callback):
@@ -32,13 +29,11 @@ class Looking(Callback):
     def __init__(self):
         self.saved, self.steps_at_start, self.losses, self.in_validation = {}, None, [], []
 
-    def averager(self, trainer):
-        return next((each for each in trainer.optimizers if hasattr(each, "consolidate")), None)
-
     def on_train_start(self, trainer, pl_module):
-        averager = self.averager(trainer)
-        rules = [each.state for each in trainer.callbacks if isinstance(each, train.RuleCallback)]
-        self.steps_at_start = averager.steps if averager else [rule.step for rule in rules]
+        averagers = [each.steps for each in trainer.optimizers if hasattr(each, "consolidate")]
+        self.steps_at_start = averagers or [
+            each.state.step for each in trainer.callbacks if isinstance(each, train.RuleCallback)
+        ]
 
     def on_train_batch_end(self, trainer, pl_module, outputs, *others):
         self.losses.append(outputs["loss"].item())
@@ -57,10 +52,7 @@ def fitted(name, *options):
         "parameters": digest(model.parameters()),
         "accuracy": float(trainer.callback_metrics["accuracy"]),
         "steps": trainer.global_step,
-        "steps_at_start": looking.steps_at_start,
-        "losses": looking.losses,
-        "saved": looking.saved,
-        "in_validation": looking.in_validation,
+        **{name: getattr(looking, name) for name in ("saved", "steps_at_start", "losses", "in_validation")},
     }
 
 
@@ -70,66 +62,53 @@ def rows_of(name):
     return [row for row in rows if "flockstep/step" in row]
 
 
-def error_of(**changes):
-    """What the trainer says to a module that an averager cannot have."""
-    kept = {name: getattr(train.Classifier, name) for name in changes}
-    for name, value in changes.items():
-        setattr(train.Classifier, name, value)
-    try:
-        fitted("refused", "--with", "flock", "--batches", "2")
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    finally:
-        for name, value in kept.items():
-            setattr(train.Classifier, name, value)
-    return ""
-
-
 def two_optimizers(self):
     self.automatic_optimization = False
-    layers = [self.network[0], self.network[4]]
-    return [torch.optim.SGD(layer.parameters(), lr=0.01) for layer in layers]
+    return [torch.optim.SGD(self.network[layer].parameters(), lr=0.01) for layer in (0, 4)]
+
+
+@patch.object(train.Classifier, "configure_optimizers", two_optimizers)
+def refusal_of_two_optimizers():
+    try:
+        fitted("refused", "--with", "flock", "--batches", "2")
+    except flockstep.Error as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def fitted_twice():
     """By two trainers with the same callback, the first of which goes on from a checkpoint: how many steps the rule counts."""
     callback = train.RuleCallback("adacons")
-    kept, train.parallel = train.parallel, lambda algorithm: (train.DDPStrategy(), [callback])
     counted = []
-    for name, more in (("first", ["--resume", str(OUT / "adacons" / "step=40.ckpt")]), ("second", [])):
-        fitted(name, "--batches", "40" if more else "5", "--epochs", "2" if more else "1", *more)
-        counted.append(callback.state.step)
-    train.parallel = kept
+    with patch.object(train, "parallel", lambda algorithm: (train.DDPStrategy(), [callback])):
+        for options in (
+            ["--batches", "40", "--epochs", "2", *resuming("adacons", 40)],
+            ["--batches", "5", "--epochs", "1"],
+        ):
+            fitted(f"fitted {len(counted)}", *options)
+            counted.append(callback.state.step)
     return counted
 
 
-def run_example():
-    """As from the command line, with no more than it needs."""
-    given, sys.argv = sys.argv, ["train.py", "--epochs", "1", "--batches", "20"]
-    os.chdir(OUT)
-    train.main()
-    sys.argv = given
+def resuming(name, step):
+    return ["--resume", str(OUT / name / f"step={step}.ckpt")]
 
 
 def main():
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)
-    run_example()
-    short = ["--batches", "40"]
+    run_example(train, OUT, "--epochs", "1", "--batches", "20")
+    rule = ["--with", "adacons", "--epochs", "2", "--batches", "40"]
     mixed = ["--batches", "46", "--accumulate", "2", "--precision", "bf16-mixed"]  # 23 steps: not where Flock meets
     told = {
-        "adacons": fitted("adacons", "--with", "adacons", "--epochs", "2", *short),
-        "adacons resumed": fitted(
-            "resumed", "--with", "adacons", "--epochs", "2", *short, "--resume", str(OUT / "adacons" / "step=40.ckpt")
-        ),
+        "adacons": fitted("adacons", *rule),
+        "adacons resumed": fitted("resumed", *rule, *resuming("adacons", 40)),
         "hook": fitted("hook", "--with", "hook", "--epochs", "2", *mixed),
         "flock": fitted("flock", "--with", "flock", *mixed, "--epochs", "2", "--save-every", "15"),
-        "flock resumed": fitted(
-            "flock_resumed", "--with", "flock", *mixed, "--epochs", "3", "--resume", str(OUT / "flock" / "step=30.ckpt")
-        ),
+        "flock resumed": fitted("flock_resumed", "--with", "flock", *mixed, "--epochs", "3", *resuming("flock", 30)),
         "fitted twice": fitted_twice(),
-        "two optimizers": error_of(configure_optimizers=two_optimizers),
+        "two optimizers": refusal_of_two_optimizers(),
     }
     dist.barrier()  # rank 0 writes files
     told["rows"] = {name: rows_of(name) for name in ("adacons", "hook", "flock")}

@@ -1,22 +1,26 @@
 """What averagers compute, against a recomputation in double from the models that every worker had."""
 
-from pathlib import Path
-
+import averagers_results
 import numpy as np
 import pytest
 from results import Results
 
-SCRIPT = Path(__file__).parent / "averagers_results.py"
 WORKERS = 4
 
 
 @pytest.fixture(scope="module")
 def results():
-    return Results(SCRIPT, WORKERS)
+    return Results(averagers_results.__file__, WORKERS)
 
 
 def models(workers, step, which):
     return np.array([worker["steps"][step][which] for worker in workers])
+
+
+def steps_of(workers):
+    """Models of each step: where it starts, after the local update, and after workers have met."""
+    for step in range(len(workers[0]["steps"])):
+        yield step, *(models(workers, step, which) for which in ("start", "updated", "met"))
 
 
 def assert_near(values, expected, tolerance=1e-6):
@@ -29,13 +33,7 @@ def assert_ends_equal(workers):
     return np.array(consolidated[0])
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        *["local_sgd", "diloco", "diloco_streaming", "dpsgd", "sgp", "post_local_sgd"],
-        *["dpsgd_that_combines_first", "flock", "wagma", "adpsgd", "adpsgd_with_fixed_partners", "swarm"],
-    ],
-)
+@pytest.mark.parametrize("case", averagers_results.RECORDED)
 def test_everybody_starts_from_rank_0s_model_and_ends_with_the_same(results, case):
     starts = models(results[case], 0, "start")
     assert (starts == starts[0]).all()
@@ -43,19 +41,16 @@ def test_everybody_starts_from_rank_0s_model_and_ends_with_the_same(results, cas
 
 
 def test_local_sgd_averages_every_second_step(results):
-    for step in range(5):
-        updated, met = models(results["local_sgd"], step, "updated"), models(results["local_sgd"], step, "met")
+    for step, _, updated, met in steps_of(results["local_sgd"]):
         assert_near(met, updated.mean(0) if step % 2 == 1 else updated)
-    last = models(results["local_sgd"], 4, "updated")
-    assert_near(assert_ends_equal(results["local_sgd"]), last.mean(0))
+    assert_near(assert_ends_equal(results["local_sgd"]), updated.mean(0))
 
 
 def test_diloco_steps_the_shared_model_along_the_mean_update(results):
     workers = results["diloco"]
     outer = models(workers, 0, "start")[0]
     velocity = np.zeros_like(outer)
-    for step in range(7):
-        updated, met = models(workers, step, "updated"), models(workers, step, "met")
+    for step, _, updated, met in steps_of(workers):
         if step % 2 == 0:
             assert_near(met, updated)
             continue
@@ -64,37 +59,23 @@ def test_diloco_steps_the_shared_model_along_the_mean_update(results):
         outer = outer - 0.5 * (update + 0.75 * velocity)
         assert (met == met[0]).all()
         assert_near(met, outer)
-    assert_near(assert_ends_equal(workers), models(workers, 6, "updated").mean(0))
-
-
-def test_diloco_of_rate_one_without_momentum_is_local_sgd(results):
-    assert results["diloco_as_local_sgd"] == results["local_sgd"]
+    assert_near(assert_ends_equal(workers), updated.mean(0))
 
 
 def test_dpsgd_averages_with_both_neighbours(results):
-    for step in range(4):
-        updated, met = models(results["dpsgd"], step, "updated"), models(results["dpsgd"], step, "met")
+    for _, _, updated, met in steps_of(results["dpsgd"]):
         assert_near(met, (np.roll(updated, 1, 0) + updated + np.roll(updated, -1, 0)) / 3)
-    assert_near(assert_ends_equal(results["dpsgd"]), models(results["dpsgd"], 3, "met").mean(0))
-
-
-def test_dpsgd_that_combines_first_adds_the_update_to_the_average_from_before_it(results):
-    workers = results["dpsgd_that_combines_first"]
-    for step in range(4):
-        start, updated, met = (models(workers, step, which) for which in ("start", "updated", "met"))
-        assert_near(met, (np.roll(start, 1, 0) + start + np.roll(start, -1, 0)) / 3 + updated - start)
+    assert_near(assert_ends_equal(results["dpsgd"]), met.mean(0))
 
 
 def test_sgp_sums_shares_at_hops_of_powers_of_two(results):
-    for step in range(4):
-        updated, met = models(results["sgp"], step, "updated"), models(results["sgp"], step, "met")
+    for step, _, updated, met in steps_of(results["sgp"]):
         assert_near(met, (updated + np.roll(updated, 2 ** (step % 2), 0)) / 2)
 
 
 def test_post_local_sgd_averages_gradients_and_then_models(results):
     workers = results["post_local_sgd"]
-    for step in range(5):
-        start, updated, met = (models(workers, step, which) for which in ("start", "updated", "met"))
+    for step, start, updated, met in steps_of(workers):
         gradients = models(workers, step, "gradient")
         assert_near(updated, start - 0.2 * (gradients.mean(0) if step < 2 else gradients))
         assert_near(met, updated.mean(0) if step == 4 else updated)
@@ -102,8 +83,8 @@ def test_post_local_sgd_averages_gradients_and_then_models(results):
 
 @pytest.mark.parametrize("case", ["wagma_at_full_sync", "flock_at_full_sync"])
 def test_at_a_period_of_one_step_everybody_has_the_mean(results, case):
-    for step in range(3):
-        assert_near(models(results[case], step, "met"), models(results[case], step, "updated").mean(0))
+    for _, _, updated, met in steps_of(results[case]):
+        assert_near(met, updated.mean(0))
 
 
 @pytest.mark.parametrize(
@@ -115,9 +96,7 @@ def test_at_a_period_of_one_step_everybody_has_the_mean(results, case):
     ],
 )
 def test_groups_average_as_their_kind_says(results, case, groups_of_steps):
-    workers = results[case]
-    for step in range(4):
-        updated, met = models(workers, step, "updated"), models(workers, step, "met")
+    for step, _, updated, met in steps_of(results[case]):
         for group in groups_of_steps[step % len(groups_of_steps)]:
             assert_near(met[group], updated[group].mean(0))
 
@@ -132,25 +111,5 @@ def test_groups_average_as_their_kind_says(results, case, groups_of_steps):
 def test_no_update_is_lost_or_counted_twice(results, case):
     """However workers met: the mean of their models has moved by the mean of all their updates."""
     workers = results[case]
-    moved = sum(
-        models(workers, step, "updated") - models(workers, step, "start") for step in range(len(workers[0]["steps"]))
-    )
+    moved = sum(updated - start for _, start, updated, _ in steps_of(workers))
     assert_near(assert_ends_equal(workers), models(workers, 0, "start")[0] + moved.mean(0), 1e-5)
-
-
-def test_one_process_on_the_joined_batch_gets_the_same(results):
-    for distances in results["one_process_on_the_joined_batch"]:
-        assert max(distances) < 1e-5
-
-
-def test_shared_frozen_normalised_and_bfloat16_tensors(results):
-    workers = results["mixed_tensors"]
-    assert len({str(worker["mean"]) for worker in workers}) == WORKERS, "there is something to average"
-    for worker in workers:
-        assert worker["averaged_mean"] == workers[0]["averaged_mean"]
-        assert worker["counter"] == workers[0]["counter"] == 2
-        assert worker["frozen"] == workers[0]["own_frozen"]
-        assert worker["half"] == workers[0]["half"]
-        assert worker["type"] == "torch.bfloat16"
-        assert worker["is_shared"]
-        assert worker["is_own_memory"]

@@ -7,7 +7,7 @@ import sys
 import flockstep
 import pytest
 from flockstep import _command
-from launching import environment, run_program
+from launching import run_program
 from paths import ROOT
 
 FLOCKSTEP = [sys.executable, "-m", "flockstep"]
@@ -20,11 +20,6 @@ def test_help_lists_what_there_is(arguments, capsys):
     assert errors == ""
     for name in ("doctor", "launch", "report", "bench"):
         assert re.search(rf"^  {name}  +\w", out, re.MULTILINE)
-
-
-def test_it_tells_its_version(capsys):
-    assert _command.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"flockstep {flockstep.__version__}\n"
 
 
 @pytest.mark.parametrize("name", ["doctor", "launch", "report", "bench"])
@@ -55,13 +50,11 @@ def test_the_subcommands_of_the_cpp_command_are_known():
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_what_the_cpp_command_has_is_pointed_to(is_there, tmp_path, monkeypatch, capsys):
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / "flockstep").write_text("#!/bin/sh\nexit 1\n")  # that of a package: not the C++ command
-    (tmp_path / "scripts" / "flockstep").chmod(0o755)
-    (tmp_path / "bin").mkdir()
-    if is_there:
-        (tmp_path / "bin" / "flockstep").write_bytes(b"\x7fELF")
-        (tmp_path / "bin" / "flockstep").chmod(0o755)
+    programs = {"scripts": b"#!/bin/sh\nexit 1\n"}  # that of a package: not the C++ command
+    for name, text in (programs | {"bin": b"\x7fELF"} if is_there else programs).items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "flockstep").write_bytes(text)
+        (tmp_path / name / "flockstep").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/scripts{os.pathsep}{tmp_path}/bin")
     assert _command.main(["train", "--task", "linear"]) == 2
     how = f"it is {tmp_path}/bin/flockstep" if is_there else 'build it as README.md, "Building by hand", says'
@@ -85,7 +78,8 @@ def test_a_name_that_is_not_there(name, rest, capsys):
 )
 def test_without_torch_there_is_one_sentence_and_no_traceback(arguments, code, sentence):
     """-S: without the folder that torch is installed in."""
-    done = run_program([sys.executable, "-S", "-m", "flockstep", *arguments], env=environment())
+    done = run_program([sys.executable, "-S", "-m", "flockstep", *arguments])
     assert re.search(sentence, done.stderr)
     assert "Traceback" not in done.stderr
     assert done.returncode == code
+    assert (done.stdout == f"flockstep {flockstep.__version__}\n") == (arguments == ["--version"])

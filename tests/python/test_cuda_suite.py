@@ -1,5 +1,6 @@
-"""The suite for GPUs where there is none: it says so, and its programs are right on the CPU."""
+"""The suite for GPUs where there is none: it says so, its programs are right on the CPU, and failures are counted."""
 
+import importlib.util
 import sys
 
 import pytest
@@ -8,12 +9,37 @@ from launching import run_program, run_torchrun
 from paths import ROOT
 
 FOLDER = ROOT / "tests" / "cuda"
+SAYS_FAIL = "print('ok   one'); print('FAIL two'); raise SystemExit(1)"
+
+
+@pytest.fixture(scope="module")
+def suite():
+    spec = importlib.util.spec_from_file_location("cuda_suite", FOLDER / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_suite_skips_itself_with_a_reason():
     done = run_program([sys.executable, FOLDER / "run.py"])
     assert (done.returncode, done.stdout) == (0, "skipped: no CUDA device\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "limit_s", "passed", "told"),
+    [
+        ("print('ok   one'); print('ok   two')", 60, True, "2 of 2 checks"),
+        (SAYS_FAIL, 60, False, "1 of 2 checks"),
+        ("print('[==========] 3 tests from 1 test suite ran. (1 ms total)')", 60, True, "3 tests, 0 skipped"),
+        ("import time; print('ok   one', flush=True); time.sleep(600)", 3, False, "not done after 3 s, 1 of 1 checks"),
+    ],
+)
+def test_a_program_is_judged_by_its_end(suite, capsys, program, limit_s, passed, told):
+    outcome = suite.run(suite.Test("program", 2, [sys.executable, "-c", program]), limit_s)
+    assert (outcome.passed, outcome.told) == (passed, told)
+    assert ("FAIL two" in capsys.readouterr().out) == (program == SAYS_FAIL)
 
 
 @pytest.mark.thorough

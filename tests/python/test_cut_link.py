@@ -2,7 +2,7 @@
 
 import pytest
 from hosts import Hosts, NoHostsError
-from test_elastic import Run, models
+from test_elastic import Run, assert_one_model
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -20,25 +20,18 @@ def network(tmp_path):
 @pytest.fixture
 def run(network, tmp_path):
     options = ["--hosts", ",".join(NAMES), "--ssh", network.ssh, "--address", network.address, "--heartbeat", "1s"]
-    run = Run(tmp_path, 100_000, "timeout_s=45", launcher=options, workers=len(NAMES), before=network.on("launcher"))
+    run = Run(tmp_path, "timeout_s=45", launcher=options, workers=len(NAMES), before=network.on("launcher"))
     yield run
     run.kill()
 
 
-def steps(run, rank):
-    return [note for note in run.notes(rank) if note["what"] == "step"]
-
-
 def newest(run, rank):
-    return max((note["steps"] for note in steps(run, rank)), default=0)
+    return max((note["steps"] for note in run.notes(rank, "step")), default=0)
 
 
 def warned(run, rank):
-    return [
-        note["sentence"]
-        for note in run.notes(rank)
-        if note["what"] == "warning" and "waits to join" in note["sentence"]
-    ]
+    sentences = [note["sentence"] for note in run.notes(rank, "warning")]
+    return [sentence for sentence in sentences if "waits to join" in sentence]
 
 
 @pytest.mark.thorough
@@ -60,6 +53,5 @@ def test_one_of_two_workers_whose_link_is_down_is_left_out_and_the_others_go_on(
     assert expected in run.wait(out, "failed")["sentence"]  # its process ends, and is started again
     network.mend("a", "b")
     run.wait(out, "joined", 2)
-    run.end_soon()
     assert f"worker {out} on {NAMES[out]} ended with status 1" in run.end()
-    assert len(models(run, range(len(NAMES)))) == 1
+    assert_one_model(run, len(NAMES))

@@ -34,9 +34,7 @@ def test_what_is_needed_works_here(here):
     assert here["works"] is True
     assert finding(here["checks"], "torch")["found"] == torch.__version__
     assert re.fullmatch(r"loads; built for torch \d+\.\d+", finding(here["checks"], "native module")["found"])
-    exchange = finding(here["checks"], "two ranks, Gloo")
-    assert exchange["status"] == "ok"
-    assert "an all-reduce with the rule `mean` is right" in exchange["found"]
+    assert "an all-reduce with the rule `mean` is right" in finding(here["checks"], "two ranks, Gloo")["found"]
 
 
 def test_every_finding_that_is_not_ok_says_what_to_do(here):
@@ -57,35 +55,26 @@ def test_without_torch_it_says_so_and_checks_the_rest():
     assert re.search(r"^ok    loopback TCP ", done.stdout, re.MULTILINE)
     assert "two ranks" not in done.stdout
     assert lines[-1] == "not working: torch"
-    columns = {line.index(line[6:].split("  ")[0]) for line in lines[2:-2] if line[0] != " "}
-    assert columns == {6}
 
 
 @pytest.mark.parametrize(
     ("version", "body", "found"),
     [
         ("2.9.1", "", r"flockstep was built for torch \d\.\d+, but torch 2\.9\.1 is here"),
-        (
-            torch.__version__,
-            "raise OSError('libcudart.so.13: not found')",
-            r"cannot be imported: libcudart\.so\.13: not found",
-        ),
+        (torch.__version__, "raise OSError('libcudart.so.13')", r"cannot be imported: libcudart\.so\.13"),
     ],
 )
 def test_a_torch_that_does_not_do(version, body, found, tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(body)
     (tmp_path / "torch" / "version.py").write_text(f"__version__ = '{version}'\n")
-    own = environment()
-    done = run_program(
-        [sys.executable, *DOCTOR, "--json"], env={**own, "PYTHONPATH": f"{tmp_path}:{own['PYTHONPATH']}"}
-    )
+    env = environment(PYTHONPATH=f"{tmp_path}:{environment()['PYTHONPATH']}")
+    done = run_program([sys.executable, *DOCTOR, "--json"], env=env)
     assert (done.returncode, done.stderr) == (1, "")
     report = json.loads(done.stdout)
     assert report["works"] is False
-    torch_finding = finding(report["checks"], "torch")
-    assert re.fullmatch(found, torch_finding["found"])
-    assert torch_finding["status"] == "fail"
+    assert finding(report["checks"], "torch")["status"] == "fail"
+    assert re.fullmatch(found, finding(report["checks"], "torch")["found"])
 
 
 @pytest.mark.thorough
@@ -114,20 +103,17 @@ def test_no_loopback(monkeypatch):
     assert (told.status, told.found) == ("fail", "[Errno 111] Connection refused")
 
 
-def test_a_cache_that_cannot_be_written(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
-    told = _doctor._kernel_cache()
-    assert told.status == "note"
-    assert told.found.startswith("/proc/cache/flockstep cannot be written: ")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "")
-    assert _doctor._kernel_cache().found == "no folder: HOME is not set"
-
-
 def test_the_cache_is_where_the_kernels_look_for_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
-    assert _doctor._kernel_cache().found == f"{tmp_path}/.cache/flockstep"
+    for cache, home, found in (
+        ("/proc/cache", "", "/proc/cache/flockstep cannot be written: "),
+        ("relative", "", "no folder: HOME is not set"),  # a relative one does not count
+        ("relative", str(tmp_path), f"{tmp_path}/.cache/flockstep"),
+    ):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        monkeypatch.setenv("HOME", home)
+        told = _doctor._kernel_cache()
+        assert told.found.startswith(found)
+        assert (told.status == "ok") == bool(home)
 
 
 @pytest.mark.parametrize(("limit", "status"), [(256, "note"), (1024, "ok"), (resource.RLIM_INFINITY, "ok")])
@@ -136,21 +122,16 @@ def test_few_open_files(limit, status, monkeypatch):
     assert _doctor._file_descriptors().status == status
 
 
-class Gpu:
+def put_gpu(monkeypatch, capability):
     """As torch.cuda sees one."""
-
-    def __init__(self, major, minor):
-        self.capability = (major, minor)
-
-    def put(self, monkeypatch):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: self.capability)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A GPU")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A GPU")
 
 
 def test_a_gpu_that_is_too_old(monkeypatch):
-    Gpu(7, 5).put(monkeypatch)
+    put_gpu(monkeypatch, (7, 5))
     told = _doctor._gpus()
     assert (told.status, told.found) == ("note", "A GPU (sm_75)")
     assert told.remedy == "use GPUs of sm_80 or later, or the CPU"
@@ -159,7 +140,7 @@ def test_a_gpu_that_is_too_old(monkeypatch):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels can be compiled here")
 def test_kernels_that_cannot_be_compiled(monkeypatch):
-    Gpu(9, 0).put(monkeypatch)
+    put_gpu(monkeypatch, (9, 0))
     assert _doctor._gpus().status == "ok"
     told = _doctor._kernels()  # there is no driver
     assert told.status == "fail"

@@ -16,21 +16,19 @@ pytestmark = pytest.mark.thorough
 SLURM, MPI = ROOT / "examples" / "slurm", ROOT / "examples" / "mpi"
 
 # As srun: its options, then a command for each task. PMIx is mpirun's here. Every call is noted.
-SRUN = f"""#!{sys.executable}
-import os, subprocess, sys
-options, command = [], sys.argv[1:]
-while command and command[0].startswith("--"):
-    options.append(command.pop(0))
-with open(os.environ["FAKE_LOG"], "a") as log:
-    log.write(" ".join(["srun", *options, *command[:1]]) + "\\n")
-if options == ["--mpi=list"]:
-    sys.exit(print(os.environ["FAKE_MPI"]))
-tasks = int(next((each.split("=")[1] for each in options if each.startswith("--ntasks=")), os.environ["SLURM_NTASKS"]))
-if "--mpi=pmix" in options:
-    sys.exit(subprocess.run(["mpirun", "--bind-to", "none", "-n", str(tasks), *command]).returncode)
-places = [{{"SLURM_PROCID": str(task), "SLURM_LOCALID": "0"}} for task in range(tasks)]
-started = [subprocess.Popen(command, env={{**os.environ, **place}}) for place in places]
-sys.exit(max(each.wait() for each in started))
+SRUN = """#!/bin/bash
+options=()
+while [[ $1 == --* ]]; do options+=("$1"); [[ $1 == --ntasks=* ]] && SLURM_NTASKS=${1#*=}; shift; done
+echo "srun ${options[*]} $1" >> "$FAKE_LOG"
+case " ${options[*]} " in
+    *" --mpi=list "*) echo "$FAKE_MPI"; exit ;;
+    *" --mpi=pmix "*) exec mpirun --bind-to none -n "$SLURM_NTASKS" "$@" ;;
+esac
+exec 3<&0  # bash gives a command in the background no standard input of its own
+for ((task = 0; task < SLURM_NTASKS; ++task)); do SLURM_PROCID=$task SLURM_LOCALID=0 "$@" <&3 & done
+status=0
+for ((task = 0; task < SLURM_NTASKS; ++task)); do wait -n || status=$?; done
+exit $status
 """
 SCONTROL = """#!/bin/sh
 [ "$1 $2" = "show hostnames" ] && echo "$3" | tr , '\\n'
@@ -70,6 +68,11 @@ def cluster(tmp_path):
     return run
 
 
+def assert_one_world(done):
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE)) == 1, "rank 0 of one world"
+
+
 @pytest.mark.parametrize("file", [*SLURM.glob("*s*h"), *MPI.glob("*.sh")], ids=lambda file: file.name)
 def test_bash_can_read_the_file_and_without_arguments_it_says_what_it_needs(cluster, file):
     assert subprocess.run(["bash", "-n", file], timeout=60).returncode == 0
@@ -82,8 +85,7 @@ def test_bash_can_read_the_file_and_without_arguments_it_says_what_it_needs(clus
 def test_torchrun_on_two_nodes_trains_one_model(cluster, tmp_path):
     script = ROOT / "examples" / "trackers" / "train.py"
     done = cluster(SLURM / "torchrun.sbatch", script, "--steps", 20, "--out", tmp_path / "out", WORKERS_PER_NODE="1")
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE)) == 1, "rank 0 of one world"
+    assert_one_world(done)
     assert cluster.log.read_text() == "srun --kill-on-bad-exit=1 --cpus-per-task=1 torchrun\n"
 
 
@@ -126,6 +128,4 @@ def test_a_pytorch_script_runs_under_mpirun(needs, tmp_path):
     script = ROOT / "examples" / "trackers" / "train.py"
     command = ["mpirun", "--bind-to", "none", "-n", 2, MPI / "pytorch.sh", sys.executable, script]
     env = environment(**OPEN_MPI, MASTER_PORT=free_port())
-    done = run_program([*command, "--steps", 20, "--out", tmp_path / "out"], env=env)
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^loss [\d.]+ after 20 steps", done.stdout, re.MULTILINE)) == 1
+    assert_one_world(run_program([*command, "--steps", 20, "--out", tmp_path / "out"], env=env))

@@ -1,9 +1,9 @@
 """Flockstep's callbacks for the Trainer of transformers, in the example's trainings on two ranks."""
 
-import json
 from pathlib import Path
 
 import pytest
+from trainer_runs import told_by_ranks
 
 pytestmark = pytest.mark.thorough
 
@@ -13,11 +13,9 @@ def ranks(torchrun, tmp_path_factory):
     """What each rank tells of all trainings."""
     folder = tmp_path_factory.mktemp("trainings")
     done = torchrun(Path(__file__).with_name("transformers_program.py"), 2, folder)
-    assert done.returncode == 0, done.stderr
+    told = told_by_ranks(done)
     assert "validation: adacons " in done.stdout, "of the example itself"
     assert (folder / "runs" / "transformers" / "checkpoint-20" / "model.safetensors").exists()
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
-    assert len(told) == 2
     return told
 
 

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).parent / "warning_lines.py"
 LINES = {
     number: line.split("  # ")[1]
@@ -20,12 +18,8 @@ def warned(process):
     return [(LINES[int(line)], sentence) for line, sentence in found]
 
 
-@pytest.fixture(scope="module")
-def process(torchrun):
-    return torchrun(SCRIPT, 2)
-
-
-def test_findings_and_states_without_a_call_are_told_where_the_state_was_made(process):
+def test_findings_and_states_without_a_call_are_told_where_the_state_was_made(torchrun):
+    process = torchrun(SCRIPT, 2)
     assert process.returncode == 0, process.stderr
     told = warned(process)
     assert [line for line, _ in told] == [

@@ -3,9 +3,7 @@
 torchrun --nproc-per-node 2 transformers_program.py FOLDER
 """
 
-import hashlib
 import json
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -16,13 +14,10 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "transformers_trainer"))
 import train
 from text import read
+from trainer_runs import digest, run_example
 from transformers import GPT2LMHeadModel, PrinterCallback, TrainerCallback
 
 OUT = Path(sys.argv[1])
-
-
-def digest(model):
-    return hashlib.sha256(b"".join(each.detach().contiguous().numpy() for each in model.parameters())).hexdigest()
 
 
 class Looking(TrainerCallback):
@@ -32,7 +27,7 @@ class Looking(TrainerCallback):
         self.saved = {}
 
     def on_save(self, args, state, control, model=None, **others):
-        self.saved[state.global_step] = digest(model)
+        self.saved[state.global_step] = digest(model.parameters())
 
 
 def trained(name, texts, *options, resume=False):
@@ -42,32 +37,24 @@ def trained(name, texts, *options, resume=False):
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(OUT / name / "checkpoint-20") if resume else None)
     return {
-        "parameters": digest(trainer.model),
+        "parameters": digest(trainer.model.parameters()),
         "saved": looking.saved,
         "logs": trainer.state.log_history,
         "steps": getattr(trainer.optimizer.optimizer, "steps", None),
     }
 
 
-def run_example():
-    """As from the command line, with no more than it needs."""
-    given, sys.argv = sys.argv, ["train.py", "--steps", "20"]
-    os.chdir(OUT)
-    train.main()
-    sys.argv = given
-
-
 def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    run_example()
+    run_example(train, OUT, "--steps", "20")
     texts = read()
     rule = ["--steps", "40", "--save-every", "20"]
     flock = ["--with", "flock", "--accumulate", "2", *rule]
     told = {"adacons": trained("adacons", texts, *rule), "flock": trained("flock", texts, *flock)}
     dist.barrier()  # rank 0 has written
     saved = GPT2LMHeadModel.from_pretrained(OUT / "flock" / "checkpoint-40")
-    told["saved flock"] = digest(saved)
+    told["saved flock"] = digest(saved.parameters())
     told["adacons resumed"] = trained("adacons", texts, *rule, resume=True)
     told["flock resumed"] = trained("flock", texts, *flock, resume=True)
     print(json.dumps(told), flush=True)

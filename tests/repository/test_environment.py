@@ -24,25 +24,21 @@ def names_in(path):
     return set()
 
 
-def cmake_options():
-    declared = re.findall(rf"option\(({NAME}) ", "".join(path.read_text() for path in (ROOT / "cmake").glob("*.cmake")))
-    return set(declared) - {"FLOCKSTEP_PYTHON", "FLOCKSTEP_TORCH"}  # names of both
+CMAKE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "cmake").glob("*.cmake"))
+# But for names of both.
+CMAKE_OPTIONS = {*re.findall(rf"option\(({NAME}) ", CMAKE)} - {"FLOCKSTEP_PYTHON", "FLOCKSTEP_TORCH"}
+PAGE = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
 
 
 def test_the_table_has_the_variables_of_the_sources():
-    in_sources = set().union(*map(names_in, sources())) - cmake_options()
-    page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    in_table = re.findall(rf"^\| `({NAME})` \| \S", page, re.MULTILINE)
+    in_sources = set().union(*map(names_in, sources())) - CMAKE_OPTIONS
+    in_table = re.findall(rf"^\| `({NAME})` \| \S", PAGE, re.MULTILINE)
     assert len(in_sources) > 15
     assert len(in_table) == len(set(in_table))
     assert set(in_table) == in_sources
 
 
 def test_no_other_page_names_a_variable_that_is_not_in_the_table():
-    page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    options = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "cmake").glob("*.cmake"))
-    known = (
-        set(re.findall(NAME, page)) | set(re.findall(NAME, options)) | {"FLOCKSTEP_" + "SHM"}
-    )  # of a guide's own engine
+    known = {*re.findall(NAME, PAGE + CMAKE), "FLOCKSTEP_" + "SHM"}  # the last: of a guide's own engine
     for other in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "SECURITY.md"]:
         assert set(re.findall(NAME, other.read_text(encoding="utf-8"))) <= known, other

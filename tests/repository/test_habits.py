@@ -1,36 +1,25 @@
-"""Files that only a hosting site or a git hook reads, which would otherwise be found broken there."""
+"""Targets of the Makefile that workflows and pages name."""
 
 import re
-import shlex
-import subprocess
 
 import pytest
 import yaml
-from paths import HANG_S, ROOT
+from launching import run_program
+from paths import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
-def read(path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def targets():
     """Those of the Makefile, as make itself understands it."""
-    database = subprocess.run(
-        ["make", "--print-data-base", "--question", "--no-builtin-rules", "help"],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        cwd=ROOT,
-    )
+    database = run_program(["make", "--print-data-base", "--question", "--no-builtin-rules", "help"], cwd=ROOT)
     return set(re.findall(r"^([a-z][a-z-]*):", database.stdout, re.MULTILINE))
 
 
-def made_by(path):
+def made_by(workflow):
     """What the jobs of a workflow ask make for."""
-    for job in read(path)["jobs"].values():
+    for job in workflow["jobs"].values():
         matrix = job.get("strategy", {}).get("matrix", {})
         for step in job["steps"]:
             for target in re.findall(r"^make (.*)", step.get("run", ""), re.MULTILINE):
@@ -40,23 +29,11 @@ def made_by(path):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_calls_targets_that_there_are_and_may_only_read(path, targets):
-    called = set(made_by(path))
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    called = set(made_by(workflow))
     assert called
     assert called <= targets
-    assert read(path)["permissions"] == {"contents": "read"}
-
-
-def test_hooks_use_the_tools_of_make_setup(targets):
-    requirements = (ROOT / "scripts" / "requirements-tests.txt").read_text(encoding="utf-8")
-    [local] = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert local["repo"] == "local", "another one would bring versions of its own"
-    for hook in local["hooks"]:
-        program, *arguments = shlex.split(hook["entry"])
-        if program == "make":
-            assert set(arguments) <= targets
-        else:
-            tool = arguments[1] if program == "build/venv/bin/python" else program.removeprefix("build/venv/bin/")
-            assert f"\n{tool}==" in requirements
+    assert workflow["permissions"] == {"contents": "read"}
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".github/PULL_REQUEST_TEMPLATE.md"])

@@ -1,7 +1,6 @@
 """What the package says of itself before it is built: its version, licence and dependencies."""
 
 import ast
-import os
 import re
 import sys
 import tarfile
@@ -42,12 +41,8 @@ def test_the_version_of_the_sources_is_told_everywhere(metadata):
 def test_the_licence_is_an_spdx_expression_with_its_text(metadata):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE", "packaging/THIRD_PARTY.txt"]
-    assert not [line for line in metadata.get_all("Classifier") if line.startswith("License ::")], (
-        "PEP 639 forbids both"
-    )
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    assert "Apache License" in text
-    assert "Version 2.0" in text
+    assert "License ::" not in str(metadata.get_all("Classifier")), "PEP 639 forbids both"
+    assert re.search(r"Apache License\s+Version 2\.0", (ROOT / "LICENSE").read_text(encoding="utf-8"))
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="a wheel is built where torch is")
@@ -70,16 +65,11 @@ def test_sources_ask_for_every_torch_that_they_can_be_built_against(tmp_path, mo
 def imported(path):
     """The names of the distributions that a file imports, as far as they are named like their packages."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module]
-        else:
-            continue
-        for name in names:
-            top = name.split(".")[0]
-            if top != OWN and top not in sys.stdlib_module_names:
-                yield top.replace("_", "-").lower()
+        tops = {name.split(".")[0] for name in names} - {OWN, *sys.stdlib_module_names}
+        yield from (top.replace("_", "-").lower() for top in tops)
 
 
 def test_whatever_is_imported_is_declared(metadata):
@@ -92,15 +82,3 @@ def test_whatever_is_imported_is_declared(metadata):
         part = path.relative_to(package).parts[0]
         allowed = set().union(declared[None], *(declared[extra] for extra in EXTRAS_OF.get(part, ())))
         assert set(imported(path)) <= allowed, path
-
-
-def test_wheels_are_configured_for_every_python_that_is_claimed():
-    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has none")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    claimed = [line.split(" :: ")[-1] for line in project["project"]["classifiers"] if ":: Python :: 3." in line]
-    settings = project["tool"]["cibuildwheel"]
-    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in claimed]
-    setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
-    assert f"torch=={re.search('FLOCKSTEP_TORCH:-([0-9.]+)', setup)[1]}" in settings["before-build"]
-    for command in (settings["linux"]["before-all"], settings["linux"]["repair-wheel-command"]):
-        assert os.access(ROOT / command.split()[0], os.X_OK)

@@ -3,11 +3,11 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from paths import HANG_S, ROOT
+from launching import run_program
+from paths import ROOT
 
 INSTALLERS = {"apt-get", "dpkg-query", "sudo"}
 
@@ -53,13 +53,7 @@ class Machine:
 
     def setup(self, *arguments):
         plain = {name: value for name, value in os.environ.items() if not name.startswith(("CMAKE_", "FLOCKSTEP_"))}
-        return subprocess.run(
-            [self.tree / "scripts" / "setup.sh", *arguments],
-            env=plain | {"PATH": str(self.programs)},
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-        )
+        return run_program([self.tree / "scripts" / "setup.sh", *arguments], env=plain | {"PATH": str(self.programs)})
 
 
 @pytest.fixture(scope="module")
@@ -107,25 +101,28 @@ def test_what_is_missing_is_listed_by_each_systems_names(machine):
     assert machine.setup("--to-run").returncode == 1, "a failure is not remembered"
 
 
-def test_a_machine_without_a_part_that_can_be_left_out_is_set_up(machine):
-    machine.hides("SimGrid")
-    done = machine.setup()
-    assert done.returncode == 0, done.stderr
-    assert "going on without" in done.stdout
-    assert "libsimgrid-dev" in done.stdout
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
-def test_tests_need_googletest_and_running_does_not(machine):
-    machine.hides("GTest")
-    assert machine.setup("--to-run").returncode == 0
-    assert " libgtest-dev" in machine.setup().stderr
-
-
-def test_without_cmake_all_libraries_are_listed(machine):
-    machine.has("cmake")
-    done = machine.setup("--to-run")
-    assert done.returncode == 1
-    assert {"cmake", "libfmt-dev", "zlib1g-dev"} <= set(done.stderr.split())
+@pytest.mark.parametrize(
+    ("hidden", "without", "arguments", "code", "named"),
+    [
+        (["SimGrid"], [], [], 0, ["without", "libsimgrid-dev"]),  # a part that can be left out
+        (["GTest"], [], ["--to-run"], 0, []),
+        (["GTest"], [], [], 1, ["libgtest-dev"]),
+        ([], ["cmake"], ["--to-run"], 1, ["cmake", "libfmt-dev", "zlib1g-dev"]),
+        ([], BROWSERS, [], 0, []),
+        ([], BROWSERS, ["--all"], 1, ["chromium"]),
+    ],
+    ids=["simgrid", "googletest, to run", "googletest", "cmake", "browser", "browser, all tests"],
+)
+def test_a_machine_that_lacks_what_is_needed_for_a_purpose(machine, hidden, without, arguments, code, named):
+    machine.hides(*hidden)
+    for program in without:
+        machine.has(program)
+    done = machine.setup(*arguments)
+    assert done.returncode == code, done.stderr
+    assert set(named) <= set((done.stdout + done.stderr).split())
 
 
 def test_tools_that_are_missing_are_named_and_not_installed(machine):
@@ -135,10 +132,3 @@ def test_tools_that_are_missing_are_named_and_not_installed(machine):
     assert done.returncode == 1
     assert re.fullmatch(r"setup: build/venv lacks ruff==\S+ mypy==\S+: run `make setup`, .*\n", done.stderr)
     assert not (machine.tree / "build").exists()
-
-
-def test_only_all_tests_need_a_browser(machine):
-    for browser in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
-        machine.has(browser)
-    assert machine.setup().returncode == 0
-    assert " chromium" in machine.setup("--all").stderr
