@@ -48,7 +48,7 @@ TEST_P(AtScale, allWorkersComeNearerToTheOptimumAndEndWithOneModel) {
   });
   const std::vector<double> optimum = optimum_of(scene.workers, kSize);
   EXPECT_LT(distance(models[0], optimum), distance(Model(kSize, 1), optimum));
-  EXPECT_GT(*std::ranges::min_element(models[0]), -1);
+  EXPECT_GT(*std::ranges::min_element(models[0]), -2);  // adasum adds directions that differ, and overshoots
   for (const Model& model : models) ASSERT_EQ(model, models[0]);
 }
 
