@@ -96,7 +96,7 @@ setup: ## install packages and make build/venv; done by the targets that build a
 .explore: .build ## a million schedules of the protocol and of real agents, each drawn from a seed (seeds=FROM..TO: others)
 	@$(build)/bin/explorer --seeds $(or $(seeds),0..999999) --jobs $$(nproc)
 
-.sabotages: .build ## forty faults put into a copy of the sources, one at a time: the tests have to notice each
+.sabotages: .build ## more than a hundred faults put into a copy of the sources, one at a time: the tests have to notice each
 	@$(python) tests/sabotage/run.py
 
 .bench: .build ## measure the targets of docs/benchmarks.md on this machine
