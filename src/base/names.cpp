@@ -39,7 +39,8 @@ std::string unknown_name_sentence(std::string_view kind, std::string_view wrong,
                                   std::span<const std::string_view> known) {
   const std::string_view nearest = nearest_name(wrong, known);
   const std::string hint = nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
-  return fmt::format("unknown {} '{}'{}; there are {}", kind, wrong, hint, fmt::join(known, ", "));
+  return fmt::format("unknown {} '{}'{}; there {}", kind, wrong, hint,
+                     known.empty() ? "is none" : fmt::format("are {}", fmt::join(known, ", ")));
 }
 
 }  // namespace flockstep::base

@@ -25,6 +25,8 @@ TEST(Names, theNearestIsSuggestedAndAFarOneIsNot) {
   EXPECT_EQ(nearest_name("zzzzzzzz", kKnown), "");
   EXPECT_EQ(unknown_name_sentence("algorithm", "maen", kKnown),
             "unknown algorithm 'maen' (did you mean mean?); there are adacons, mean, local_sgd");
+  EXPECT_EQ(unknown_name_sentence("option of eager_solo", "period", {}),
+            "unknown option of eager_solo 'period'; there is none");
 }
 
 TEST(Names, aShortWordIsNotTakenForAnotherOfTheSameLength) {
