@@ -129,7 +129,7 @@ class Training {
       engine.sleep(base::Duration(1e-4));
       synchronizer.after_update(model);
       // In real time all that a worker was joining may be lost in this very update: then it begins again with a new count.
-      if (scene_.is_deterministic) EXPECT_GT(synchronizer.session.updates(), before);
+      EXPECT_TRUE(synchronizer.session.updates() > before || !scene_.is_deterministic);
     }
     ++consolidations_[rank];
     synchronizer.consolidate(model);
