@@ -34,10 +34,10 @@ TEST(WatchHealthy, noiseNeverRaisesAFinding) {
         Noise{"pure noise, unequal norms", 0, 5, 50}, Noise{"a shared signal, unequal norms", 0.5, 5, 50},
         Noise{"a model of five numbers", 0, 1, 5}}) {
     for (const std::size_t workers : {1u, 2u, 3u, 4u, 6u, 9u, 16u})
-      expect_no_finding(noise.name, workers, 3000, noise.course(17));
+      expect_no_finding(noise.name, workers, 1200, noise.course(17));
     // Many short runs: the first steps have the least to go by.
     for (const std::size_t workers : {2u, 3u, 5u})
-      for (std::uint64_t seed = 0; seed < 300; ++seed) expect_no_finding(noise.name, workers, 45, noise.course(seed));
+      for (std::uint64_t seed = 0; seed < 100; ++seed) expect_no_finding(noise.name, workers, 45, noise.course(seed));
   }
 }
 

@@ -53,7 +53,7 @@ TEST(WatchSketch, orthogonalGradientsRaiseNothing) {
   for (const std::size_t length : kLengths)
     for (const std::size_t workers : {2u, 3u, 4u, 8u})
       for (std::uint64_t seed = 0; seed < 2; ++seed)
-        for (const Finding& finding : findings_after(20000, agreeing(workers, 0), length, seed))
+        for (const Finding& finding : findings_after(7000, agreeing(workers, 0), length, seed))
           ADD_FAILURE() << length << " numbers, P = " << workers << ", seed " << seed << ": " << finding.sentence;
 }
 
