@@ -3,9 +3,13 @@
 A block without an entry here is run as it stands. An entry that matches no block, or several, fails a test.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from paths import BUILD, PACKAGE, ROOT
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,14 @@ DRAWS = {"FLOCKSTEP_PYTHON": sys.executable}
 SLURM = {"SLURM_NNODES": "1", "SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "localhost"}
 # In the place of a program that is the reader's own.
 SAYS_ITS_PLACE = "sh -c 'echo worker $FLOCKSTEP_RANK of $FLOCKSTEP_WORKERS'"
+# What the first block of docs/development.md exports, and what mpirun needs to run as root.
+BUILT = {
+    "PATH": os.pathsep.join([str(BUILD / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
+    "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(ROOT / "tests")]),
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+OWN_BUILD = {"skip": "takes a build of its own"}
 READERS_DATA = {"skip": "--data DIR names a folder of the reader's"}
 SHORT = "--quick --steps 2 --algorithms mean"
 
@@ -119,6 +131,18 @@ _BY_PAGE = {
     "docs/guides/add_a_rule.md": [
         How("Rule tempered_mean(double power, double eps) {", change=OWN_HEADER),
         How("AlgorithmRow tempered_mean_row()", change=OWN_HEADER),
+    ],
+    "docs/development.md": [
+        How("ninja -C build/release math_test", environment=BUILT, prints="PASSED"),
+        How("engines_test --engine threads", environment=BUILT, prints="PASSED"),
+        How("pytest -q", environment=BUILT, prints="passed"),
+        How("hooks_program.py", environment=BUILT, prints="OUTCOME"),
+        How("build/core", **OWN_BUILD),
+        How("py-spy dump", skip="needs a process to look at"),
+        How("gdb --args engines_test", skip="needs gdb and a terminal"),
+        How("gdb --args python", skip="needs gdb and a terminal"),
+        How("explorer --seeds", environment=BUILT, change={"0..9999": "0..99"}, prints="runs a second"),
+        How("--preset tsan", **OWN_BUILD),
     ],
     "docs/guides/add_an_engine.md": [How("Stands in for", change={'#include "engines/shm/backend.h"\n': "\n"})],
     "docs/integrations.md": [

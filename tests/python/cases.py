@@ -1,7 +1,7 @@
 """For programs under torchrun that run many cases: every rank runs each, and rank 0 prints what all of them returned.
 
-A test asks results.py for what a case returned, which starts the program with the cases that are wanted. By hand, without
---cases, the program runs all of them.
+A test asks results.py for what a case returned, which starts the program with the cases that are wanted. By hand, the program
+runs the cases whose names are its arguments, or else all of them.
 """
 
 import faulthandler
@@ -93,7 +93,7 @@ def time_begins():
 def wanted(names):
     """The cases of this process, in the program's order: at most a dozen of those that Results still lacks."""
     if not sys.argv[-1].startswith("--cases="):
-        return names
+        return [name for name in names if name in sys.argv[1:]] or names
     asked = json.loads(sys.argv[-1].removeprefix("--cases="))
     first = names.index(asked["first"])
     lacking = [name for name in names[first:] + names[:first] if name not in asked["done"]]
