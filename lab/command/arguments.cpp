@@ -54,8 +54,7 @@ void add_dotted(CLI::App& command, RunFlags& flags, std::string_view owner, std:
             "--" + name, [&flags, name](const std::string& value) { flags.dotted[name] = value; },
             fmt::format("{} [{}]", option.help, option.default_value))
         ->group(fmt::format("Options of {}", owner))
-        ->type_name(option.default_value == "on" || option.default_value == "off" ? "on|off" : "TEXT")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        ->type_name(option.default_value == "on" || option.default_value == "off" ? "on|off" : "TEXT");
   }
 }
 
@@ -203,7 +202,6 @@ std::string unknown_flag_sentence(const CLI::App& command, const std::string& fl
 }
 
 void add_run_flags(CLI::App& command, RunFlags& flags, Sizes sizes) {
-  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_option("--task", flags.task, "what to learn (see `flockstep tasks`)")
       ->type_name(kTask)
       ->capture_default_str();

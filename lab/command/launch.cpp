@@ -28,7 +28,6 @@ void add_launch(CLI::App& app, Action& chosen, const std::vector<std::string>& w
   CLI::App& command = *app.add_subcommand("launch", "start workers of any program, and restart those that are lost");
   const auto options = std::make_shared<supervisor::Options>();
   options->command = words;
-  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_option("--workers", options->workers, "number of workers to start")->check(whole(1, 4096));
   command.add_option_function<std::string>(
       "--hosts", [options](const std::string& text) { options->hosts = base::split(text, ','); },

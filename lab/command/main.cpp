@@ -69,6 +69,8 @@ std::vector<std::string> take_words_of_worker(std::vector<std::string>& argument
 int run(std::vector<std::string> arguments) {
   CLI::App app("Data-parallel deep learning without lockstep.", "flockstep");
   app.set_version_flag("--version", std::string("flockstep ") + kVersion);
+  app.option_defaults()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);  // the last of several values, for every command
   app.require_subcommand(1);
   app.fallthrough(false);
   Action chosen;

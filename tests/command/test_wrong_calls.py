@@ -98,7 +98,7 @@ WRONG = {
         ("bench group --workers 1", "at least two workers"),
         ("bench straggler --algorithms flock,", "--algorithms takes names such as mean,adacons, not 'flock,'"),
         ("bench --config /nowhere.toml", "bench does not take --config"),
-        ("calibrate --engine threads --workers 1", "at least two workers"),
+        ("calibrate --engine threads --workers 2 --workers 1", "at least two workers"),  # the last value counts
         ("calibrate --engine threads --workers 1 --out /dev/null/machine.xml", "cannot write", 1),
         ("calibrate --engine threads --workers 1 --steps /", "cannot write", 1),
         ("calibrate --engine threads --platform aries", "leave it out, or give --against FILE or --engine sim"),
