@@ -1,11 +1,12 @@
 """For programs under torchrun that run many cases: every rank runs each, and rank 0 prints what all of them returned.
 
 A test asks results.py for what a case returned, which starts the program with the cases that are wanted. By hand, the program
-runs the cases whose names are its arguments, or else all of them.
+runs each case that it is given with --case NAME, or else all of them.
 """
 
 import faulthandler
 import functools
+import itertools
 import json
 import signal
 import sys
@@ -93,7 +94,12 @@ def time_begins():
 def wanted(names):
     """The cases of this process, in the program's order: at most a dozen of those that Results still lacks."""
     if not sys.argv[-1].startswith("--cases="):
-        return [name for name in names if name in sys.argv[1:]] or names
+        named = [name for flag, name in itertools.pairwise(sys.argv) if flag == "--case"]
+        if unknown := set(named) - set(names):
+            raise SystemExit(
+                f"with this number of workers there is no case {min(unknown)!r}; there are {', '.join(names)}"
+            )
+        return named or names
     asked = json.loads(sys.argv[-1].removeprefix("--cases="))
     first = names.index(asked["first"])
     lacking = [name for name in names[first:] + names[:first] if name not in asked["done"]]
