@@ -128,7 +128,8 @@ class Training {
       for (float& each : model) each -= 0.2f * (each - static_cast<float>(rank + 1));
       engine.sleep(base::Duration(1e-4));
       synchronizer.after_update(model);
-      // In real time all that a worker was joining may be lost in this very update: then it begins again with a new count.
+      // In real time all that a worker was joining may be lost in this very update: then it begins again with a new
+      // count.
       EXPECT_TRUE(synchronizer.session.updates() > before || !scene_.is_deterministic);
     }
     ++consolidations_[rank];
