@@ -23,9 +23,9 @@ class MeshHosts : public MeshExchange {
                           succeeds(fmt::format("ip link add {} type bridge", bridge_)) &&
                           succeeds(fmt::format("ip link add {} type veth peer name eth0 netns {}", link_, space_)) &&
                           succeeds(fmt::format("ip link set {} master {}", link_, bridge_)) &&
-                          succeeds(fmt::format("ip addr add {}/24 dev {}", kHere, bridge_)) &&
+                          succeeds(fmt::format("ip addr add {}/24 dev {}", here_, bridge_)) &&
                           succeeds(fmt::format("ip link set {} up && ip link set {} up", link_, bridge_)) &&
-                          succeeds(fmt::format("ip -n {} addr add {}/24 dev eth0", space_, kThere)) &&
+                          succeeds(fmt::format("ip -n {} addr add {}/24 dev eth0", space_, there_)) &&
                           succeeds(fmt::format("ip -n {} link set eth0 up", space_));
     if (!is_there) GTEST_SKIP() << "network namespaces, bridges or veth pairs cannot be made here";
   }
@@ -61,14 +61,16 @@ class MeshHosts : public MeshExchange {
   }
 
   static constexpr Duration kHeartbeat{5};  // a process that a busy machine lets wait for a second is not lost
-  static constexpr auto kHere = "10.213.77.1", kThere = "10.213.77.2";
-  static inline int count_ = 0;  // a namespace may live on for a moment
+  static inline int count_ = 0;             // a namespace may live on for a moment
+  // Addresses of this process, so that another one that tests the same, or was killed at it, has others.
+  const std::string net_ = fmt::format("10.213.{}", getpid() % 250 + 1);
+  const std::string here_ = net_ + ".1", there_ = net_ + ".2";
   const std::string name_ = fmt::format("{}x{}", getpid(), ++count_);
   const std::string space_ = "mesh" + name_, bridge_ = "mb" + name_, link_ = "ml" + name_;
 };
 
 TEST_F(MeshHosts, aPartitionIsALossAndThenAMeeting) {
-  MeshRun run(2, kHeartbeat, kHere);
+  MeshRun run(2, kHeartbeat, here_);
   WorkerProcess other(run.options(1), "idles", space_);
   const auto engine = run.make(0);
   ASSERT_TRUE(wait_for(*engine, What::met, 1));
@@ -84,20 +86,20 @@ TEST_F(MeshHosts, aPartitionIsALossAndThenAMeeting) {
 }
 
 TEST_F(MeshHosts, aHostThatVanishesSilentlyIsLostThoughDataAreUnderWay) {
-  MeshRun run(2, kHeartbeat, kHere);
+  MeshRun run(2, kHeartbeat, here_);
   WorkerProcess other(run.options(1), "exchanges", space_);
   EXPECT_EQ(exchange_until_lost(run, [&] { cut(); }), "worker 1 has been silent for 5 s");
 }
 
 TEST_F(MeshHosts, aSlowHostIsNotLost) {
-  MeshRun run(2, kHeartbeat, kHere);
+  MeshRun run(2, kHeartbeat, here_);
   ASSERT_TRUE(disturb("tbf rate 100mbit burst 128kbit latency 100ms"));
   WorkerProcess other(run.options(1), "exchanges", space_);
   expect_exchanges(run, 2);
 }
 
 TEST_F(MeshHosts, lossAndDelayCostTimeOnly) {
-  MeshRun run(2, kHeartbeat, kHere);
+  MeshRun run(2, kHeartbeat, here_);
   if (!disturb("netem delay 50ms loss 1%")) GTEST_SKIP() << "this kernel has no netem";
   WorkerProcess other(run.options(1), "exchanges", space_);
   expect_exchanges(run, 1);

@@ -99,7 +99,7 @@ class MeshExchange : public testing::Test {
     const auto engine = mesh::make_engine(options);
     const Words sent(kLong, 5);
     Words received(kLong);
-    EXPECT_TRUE(wait_for(*engine, Control::What::met, 1));
+    if (!wait_for(*engine, Control::What::met, 1)) return "worker 1 was never met";
     for (Tag tag = 0; tag < 1000; ++tag) {
       const Pending receive = engine->receive(1, tag, bytes(received)), send = engine->send(1, tag, bytes(sent));
       if (tag == 3) {
