@@ -93,17 +93,17 @@ class AttachedAverager(Around, Joinable, Measured, TakesOptions):
         self._follow(native)
 
     def _averages_gradients(self) -> bool:
-        """Whether gradients are averaged here, at times, and not by DDP."""
+        """Returns True if this averager averages gradients in some steps, in place of DDP."""
         return False
 
     @property
     def join_device(self) -> torch.device:
-        """Where ``Join`` exchanges who has a batch: that of the model, as with DDP."""
+        """The device on which ``Join`` counts the workers that have a batch: the model's, as with DDP."""
         return next(self._model.parameters()).device
 
     @property
     def join_process_group(self) -> Any:
-        """Whose ranks are the workers."""
+        """The process group of the workers."""
         given = self._common["process_group"]
         groups = [given, *(module.process_group for module in self._ddp.modules), dist.group.WORLD]
         return next((group for group in groups if group is not None), None)
@@ -124,7 +124,7 @@ class AttachedAverager(Around, Joinable, Measured, TakesOptions):
 
     @property
     def rank(self) -> int:
-        """Of this worker: the same for the whole run, also when it is lost and started again."""
+        """Rank of this worker. A worker that is lost and started again keeps it."""
         return self._attach().rank
 
     @property
@@ -185,7 +185,7 @@ class AttachedAverager(Around, Joinable, Measured, TakesOptions):
 
     def _load_own_state(self, state: dict[str, Any] | None) -> None:
         self._consolidated = True
-        if state is None or self._common["elastic"]:  # then steps are counted by those who are there
+        if state is None or self._common["elastic"]:  # the workers of an elastic run count the steps
             return
         self._saved = bytes.fromhex(state["state"])
         if self._attachment is not None:

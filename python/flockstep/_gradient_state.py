@@ -100,7 +100,7 @@ class GradientState(RemembersRule, TellsOfWorkers, TakesOptions):
         check_rule(self._rule, self._options)
         self._step = 0
         self._memory: list[list[float]] = []
-        self._memory_transfer = "exact"  # whose memory that is
+        self._memory_transfer = "exact"  # the transfer that the memory belongs to
         self._weight = 1.0
         self._line = users_line()
         self._number = next(_numbers)

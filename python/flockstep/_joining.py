@@ -71,7 +71,7 @@ class LeavesAndReturns(AttachedAverager):
     """The part of :class:`Averager` for a worker that the others go on without."""
 
     def pause(self) -> None:
-        """Lets the others go on without this worker, as for an evaluation on one rank. Waits for nobody.
+        """Lets the others go on without this worker, as for an evaluation on one rank. Does not wait.
 
         The worker is neither waited for nor averaged with until :meth:`resume` or :meth:`consolidate`. Where workers
         wait for each other (:class:`LocalSGD`, :class:`PostLocalSGD`, :class:`DiLoCo`, :class:`DPSGD`,
@@ -111,7 +111,7 @@ class LeavesAndReturns(AttachedAverager):
         return AveragerJoinHook(self)
 
     def _tell_joined(self) -> None:
-        """Where torch's own context is around: that this worker has a batch. Waits for nobody."""
+        """Tells torch's ``Join``, inside of its context, that this worker has a batch. Does not wait."""
         if is_first_to_join(self) and any(is_joining(module) for module in self._ddp.modules):
             raise BadInputError(
                 "in Join([...]) the DDP model comes before the optimizer, as its forward pass comes first"

@@ -17,7 +17,7 @@ class RemembersRule:
     _rule: str
     _step: int
     _memory: list[list[float]]
-    _memory_transfer: str  # whose memory that is
+    _memory_transfer: str  # the transfer that the memory belongs to
     _transfer: str  # of the hook
     _line: Line
 
@@ -49,7 +49,7 @@ class RemembersRule:
     def _transfer_of_memory(self) -> str:
         return self._memory_transfer if self._hook is None else self._transfer
 
-    # And the rule whose it is: not the one that was asked for as long as others have not asked for it.
+    # The rule that the memory belongs to, and the memory. A new rule counts once all ranks have asked for it.
     def _current_memory(self) -> tuple[str, list[list[float]]]:
         return (self._rule, self._memory) if self._hook is None else self._hook.memory()
 

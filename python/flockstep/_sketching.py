@@ -108,7 +108,7 @@ class Sketching:
         return self._native.raised()
 
     def memory(self) -> tuple[str, list[list[float]]]:
-        """What a resumed training needs, and the rule whose it is."""
+        """Returns what a resumed training needs, and the rule that it belongs to."""
         self._finish()
         return self._native.memory()
 

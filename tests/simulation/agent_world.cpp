@@ -84,7 +84,7 @@ double AgentWorld::draw_step(int rank) {
   return cluster_.random().uniform() < base_.hiccups ? seconds * base_.hiccup : seconds;
 }
 
-// Nobody else reads or writes the model meanwhile: so nothing of it is there.
+// Only the worker may use the model meanwhile, so infinities stand in its place: an agent that reads them is noticed.
 void AgentWorld::compute(runtime::Context& context, std::vector<float>& model, double seconds) {
   constexpr float kNothing = std::numeric_limits<float>::infinity();
   const std::vector<float> before = model;
